@@ -5,6 +5,7 @@ from typer.testing import CliRunner
 
 from regard import InputError
 from regard.cli.main import app
+from regard.cli.option_names import in_options
 
 
 def invoke(*arguments: object, text: str | bytes | None = None, columns: int | None = 80) -> Result:
@@ -21,7 +22,7 @@ def output(*arguments: object, text: str | bytes | None = None, columns: int | N
 
 
 def refused(*arguments: object, text: str | bytes | None = None) -> str:
-    """Run a verb that refuses its input; return the message."""
+    """Run a verb that refuses its input; return the message, as the command prints it."""
     result = invoke(*arguments, text=text)
     assert isinstance(result.exception, InputError), result.output
-    return str(result.exception)
+    return in_options(str(result.exception))

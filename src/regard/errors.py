@@ -1,15 +1,29 @@
 """The exception for unusable input, and functions that format error messages."""
 
+from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
+
+from regard.visible_text import escape_controls
+
+LONGEST_MESSAGE = 1_000
+"""The most characters of an error message; of a longer one, the middle is left out."""
 
 
 class InputError(ValueError):
     """A text, name, number or file that the user gave cannot be used.
 
     The message says what was given, what is allowed, and what to do. The command line prints it as one line and exits
-    with status 2.
+    with status 2. Names and values from a file can be in it, so control characters are shown by their codes, and a very
+    long message is shortened.
     """
+
+    def __init__(self, message: str) -> None:
+        line = escape_controls(message)
+        if len(line) > LONGEST_MESSAGE:
+            line = f"{line[: LONGEST_MESSAGE // 2]} … {line[-LONGEST_MESSAGE // 3 :]}"
+        super().__init__(line)
 
 
 def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
@@ -60,6 +74,9 @@ def first_paragraph(error: Exception) -> str:
 def import_extra(module: str, extra: str) -> Any:
     """Import and return a module that is installed only with an extra of regard, such as regard[translation].
 
+    Args:
+        extra: the extra, or several with commas between.
+
     Raises:
         InputError: the module is not installed.
 
@@ -73,3 +90,27 @@ def import_extra(module: str, extra: str) -> Any:
             f"this needs the package {error.name}, which is not installed; install it with "
             f"pip install 'regard[{extra}]'."
         ) from error
+
+
+def require_packages(packages: Sequence[str], extra: str) -> None:
+    """Raise InputError unless all packages are installed; the message names all that are not, and how to install them.
+
+    Args:
+        packages: the names by which the packages are imported.
+        extra: the extras of regard that bring them, with commas between.
+
+    >>> require_packages(["json", "no_such_package", "nor_this"], "export,translation")
+    Traceback (most recent call last):
+      ...
+    regard.errors.InputError: this needs the packages no_such_package and nor_this, which are not installed; install
+    them with pip install 'regard[export,translation]'.
+    """
+    missing = [package for package in packages if find_spec(package) is None]
+    if not missing:
+        return
+    named = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
+    one = len(missing) == 1
+    raise InputError(
+        f"this needs the {'package' if one else 'packages'} {named}, which {'is' if one else 'are'} not installed; "
+        f"install {'it' if one else 'them'} with pip install 'regard[{extra}]'."
+    )

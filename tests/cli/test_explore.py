@@ -38,3 +38,35 @@ def test_refusals(tmp_path):
     assert refused("explore", "--translator", tmp_path, "--model", "MiniLM") == (
         "--model and --translator cannot be given together; give one of them."
     )
+
+
+def test_without_transformers_only_a_trace_or_a_translator_is_explored(tmp_path, monkeypatch):
+    taken = socket.create_server(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    missing = (
+        "this needs the package transformers, which is not installed; install it with "
+        "pip install 'regard[explore,huggingface]'."
+    )
+    assert refused("explore", "--port", port) == missing
+    assert refused("explore", "--trace", tmp_path / "t.safetensors", "--model", "MiniLM") == missing
+    assert refused("explore", "--translator", tmp_path) == f"{tmp_path} holds no translator; regard train makes one."
+    assert refused("explore", "--trace", tmp_path / "t") == f"cannot read {tmp_path / 't'}: no such file or directory."
+    taken.close()
+
+
+def test_all_missing_packages_are_named_at_once(monkeypatch):
+    for package in ("uvicorn", "starlette", "transformers"):
+        monkeypatch.setitem(sys.modules, package, None)
+    assert refused("explore") == (
+        "this needs the packages uvicorn, starlette and transformers, which are not installed; install them with "
+        "pip install 'regard[explore,huggingface]'."
+    )
+    assert refused("explore", "--translator", "en-ko") == (
+        "this needs the packages uvicorn and starlette, which are not installed; install them with "
+        "pip install 'regard[explore,translation]'."
+    )
+    assert refused("serve", "en-ko") == (
+        "this needs the packages uvicorn and starlette, which are not installed; install them with "
+        "pip install 'regard[explore,translation]'."
+    )

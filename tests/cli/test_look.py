@@ -94,7 +94,7 @@ def test_truncate():
         (
             ["snake " * 600],
             "the text is 602 tokens long and the model reads at most 512; "
-            "shorten it, or read only its beginning with --truncate (truncate=True).",
+            "shorten it, or read only its beginning with --truncate.",
         ),
         ([SNAKE, "--token", "itt"], "no token 'itt' in the text; nearest: it, is."),
         (

@@ -14,6 +14,7 @@ from cli_runner import output
 
 from regard.cli.main import limit_thread_spinning
 from regard.cli.main import run as run_verb
+from regard.cli.option_names import in_options
 from regard.kernels.library import description
 
 COMMAND = [sys.executable, "-m", "regard"]
@@ -95,6 +96,18 @@ def test_bad_input_is_one_line_and_status_2_and_leaves_no_file(run_main, tmp_pat
         "(3 x 1 would fit).\n"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["broken.toml"]
+
+
+@pytest.mark.usefixtures("minilm_once")
+def test_a_message_names_the_option_and_not_the_argument_of_python(run_main):
+    _, _, errors = run_main("look", "snake " * 600)
+    assert errors == (
+        "regard: the text is 602 tokens long and the model reads at most 512; shorten it, or read only its beginning "
+        "with --truncate.\n"
+    )
+    assert in_options("give it with target=…, or let it write with new_tokens=…; new_tokens=0: give more.") == (
+        "give it with --target, or let it write with --new-tokens …; --new-tokens 0: give more."
+    )
 
 
 def test_a_reader_that_stops_early_is_no_error():

@@ -74,18 +74,19 @@ def test_a_disk_that_refuses(folder, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("to", "module", "extra"),
+    ("to", "missing", "named", "extra"),
     [
-        ("ctranslate2", "ctranslate2.specs", "export,translation"),
-        ("onnx", "onnxscript", "export,translation"),
-        ("huggingface", "transformers", "huggingface,translation"),
+        ("ctranslate2", ["ctranslate2", "sentencepiece"], "ctranslate2 and sentencepiece", "export,translation"),
+        ("onnx", ["onnx", "onnxscript", "onnxruntime"], "onnx, onnxscript and onnxruntime", "export,translation"),
+        ("huggingface", ["transformers", "sentencepiece"], "transformers and sentencepiece", "huggingface,translation"),
     ],
 )
-def test_without_the_package(folder, tmp_path, monkeypatch, to, module, extra):
-    monkeypatch.setitem(sys.modules, module, None)
-    message = refusal(InputError, export, folder, to, tmp_path / "out")
-    assert message.startswith("this needs the package ")
-    assert message.endswith(f", which is not installed; install it with pip install 'regard[{extra}]'.")
+def test_all_missing_packages_are_named_before_anything_is_read(tmp_path, monkeypatch, to, missing, named, extra):
+    for package in missing:
+        monkeypatch.setitem(sys.modules, package, None)
+    assert refusal(InputError, export, tmp_path / "en-ko", to, tmp_path / "out") == (
+        f"this needs the packages {named}, which are not installed; install them with pip install 'regard[{extra}]'."
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.remarks import letters_of, remark_on_fonts, remark_on_texts
 from regard.cli.shared_options import Target, Truncate, Words
 from regard.cli.written_files import print_written
 from regard.errors import InputError
@@ -61,6 +62,7 @@ def compare(
         if words:
             traces = [seen.words() for seen in traces]
         comparison = compare_traces(*traces, at_most=1e-3 if at_most is None else at_most)
+    remark_on_texts(*traces)
     document = as_json(comparison)
     if to_stdout:
         sys.stdout.write(document)
@@ -69,6 +71,8 @@ def compare(
     for picture in (png, svg):
         if picture:
             comparison.figure(picture)
+    if png or svg:
+        remark_on_fonts(letters_of(*traces))
     if json and not to_stdout:
         write_output(json, document)
     if not to_stdout:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.errors import InputError, reason
+from regard.cli.remarks import remark_on_fonts
+from regard.errors import InputError, reason, require_packages
 from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ PAIRS, EVALUATION_PAIRS, STEPS = 6_000, 300, 600
 
 Training then takes less than two minutes on two cores.
 """
+
+PACKAGES = (
+    "transformers", "accelerate", "filelock", "num2words", "sacrebleu", "safetensors", "sentencepiece", "tomli_w"
+)  # fmt: skip
+"""The packages that the demo needs, beside those that every installation of regard has."""
 
 
 def demo(
@@ -41,6 +47,7 @@ def demo(
 
     from regard.cli.progress import spinner
 
+    require_packages(PACKAGES, "huggingface,translation")
     console = Console(highlight=False)
     with spinner("loading torch"):
         from regard.by_hand.work_out import worked_example
@@ -117,6 +124,7 @@ def train_number_translator(out: Path, console: "Console") -> Path:
     labels = piece_labels(alignment.source_pieces), piece_labels(alignment.target_pieces)
     console.print(alignment_table(*labels, alignment.piece_weights))
     console.print(f"\n{longest.source} → {longest.text}")
+    remark_on_fonts("".join([*labels[0], *labels[1], longest.text]))
     return write_alignment(out / "alignment.png", *labels, alignment.piece_weights, title=longest.text)
 
 

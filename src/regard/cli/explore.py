@@ -8,7 +8,7 @@ import typer
 
 from regard.cli.listening import listen
 from regard.cli.shared_options import Host, Model
-from regard.errors import InputError, import_extra
+from regard.errors import InputError, require_packages
 
 
 def explore(
@@ -39,14 +39,20 @@ def explore(
       regard explore --translator en-de
       regard explore --trace snake.safetensors
     """
-    uvicorn = import_extra("uvicorn", "explore,huggingface")
-    import_extra("starlette", "explore,huggingface")
+    if translator is not None and model is not None:
+        raise InputError("--model and --translator cannot be given together; give one of them.")
+    needed, extra = ["uvicorn", "starlette", "safetensors"], "explore,huggingface"
+    if translator is not None:
+        needed, extra = [*needed, "sentencepiece"], "explore,translation"
+    elif model is not None or trace is None:
+        needed += ["transformers"]
+    require_packages(needed, extra)
+    import uvicorn
+
     from regard.explore.server import application
     from regard.explore.session import FIRST_TEXT, Session
     from regard.tracing.trace import Trace
 
-    if translator is not None and model is not None:
-        raise InputError("--model and --translator cannot be given together; give one of them.")
     shown = None if trace is None else Trace.load(trace)
     if translator is not None:
         from regard.translation.translator_folder import holds_translator

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.remarks import letters_of, remark_on_fonts, remark_on_texts
 from regard.cli.shared_options import HeadName, Model, Span, Target, Token, Truncate, Words
 from regard.cli.written_files import print_written
 from regard.errors import InputError
-from regard.visible_text import escape_controls
+from regard.visible_text import visible_name
 
 if TYPE_CHECKING:
     from regard.tracing.trace import Trace
@@ -100,10 +101,9 @@ def look(
             seen = seen.words(*(span or ()))
         focus = focus_on(seen, token, head, layer)
 
-    from regard.tracing.readable_tokens import unfamiliar_text_note
     from regard.views.terminal.trace import show
 
-    print_remark(unfamiliar_text_note(seen.model, seen.tokens))
+    remark_on_texts(seen)
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
     if not to_stdout:
         if translation is not None:
@@ -127,18 +127,10 @@ def look(
             else:
                 write_output(json, document)
     if any(pictures.values()) or heads:
-        from regard.views.picture.fonts import fonts_for
-
-        print_remark(fonts_for("".join(token.text for token in (*seen.source, *seen.target))).advice)
+        remark_on_fonts(letters_of(seen))
     if to_stdout:
         return
     print_written(outputs)
-
-
-def print_remark(remark: str) -> None:
-    """Print a remark on the error stream, unless it is empty."""
-    if remark:
-        print(f"regard: {escape_controls(remark)}", file=sys.stderr)
 
 
 def read_stdin() -> str:
@@ -181,12 +173,10 @@ def show_alignment(translation: "Translation") -> None:
 
     alignment = translation.alignment
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{escape_controls(translation.source)} → {escape_controls(translation.text)}\n")
+    console.print(f"{visible_name(translation.source)} → {visible_name(translation.text)}\n")
     if not alignment.pairs:
         return
-    source = [escape_controls(word) for word in alignment.source_words]
-    target = [escape_controls(word) for word in alignment.target_words]
-    console.print(alignment_table(source, target, alignment.weights))
+    console.print(alignment_table(alignment.source_words, alignment.target_words, alignment.weights))
     console.print(f"\naligned by {translation.translator.alignment_rule}\n")
 
 

@@ -19,6 +19,7 @@ from regard.cli.explain import explain
 from regard.cli.explore import explore
 from regard.cli.export import export
 from regard.cli.look import look
+from regard.cli.option_names import in_options
 from regard.cli.sample import sample
 from regard.cli.scan import scan
 from regard.cli.score import score
@@ -107,7 +108,7 @@ def run() -> None:
         finally:
             sys.stdout.flush()
     except InputError as error:
-        exit_with_message(str(error))
+        exit_with_message(in_options(str(error)))
     except UnicodeEncodeError as error:
         exit_with_message(
             f"the output is in {error.encoding}, which has no {error.object[error.start]!r}; set PYTHONUTF8=1, or "

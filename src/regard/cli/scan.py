@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.remarks import print_remark, remark_on_fonts
 from regard.cli.shared_options import Model
 from regard.cli.written_files import print_written
 from regard.errors import InputError, counted
@@ -55,9 +56,11 @@ def scan(
     lines = read_file_lines(file)
     result = scan_lines(model, lines, None if out is None else out.with_name(f"{out.name}.progress"))
     roles = result.roles()
+    from regard.tracing.readable_tokens import note_on_tokens
+
     if result.n_truncated:
-        cut = counted(result.n_truncated, "text")
-        print(f"regard: {cut} longer than the model reads; only the beginning was used.", file=sys.stderr)
+        print_remark(f"{counted(result.n_truncated, 'text')} longer than the model reads; only the beginning was used.")
+    print_remark(note_on_tokens(result.model, result.n_known, result.n_words))
     from regard.views.terminal.roles import show
 
     texts, tokens = counted(result.n_texts, "text"), counted(result.n_tokens, "token")
@@ -71,6 +74,8 @@ def scan(
             from regard.views.picture.roles import write_figure
 
             write_figure(roles, picture, title)
+    if png or svg:
+        remark_on_fonts(title)
     print_written(outputs)
 
 

@@ -7,7 +7,7 @@ import typer
 
 from regard.cli.listening import listen
 from regard.cli.shared_options import Device, Host
-from regard.errors import InputError, import_extra
+from regard.errors import InputError, require_packages
 
 
 def serve(
@@ -38,8 +38,9 @@ def serve(
     """
     if greedy and beam is not None:
         raise InputError("got --greedy and --beam; give one of them.")
-    uvicorn = import_extra("uvicorn", "explore,translation")
-    import_extra("starlette", "explore,translation")
+    require_packages(("uvicorn", "starlette", "safetensors", "sentencepiece"), "explore,translation")
+    import uvicorn
+
     from regard.cli.progress import spinner
 
     with spinner("loading the translator"):

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from regard.errors import InputError, nearest, reason
+from regard.errors import InputError, nearest, reason, require_packages
 from regard.export.parity import Parity, compare, random_lines
 from regard.translation.marian_folder import read_any_translator
 from regard.translation.translator_folder import TranslatorContents
@@ -29,11 +29,15 @@ class Format:
     Attributes:
         name: the format's name in messages.
         module: the name of the module that writes and loads this format; it is imported at first use.
+        packages: the packages that write and load this format, by the names by which they are imported.
+        extra: the extras of regard that bring these packages.
         usage: Python code that loads an export, to show to the user; {out!r} is replaced by its folder.
     """
 
     name: str
     module: str
+    packages: tuple[str, ...]
+    extra: str
     usage: str
 
     @property
@@ -52,16 +56,22 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         "huggingface": Format(
             name="Hugging Face",
             module="regard.export.huggingface",
+            packages=("transformers", "safetensors", "sentencepiece"),
+            extra="huggingface,translation",
             usage="AutoModelForSeq2SeqLM.from_pretrained({out!r}), AutoTokenizer.from_pretrained({out!r})",
         ),
         "ctranslate2": Format(
             name="CTranslate2",
             module="regard.export.ctranslate2",
+            packages=("ctranslate2", "safetensors", "sentencepiece"),
+            extra="export,translation",
             usage='ctranslate2.Translator({out!r}, compute_type="int8")',
         ),
         "onnx": Format(
             name="ONNX",
             module="regard.export.onnx",
+            packages=("onnx", "onnxscript", "onnxruntime", "safetensors", "sentencepiece"),
+            extra="export,translation",
             usage="onnxruntime.InferenceSession({out!r} + '/encoder.onnx')  # and decoder.onnx; see config.json",
         ),
     }
@@ -85,6 +95,7 @@ def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None)
             translations differ by more than rounding errors. In each case nothing is written to `out`.
     """
     chosen = format_named(to)
+    require_packages(chosen.packages, chosen.extra)
     if out.exists():
         raise InputError(f"{out} exists already; name a new folder, or remove this one first.")
     if not out.absolute().parent.is_dir():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.errors import InputError, import_extra, reason
+from regard.errors import InputError, reason, require_packages
 from regard.site.check import Difference, check
 from regard.site.graph import write_model
 from regard.site.runtime import runtime
@@ -60,8 +60,7 @@ def write_site(out: Path, model: str | None = None, given_runtime: Path | None =
         InputError: `out` has files or cannot be written, the model cannot be loaded or exported, or the export does not
             attend as the model does. In each case nothing is written to `out`.
     """
-    for package in ("transformers", "onnxscript", "onnxruntime"):
-        import_extra(package, EXTRAS)
+    require_packages(("transformers", "onnxscript", "onnxruntime"), EXTRAS)
     check_empty(out)
     compressed = runtime(given_runtime)
     loaded = load(model)

@@ -57,6 +57,10 @@ def decoder_start_id(model: "PreTrainedModel") -> int:
     )
 
 
+class TooLongError(InputError):
+    """A text has more tokens than the model reads."""
+
+
 def encode_text(
     model: "PreTrainedModel", tokenizer: Any, prompt: Prompt, truncate: bool, as_target: bool = False
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
@@ -77,9 +81,9 @@ def encode_text(
         encoded = tokenized(tokenizer, prompt, limit if truncate else None, as_target)
     n_tokens = encoded["input_ids"].shape[1]
     if limit and n_tokens > limit:
-        raise InputError(
+        raise TooLongError(
             f"the text is {n_tokens:,} tokens long and the model reads at most {limit:,}; "
-            f"shorten it, or read only its beginning with --truncate (truncate=True)."
+            "shorten it, or read only its beginning with truncate=True."
         )
     check_vocabulary(model, tokenizer, encoded["input_ids"], as_target)
     tokens = readable_tokens(tokenizer, encoded, prompt.text, as_target)
@@ -164,7 +168,8 @@ def check_text(text: str) -> None:
 def token_limit(model: "PreTrainedModel", tokenizer: Any) -> int | None:
     """Return the largest number of tokens that both the model and the tokenizer accept; None if neither has a limit."""
     limits = (position_limit(model), getattr(tokenizer, "model_max_length", None))
-    return min((limit for limit in limits if limit and 0 < limit < 10**9), default=None)
+    numbers = [limit for limit in limits if isinstance(limit, int | float) and not isinstance(limit, bool)]
+    return min((int(limit) for limit in numbers if 1 <= limit < 10**9), default=None)
 
 
 def position_limit(model: "PreTrainedModel") -> int | None:

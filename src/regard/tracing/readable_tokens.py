@@ -173,11 +173,20 @@ def unfamiliar_text_note(model: str, tokens: Sequence[Token]) -> str:
     'MiniLM knows 1 of these 4 tokens; the others are unknown words, single jamo or bytes, so their attention says \
 little about this text: choose a model of its language.'
     """
+    return note_on_tokens(model, *known_tokens(tokens))
+
+
+def known_tokens(tokens: Sequence[Token]) -> tuple[int, int]:
+    """Return how many tokens of a text the model knows, and how many tokens there are, special tokens not counted."""
     words = [token for token in tokens if not token.special]
-    known = sum(FRAGMENT.fullmatch(token.text) is None for token in words)
-    if 2 * known >= len(words):
+    return sum(FRAGMENT.fullmatch(token.text) is None for token in words), len(words)
+
+
+def note_on_tokens(model: str, n_known: int, n_words: int) -> str:
+    """Return a warning for the user if a model knows less than half of a number of tokens; else ""."""
+    if 2 * n_known >= n_words:
         return ""
     return (
-        f"{model} knows {known:,} of these {counted(len(words), 'token')}; the others are unknown words, single jamo "
+        f"{model} knows {n_known:,} of these {counted(n_words, 'token')}; the others are unknown words, single jamo "
         "or bytes, so their attention says little about this text: choose a model of its language."
     )

@@ -11,11 +11,17 @@ import torch
 from regard.atomic_files import write_atomically
 from regard.effects.roles import ROLES, RoleSums
 from regard.errors import InputError
+from regard.json_file import read_json
+from regard.tracing.encoding import TooLongError
 from regard.tracing.model_loading import LoadedModel
+from regard.tracing.readable_tokens import known_tokens
 from regard.tracing.roles import Roles
 from regard.tracing.run import trace
 
 FORMAT = "regard scan"
+
+COUNTS = ("n_lines", "n_texts", "n_tokens", "n_truncated", "n_words", "n_known")
+"""The numbers of a scan that are stored in its file, in this order."""
 
 
 @dataclass(slots=True)
@@ -28,6 +34,8 @@ class Scan:
         n_texts: how many lines were not blank; each is a text.
         n_tokens: how many tokens the texts had together.
         n_truncated: how many texts were too long for the model; only their beginnings were used.
+        n_words: how many tokens the texts had together, special tokens not counted.
+        n_known: how many of these the model knows; see `known_tokens`.
     """
 
     model: str
@@ -35,6 +43,8 @@ class Scan:
     n_texts: int = 0
     n_tokens: int = 0
     n_truncated: int = 0
+    n_words: int = 0
+    n_known: int = 0
     heads: tuple[str, ...] = ()
     sums: RoleSums | None = field(default=None)
 
@@ -51,15 +61,16 @@ class Scan:
         arguments: dict[str, Any] = {"tokenizer": loaded.tokenizer}
         try:
             seen = trace(loaded.model, text, **arguments)
-        except InputError as error:
-            if "--truncate" not in str(error):
-                raise
+        except TooLongError:
             seen = trace(loaded.model, text, truncate=True, **arguments)
             self.n_truncated += 1
         names, sums = seen.role_sums()
         self.heads, self.sums = names, sums if self.sums is None else self.sums + sums
         self.n_texts += 1
         self.n_tokens += len(seen.tokens)
+        n_known, n_words = known_tokens(seen.tokens)
+        self.n_known += n_known
+        self.n_words += n_words
 
     def roles(self) -> Roles:
         """Return the table of the roles over all texts.
@@ -74,7 +85,7 @@ class Scan:
     def save(self, path: Path, source: str) -> None:
         """Write the sums into a file, from which `load` can continue; `source` identifies the texts."""
         sums = None if self.sums is None else [self.sums.sums.tolist(), self.sums.n_queries.tolist()]
-        counts = [self.n_lines, self.n_texts, self.n_tokens, self.n_truncated]
+        counts = [getattr(self, name) for name in COUNTS]
         document = {"format": FORMAT, "model": self.model, "source": source, "counts": counts, "heads": self.heads}
         write_atomically(path, json.dumps({**document, "sums": sums}))
 
@@ -82,7 +93,7 @@ class Scan:
     def load(cls, path: Path, model: str, source: str) -> "Scan | None":
         """Return the scan that `save` wrote for the same model and texts; None if the file has no such scan."""
         try:
-            document = json.loads(path.read_text())
+            document = read_json(path)
             if (document["format"], document["model"], document["source"]) != (FORMAT, model, source):
                 return None
             heads, sums = tuple(document["heads"]), None
@@ -92,7 +103,9 @@ class Scan:
                 )
                 if sums.sums.shape != (len(ROLES), len(heads)) or sums.n_queries.shape != (len(ROLES),):
                     return None
-            n_lines, n_texts, n_tokens, n_truncated = map(int, document["counts"])
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError, RecursionError):
+            counts = dict(zip(COUNTS, map(int, document["counts"]), strict=True))
+            if min(counts.values()) < 0:
+                return None
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError):
             return None
-        return cls(model, n_lines, n_texts, n_tokens, n_truncated, heads, sums)
+        return cls(model, heads=heads, sums=sums, **counts)

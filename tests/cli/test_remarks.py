@@ -1,0 +1,49 @@
+"""Remarks on the error stream: texts that a model hardly knows, letters without a font; the same for every verb."""
+
+import pytest
+from cli_runner import invoke
+
+from regard.views.picture.fonts import BASE, Fonts
+
+KOREAN = "뱀은 독이 있어서 위험하다"
+HARDLY_KNOWN = (
+    "the others are unknown words, single jamo or bytes, so their attention says little about this text: choose a "
+    "model of its language."
+)
+
+
+@pytest.fixture
+def without_letters(monkeypatch):
+    """No font on this machine has the letters of साँप."""
+    monkeypatch.setattr(
+        "regard.views.picture.fonts.fonts_for", lambda text: Fonts((BASE,), frozenset(set("साँप") & set(text)))
+    )
+
+
+@pytest.mark.usefixtures("minilm_once")
+@pytest.mark.parametrize("verb", ["look", "compare", "scan"])
+def test_a_text_that_the_model_hardly_knows_is_told_once(verb, tmp_path):
+    (tmp_path / "texts.txt").write_text(f"{KOREAN}\n", encoding="utf-8")
+    arguments = {"look": [KOREAN], "compare": ["MiniLM", "MiniLM", KOREAN], "scan": [tmp_path / "texts.txt"]}[verb]
+    assert invoke(verb, *arguments).stderr.splitlines() == [
+        f"regard: MiniLM knows 0 of these 13 tokens; {HARDLY_KNOWN}"
+    ]
+
+
+@pytest.mark.usefixtures("minilm_once")
+def test_a_scan_counts_the_tokens_of_all_its_texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text(f"The snake has a venom.\n{KOREAN}\n", encoding="utf-8")
+    assert invoke("scan", path).stderr == f"regard: MiniLM knows 6 of these 19 tokens; {HARDLY_KNOWN}\n"
+    path.write_text(f"The snake has a venom.\n뱀\n{'A dog runs. ' * 9}\n", encoding="utf-8")
+    assert invoke("scan", path).stderr == ""
+
+
+@pytest.mark.usefixtures("minilm_once", "without_letters")
+@pytest.mark.parametrize("verb", ["look", "compare"])
+def test_letters_without_a_font_are_told_where_a_picture_is_written(verb, tmp_path):
+    arguments = ["MiniLM", "MiniLM"] if verb == "compare" else []
+    text = "a snake is साँप here, and a dog is a dog."
+    told = invoke(verb, *arguments, text, "--png", tmp_path / "a.png").stderr
+    assert told.startswith("regard: □ stands for letters that no installed font has (U+092A, U+0938, U+093E); ")
+    assert invoke(verb, *arguments, text).stderr == ""
