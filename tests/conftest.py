@@ -26,7 +26,7 @@ torch.set_num_threads(1)  # a second thread makes tensors this small no faster
 
 
 LONGEST = (
-    "test_hostile_files.py",
+    "hostile/test_hostile_files.py",
     "attention/test_laws.py",
     "training/test_train.py",
     "training/processes/test_hosts.py",
@@ -44,7 +44,7 @@ LONGEST = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--cases`: how many hostile files each test of `test_hostile_files.py` tries; 100 in CI, fewer elsewhere."""
+    """Add `--cases`: how many hostile files of each kind `hostile/test_hostile_files.py` tries; fewer outside CI."""
     parser.addoption("--cases", type=int, default=100 if "CI" in os.environ else 30, help="hostile files of each kind")
 
 

@@ -17,8 +17,8 @@ FILES = {str(path.relative_to(SRC)): path.read_text() for path in sorted((SRC / 
 TREES = {name: ast.parse(text) for name, text in FILES.items()}
 
 ROOMS = {
-    "errors": "",
     "visible_text": "",
+    "errors": "visible_text",
     "likely_encoding": "",
     "device": "errors",
     "checks": "errors",
@@ -32,7 +32,9 @@ ROOMS = {
     "transformer": "attention kernels checks errors",
     "recurrent": "attention kernels checks",
     "effects": "attention errors",
-    "tracing": "attention effects atomic_files errors likely_encoding tensor_file typed_fields",
+    "tracing": (
+        "attention effects atomic_files errors json_file likely_encoding tensor_file typed_fields visible_text"
+    ),
     "evaluation": "errors",
     "translation": (
         "attention kernels text transformer recurrent tracing "
@@ -40,7 +42,7 @@ ROOMS = {
     ),
     "by_hand": "attention tracing translation errors",
     "export": "attention text transformer recurrent tracing translation errors",
-    "training": "text translation atomic_files device errors json_file tensor_file",
+    "training": "text translation atomic_files device errors json_file tensor_file typed_fields",
     "views": "attention effects tracing by_hand evaluation atomic_files errors visible_text",
     "regard": "",
     "explore": "effects tracing translation by_hand views errors typed_fields",

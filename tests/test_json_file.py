@@ -22,3 +22,13 @@ def test_what_is_not_json_is_a_value_error(tmp_path, content):
 def test_a_missing_file_is_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "a.json")
+
+
+def test_a_lone_surrogate_is_refused_and_a_pair_is_a_character(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"a": "\\ud83d\\ude00"}')
+    assert read_json(path) == {"a": "😀"}
+    path.write_text('{"a": "\\ud83d"}')
+    with pytest.raises(ValueError) as refusal:
+        read_json(path)
+    assert str(refusal.value) == "a string in it has a lone surrogate"

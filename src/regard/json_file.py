@@ -1,8 +1,12 @@
 """Reads JSON files that may be damaged."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+"""The escape of a surrogate, which JSON allows alone; UTF-8 cannot encode it."""
 
 
 def read_json(path: Path) -> Any:
@@ -10,9 +14,25 @@ def read_json(path: Path) -> Any:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the file is not JSON, or its brackets are nested more deeply than Python can read.
+        ValueError: the file is not JSON; see `parse_json`.
+    """
+    return parse_json(path.read_bytes())
+
+
+def parse_json(content: bytes) -> Any:
+    """Return the value that a JSON text describes.
+
+    Raises:
+        ValueError: the text is not JSON, its brackets are nested more deeply than Python can read, or a string in it
+            has a lone surrogate, so that it could not be written again.
     """
     try:
-        return json.loads(path.read_bytes())
+        value = json.loads(content)
     except RecursionError as error:
         raise ValueError("its brackets are nested too deeply") from error
+    if SURROGATE.search(content):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError("a string in it has a lone surrogate") from error
+    return value

@@ -2,8 +2,10 @@
 
 import numpy as np
 import torch
+from refusals import refusal
 from torch.testing import assert_close
 
+from regard import InputError
 from regard.effects.plane import Plane
 
 
@@ -36,3 +38,11 @@ def test_vectors_without_two_directions():
     still = Plane.through(torch.ones(3, 5))
     assert still.shares == (0.0, 0.0)
     assert_close(still.points(torch.ones(3, 5)), torch.zeros(3, 2))
+
+
+def test_vectors_that_overflow_have_no_plane(normal):
+    vectors = normal(5, 7)
+    vectors[2, 3] = torch.inf
+    assert refusal(InputError, Plane.through, vectors) == (
+        "the vectors of the tokens overflow their number type, so they have no plane; load the model in float32."
+    )

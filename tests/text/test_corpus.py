@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from refusals import refusal
 
 from regard import InputError
 from regard.text.corpus import Corpus, write_corpus
@@ -118,3 +119,24 @@ def test_a_half_written_corpus_is_refused(tmp_path, numbers, vocabularies, monke
         written(tmp_path, numbers, vocabularies)
     with pytest.raises(InputError, match="is not a corpus"):
         Corpus(tmp_path)
+
+
+def test_damaged_ends_and_ids_are_refused(tmp_path, numbers, vocabularies):
+    folder = tmp_path / "data" / "train"
+    written(folder, numbers, vocabularies)
+    ends = np.fromfile(folder / "source.ends", dtype=np.int64)
+    ends[[3, 4]] = ends[[4, 3]]
+    ends.tofile(folder / "source.ends")
+    assert refusal(InputError, Corpus, folder) == (
+        f"{folder} is not a corpus, or is damaged (the numbers in source.ends do not ascend from 0)."
+    )
+    corpus = written(folder, numbers, vocabularies)
+    ids = np.fromfile(folder / "target.ids", dtype=np.uint16)
+    ids[int(corpus.target.ends[5])] = 60_000
+    ids.tofile(folder / "target.ids")
+    damaged = Corpus(folder, tuple(map(len, vocabularies)))
+    damaged.target.rows(np.array([4, 6]))
+    assert refusal(InputError, damaged.target.rows, np.array([4, 5])) == (
+        f"{folder}/target.ids is damaged: it has the id 60,000, and the vocabulary has {len(vocabularies[1])} "
+        f"pieces; delete {tmp_path}/data, and it is made again."
+    )

@@ -152,3 +152,16 @@ def test_a_folder_without_its_tokenizer_is_refused(minilm, tmp_path):
     )
     with pytest.raises(InputError, match=r"no tokenizer for .* could be had; give one with tokenizer=…\."):
         load_tokenizer(str(tmp_path))
+
+
+def test_far_too_many_layers_are_refused_before_they_are_built(tmp_path):
+    from transformers import BertConfig, BertModel
+
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    BertModel(BertConfig(vocab_size=30, **sizes)).save_pretrained(tmp_path)
+    config = (tmp_path / "config.json").read_text()
+    (tmp_path / "config.json").write_text(config.replace('"num_hidden_layers": 1,', '"num_hidden_layers": 100000000,'))
+    assert refusal(InputError, load, str(tmp_path)) == (
+        f"{tmp_path}/config.json has num_hidden_layers = 100,000,000, more than the tensors in its file of parameters; "
+        "copy the folder again."
+    )

@@ -252,7 +252,7 @@ def test_a_text_that_is_too_long_is_refused_or_truncated(minilm):
         regard.trace(minilm.model, text, tokenizer=minilm.tokenizer)
     assert str(refusal.value) == (
         "the text is 1,002 tokens long and the model reads at most 512; "
-        "shorten it, or read only its beginning with --truncate (truncate=True)."
+        "shorten it, or read only its beginning with truncate=True."
     )
     assert len(regard.trace(minilm.model, text, tokenizer=minilm.tokenizer, truncate=True).tokens) == 512
 

@@ -266,7 +266,7 @@ def test_vectors_that_are_no_floating_point_numbers_are_refused(normal, tmp_path
     name = json.loads(about[FORMAT])["states"]["encoder"]["0"]["before"]
     write_tensors(path, tensors | {name: tensors[name].int()}, {FORMAT: about[FORMAT]})
     assert refused(path) == (
-        "FILE is damaged: the vectors of a layer must be floating-point numbers; save the trace again."
+        "FILE is damaged: the vectors of a layer must be finite floating-point numbers; save the trace again."
     )
 
 
@@ -274,3 +274,51 @@ def test_nan_and_infinity_in_rules_come_back(normal, tmp_path):
     trace = traced(normal, normalise=Softmax(sinks=torch.tensor([-math.inf, 1.0])))
     again = Trace.load(trace.save(tmp_path / "trace.safetensors"))
     assert_close(again.encoder[0].dense(), trace.encoder[0].dense())
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda about: about.update(model="a\x1b[2Jb"), "the model's name has control characters"),
+        (lambda about: about.update(attended={"encoder": {}}), "no attention call"),
+        (lambda about: about.update(attended={}), "no attention call"),
+    ],
+)
+def test_a_name_with_control_characters_and_a_trace_without_attention_are_refused(normal, tmp_path, change, what):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    changed(path, change)
+    assert refused(path) == f"FILE is damaged: {what}; save the trace again."
+
+
+def test_a_trace_of_a_model_with_control_characters_in_its_name_is_saved_with_their_codes(normal, tmp_path):
+    trace = replace(traced(normal), model="a\nb\x1b")
+    assert Trace.load(trace.save(tmp_path / "trace.safetensors")).model == "a⏎b‹1B›"
+
+
+@pytest.mark.parametrize(
+    ("part", "damage", "what"),
+    [
+        (
+            "query",
+            lambda tensor: torch.full_like(tensor, torch.nan),
+            "a query",
+        ),
+        ("context", torch.Tensor.bool, "a context"),
+    ],
+)
+def test_tensors_that_are_no_numbers_are_refused(normal, tmp_path, part, damage, what):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    tensors = load_file(path)
+    with safe_open(path, "pt") as file:
+        about = file.metadata()
+    name = json.loads(about[FORMAT])["attended"]["encoder"]["0"][part]
+    write_tensors(path, tensors | {name: damage(tensors[name])}, {FORMAT: about[FORMAT]})
+    assert (
+        refused(path) == f"FILE is damaged: {what} must have floating-point numbers without NaN; save the trace again."
+    )
+
+
+@pytest.mark.parametrize(("name", "shape"), [("image", (3, 4, 4)), ("spectrogram", (5, 7))])
+def test_pictures_and_recordings_have_finite_numbers(normal, tmp_path, name, shape):
+    path = replace(traced(normal), **{name: torch.full(shape, torch.inf)}).save(tmp_path / "trace.safetensors")
+    assert refused(path) == f"FILE is damaged: TypeError {name} must have finite numbers; save the trace again."

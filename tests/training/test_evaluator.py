@@ -5,9 +5,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.nn.functional as F
+from refusals import refusal
 
+from regard import InputError
 from regard.text.batches import Batch
 from regard.training.evaluator import DevPairs, Evaluator
+from regard.training.store.snapshots import write_snapshot
 
 
 @pytest.fixture
@@ -21,6 +24,19 @@ def evaluator_for():
         return Evaluator(model=None, pairs=pairs, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
 
     return evaluator
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_snapshots_of_another_model_are_refused(tmp_path):
+    evaluator = Evaluator(model=torch.nn.Linear(2, 3), pairs=None, source_vocabulary=None, target_vocabulary=None)
+    name = write_snapshot(tmp_path, 1, {"weight": torch.ones(3, 2), "bias": torch.zeros(3)})
+    evaluator.load_mean(tmp_path, [name])
+    assert torch.equal(evaluator.model.weight, torch.ones(3, 2))
+    name = write_snapshot(tmp_path, 2, {"weight": torch.ones(2, 3)})
+    assert refusal(InputError, evaluator.load_mean, tmp_path, [name]) == (
+        f"{tmp_path}/step-2.safetensors has no parameters of this model (weight); delete the latest checkpoint, and "
+        "training goes on from the one before it."
+    )
 
 
 @pytest.mark.usefixtures("unhooked")

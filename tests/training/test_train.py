@@ -13,8 +13,10 @@ from refusals import refusal
 from safetensors.torch import load_file
 
 from regard import InputError
+from regard.tensor_file import read_tensors, write_tensors
 from regard.training.settings.settings_file import as_toml
 from regard.training.settings.train_config import TrainConfig
+from regard.training.store.checksums import checksum
 from regard.training.store.training_log import read_log
 from regard.training.train import train
 from regard.training.watcher import Watcher
@@ -307,6 +309,38 @@ def test_damaged_data_is_refused(texts, quick, trained, name, content, why):
     assert refusal(InputError, train, *texts, out, config) == (
         f"{out / 'data'} is damaged ({why.format(data=out / 'data')}); delete it, and it is made again."
     )
+
+
+def rewritten(out, step, name, change):
+    """Change a file of a checkpoint, and write its checksum in the manifest again."""
+    checkpoint = out / "checkpoints" / f"step-{step}"
+    change(checkpoint / name)
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    manifest["files"][name] = checksum(checkpoint / name)
+    (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+    return checkpoint
+
+
+def test_a_checkpoint_whose_state_is_none_is_refused(texts, quick, trained):
+    out = trained(quick(max_steps=1))
+    folder = rewritten(out, 1, "state.json", lambda path: path.write_text('{"position": {"step": "1"}}'))
+    assert refusal(InputError, train, *texts, out, quick(max_steps=1)) == (
+        f"{folder} is damaged: its state.json is not what regard writes (TypeError step='1' must be int); delete that "
+        "folder, and training goes on from the checkpoint before it."
+    )
+
+
+def test_a_checkpoint_of_whole_numbers_is_refused(texts, quick, trained):
+    def whole(path):
+        tensors, _ = read_tensors(path)
+        write_tensors(path, {name: tensor.int() for name, tensor in tensors.items()})
+
+    out = trained(quick(max_steps=1))
+    rewritten(out, 1, "model.safetensors", whole)
+    message = refusal(InputError, train, *texts, out, quick(max_steps=1))
+    assert message.startswith("the checkpoint is of another model: for model.")
+    assert " it has numbers of the type torch.int32, and the settings ask for the shape (" in message
+    assert message.endswith("restore the folder's config.toml, or train into another folder with --out.")
 
 
 # It ends

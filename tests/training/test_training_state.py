@@ -67,3 +67,22 @@ def test_json_keeps_every_value():
     )  # fmt: skip
     assert TrainingState.from_json(json.loads(json.dumps(state.as_json()))) == state
     assert TrainingState.from_json(json.loads(json.dumps(TrainingState().as_json()))) == TrainingState()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"position": [1]}, TypeError, "Position must be an object"),
+        ({"position": {"step": "3"}}, TypeError, "step='3' must be int."),
+        ({"position": {"step": -1}}, ValueError, "a number is below 0"),
+        ({"since_best": -1}, ValueError, "a number is below 0"),
+        ({"best": {"steps": 1}}, TypeError, "DevResult has no 'steps'."),
+        ({"snapshots": ["../model.safetensors"]}, ValueError, "a snapshot is not in the folder of snapshots"),
+        ({"elapsed_seconds": None}, TypeError, "elapsed_seconds=None must be float."),
+        ({"more": 1}, TypeError, "TrainingState has no 'more'."),
+    ],
+)
+def test_what_is_no_state_is_refused(change, error, message):
+    with pytest.raises(error) as refusal:
+        TrainingState.from_json(TrainingState().as_json() | change)
+    assert str(refusal.value) == message

@@ -161,7 +161,7 @@ def test_a_text_that_is_too_long(translator):
         translator.translate(["no dog", long], first=41)
     assert str(error.value) == (
         f"line 42 has {n} pieces and the translator reads at most 30; "
-        "divide it, or read only its beginning with --truncate (truncate=True)."
+        "divide it, or read only its beginning with truncate=True."
     )
     (one,) = translator.translate([long], truncate=True)
     assert len(one.source_ids) == 31

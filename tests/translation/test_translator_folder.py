@@ -255,3 +255,21 @@ def test_a_vocabulary_of_another_model(folder):
         f"DIR does not fit together: target.spm has {n_source} tokens and the model was built for {target}; "
         "copy the whole folder again, or train into a new one."
     )
+
+
+def test_parameters_of_another_type_are_refused(folder):
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    write_tensors(path, tensors | {"decoder.to_logits.bias": tensors["decoder.to_logits.bias"].to(torch.complex64)})
+    assert refusal(folder) == (
+        "DIR/model.safetensors is damaged: decoder.to_logits.bias has numbers of the type torch.complex64, and a "
+        "parameter is a floating-point number; copy the folder again."
+    )
+
+
+def test_a_vocabulary_with_a_piece_that_is_not_utf_8_is_refused(folder):
+    path = folder / "source.spm"
+    content = path.read_bytes()
+    place = content.index("▁".encode())
+    path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
+    assert refusal(folder) == "DIR/source.spm is not a SentencePiece model, or is damaged."

@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.errors import InputError
+
 TOO_LONG = 10.0
 """Vectors longer than this many times the median length are not used to compute the plane."""
 
@@ -36,7 +38,16 @@ class Plane:
 
     @classmethod
     def through(cls, vectors: Float[Tensor, "vectors d_model"]) -> "Plane":
-        """Return the plane of the first two principal components of some vectors."""
+        """Return the plane of the first two principal components of some vectors.
+
+        Raises:
+            InputError: a vector has an infinite number or NaN.
+        """
+        if not bool(vectors.isfinite().all()):
+            raise InputError(
+                "the vectors of the tokens overflow their number type, so they have no plane; load the model in "
+                "float32."
+            )
         lengths = vectors.norm(dim=-1)
         fitted = vectors[lengths <= TOO_LONG * lengths.median()].double()
         middle = fitted.mean(dim=0)

@@ -31,6 +31,9 @@ PAIRS_PER_CHUNK = 20_000
 
 SIDES = "source", "target"
 
+DTYPES: dict[str, type[np.unsignedinteger]] = {"uint16": np.uint16, "uint32": np.uint32}
+"""The data types of ids, by name."""
+
 Ids = NDArray[np.unsignedinteger]
 Ends = NDArray[np.int64]
 Lengths = NDArray[np.int64]
@@ -43,10 +46,14 @@ class Side:
     Attributes:
         ids: the ids of all texts, concatenated.
         ends: 0, and then the index in `ids` at which each text ends: text n is `ids[ends[n] : ends[n + 1]]`.
+        path: the file of the ids, for messages.
+        n_tokens: the size of the vocabulary; None = not known.
     """
 
     ids: Ids
     ends: Ends
+    path: Path = Path()
+    n_tokens: int | None = None
 
     def __getitem__(self, pair: int) -> Ids:
         return self.ids[self.ends[pair] : self.ends[pair + 1]]
@@ -64,37 +71,51 @@ class Side:
 
         Args:
             pairs: the indices of the texts.
+
+        Raises:
+            InputError: an id is not in the vocabulary.
         """
         lengths = self.lengths(pairs)
         before = np.cumsum(lengths) - lengths
-        indices = np.repeat(self.ends[pairs] - before, lengths) + np.arange(lengths.sum())
-        return self.ids[indices], lengths
+        ids = self.ids[np.repeat(self.ends[pairs] - before, lengths) + np.arange(lengths.sum())]
+        if self.n_tokens is not None and ids.max(initial=0) >= self.n_tokens:
+            raise InputError(
+                f"{self.path} is damaged: it has the id {ids.max():,}, and the vocabulary has {self.n_tokens:,} "
+                f"pieces; delete {self.path.parents[1]}, and it is made again."
+            )
+        return ids, lengths
 
 
 class Corpus:
     """The pairs of texts in a corpus folder, as ids without BOS and EOS.
 
+    Args:
+        n_tokens: the sizes of the two vocabularies, with which ids are compared when they are read; None = not known.
+
     Raises:
         InputError: a file of the corpus is missing or damaged.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, n_tokens: tuple[int | None, int | None] = (None, None)) -> None:
         self.folder = folder
         try:
             header = read_json(folder / "corpus.json")
-            n_pairs, dtype = int(header["pairs"]), np.dtype(header["dtype"])
-            sides = [self._side(name, n_pairs, dtype) for name in SIDES]
+            n_pairs, dtype = header["pairs"], DTYPES[header["dtype"]]
+            sides = [self._side(name, n_pairs, dtype, size) for name, size in zip(SIDES, n_tokens, strict=True)]
         except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise InputError(f"{folder} is not a corpus, or is damaged ({error}).") from error
         self.source, self.target = sides
         self._n_pairs = n_pairs
 
-    def _side(self, name: str, n_pairs: int, dtype: np.dtype[np.unsignedinteger]) -> Side:
+    def _side(self, name: str, n_pairs: int, dtype: type[np.unsignedinteger], n_tokens: int | None) -> Side:
+        path = self.folder / f"{name}.ids"
         ends = np.memmap(self.folder / f"{name}.ends", dtype=np.int64, mode="r")
-        ids = np.memmap(self.folder / f"{name}.ids", dtype=dtype, mode="r")
+        ids = np.memmap(path, dtype=dtype, mode="r")
         if len(ends) != n_pairs + 1 or ends[-1] != len(ids):
             raise ValueError(f"{name}.ids does not have the {int(ends[-1]):,} ids of {n_pairs:,} texts")
-        return Side(ids, ends)
+        if ends[0] != 0 or not bool((ends[1:] > ends[:-1]).all()):
+            raise ValueError(f"the numbers in {name}.ends do not ascend from 0")
+        return Side(ids, ends, path, n_tokens)
 
     def __len__(self) -> int:
         return self._n_pairs

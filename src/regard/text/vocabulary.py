@@ -106,8 +106,9 @@ class Vocabulary:
         except OSError as error:
             raise InputError(f"cannot read the vocabulary {path}: {reason(error)}.") from error
         try:
-            special = [vocabulary.processor.IdToPiece(token) for token in (PAD, UNK, BOS, EOS)]
-        except (RuntimeError, IndexError) as error:
+            pieces = vocabulary.processor.IdToPiece(list(range(len(vocabulary))))  # raises if one is not UTF-8
+            special = [pieces[token] for token in (PAD, UNK, BOS, EOS)]
+        except (RuntimeError, IndexError, UnicodeDecodeError) as error:
             raise InputError(f"{path} is not a SentencePiece model, or is damaged.") from error
         if special != ["<pad>", "<unk>", "<s>", "</s>"]:
             raise InputError(

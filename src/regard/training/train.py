@@ -21,6 +21,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from regard.device import device_named
+from regard.errors import InputError, first_paragraph
 from regard.text.keyed_random import seed_of
 from regard.training.data.corpora import Texts, text_files
 from regard.training.data.prepare import Prepared, prepare
@@ -32,7 +33,7 @@ from regard.training.optimiser import make_optimiser
 from regard.training.processes.process_group import Processes
 from regard.training.settings.settle import default_precision, value_or_default
 from regard.training.settings.train_config import TrainConfig
-from regard.training.store.checkpoint import latest_checkpoint
+from regard.training.store.checkpoint import Checkpoint, latest_checkpoint
 from regard.training.store.training_folder import claim, stored_config
 from regard.training.store.training_log import Log
 from regard.training.training_state import DevResult, Position, TrainingState
@@ -197,7 +198,7 @@ def restore_checkpoint(
     numbers to the other processes.
     """
     checkpoint = latest_checkpoint(out / "checkpoints", watcher.say) if processes.is_main else None
-    state = TrainingState() if checkpoint is None else TrainingState.from_json(checkpoint.state)
+    state = TrainingState() if checkpoint is None else state_in(checkpoint)
     at = state.position
     exists, step, epoch, batch, since_best = processes.from_main(
         [int(checkpoint is not None), at.step, at.epoch, at.batch, state.since_best]
@@ -210,6 +211,21 @@ def restore_checkpoint(
     watcher.say(f"going on from step {step:,}")
     position = Position(step=step, epoch=epoch, batch=batch)
     return replace(state, position=position, since_best=since_best, elapsed_seconds=elapsed_seconds)
+
+
+def state_in(checkpoint: Checkpoint) -> TrainingState:
+    """Return the training state in a checkpoint.
+
+    Raises:
+        InputError: the checkpoint has something else in its place.
+    """
+    try:
+        return TrainingState.from_json(checkpoint.state)
+    except (TypeError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{checkpoint.folder} is damaged: its state.json is not what regard writes ({first_paragraph(error)}); "
+            "delete that folder, and training goes on from the checkpoint before it."
+        ) from error
 
 
 def make_evaluator(prepared: Prepared, processes: Processes) -> Evaluator:

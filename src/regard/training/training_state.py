@@ -5,11 +5,14 @@ of random generators are not needed: at every step the generator is seeded from 
 the process, so a resumed training draws the same numbers as one that was never stopped.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from regard.training.settings.train_config import Kept, Metric
+from regard.typed_fields import check_fields
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,7 +114,25 @@ class TrainingState:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> "TrainingState":
-        best, kept = (DevResult(**plain[name]) if plain.get(name) else None for name in ("best", "kept"))
-        position, snapshots = Position(**plain["position"]), tuple(plain["snapshots"])
-        return cls(**{**plain, "position": position, "best": best, "kept": kept, "snapshots": snapshots})
+    def from_json(cls, plain: Any) -> "TrainingState":
+        """Return the state that `as_json` returned.
+
+        Raises:
+            TypeError, ValueError, KeyError: `plain` is not such a value.
+        """
+        position = checked(Position, plain["position"])
+        if min(position.step, position.epoch, position.batch, plain["since_best"]) < 0:
+            raise ValueError("a number is below 0")
+        best, kept = (None if plain[name] is None else checked(DevResult, plain[name]) for name in ("best", "kept"))
+        snapshots = tuple(plain["snapshots"])
+        if any(Path(name).name != name for name in snapshots):
+            raise ValueError("a snapshot is not in the folder of snapshots")
+        return checked(cls, {**plain, "position": position, "best": best, "kept": kept, "snapshots": snapshots})
+
+
+def checked(kind: type[Record], values: Any) -> Record:
+    """Return the dataclass with these field values; raise TypeError if they are not of the fields' types."""
+    if not isinstance(values, dict):
+        raise TypeError(f"{kind.__name__} must be an object")
+    check_fields(kind, values)
+    return kind(**values)

@@ -11,7 +11,6 @@ padding: its row becomes that of BOS, and padding gets a new row, which is never
 Source: Tiedemann & Thottingal 2020, "OPUS-MT".
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError, first_paragraph, reason
+from regard.json_file import parse_json
 from regard.text.foreign_vocabulary import vocabulary_from_table
 from regard.text.vocabulary import BOS, EOS, PAD, UNK
 from regard.tracing.model_loading import quiet_transformers
@@ -115,10 +115,10 @@ def read_json(path: Path, default: Any = None) -> dict[str, Any]:
     if default is not None and not path.is_file():
         return dict(default)
     try:
-        value = json.loads(path.read_bytes())
+        value = parse_json(path.read_bytes())
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}.") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(f"{path} is damaged: it is not JSON; copy the folder again.") from error
     if not isinstance(value, dict):
         raise InputError(f"{path} is damaged: it is not a JSON object; copy the folder again.")
@@ -132,8 +132,8 @@ def special_id(folder: Path, config: dict[str, Any], name: str) -> int:
         InputError: the config does not have it.
     """
     value = config.get(name)
-    if not isinstance(value, int):
-        raise InputError(f"{folder / 'config.json'} has {name} = {value}; it must be the id of a piece.")
+    if type(value) is not int:
+        raise InputError(f"{folder / 'config.json'} has {name} = {value!r:.40}; it must be the id of a piece.")
     return value
 
 
@@ -149,10 +149,10 @@ def piece_table(path: Path, n_rows: int) -> list[str]:
     """
     table = [""] * n_rows
     for piece, number in read_json(path).items():
-        if not isinstance(number, int) or not 0 <= number < n_rows:
+        if type(number) is not int or not 0 <= number < n_rows:
             raise InputError(
-                f"{path} gives {piece!r} the id {number}, and the model has the ids 0 to {n_rows - 1:,}; copy the "
-                "whole folder again."
+                f"{path} gives {piece!r:.40} the id {number!r:.40}, and the model has the ids 0 to {n_rows - 1:,}; "
+                "copy the whole folder again."
             )
         table[number] = piece
     return table
@@ -172,7 +172,7 @@ def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) ->
         InputError: the table has no unknown piece, or a special piece is outside it.
     """
     if unknown not in table:
-        raise InputError(f"{path} has no piece {unknown}; a Marian vocabulary has one for what it does not know.")
+        raise InputError(f"{path} has no piece {unknown:.40}; a Marian vocabulary has one for what it does not know.")
     special = {
         PAD: None if ids.pad == ids.start else ids.pad,
         UNK: table.index(unknown),

@@ -64,7 +64,7 @@ def read_requests(
         if len(ids) > limit and not truncate:
             raise InputError(
                 f"line {first + index} has {len(ids):,} pieces and the translator reads at most {limit:,}; "
-                "divide it, or read only its beginning with --truncate (truncate=True)."
+                "divide it, or read only its beginning with truncate=True."
             )
         if len(prefix) > limit:
             raise InputError(

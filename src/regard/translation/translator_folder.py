@@ -25,6 +25,7 @@ from regard.tensor_file import read_tensors, tensor_shapes_in, write_tensors
 from regard.text.vocabulary import Vocabulary
 from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.model_protocol import TranslatingModel
+from regard.translation.stored_alignment_rule import alignment_rule_from
 from regard.typed_fields import check_fields
 
 FORMAT = "regard translator"
@@ -155,7 +156,7 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
         source_vocabulary=source,
         target_vocabulary=target,
         extra=about["extra"],
-        alignment_rule=alignment_rule_from(folder, config, about.get("alignment", {})),
+        alignment_rule=alignment_rule_from(folder / DESCRIPTION_FILE, config, about.get("alignment", {})),
     )
 
 
@@ -271,35 +272,6 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
         raise InputError(f"{path} has an invalid config: {error}") from error
 
 
-def alignment_rule_from(folder: Path, config: Any, values: Any) -> AlignmentRule:
-    """Build a translator's alignment rule from the values in translator.json, and check that the model has its layer.
-
-    Args:
-        folder: the folder of translator.json, for messages.
-        config: the model's config, which has its numbers of layers and heads.
-        values: the fields of the rule; empty if an earlier version of regard wrote the folder.
-
-    Raises:
-        InputError: the values are not those of a rule, or the model does not have the layer or the head.
-    """
-    several_heads = hasattr(config, "n_heads")  # a Recurrent has one attention layer of one head
-    n_layers, n_heads = (config.n_decoder_layers or config.n_layers, config.n_heads) if several_heads else (1, 1)
-    try:
-        if not isinstance(values, dict):
-            raise TypeError("it is not an object.")
-        check_fields(AlignmentRule, values)
-        rule = AlignmentRule(**values)
-    except TypeError as error:
-        raise InputError(f"{folder / DESCRIPTION_FILE} has an invalid alignment: {error}") from error
-    for name, number, count in (("layer", rule.layer, n_layers), ("head", rule.head, n_heads)):
-        if number is not None and not 0 <= number < count:
-            raise InputError(
-                f"{folder / DESCRIPTION_FILE} aligns words by {name} {number}, and the model has {count}, counted "
-                "from 0; copy the folder again."
-            )
-    return rule
-
-
 def read_model(kind: Any, config: Any, path: Path) -> Any:
     """Build a model and load its parameters from a file.
 
@@ -339,6 +311,12 @@ def load_parameters(model: nn.Module, path: Path) -> None:
     """
     tensors, _ = read_tensors(path)
     check_parameters(path, {name: tuple(t.shape) for name, t in tensors.items()}, tensor_shapes(model))
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            raise InputError(
+                f"{path} is damaged: {name} has numbers of the type {tensor.dtype}, and a parameter is a "
+                "floating-point number; copy the folder again."
+            )
     model.load_state_dict(tensors, strict=False)
 
 

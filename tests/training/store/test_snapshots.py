@@ -1,8 +1,10 @@
 """The mean of the latest parameters."""
 
 import torch
+from refusals import refusal
 from torch.testing import assert_close
 
+from regard import InputError
 from regard.training.store.snapshots import keep_only, mean_parameters, write_snapshot
 
 
@@ -27,3 +29,15 @@ def test_snapshots_that_no_checkpoint_needs_are_removed(tmp_path):
     names = [write_snapshot(tmp_path, step, {"w": torch.zeros(2)}) for step in (1, 2, 3)]
     keep_only(tmp_path, {tmp_path / names[1]})
     assert [path.name for path in tmp_path.iterdir()] == ["step-2.safetensors"]
+
+
+def test_snapshots_of_other_parameters_are_refused(tmp_path):
+    names = [write_snapshot(tmp_path, step, {"w": torch.zeros(step)}) for step in (1, 2)]
+    assert refusal(InputError, mean_parameters, tmp_path, names) == (
+        f"{tmp_path}/step-2.safetensors has other parameters than step-1.safetensors beside it; delete the latest "
+        "checkpoint, and training goes on from the one before it."
+    )
+    (tmp_path / names[1]).write_bytes(b"\x00" * 30)
+    assert refusal(InputError, mean_parameters, tmp_path, names) == (
+        f"{tmp_path}/step-2.safetensors is damaged, or is no safetensors file; copy it again."
+    )

@@ -56,6 +56,11 @@ def test_a_file_that_is_not_a_log(tmp_path):
     assert str(refused.value) == (
         f"{tmp_path / 'log.jsonl'} is not a log that regard wrote: Expecting value: line 1 column 1 (char 0)."
     )
+    for line in ('{"loss_nats": 2.0}', "[]", '{"step": "1"}', "null"):
+        (tmp_path / "log.jsonl").write_text('{"step": 1}\n' + line + "\n")
+        with pytest.raises(InputError) as refused:
+            Log(tmp_path, 0)
+        assert str(refused.value) == f"{tmp_path / 'log.jsonl'} is not a log that regard wrote: line 2 has no step."
     (tmp_path / "log.jsonl").write_text("[" * 200_000 + "\n")
     with pytest.raises(InputError, match="is not a log that regard wrote"):
         Log(tmp_path, 0)

@@ -114,7 +114,8 @@ def prepare(
     corpus_config = settle_corpus(given.settings(config), recipe, survey)
     vocabularies = write_data(data, corpora, texts, corpus_config, n_pairs, watcher, given)
     model_config(corpus_config.model, *map(len, vocabularies))  # raises before settings are stored
-    encoded, seed = read_corpora(data, config.data.weights), config.training.seed
+    source, target = vocabularies
+    encoded, seed = read_corpora(data, config.data.weights, (len(source), len(target))), config.training.seed
     settled = settle(corpus_config, recipe, device, lambda n_tokens: Batches(encoded, n_tokens, seed).n_batches())
     write_config(folder, settled)
     return load(data, settled)
@@ -234,15 +235,18 @@ def corpus_folder(number: int) -> str:
     return "train" if number == 1 else f"train-{number}"
 
 
-def read_corpora(data: Path, weights: Sequence[float] | None) -> Corpus | JoinedCorpus:
+def read_corpora(data: Path, weights: Sequence[float] | None, n_tokens: tuple[int, int]) -> Corpus | JoinedCorpus:
     """Return the encoded corpora in a data folder, joined if there are several.
+
+    Args:
+        n_tokens: the sizes of the two vocabularies.
 
     Raises:
         InputError: a file of a corpus is missing or damaged.
     """
-    corpora = [Corpus(data / corpus_folder(1))]
+    corpora = [Corpus(data / corpus_folder(1), n_tokens)]
     while (folder := data / corpus_folder(len(corpora) + 1)).exists():
-        corpora.append(Corpus(folder))
+        corpora.append(Corpus(folder, n_tokens))
     if len(corpora) == 1 and weights is None:
         return corpora[0]
     return JoinedCorpus(corpora, weights or [1.0] * len(corpora))
@@ -295,7 +299,8 @@ def load(data: Path, config: SettledConfig) -> Prepared:
     """
     try:
         source, target = load_vocabularies(data, config.vocabulary.joint)
-        corpus, dev_corpus = read_corpora(data, config.data.weights), Corpus(data / "dev")
+        sizes = len(source), len(target)
+        corpus, dev_corpus = read_corpora(data, config.data.weights, sizes), Corpus(data / "dev", sizes)
         translated = [(source_text, target_text) for source_text, target_text in read_json(data / "dev.json")]
         if not all(isinstance(text, str) for pair in translated for text in pair):
             raise ValueError("dev.json has something other than texts")

@@ -255,12 +255,15 @@ class Processes:
             like: a tensor of the wanted type, which is sharded, or not, in the same way.
 
         Raises:
-            InputError: in the main process the tensor is missing, or its shape differs from that of `like`.
+            InputError: in the main process the tensor is missing, its shape differs from that of `like`, or its numbers
+                are not floating-point numbers.
         """
         if self.is_main:
             tensor = tensors.get(name)
-            if tensor is None or tensor.shape != like.shape:
+            if tensor is None or tensor.shape != like.shape or not tensor.is_floating_point():
                 has = "nothing" if tensor is None else f"the shape {tuple(tensor.shape)}"
+                if tensor is not None and not tensor.is_floating_point():
+                    has = f"numbers of the type {tensor.dtype}"
                 raise InputError(
                     f"the checkpoint is of another model: for {name} it has {has}, and the settings ask for the shape "
                     f"{tuple(like.shape)}; restore the folder's config.toml, or train into another folder with --out."

@@ -7,13 +7,17 @@ Source: Vaswani et al. 2017, section 6.1 (checkpoint averaging); Izmailov et al.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from regard.errors import import_extra
-from regard.tensor_file import write_tensors
+from regard.errors import InputError
+from regard.tensor_file import open_tensor_file, tensor_shapes_in, write_tensors
+
+DELETE = "delete the latest checkpoint, and training goes on from the one before it."
+"""What to do if a snapshot is damaged."""
 
 
 def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) -> str:
@@ -25,10 +29,18 @@ def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) ->
 
 
 def mean_parameters(folder: Path, names: Sequence[str]) -> dict[str, Tensor]:
-    """Return the mean of the parameters in the named files. Only one parameter of each file is in memory at a time."""
-    safe_open = import_extra("safetensors", "translation").safe_open
-    files = [safe_open(folder / name, framework="pt") for name in names]
-    return {name: mean([file.get_tensor(name) for file in files]) for name in files[0].keys()}  # noqa: SIM118
+    """Return the mean of the parameters in the named files. Only one parameter of each file is in memory at a time.
+
+    Raises:
+        InputError: a file cannot be read, or has other parameters than the first one.
+    """
+    shapes = [tensor_shapes_in(folder / name) for name in names]
+    for name, found in zip(names, shapes, strict=True):
+        if found != shapes[0]:
+            raise InputError(f"{folder / name} has other parameters than {names[0]} beside it; {DELETE}")
+    with ExitStack() as stack:
+        files = [stack.enter_context(open_tensor_file(folder / name)) for name in names]
+        return {name: mean([file.get_tensor(name) for file in files]) for name in shapes[0]}
 
 
 def mean(tensors: Sequence[Tensor]) -> Tensor:

@@ -16,6 +16,7 @@ from typing import Any
 
 from regard.atomic_files import write_atomically
 from regard.errors import InputError
+from regard.json_file import parse_json
 
 Entry = Mapping[str, Any]
 
@@ -68,15 +69,19 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     An incomplete last line, which a killed run may leave, is ignored.
 
     Raises:
-        InputError: another line of the file is not JSON.
+        InputError: another line of the file is not JSON, or has no step.
     """
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")
     try:
-        return [json.loads(line) for line in lines[:-1]]
-    except (ValueError, RecursionError) as error:
+        entries = [parse_json(line) for line in lines[:-1]]
+    except ValueError as error:
         raise InputError(f"{path} is not a log that regard wrote: {error}.") from error
+    for number, entry in enumerate(entries, 1):
+        if not isinstance(entry, dict) or type(entry.get("step")) is not int:
+            raise InputError(f"{path} is not a log that regard wrote: line {number} has no step.")
+    return entries
 
 
 def event_writer(folder: Path, step: int) -> Any:

@@ -1,0 +1,53 @@
+"""Files that nobody wrote by accident: each ends as an object that can be used, or as one clean line.
+
+A kind of file is a row of the table in kinds.py. `pytest tests/hostile --cases 5000` tries as many of each kind.
+"""
+
+import random
+
+import pytest
+from hostile.kinds import KINDS
+from hostile.mutations import mutated
+from hostile.sandbox import first_failure
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_damaged_files_are_read_or_refused_in_one_line(name, tmp_path, cases, monkeypatch):
+    kind, folder = KINDS[name], tmp_path / "folder"
+    monkeypatch.setattr("os.fsync", lambda file: None)
+    folder.mkdir()
+    kind.write(folder)
+    original = contents(folder)
+
+    def run(number):
+        chance = random.Random(number)
+        damaged = mutated({name: content for name, content in original.items() if kind.damaged(name)}, chance)
+        restore(folder, original | damaged)
+        if chance.random() < 0.5:
+            kind.seal(folder)
+        kind.use(folder)
+
+    run_undamaged(kind, folder)
+    assert first_failure(cases, run) == ""
+
+
+def run_undamaged(kind, folder):
+    """Use the files as they were written: this must not fail, and imports in this process what the cases need."""
+    kind.use(folder)
+
+
+def contents(folder):
+    """Return the content of each file in a folder, by its path in the folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def restore(folder, files):
+    """Make the files of a folder those given; a file whose content is None is removed."""
+    for path in [path for path in folder.rglob("*") if path.is_file()]:
+        if files.get(str(path.relative_to(folder))) is None:
+            path.unlink()
+    for name, content in files.items():
+        if content is not None:
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
