@@ -1,0 +1,48 @@
+// Drive Firefox for the tests, by WebDriver BiDi: `node firefox.mjs firefox-esr < steps.json` takes the steps one after another
+// and prints, as JSON, what each of them found and everything that the page complained about.
+import { text } from "node:stream/consumers";
+import puppeteer from "puppeteer-core";
+
+const MILLISECONDS = 60_000; // the patience with each step
+
+const steps = JSON.parse(await text(process.stdin));
+const browser = await puppeteer.launch({ browser: "firefox", executablePath: process.argv[2], headless: true });
+try {
+  const page = await browser.newPage();
+  const found = [];
+  const complaints = [];
+  page.setDefaultTimeout(MILLISECONDS);
+  await page.setViewport({ width: 1280, height: 1000 });
+  page.on("console", (message) => complaints.push(message.text()));
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  const texts = (selector) => page.$$eval(selector, (elements) => elements.map((element) => element.textContent));
+  const take = {
+    open: (address) => page.goto(address),
+    hover: async (selector, place) => (await page.$$(selector))[place].hover(),
+    click: async (selector, place) => (await page.$$(selector))[place].click(),
+    // Type over what a field has.
+    type: async (selector, words) => {
+      await page.$eval(selector, (field) => (field.focus(), field.select()));
+      await page.keyboard.type(words);
+    },
+    // Wait until the first element has this text, or until there is an element.
+    await: (selector, wanted) =>
+      page.waitForFunction(
+        (selector, wanted) => {
+          const element = document.querySelector(selector);
+          return element && (wanted === undefined || element.textContent === wanted);
+        },
+        {},
+        selector,
+        wanted,
+      ),
+    read: texts,
+  };
+  for (const [name, ...given] of steps) {
+    const answer = await take[name](...given);
+    if (name === "read") found.push(answer);
+  }
+  console.log(JSON.stringify({ found, complaints }));
+} finally {
+  await browser.close();
+}
