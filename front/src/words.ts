@@ -41,6 +41,9 @@ const english = {
   hintHidden: "hidden tokens keep their weights",
   letGo: (token: string) => `let go of “${token}”`,
   decoderNote: "A query is the token just read; its weights help to predict the next token.",
+  hardlyKnown: (model: string, known: number, all: number) =>
+    `${model} knows ${known} of the ${all} tokens of this text; the others are unknown words, single jamo or bytes, so their ` +
+    "attention says little about it: choose a model of its language.",
   queries: "queries",
   keysWeights: "keys, weights",
   targetQueries: "target (queries)",
@@ -292,6 +295,9 @@ const korean: Words = {
   hintHidden: "숨긴 토큰의 가중치는 그대로입니다",
   letGo: (token) => `“${token}” 고정 풀기`,
   decoderNote: "쿼리는 방금 읽은 토큰이고, 그 가중치는 다음 토큰을 예측하는 데 쓰입니다.",
+  hardlyKnown: (model, known, all) =>
+    `이 글의 토큰 ${all}개 가운데 ${model} 모델이 아는 것은 ${known}개입니다. 나머지는 모르는 단어나 낱자, 바이트라서 어텐션이 글에 대해 ` +
+    "말해 주는 것이 거의 없습니다. 이 글의 언어를 배운 모델을 고르세요.",
   queries: "쿼리",
   keysWeights: "키, 가중치",
   targetQueries: "출력 (쿼리)",

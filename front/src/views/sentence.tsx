@@ -18,9 +18,11 @@ import {
   query,
   queryItem,
   release,
+  trace,
 } from "../state";
 import { words } from "../words";
 import { drawnHeads, FAINTEST_LINE, figure } from "../drawn";
+import { hardlyKnown } from "../familiar";
 import { Arcs } from "./arcs";
 import { Columns } from "./columns";
 import { Choice, Numbers, Panel } from "./panel";
@@ -29,6 +31,7 @@ const drawnAs = signal<"arcs" | "columns">("arcs");
 export function Sentence() {
   const say = words();
   const drawn = drawnHeads();
+  const unknown = hardlyKnown();
   return (
     <Panel
       view="sentence"
@@ -55,6 +58,7 @@ export function Sentence() {
       }
     >
       {kind.value.note && <p class="caption note">{say.decoderNote}</p>}
+      {unknown && <p class="caption note">{say.hardlyKnown(trace.value.model, unknown.known, unknown.all)}</p>}
       {drawnAs.value === "arcs" ? <Arcs drawn={drawn} /> : <Columns drawn={drawn} />}
       <p class="caption hint">{hint()}</p>
       {drawn[0].row && (
