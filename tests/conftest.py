@@ -45,7 +45,7 @@ LONGEST = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--cases`: how many hostile files of each kind `hostile/test_hostile_files.py` tries; fewer outside CI."""
-    parser.addoption("--cases", type=int, default=100 if "CI" in os.environ else 30, help="hostile files of each kind")
+    parser.addoption("--cases", type=int, default=300 if "CI" in os.environ else 30, help="hostile files of each kind")
 
 
 @pytest.fixture

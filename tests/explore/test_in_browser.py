@@ -91,5 +91,6 @@ def test_a_typed_sentence_is_translated_and_aligned(
     texts = alignment.locator("table.candidates tbody button").all_inner_texts()
     assert texts == [one.text or "∅" for one in wanted.candidates]
     alignment.locator(".numbers summary").click()
+    expect(alignment.locator(".numbers td")).not_to_have_count(0)
     seen = [float(cell) for cell in alignment.locator(".numbers td").all_inner_texts()]
     assert seen == pytest.approx(wanted.alignment.weights.flatten().tolist(), abs=1e-5)

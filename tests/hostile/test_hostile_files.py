@@ -28,7 +28,7 @@ def test_damaged_files_are_read_or_refused_in_one_line(name, tmp_path, cases, mo
         kind.use(folder)
 
     run_undamaged(kind, folder)
-    assert first_failure(cases, run) == ""
+    assert first_failure(cases // 10 if kind.is_slow else cases, run) == ""
 
 
 def run_undamaged(kind, folder):
