@@ -5,6 +5,7 @@ A new kind of file gets a row in `KINDS`.
 
 import gzip
 import json
+import tarfile
 import wave
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -12,26 +13,35 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from hostile.traces import (
+    TRACE,
+    show_states,
+    show_statistics,
+    show_trace,
+    tiny_bert,
+    write_answered_trace,
+    write_picture_trace,
+    write_sound_trace,
+    write_trace,
+    write_trace_with_states,
+)
 from marian_folder import write_marian
 from trained_translator import PAIRS, new_transformer, train_vocabularies
-from transformers import BertConfig, BertModel, BertTokenizer
 
 import regard
-from regard import Ask, Causal, Cut, RelativeBias, ScaledDot, Sharpen, Softmax, Trace, attend
-from regard.attention.masks import Padding, Window
 from regard.by_hand.numbers_file import read_numbers
 from regard.by_hand.work_out import work_out
 from regard.cli.media_files import read_picture, read_wave
 from regard.cli.text_lines import read_file_lines
+from regard.explore.question import Question
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.model import Recurrent
+from regard.serve.question import texts_of
+from regard.site.runtime import FILE, read_given
 from regard.text.foreign_vocabulary import own_vocabulary
 from regard.text.parallel import tidy_lines
 from regard.tracing.model_loading import load
-from regard.tracing.places import Frame, Patch
-from regard.tracing.readable_tokens import Token
 from regard.tracing.scan import Scan
-from regard.tracing.writing import WrittenToken
 from regard.training.back_translation import BackTranslation
 from regard.training.settings.settings_file import read_config
 from regard.training.settings.train_config import Data, Evaluation, Model, TrainConfig, Training, VocabularySettings
@@ -63,110 +73,6 @@ class Kind:
 
     is_slow: bool = False
     """Whether a case takes a tenth of a second; a tenth of the cases is tried."""
-
-
-# Traces
-
-TRACE = "t.safetensors"
-
-
-def trace_of(source, target=(), **fields):
-    """A trace of these tokens with attention of three kinds of masks and scores, and encoder or all of three."""
-    torch.manual_seed(0)
-    n, m = len(source), len(target)
-    query, key, value = torch.randn(1, 4, n, 8), torch.randn(1, 2, n, 8), torch.randn(1, 2, n, 3)
-    bias = RelativeBias(4, n_buckets=4, max_distance=5)
-    attended = {
-        "encoder": {
-            0: attend(query, key, value, mask=Window(2, 1) & Padding(torch.tensor([n - 1]))),
-            1: attend(query, key, value, score=ScaledDot(bias=bias), normalise=Softmax(sinks=torch.zeros(4))),
-        }
-    }
-    if target:
-        asked = torch.randn(1, 4, m, 8)
-        attended["decoder"] = {0: attend(asked, torch.randn(1, 4, m, 8), torch.randn(1, 4, m, 3), mask=Causal())}
-        attended["cross"] = {0: attend(asked, key, value)}
-    usual = {"model": "m", "text": "a", "target_text": ""}
-    return Trace(**usual | fields, source=source, target=target, attended=attended)
-
-
-def words(letters):
-    return tuple(Token(text=word, piece=word) for word in letters)
-
-
-def write_trace(folder):
-    written = (WrittenToken(1, words("y")[0], 0.5, (("y", 0.5), ("z", 0.25))),)
-    trace_of(words("abcdefg"), words("xyz"), target_text="b", written=written).save(folder / TRACE)
-
-
-def write_picture_trace(folder):
-    patches = [Token(text=f"{r},{c}", piece="p", place=Patch(0, r, c, 4.0, 4.0)) for r in range(2) for c in range(3)]
-    trace_of((Token("[CLS]", "[CLS]", special=True), *patches), image=torch.rand(3, 8, 12)).save(folder / TRACE)
-
-
-def write_sound_trace(folder):
-    frames = tuple(Token(text=f"{n}s", piece="f", place=Frame(n + 0.0, n + 1.0)) for n in range(5))
-    trace_of(frames, spectrogram=torch.rand(7, 20)).save(folder / TRACE)
-
-
-def tiny_bert(folder):
-    """A BERT of two layers in a folder of transformers; return it with its tokenizer."""
-    torch.manual_seed(0)
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "##s", "on", "a", "mat", "."]
-    tokenizer = BertTokenizer(vocab={piece: number for number, piece in enumerate(pieces)})
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 29}
-    model = BertModel(BertConfig(vocab_size=len(pieces), max_position_embeddings=32, **sizes)).eval()
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return model, tokenizer
-
-
-def write_answered_trace(folder):
-    model, tokenizer = tiny_bert(folder / "model")
-    groups = torch.tensor([[True] * 3 + [False] * 5, [False] * 3 + [True] * 5])
-    ask = Ask(received=True, entropy=True, top=3, pooled=(4, 4), groups=groups)
-    regard.trace(model, "the cat sat on a mat", tokenizer=tokenizer, ask=ask).save(folder / TRACE)
-
-
-def write_trace_with_states(folder):
-    model, tokenizer = tiny_bert(folder / "model")
-    changes = [Cut("cat", "the", heads=["L0H1"]), Sharpen("L1H1", temperature=0.5)]
-    seen = regard.trace(model, "the cat sat", tokenizer=tokenizer, changes=changes, keep=("hidden",))
-    seen.save(folder / TRACE)
-
-
-def show_trace(folder):
-    """Load a trace and do what a user would do with it."""
-    trace = Trace.load(folder / TRACE)
-    trace.check()
-    repr(trace)
-    trace.show()
-    trace.html(folder / "t.html")
-    for head in trace.heads(trace.kinds[-1])[:2]:
-        head.pattern.summary(top=1)
-        repr(head)
-
-
-def show_statistics(folder):
-    trace = Trace.load(folder / TRACE)
-    repr(trace)
-    for pattern in trace.encoder.values():
-        repr(pattern)
-        pattern.received()
-        pattern.entropy()
-        pattern.top(3)
-        pattern.pooled(4, 4)
-
-
-def show_states(folder):
-    trace = Trace.load(folder / TRACE)
-    trace.html(folder / "t.html")
-    trace.roles()
-    trace.words()
-    trace.rollout(1)
-    if trace.states is not None:
-        trace.movement(1)
-        trace["L0H0"].contributions(1)
 
 
 # Translators
@@ -318,6 +224,33 @@ def work_out_numbers(folder):
     show_matrices(work_out(read_numbers(folder / "n.toml")))
 
 
+def write_runtime(folder):
+    (folder / "package").mkdir()
+    (folder / "package" / FILE).write_bytes(b"javascript" * 99)
+    with tarfile.open(folder / "runtime.tgz", "w:gz") as archive:
+        archive.add(folder / "package" / FILE, f"package/dist/{FILE}")
+
+
+def write_requests(folder):
+    cut, sharpen = {"query": 1, "key": 0, "heads": ["L0H1"]}, {"head": "L0H1", "temperature": 0.5}
+    question = {"text": "the cat", "new_tokens": 3, "changes": [{"kind": "cut", **cut}, {"kind": "sharpen", **sharpen}]}
+    (folder / "question.json").write_text(json.dumps(question))
+    (folder / "request.json").write_text(json.dumps({"texts": ["the cat", "a dog"]}))
+
+
+def answer_requests(folder):
+    """Read requests as the servers of `regard explore` and `regard serve` do."""
+    for name in ("question.json", "request.json"):
+        try:
+            content = json.loads((folder / name).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            continue  # the servers say that a request is JSON
+        if name == "request.json":
+            texts_of(content)
+        else:
+            Question.of(content).change_objects()
+
+
 LINES = "".join(f"{line}\n" for line in PAIRS)
 
 
@@ -403,6 +336,8 @@ KINDS = {
     "scan": Kind(write_scan, resume_scan, lambda name: name == "scan.progress"),
     "model": Kind(tiny_bert, look_at_model, is_slow=True),
     "media": Kind(write_media, read_media),
+    "runtime of a site": Kind(write_runtime, lambda folder: read_given(folder / "runtime.tgz")),
+    "requests": Kind(write_requests, answer_requests),
     "numbers": Kind(write_numbers, work_out_numbers),
     "settings": Kind(
         lambda folder: (folder / "s.toml").write_text(SETTINGS), lambda folder: read_config(folder / "s.toml")

@@ -21,7 +21,7 @@ from regard.site import folder as writing
 from regard.site.check import Difference, check
 from regard.site.folder import check_empty, check_supported, write_site
 from regard.site.graph import write_model
-from regard.site.runtime import CARRIED, FILE, SHA256, VERSION, runtime
+from regard.site.runtime import CARRIED, FILE, SHA256, VERSION, read_given, runtime
 from regard.site.wordpiece import tokenizer_tables
 from regard.tracing.model_loading import LoadedModel, load
 
@@ -209,6 +209,28 @@ def test_another_runtime_is_refused(tmp_path):
     assert refusal(InputError, runtime, empty) == (
         f"cannot read {FILE} from {empty}: \"filename 'package/dist/{FILE}' not found\"{advice}"
     )
+
+
+def test_a_link_in_place_of_the_runtime_and_a_cut_archive_are_refused(tmp_path):
+    advice = f"; give the file that npm pack onnxruntime-web@{VERSION} writes."
+    linked = tmp_path / "linked.tgz"
+    with tarfile.open(linked, "w:gz") as archive:
+        folder = tarfile.TarInfo(f"package/dist/{FILE}")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+    assert refusal(InputError, runtime, linked) == (
+        f"cannot read {FILE} from {linked}: '{FILE} is no file in it'{advice}"
+    )
+    linked.write_bytes(linked.read_bytes()[:-30])
+    assert refusal(InputError, runtime, linked) == (
+        f"cannot read {FILE} from {linked}: Compressed file ended before the end-of-stream marker was reached{advice}"
+    )
+
+
+def test_a_file_far_larger_than_the_runtime_is_not_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.site.runtime.MOST_BYTES", 1000)
+    (tmp_path / FILE).write_bytes(bytes(5000))
+    assert len(read_given(tmp_path)) == 1000
 
 
 def test_an_installation_without_the_runtime_says_how_to_get_it(monkeypatch):

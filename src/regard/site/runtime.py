@@ -25,6 +25,10 @@ CARRIED = "built/onnxruntime.wasm.deflate"
 """The compressed file that comes with regard, as a path in views/page."""
 
 
+MOST_BYTES = 2**26
+"""The most bytes that are read of a given file, which may be packed from many times as many; ONNX Runtime has fewer."""
+
+
 def runtime(given: Path | None = None) -> bytes:
     """Return ONNX Runtime for browsers, compressed in zlib's format.
 
@@ -56,12 +60,14 @@ def read_given(given: Path) -> bytes:
             inside = next((path for path in (given / FILE, given / "dist" / FILE) if path.is_file()), None)
             if inside is None:
                 raise InputError(f"{given} has no {FILE}; give the folder of npm's package onnxruntime-web.")
-            return inside.read_bytes()
+            with inside.open("rb") as file:
+                return file.read(MOST_BYTES)
         with tarfile.open(given) as archive:
             member = archive.extractfile(f"package/dist/{FILE}")
-            assert member is not None  # None only for a folder or a link
-            return member.read()
-    except (OSError, tarfile.TarError, KeyError) as error:
+            if member is None:
+                raise KeyError(f"{FILE} is no file in it")
+            return member.read(MOST_BYTES)
+    except (OSError, EOFError, tarfile.TarError, zlib.error, KeyError) as error:
         raise InputError(
             f"cannot read {FILE} from {given}: {reason(error)}; give the file that "
             f"npm pack onnxruntime-web@{VERSION} writes."
