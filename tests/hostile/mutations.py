@@ -56,14 +56,14 @@ UNPARSABLE = (
 def mutated(files, chance):
     """Return the files, a dict from names to bytes, with one or two of them damaged; None as content = no file."""
     files = dict(files)
-    for _ in range(chance.choice([1, 1, 2])):
+    for _ in range(chance.choice([1, 1, 1, 2])):
         name = chance.choice(sorted(files))
         content, how = files[name], chance.random()
         if content is None:
             continue
         if how < 0.04:
             files[name] = chance.choice([None, b""])
-        elif how < 0.3:
+        elif how < 0.15:
             files[name] = changed_bytes(content, chance)
         else:
             try:
@@ -112,7 +112,7 @@ def paths_in(document, path=()):
 def changed(document, chance):
     """A document with one to three values replaced, removed, doubled, renamed or exchanged."""
     document = copy.deepcopy(document)
-    for _ in range(chance.randint(1, 3)):
+    for _ in range(chance.choice([1, 1, 1, 2, 3])):
         paths = [path for path in paths_in(document) if path]
         if not paths or chance.random() < 0.02:
             return copy.deepcopy(chance.choice(VALUES))
@@ -127,11 +127,26 @@ def changed(document, chance):
             place[str(chance.choice(["", "x\x1b[2J", "0", "-1", "layer", "9" * 400, "../x"]))] = place.pop(last)
         elif how < 0.35:
             place[last] = copy.deepcopy(at(document, chance.choice(paths)))
-        elif type(place[last]) is int and how < 0.6:
-            place[last] = place[last] + chance.choice([-1, 1, 2, 100])
+        elif how < 0.75:
+            place[last] = similar(place[last], chance)
         else:
             place[last] = copy.deepcopy(chance.choice(VALUES))
     return document
+
+
+def similar(value, chance):
+    """A value of the same type, which a reader may accept."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + chance.choice([-1, 1, 2, 100])
+    if isinstance(value, float):
+        return value * chance.choice([-1.0, 0.0, 0.5, 3.0, 1e9])
+    if isinstance(value, str):
+        return chance.choice([value[:-1], value + "x", value[::-1], value.upper()])
+    if isinstance(value, list):
+        return value[::-1]
+    return dict(reversed(value.items())) if isinstance(value, dict) else value
 
 
 def at(document, path):
@@ -161,12 +176,18 @@ def changed_json_lines(content, chance):
 
 
 def changed_text(content, chance):
-    """A text with one to three words replaced, lines doubled, or bytes that are not UTF-8."""
-    parts = re.split(r"(\s+)", content.decode())
-    for _ in range(chance.randint(1, 3)):
-        parts[chance.randrange(len(parts))] = chance.choice(WORDS)
+    """A text with one to three words or the space between two words replaced; bytes that are not UTF-8 at its end."""
+    parts = re.split(r"([\s\[\],=]+)", content.decode())  # each second part stands between two words
+    for _ in range(chance.choice([1, 1, 1, 2, 3])):
+        place = chance.randrange(0, len(parts), 2 if chance.random() < 0.8 else 1)
+        number = re.search(r"[0-9.]+", parts[place])
+        if number and chance.random() < 0.6:
+            other = chance.choice(["0", "1", "2", "3", "-0.5", "0.25", "1e9", "1e-9"])
+            parts[place] = parts[place].replace(number[0], other, 1)
+        else:
+            parts[place] = chance.choice(WORDS)
     written = "".join(parts).encode()
-    return written + b"\xff\xfe\n" if chance.random() < 0.05 else written
+    return written + b"\xff\xfe\n" if chance.random() < 0.02 else written
 
 
 def changed_gzip(content, chance):
@@ -203,7 +224,7 @@ def changed_tensor_file(content, chance):
     """A safetensors file with other tensors or texts and their checksum, or with a header that lies."""
     size = int.from_bytes(content[:8], "little")
     header, how = json.loads(content[8 : 8 + size]), chance.random()
-    if how < 0.2:
+    if how < 0.15:
         lie = dumped(changed(header, chance)).encode()
         length = len(lie) if chance.random() < 0.7 else chance.choice([0, 2**20, 2**40, 2**63, 2**64 - 1])
         return length.to_bytes(8, "little") + lie + content[8 + size :]
@@ -227,8 +248,11 @@ def changed_tensors(tensors, chance):
     tensors = dict(tensors)
     name = chance.choice(sorted(tensors))
     tensor = tensors[name]
-    how = chance.randrange(9)
-    if how == 0:
+    how = chance.randrange(12)
+    if how >= 9 and tensor.numel():
+        tensors[name] = tensor.clone()
+        tensors[name].view(-1)[chance.randrange(tensor.numel())] = chance.choice([0, 1, -1, 3, 100])
+    elif how == 0:
         del tensors[name]
     elif how == 1 and tensor.ndim:
         tensors[name] = tensor.reshape(tensor.shape[::-1])

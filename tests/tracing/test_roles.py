@@ -1,6 +1,7 @@
 """The table of the roles of a model's heads, over one text and over many."""
 
 import copy
+import json
 
 import pytest
 import torch
@@ -73,12 +74,24 @@ def test_a_scan_adds_texts_of_different_lengths_and_goes_on_from_its_file(tmp_pa
         pass
     assert_close(resumed.roles().means, whole.roles().means, equal_nan=True)
     assert (resumed.n_lines, resumed.n_texts, resumed.n_tokens) == (4, 3, whole.n_tokens)
+    assert resumed.n_known == resumed.n_words == whole.n_words == whole.n_tokens - 6  # without [CLS] and [SEP]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "regard scan", "model": "MiniLM", "source": "s"}'])
 def test_a_damaged_file_of_a_scan_begins_anew(tmp_path, content):
     path = tmp_path / "scan"
     path.write_text(content)
+    assert Scan.load(path, "MiniLM", "s") is None
+
+
+@pytest.mark.parametrize(
+    "counts", [[1, 1, 5, 0, 3], [-1, 1, 5, 0, 3, 3], [1.0, 1, 5, 0, 3, 3], [1e999, 1, 5, 0, 3, 3], 7]
+)
+def test_a_scan_with_impossible_counts_begins_anew(tmp_path, counts):
+    path = tmp_path / "scan"
+    Scan("MiniLM", n_lines=1).save(path, "s")
+    assert Scan.load(path, "MiniLM", "s").n_lines == 1
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"counts": counts}))
     assert Scan.load(path, "MiniLM", "s") is None
 
 

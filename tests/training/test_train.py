@@ -293,6 +293,8 @@ def test_a_checkpoint_of_another_model_is_refused(texts, quick, trained):
     ("name", "content", "why"),
     [
         ("dev.json", None, "[Errno 2] No such file or directory: '{data}/dev.json'"),
+        ("dev.json", "[]", "dev.json has no pairs of texts"),
+        ("dev.json", '[["a", 1]]', "dev.json has no pairs of texts"),
         ("dev.json", "[", "Expecting value: line 1 column 2 (char 1)"),
         ("source.spm", "", "{data}/source.spm is not a SentencePiece model, or is damaged"),
         ("target.spm", None, "cannot read the vocabulary {data}/target.spm: no such file or directory"),

@@ -61,7 +61,7 @@ def pieces_of(model: bytes) -> list[Piece]:
         if number == PIECE and isinstance(value, bytes):
             entry = {name: content for name, content, _ in fields(value)}
             text, score, kind = entry.get(1, b""), entry.get(2, bytes(4)), entry.get(3, NORMAL)
-            if not (isinstance(text, bytes) and isinstance(score, bytes) and isinstance(kind, int)):
+            if not (isinstance(text, bytes) and isinstance(score, bytes) and len(score) == 4 and isinstance(kind, int)):
                 raise ValueError("a piece has no text, no score or no kind")
             found.append(Piece(text.decode(), struct.unpack("<f", score)[0], kind))
     return found

@@ -103,8 +103,8 @@ class Scan:
                 )
                 if sums.sums.shape != (len(ROLES), len(heads)) or sums.n_queries.shape != (len(ROLES),):
                     return None
-            counts = dict(zip(COUNTS, map(int, document["counts"]), strict=True))
-            if min(counts.values()) < 0:
+            counts = dict(zip(COUNTS, document["counts"], strict=True))
+            if any(type(count) is not int or count < 0 for count in counts.values()):
                 return None
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError):
             return None

@@ -302,8 +302,8 @@ def load(data: Path, config: SettledConfig) -> Prepared:
         sizes = len(source), len(target)
         corpus, dev_corpus = read_corpora(data, config.data.weights, sizes), Corpus(data / "dev", sizes)
         translated = [(source_text, target_text) for source_text, target_text in read_json(data / "dev.json")]
-        if not all(isinstance(text, str) for pair in translated for text in pair):
-            raise ValueError("dev.json has something other than texts")
+        if not translated or not all(isinstance(text, str) for pair in translated for text in pair):
+            raise ValueError("dev.json has no pairs of texts")
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"{data} is damaged ({first_paragraph(error)}); delete it, and it is made again.") from error
     training = config.training
