@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import checked_calls  # before regard is imported
 import jaxtyping
 import pytest
 import torch
@@ -87,6 +88,7 @@ SETTINGS = numerical_settings()
 @pytest.fixture(autouse=True)
 def unchanged_settings() -> Iterator[None]:
     """Fail a test that leaves numerical settings changed for the tests after it."""
+    checked_calls.begin_test()
     yield
     left = numerical_settings()
     torch.set_num_threads(1)
