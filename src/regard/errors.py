@@ -26,6 +26,20 @@ class InputError(ValueError):
         super().__init__(line)
 
 
+class TooLongError(InputError):
+    """A text is longer than a model reads.
+
+    Args:
+        problem: how long it is, and how long it may be.
+        remedy: what to do, besides cutting it with truncate=True.
+    """
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem}; {remedy}, or read only its beginning with truncate=True.")
+        self.remedy_only = f"{problem}; {remedy}."
+        """The message where a text cannot be cut, as in `regard explore`."""
+
+
 def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
     """Return `n` valid names, the most similar to `name` first; the first `n` valid names if none is similar.
 

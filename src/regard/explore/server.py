@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from regard.errors import InputError
+from regard.errors import InputError, TooLongError
 from regard.explore.guard import Guard
 from regard.explore.question import Question
 from regard.explore.session import Session
@@ -84,6 +84,8 @@ class Explorer:
                 if await request.is_disconnected():
                     return Response(status_code=CLIENT_DISCONNECTED)
                 return respond(await run_in_threadpool(answer))
+        except TooLongError as error:
+            return JSONResponse({"error": error.remedy_only}, status_code=400)
         except InputError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         finally:

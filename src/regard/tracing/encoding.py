@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard.attention.representation import type_name
-from regard.errors import InputError, first_paragraph
+from regard.errors import InputError, TooLongError, first_paragraph
 from regard.likely_encoding import likely_encoding
 from regard.tracing.attention_kind import is_causal
 from regard.tracing.prompt import Prompt
@@ -57,10 +57,6 @@ def decoder_start_id(model: "PreTrainedModel") -> int:
     )
 
 
-class TooLongError(InputError):
-    """A text has more tokens than the model reads."""
-
-
 def encode_text(
     model: "PreTrainedModel", tokenizer: Any, prompt: Prompt, truncate: bool, as_target: bool = False
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
@@ -81,10 +77,7 @@ def encode_text(
         encoded = tokenized(tokenizer, prompt, limit if truncate else None, as_target)
     n_tokens = encoded["input_ids"].shape[1]
     if limit and n_tokens > limit:
-        raise TooLongError(
-            f"the text is {n_tokens:,} tokens long and the model reads at most {limit:,}; "
-            "shorten it, or read only its beginning with truncate=True."
-        )
+        raise TooLongError(f"the text is {n_tokens:,} tokens long and the model reads at most {limit:,}", "shorten it")
     check_vocabulary(model, tokenizer, encoded["input_ids"], as_target)
     tokens = readable_tokens(tokenizer, encoded, prompt.text, as_target)
     inputs = {name: ids.to(model.device) for name, ids in encoded.items() if name != "offset_mapping"}

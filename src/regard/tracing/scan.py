@@ -10,9 +10,8 @@ import torch
 
 from regard.atomic_files import write_atomically
 from regard.effects.roles import ROLES, RoleSums
-from regard.errors import InputError
+from regard.errors import InputError, TooLongError
 from regard.json_file import read_json
-from regard.tracing.encoding import TooLongError
 from regard.tracing.model_loading import LoadedModel
 from regard.tracing.readable_tokens import known_tokens
 from regard.tracing.roles import Roles

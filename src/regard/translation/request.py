@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.attention.representation import type_name
-from regard.errors import InputError
+from regard.errors import InputError, TooLongError
 from regard.text.vocabulary import EOS, UNK, Vocabulary
 
 
@@ -62,9 +62,8 @@ def read_requests(
     for index, (text, pieces, prefix) in enumerate(zip(texts, encoded, prefixes, strict=True)):
         ids = pieces if text.strip() else []
         if len(ids) > limit and not truncate:
-            raise InputError(
-                f"line {first + index} has {len(ids):,} pieces and the translator reads at most {limit:,}; "
-                "divide it, or read only its beginning with truncate=True."
+            raise TooLongError(
+                f"line {first + index} has {len(ids):,} pieces and the translator reads at most {limit:,}", "divide it"
             )
         if len(prefix) > limit:
             raise InputError(
