@@ -33,14 +33,12 @@ class Comparison:
 
     Attributes:
         n_equal: how many of the reference's weights were found.
-        n_packed: how many of them were found with the heads that share keys as queries of one head.
         worst: the largest difference of those found.
         differing: the path of each weight whose counterpart differs, with the difference.
         missing: the path of each weight that has no counterpart.
     """
 
     n_equal: int = 0
-    n_packed: int = 0
     worst: float = 0.0
     differing: dict[str, float] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
@@ -178,12 +176,11 @@ def compare_steps(steps: Sequence[Any], expected: Sequence[Reference], padding: 
             if reference.path is None or related(step.path, reference.path)
         ]
         candidates.sort(key=lambda step: step.attended.pattern.shape != reference.weights.shape)
-        best: tuple[float, Any, bool] | None = None
+        best: tuple[float, Any] | None = None
         for step in candidates:
-            weights, packed = unpacked(step.attended.pattern.dense(), reference.weights)
-            distance = part_difference(weights, reference.weights, padding)
+            distance = part_difference(step.attended.pattern.dense(), reference.weights, padding)
             if distance is not None and (best is None or distance < best[0]):
-                best = distance, step, packed
+                best = distance, step
             if distance is not None and distance <= TOLERANCE:
                 break
         name = reference.path or "outputs"
@@ -191,24 +188,11 @@ def compare_steps(steps: Sequence[Any], expected: Sequence[Reference], padding: 
             result.missing.append(name)
         elif best[0] <= TOLERANCE:
             result.n_equal += 1
-            result.n_packed += best[2]
             result.worst = max(result.worst, best[0])
             left = [step for step in left if step is not best[1]]
         else:
             result.differing[name] = best[0]
     return result
-
-
-def unpacked(ours: Tensor, theirs: Tensor) -> tuple[Tensor, bool]:
-    """Return weights with a head for each of theirs, and whether the heads were queries before.
-
-    For a single query transformers gives heads that share keys to PyTorch as the queries of one head.
-    """
-    if ours.ndim != 4 or theirs.ndim != 4 or theirs.shape[2] != 1 or ours.shape[2] == 1:
-        return ours, False
-    batch, heads, queries, keys = ours.shape
-    packed = theirs.shape[:3] == (batch, heads * queries, 1)
-    return (ours.reshape(batch, -1, 1, keys), True) if packed else (ours, False)
 
 
 def related(path: str, other: str) -> bool:

@@ -67,8 +67,6 @@ def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
         remarks.append("contexts not checked: the model changes them in place")
     if any(run.get("nan") for run in runs):
         remarks.append("its own outputs have NaN for these inputs")
-    if any(one["n_packed"] for one in writings(details)):
-        remarks.append("`generate` with padding: heads that share keys are seen as queries of one head")
     if n_references == 0:
         remarks.append("returns no weights; contexts recomputed")
     return EXACT, "; ".join(remarks)

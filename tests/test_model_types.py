@@ -12,7 +12,7 @@ import pytest
 import seen_attention
 import torch
 from generated import generation
-from seen_attention import Reference, compare_steps, part_difference, unpacked
+from seen_attention import Reference, compare_steps, part_difference
 from small_config import shrink, split
 from small_models import configs, modules_of, runner, wholes_of
 from special_inputs import INPUTS
@@ -144,13 +144,6 @@ def test_equal_weights_are_found_and_other_weights_are_told():
     assert compare_steps([], watched()[1], PADDING).missing == ["outputs"]
 
 
-def test_heads_that_were_queries_are_compared_as_heads():
-    theirs = torch.randn(2, 6, 1, 5)
-    assert torch.equal(unpacked(theirs.reshape(2, 2, 3, 5), theirs)[0], theirs)
-    assert [unpacked(theirs.reshape(2, 2, 3, 5), theirs)[1], unpacked(theirs, theirs)[1]] == [True, False]
-    assert unpacked(torch.randn(2, 3, 3, 5), theirs)[1] is False
-
-
 def test_the_last_tokens_of_weights_are_compared_where_the_model_returns_no_others():
     weights = torch.randn(2, 3, 7, 7).softmax(-1)
     assert part_difference(weights, weights[..., -5:, -5:], PADDING) == 0.0
@@ -226,7 +219,6 @@ WRITTEN = {
     "missing": [],
     "unseen": {},
     "check": 0.0,
-    "n_packed": 0,
 }
 
 
@@ -240,7 +232,6 @@ WRITTEN = {
         ({"differing": {"outputs": 0.5}}, "wrong", "`generate`: weights differ by 0.5"),
         ({"missing": ["outputs", "outputs"]}, "wrong", "`generate`: 2 weights are missing without a word"),
         ({"check": 0.25}, "wrong", "`generate`: contexts differ by 0.25"),
-        ({"n_packed": 3}, "exact", "`generate` with padding: heads that share keys are seen as queries of one head"),
     ],
 )
 def test_a_model_that_writes_gets_a_verdict(changes, verdict, remark):

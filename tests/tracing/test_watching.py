@@ -218,6 +218,44 @@ def test_a_tensor_that_was_changed_without_a_rule_is_not_taken_for_what_it_was()
             assert_close(watch(changed).dense(), KEPT["weights"])
 
 
+SINKS = torch.tensor([0.5, -1.0])
+
+
+def with_sinks(change=lambda scores: scores, cut=True):
+    """Attention as gpt-oss computes it: a sink takes part in the softmax and has no value."""
+
+    def attention(query, key, value):
+        scores = query @ key.mT
+        column = SINKS[:, None, None].expand(BATCH, -1, TOKENS, 1)
+        scores = change(torch.cat([scores, column], dim=-1))
+        weights = keep((scores - scores.max(dim=-1, keepdim=True).values).softmax(dim=-1))
+        return weights[..., :-1] @ value if cut else weights @ F.pad(value, (0, 0, 0, 1))
+
+    return attention
+
+
+def test_sinks_in_written_out_attention_are_found():
+    pattern = watch(with_sinks())
+    assert_close(pattern.dense(), KEPT["weights"][..., :-1])
+    assert torch.equal(pattern.call.normalise.sinks, SINKS)
+    assert pattern.query.shape[-1] == WIDTH
+
+
+def test_a_column_of_sinks_with_a_value_is_a_key():
+    assert_close(watch(with_sinks(cut=False)).dense(), KEPT["weights"])
+
+
+def test_sinks_beside_other_scores_are_named():
+    model = model_of(with_sinks(change=lambda scores: scores * 2))
+    with regard.watching(model) as watched:
+        run(model, torch.randn(BATCH, TOKENS, HEADS * WIDTH))
+    assert not watched.steps
+    assert watched.unseen == {
+        "blocks.0": "its pattern cannot be made: its scores are more than a scaled, masked and biased product, with "
+        "sinks beside it."
+    }
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_scores_in_a_small_type_are_the_models_own(dtype):
     def small(query, key, value):
@@ -274,6 +312,23 @@ def test_grouped_keys_stay_grouped():
     pattern = watch(attention)
     assert pattern.key.shape[1] == 1
     assert_close(pattern.dense().double(), KEPT["weights"], rtol=1e-5, atol=1e-6)
+
+
+def test_packed_queries_are_split_by_the_heads_of_the_layer_itself():
+    class OneQuery(nn.Module):
+        """The call of transformers for one query of a padded batch, in a layer with 6 heads of a model with 4."""
+
+        num_heads, num_key_value_groups, config = 6, 3, transformers.LlamaConfig(num_attention_heads=4)
+
+        def forward(self, query, key):
+            packed = query.reshape(1, 2, 3, WIDTH)
+            return F.scaled_dot_product_attention(packed, key, key, attn_mask=torch.ones(1, 1, 1, 7).bool())
+
+    query, key = torch.randn(1, 6, 1, WIDTH), torch.randn(1, 2, 7, WIDTH)
+    with regard.watching(model := OneQuery()) as watched:
+        model(query, key)
+    weights = (query @ key.repeat_interleave(3, dim=1).mT / math.sqrt(WIDTH)).softmax(dim=-1)
+    assert_close(watched.steps[0].attended.pattern.dense(), weights)
 
 
 def test_one_axis_of_batch_and_heads_is_split_by_the_modules_number_of_heads():
@@ -364,6 +419,16 @@ def test_attention_that_cannot_be_seen_is_named(kind):
         model[2](torch.randn(BATCH, TOKENS, 10))
     assert watched.unseen == {"1": "it computes no softmax of scores whose result is multiplied with values"}
     assert repr(watched) == "Watched(steps=1, modules=1, unseen=['1'])"
+
+
+class RelativeAttentionBias(nn.Identity):
+    """A part of a model that is named after attention, and computes only a bias of its scores."""
+
+
+def test_a_bias_of_attention_is_not_taken_for_unseen_attention():
+    with regard.watching(model := RelativeAttentionBias()) as watched:
+        model(torch.randn(2, 7, 5))
+    assert not watched.unseen
 
 
 class AttentionProjection(nn.Linear):

@@ -167,10 +167,12 @@ class AttentionInterceptor(TorchFunctionMode):
             query, key = (four_axes(part, lead, heads) for part in (product.query, product.key))
             bias = None if product.bias is None else four_axes(product.bias, lead, heads)
             mask = None if product.keep is None else Keep(four_axes(product.keep, lead, heads))
-            score = ScaledDot(scale=product.scale, bias=bias)
-            step = attended_of(context, query, key, value.to(query.dtype), score, mask, WRITTEN_OUT)
+            score, normalise = ScaledDot(scale=product.scale, bias=bias), Softmax(sinks=product.sinks)
+            step = attended_of(context, query, key, value.to(query.dtype), score, mask, WRITTEN_OUT, normalise)
             if has_weights(step.pattern, scores):
                 return step
+            if product.sinks is not None:
+                raise ValueError("its scores are more than a scaled, masked and biased product, with sinks beside it.")
         query, key = (scores.new_zeros(*scores.shape[:2], n, 1) for n in scores.shape[2:])
         return attended_of(context, query, key, value.to(query.dtype), ScaledDot(bias=scores), None, WRITTEN_OUT)
 
@@ -195,21 +197,29 @@ def is_in_place(name: str) -> bool:
 
 
 def attended_of(
-    context: Tensor, query: Tensor, key: Tensor, value: Tensor, score: Score, mask: Mask | None, backend: str
+    context: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score: Score,
+    mask: Mask | None,
+    backend: str,
+    normalise: Softmax = Softmax(),  # noqa: B008 (frozen)
 ) -> Attended:
     """Return the record of an attention call that other code computed, in the form in which `attend` returns it."""
-    call = Call.of(query, key, value, score, mask, Softmax())
+    call = Call.of(query, key, value, score, mask, normalise)
     return Attended(context=context, pattern=Pattern(call), backend=backend)
 
 
 def has_weights(pattern: Pattern, scores: Tensor) -> bool:
     """Return whether the weights of a pattern are the softmax of the scores that the model computed.
 
-    In every head, up to 64 queries are compared.
+    In every head, up to 64 queries are compared. The scores may have one more column, for sinks.
     """
-    if pattern.shape != scores.shape:
+    n_keys = pattern.shape[3]
+    if pattern.shape[:3] != scores.shape[:3] or scores.shape[3] - n_keys != (pattern.call.softmax.sinks is not None):
         return False
     rows = torch.linspace(0, pattern.shape[2] - 1, min(64, pattern.shape[2])).long().tolist()
     with torch.no_grad():
-        weights = scores[:, :, rows].to(pattern.call.dtype).softmax(dim=-1)
+        weights = scores[:, :, rows].to(pattern.call.dtype).softmax(dim=-1)[..., :n_keys]
         return torch.allclose(pattern[:, :, rows], weights, rtol=1e-4, atol=1e-5)

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import nn
 
-ATTENTION_NAME = re.compile("attention|attn", re.IGNORECASE)
-"""Matches the class names of modules that should compute attention."""
+ATTENTION_NAME = re.compile("(attention|attn)(?!.*bias$)", re.IGNORECASE)
+"""Matches the class names of modules that should compute attention, so not those of its biases."""
 
 HEAD_COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "heads", "nhead", "n_attention_heads")
 """The attribute names under which modules store their number of heads."""
@@ -32,14 +32,17 @@ class HeadCounts:
 
     @classmethod
     def of(cls, module: nn.Module | None) -> "HeadCounts":
-        """Read the numbers of heads from the attributes of a module, and from its config."""
+        """Read the numbers of heads from the attributes of a module; if it has none, from its config.
+
+        In some models the layers have different numbers of heads, so the attributes come first.
+        """
         numbers = (getattr(module, name, None) for name in HEAD_COUNTS)
         query_heads = next((number for number in numbers if isinstance(number, int) and number > 0), None)
         group = getattr(module, "num_key_value_groups", 1)
-        in_config = getattr(getattr(module, "config", None), "num_attention_heads", None)
-        if not isinstance(group, int) or group < 2 or not isinstance(in_config, int) or in_config % group:
+        grouped = query_heads or getattr(getattr(module, "config", None), "num_attention_heads", None)
+        if not isinstance(group, int) or group < 2 or not isinstance(grouped, int) or grouped % group:
             return cls(query_heads)
-        return cls(query_heads, in_config // group, group)
+        return cls(query_heads, grouped // group, group)
 
 
 class RunningModules:

@@ -3,6 +3,7 @@
     scores  = query @ key.mT                    matmul, bmm, baddbmm, einsum
     scores  = scores * scale + bias             with a number as scale
     scores  = scores.masked_fill(~keep, -inf)   or torch.where
+    scores  = cat([scores, sinks])              one more column for sinks; the weights are then weights[..., :-1]
     weights = softmax(scores)                   over the last axis
     context = dropout(weights) @ value          matmul, bmm, einsum
 
@@ -24,13 +25,18 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Product:
-    """The record that a tensor is scores [... queries keys]: scale · query keyᵀ + bias; -∞ where `keep` is False."""
+    """The record that a tensor is scores [... queries keys]: scale · query keyᵀ + bias; -∞ where `keep` is False.
+
+    Attributes:
+        sinks: for each head the score of a sink, in one more column of the tensor; None = there is no such column.
+    """
 
     query: Tensor
     key: Tensor
     scale: float = 1.0
     bias: Tensor | None = None
     keep: Tensor | None = None
+    sinks: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,11 +44,14 @@ class Normalised:
     """The record that a tensor is weights [... queries keys]: the softmax of `scores`.
 
     Attributes:
+        scores: the scores, with a column for sinks if there are sinks.
         product: how the scores were computed; None = unknown.
+        with_sinks: how the scores were computed, if the last column of the weights is that of the sinks; else None.
     """
 
     scores: Tensor
     product: Product | None
+    with_sinks: Product | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,7 +255,37 @@ def normalised(known: Known, result: Tensor, scores: Tensor, dim: int | None = N
     if dim not in (-1, result.ndim - 1) or result.ndim < 2:
         return None
     product = known(scores)
-    return Normalised(scores, product if isinstance(product, Product) else None)
+    if not isinstance(product, Product):
+        return Normalised(scores, None)
+    return Normalised(scores, product) if product.sinks is None else Normalised(scores, None, with_sinks=product)
+
+
+def concatenated(known: Known, result: Tensor, tensors: Any, dim: int = 0) -> Product | None:
+    """Return how the result of cat was computed, if it is scores and a column of sinks, one score a head; else None."""
+    scores, column = tensors
+    product = known(scores)
+    if (
+        not isinstance(product, Product)
+        or dim not in (-1, result.ndim - 1)
+        or column.shape[1:] != (*scores.shape[1:3], 1)
+    ):
+        return None
+    by_head = column[:1, :, :1]
+    return replace(product, sinks=by_head.flatten()) if torch.equal(column, by_head.expand_as(column)) else None
+
+
+def reduced(known: Known, result: Tensor, scores: Any, number: Any, *, alpha: float = 1) -> Origin | None:
+    """Return how the result of a subtraction was computed, if it is scores minus one number for each query."""
+    one_each = isinstance(number, Tensor) and number.ndim == result.ndim and number.shape[-1] == 1
+    return known(scores) if one_each and isinstance(known(scores), Product) else None
+
+
+def without_sinks(known: Known, result: Tensor, weights: Any, index: Any) -> Normalised | None:
+    """Return how the result of weights[..., :-1] was computed, if its last column is that of the sinks; else None."""
+    origin = known(weights)
+    if not isinstance(origin, Normalised) or origin.with_sinks is None or index != (Ellipsis, slice(None, -1)):
+        return None
+    return Normalised(origin.scores, origin.with_sinks)
 
 
 def passed_on(known: Known, result: Tensor, tensor: Any, *_: Any, **__: Any) -> Origin | None:
@@ -290,7 +329,10 @@ RULES: dict[str, Callable[..., Origin | WeightedSum | None]] = {
     **dict.fromkeys(("add", "radd", "iadd"), biased),
     "masked_fill": masked,
     "where": chosen,
+    "cat": concatenated,
+    **dict.fromkeys(("sub", "isub"), reduced),
     "softmax": normalised,
+    "getitem": without_sinks,
     **dict.fromkeys(("dropout", *VIEWS, *CONVERSIONS), passed_on),
 }
 """For each operation, by its name without underscores: the function that returns how its result was computed."""
