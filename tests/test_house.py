@@ -47,7 +47,7 @@ ROOMS = {
     "regard": "",
     "explore": "effects tracing translation by_hand views errors typed_fields",
     "serve": "explore translation errors",
-    "site": "effects tracing export views errors",
+    "site": "attention text transformer effects tracing translation export views errors",
     "cli": (
         "explore serve site kernels attention text tracing evaluation translation by_hand export training views errors "
         "visible_text regard"

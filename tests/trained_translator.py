@@ -27,10 +27,10 @@ def train_vocabularies():
     return Vocabulary.train(sources * 9, 41), Vocabulary.train(targets * 9, 53)
 
 
-def train_translator(source, target):
+def train_translator(source, target, pairs=PAIRS, **fields):
     """A translator that has learned the pairs well enough for its translations to differ and to end."""
-    model = new_transformer(source, target)
-    sources, targets = [[*source.encode(text), EOS] for text in PAIRS], [target.encode(text) for text in PAIRS.values()]
+    model = new_transformer(source, target, **fields)
+    sources, targets = [[*source.encode(text), EOS] for text in pairs], [target.encode(text) for text in pairs.values()]
     (read, lengths), (given, _) = pad_sequences(sources), pad_sequences([[BOS, *ids] for ids in targets])
     expected, _ = pad_sequences([[*ids, EOS] for ids in targets])
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -54,6 +54,6 @@ export async function decode(trace: Trace, layer: Layer): Promise<Decoded> {
     key: keys,
     value: values,
     units: weights ? unsignedIntegers(await inflate(trace.blocks[weights])) : undefined,
-    bits: mask ? await inflate(trace.blocks[mask]) : undefined,
+    bits: mask ? (trace.masks?.[mask] ?? (await inflate(trace.blocks[mask]))) : undefined,
   };
 }

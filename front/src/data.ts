@@ -123,6 +123,7 @@ export interface Trace {
   movement?: Record<string, Movement> | null; // by kind of self-attention, where the trace has its hidden vectors
   blocks: Record<string, string>; // base64 of deflated bytes
   numbers?: Record<string, Float32Array>; // from a worker: vectors by the name of their block, which `blocks` then lacks
+  masks?: Record<string, Uint8Array>; // from a worker: bits [masks queries keys] by the name of their block
   live?: boolean; // somebody answers new texts: a server, or a worker
   next?: [string, number][]; // likely next tokens with their probabilities, from a server
 }

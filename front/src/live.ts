@@ -11,14 +11,20 @@ export interface Question {
   changes?: Change[];
 }
 
+/** A model that runs in this page. */
+export interface ModelHere {
+  name: string;
+  kind: "encoder" | "translator";
+  difference: number; // how far a weight was from Python's when the site was made
+}
+
 /** Who answers questions. */
 export interface Answerer {
   trace: (question: Question, stopped: AbortSignal) => Promise<Trace>;
   effect: (question: Question, stopped: AbortSignal) => Promise<Effect>;
-  here: { difference: number } | null; // the model runs in this page, and its weights are this close to Python's; a
-  // question then names no model, and the model writes nothing
-  pauseMilliseconds: number; // the pause in typing after which a short text is asked about
-  prepare?: () => void; // get ready: somebody is about to ask
+  here: ModelHere[] | null; // the models that run in this page, where a question names one of them; null = a server runs any
+  pauseMilliseconds: (model: string) => number; // the pause in typing after which a short text is asked about
+  prepare?: (model: string) => void; // get ready: somebody is about to ask
 }
 
 /** The server that this page came from. */
@@ -26,7 +32,7 @@ const server: Answerer = {
   trace: (question, stopped) => post("trace", question, stopped) as Promise<Trace>,
   effect: (question, stopped) => post("effect", question, stopped) as Promise<Effect>,
   here: null,
-  pauseMilliseconds: 600,
+  pauseMilliseconds: () => 600,
 };
 
 export const answerer = signal<Answerer>(server);
@@ -43,9 +49,12 @@ export function cancel(): void {
 export const look = (question: Question) =>
   ask((stopped) => answerer.value.trace(question, stopped), (answer) => show(answer, true));
 
+/** The model whose trace is shown, if it runs in this page; a server takes the model that it has loaded. */
+const modelHere = () => (answerer.value.here ? trace.value.model : undefined);
+
 /** Show what changes to the heads do to the output. */
 export const runWith = (changes: Change[]) =>
-  ask((stopped) => answerer.value.effect({ text: trace.value.text, changes }, stopped), (answer) => (effect.value = answer));
+  ask((stopped) => answerer.value.effect({ text: trace.value.text, model: modelHere(), changes }, stopped), (answer) => (effect.value = answer));
 
 /** Ask a question, and use its answer; a new question cancels the one before. Returns whether it was answered. */
 async function ask<Answer>(question: (stopped: AbortSignal) => Promise<Answer>, use: (answer: Answer) => void): Promise<boolean> {

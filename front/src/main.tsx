@@ -15,7 +15,7 @@ import { language } from "./words";
 
 const data = JSON.parse(document.getElementById("trace")!.textContent!) as Trace;
 const site = document.getElementById("site");
-if (site) answerer.value = answererOf(JSON.parse(site.textContent!), data);
+if (site) answerer.value = answererOf(JSON.parse(site.textContent!));
 show(data);
 restore(location.hash);
 follow();

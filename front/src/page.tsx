@@ -34,7 +34,8 @@ export function Page() {
   const say = words();
   const computed = Object.values(trace.value.kinds).every(({ layers }) => layers.every((one) => one.query));
   const { below, step } = trace.value.small;
-  const { here } = answerer.value;
+  const { here: models } = answerer.value;
+  const here = models && (models.find(({ name }) => name === trace.value.model) ?? models[0]);
   const coarse = step === 1 ? say.fourDecimals : say.coarse(String(below / trace.value.units), String(step / trace.value.units));
   return (
     <>
@@ -67,10 +68,11 @@ export function Page() {
 function Top() {
   const say = words();
   const { text, target_text: target, model, live } = trace.value;
+  const brand = <>regard <span>{say.tagline}</span></>;
   return (
     <header class="top">
       <div class="bar">
-        <p class="brand">regard <span>{say.tagline}</span></p>
+        {live ? <h1 class="brand">{brand}</h1> : <p class="brand">{brand}</p>}
         <Language />
       </div>
       {live ? <TextField /> : <h1 dir="auto" class={text.length > 240 ? "long" : ""}>{text}</h1>}

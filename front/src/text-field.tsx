@@ -1,7 +1,7 @@
 // The text in a field, where a server or a worker runs the model on what is typed
 
 import { signal } from "@preact/signals";
-import { answerer, busy, cancel, loading, look } from "./live";
+import { answerer, busy, cancel, loading, look, type ModelHere } from "./live";
 import { LONG_TEXT, trace } from "./state";
 import { words } from "./words";
 
@@ -10,10 +10,19 @@ const model = signal<string | null>(null);
 const newTokens = signal(0);
 let pause = 0;
 
+const chosenModel = () => model.value ?? trace.value.model;
+
+/** Whether the model that is chosen writes a translation of the text. */
+function translates(): boolean {
+  const here = answerer.value.here?.find(({ name }) => name === chosenModel());
+  return here ? here.kind === "translator" : Boolean(trace.value.alignment);
+}
+
 function ask(): void {
   clearTimeout(pause);
   const text = typed.value ?? trace.value.text;
-  void look({ text, model: model.value || undefined, new_tokens: newTokens.value || undefined }).then((answered) => {
+  const asked = answerer.value.here ? chosenModel() : model.value || undefined;
+  void look({ text, model: asked, new_tokens: newTokens.value || undefined }).then((answered) => {
     if (answered) [typed.value, model.value] = [null, null];
   });
 }
@@ -34,11 +43,11 @@ export function TextField() {
         dir="auto"
         rows={trace.value.text.length > LONG_TEXT ? 3 : 1}
         value={typed.value ?? trace.value.text}
-        onFocus={() => answerer.value.prepare?.()}
+        onFocus={() => answerer.value.prepare?.(chosenModel())}
         onInput={(event) => {
           typed.value = event.currentTarget.value;
           clearTimeout(pause);
-          if (typed.value.trim() && typed.value.length <= 4 * LONG_TEXT && !newTokens.value) pause = window.setTimeout(ask, answerer.value.pauseMilliseconds);
+          if (typed.value.trim() && typed.value.length <= 4 * LONG_TEXT && !newTokens.value) pause = window.setTimeout(ask, answerer.value.pauseMilliseconds(chosenModel()));
         }}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey) return;
@@ -47,15 +56,34 @@ export function TextField() {
         }}
       />
       <div class="options">
-        {!answerer.value.here && <ModelAndLength />}
+        {answerer.value.here ? <ModelsHere models={answerer.value.here} /> : <ModelAndLength />}
         {busy.value ? (
           <button type="button" key="cancel" onClick={cancel}>{say.cancel}</button>
         ) : (
-          <button type="submit" key="look">{say.look}</button>
+          <button type="submit" key="look">{translates() ? say.translate : say.look}</button>
         )}
         <span role="status">{status()}</span>
       </div>
     </form>
+  );
+}
+
+/** The models of a site, if there are several to choose from. */
+function ModelsHere({ models }: { models: ModelHere[] }) {
+  const say = words();
+  if (models.length < 2) return null;
+  const choose = (name: string) => {
+    model.value = name;
+    answerer.value.prepare?.(name);
+    ask();
+  };
+  return (
+    <label>
+      {say.model}
+      <select data-role="model" value={chosenModel()} onChange={(event) => choose(event.currentTarget.value)}>
+        {models.map(({ name }) => <option key={name} value={name}>{name}</option>)}
+      </select>
+    </label>
   );
 }
 

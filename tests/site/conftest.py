@@ -5,17 +5,24 @@ import http.server
 import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 import torch
+from site_writing import write_unchecked
+from trained_translator import PAIRS, train_translator
 from transformers import BertConfig, BertModel
 
 from regard.site import Site, write_site
 from regard.site.runtime import CARRIED
+from regard.text.vocabulary import Vocabulary
 from regard.tracing.model_loading import LoadedModel
+from regard.translation.alignment_rule import AlignmentRule
+
+TEXT = "the cat sat on a mat"
+"""The text that the site of a translator shows first."""
 
 MOST = 64
 """The most tokens that the small model reads."""
@@ -90,6 +97,33 @@ def serve_folder() -> Iterator[Callable[[Path], str]]:
     for server in servers:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture(scope="session")
+def translating(
+    carried: None,
+    byte_translator: Path,
+    serve_folder: Callable[[Path], str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Served:
+    """A site of a translator, served while the tests run."""
+    folder = tmp_path_factory.mktemp("translating") / "site"
+    written = write_unchecked(folder, translator=byte_translator, text=TEXT)
+    return Served(folder, serve_folder(folder), written)
+
+
+@pytest.fixture(scope="session")
+def byte_translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a translator that has learned a few sentences, and writes letters without a piece as bytes.
+
+    It has fewer key heads than heads and rotary positions, and aligns by one head, at the step that reads a piece.
+    """
+    source, target = (Vocabulary.train(lines * 9, 330, byte_fallback=True) for lines in ([*PAIRS], [*PAIRS.values()]))
+    sizes = {"d_model": 32, "n_heads": 4, "n_key_heads": 2, "n_layers": 1, "n_decoder_layers": 2, "max_tokens": 40}
+    pairs = PAIRS | {"the snake": "뱀 독", "a thumb ran": "ein 👍🏽 lief"}
+    translator = train_translator(source, target, pairs, **sizes, positions="rotary")
+    rule = AlignmentRule(layer=1, head=2, step="reads", agreement=0.75)
+    return replace(translator, alignment_rule=rule).save(tmp_path_factory.mktemp("translators") / "en-de")
 
 
 @pytest.fixture(scope="session")

@@ -20,15 +20,15 @@ RAIN = "It rains today, and the old man looks at the river."
 PATIENCE = 60_000
 """The milliseconds that loading the model may take."""
 
-ASK = """async ({ address, files, most, texts, shape }) => {
-  const script = await (await fetch(new URL("worker.js", address))).text();
+ASK = """async ({ texts, ...start }) => {
+  const script = await (await fetch(new URL("worker.js", start.address))).text();
   const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
   const answers = [];
-  worker.postMessage({ address, files, most, shape });
+  worker.postMessage(start);
   for (const [id, text] of texts.entries()) {
     answers.push(await new Promise((answered) => {
       worker.onmessage = ({ data }) => data.id === id && answered(data.trace ?? data.refusal);
-      worker.postMessage({ id, text, changes: null, layer: 0, head: 0 });
+      worker.postMessage({ id, model: 0, text, changes: null, kind: "encoder", layer: 0, head: 0 });
     }));
   }
   worker.terminate();
@@ -138,13 +138,13 @@ def check_effect(page: Page, model: LoadedModel, changes: list, silenced: str = 
 
 def test_tokens_are_those_of_the_model_s_own_tokenizer(page: Page, served, minilm: LoadedModel) -> None:
     texts = [*TEXTS, *random_texts()]
-    site, first = (json.loads(page.locator(f"#{name}").text_content() or "") for name in ("site", "trace"))
-    asked = site | {"address": served.address, "texts": texts, "shape": first | {"blocks": {}}}
+    site = json.loads(page.locator("#site").text_content() or "")
+    asked = site | {"address": served.address, "texts": texts}
     compared = 0
     for text, answer in zip(texts, page.evaluate(ASK, asked), strict=True):
         encoded = minilm.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
         ids = encoded["input_ids"][0].tolist()
-        if len(ids) > site["most"]:
+        if len(ids) > site["models"][0]["most"]:
             assert answer == {"reason": "long", "tokens": len(ids)}, ascii(text)
             continue
         pieces = [token.get("piece", token["text"]) for token in answer["source"]]
@@ -219,5 +219,5 @@ def test_the_page_may_load_only_from_its_own_folder_s_server(page: Page, served)
 def test_the_page_says_how_close_its_weights_are(page: Page, served) -> None:
     expect(page.locator(".precision")).to_contain_text("by ONNX Runtime in float32")
     shown = float(page.locator(".precision").inner_text().removesuffix(".").rpartition(" ")[2])
-    assert shown == pytest.approx(served.site.difference.weights, rel=0.1)
+    assert shown == pytest.approx(served.site.models[0].difference.weights, rel=0.1)
     assert shown < 1e-5

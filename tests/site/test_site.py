@@ -9,6 +9,7 @@ from pathlib import Path
 
 import onnxruntime
 import pytest
+import sentencepiece
 import torch
 from refusals import refusal
 from tokenizers import pre_tokenizers
@@ -16,13 +17,23 @@ from transformers import AutoTokenizer, GPT2Config, GPT2Model, MPNetConfig, MPNe
 
 import regard
 from regard import InputError
+from regard.export.parity import Parity
+from regard.recurrent.config import RecurrentConfig
+from regard.recurrent.model import Recurrent
 from regard.site import check as checking
-from regard.site import folder as writing
+from regard.site import encoder_model as writing
+from regard.site import folder as folders
+from regard.site import translator_model as translating
 from regard.site.check import Difference, check
-from regard.site.folder import check_empty, check_supported, write_site
+from regard.site.encoder_model import check_supported
+from regard.site.exported import Exported
+from regard.site.folder import check_empty, write_site
 from regard.site.graph import write_model
 from regard.site.runtime import CARRIED, FILE, SHA256, VERSION, read_given, runtime
+from regard.site.spm_check import check_vocabulary
+from regard.site.translator_graphs import translator_graphs
 from regard.site.wordpiece import tokenizer_tables
+from regard.text.piece_table import bytes_field, varint
 from regard.tracing.model_loading import LoadedModel, load
 
 FRONT = Path(__file__).parents[2] / "front"
@@ -247,3 +258,66 @@ def test_the_runtime_is_of_the_version_that_the_worker_is_built_with():
     assert json.loads((FRONT / "package.json").read_text())["devDependencies"]["onnxruntime-web"] == VERSION
     assert files("regard.views.page").joinpath(CARRIED).name.endswith(".deflate")
     assert len(SHA256) == 64
+
+
+def test_vocabularies_of_other_kinds_are_refused(tmp_path):
+    (tmp_path / "rules.tsv").write_text("61\t62\n", encoding="utf-8")
+    kinds = {
+        "is a model of whole words or of letters": {"model_type": "char", "vocab_size": 13},
+        "writes ▁ after a word": {"model_type": "bpe", "vocab_size": 20, "treat_whitespace_as_suffix": True},
+        "replaces letters in what it has written": {
+            "model_type": "unigram",
+            "vocab_size": 20,
+            "denormalization_rule_tsv": str(tmp_path / "rules.tsv"),
+        },
+    }
+    for reason, settings in kinds.items():
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.Train(
+            sentence_iterator=iter(["the cat sat", "a dog ran"] * 9),
+            model_writer=model,
+            minloglevel=3,
+            hard_vocab_limit=False,
+            **settings,
+        )
+        assert refusal(InputError, check_vocabulary, "source.spm", model.getvalue()) == (
+            f"source.spm {reason}; a site cuts texts into pieces by SentencePiece's unigram and BPE models, with ▁ "
+            "before a word. regard explore --translator shows this translator."
+        )
+    normaliser = bytes_field(3, varint(5 << 3) + varint(0))  # escape_whitespaces = false
+    assert "source.spm does not write a space as ▁" in refusal(InputError, check_vocabulary, "source.spm", normaliser)
+
+
+def test_a_recurrent_translator_is_refused():
+    model = Recurrent(RecurrentConfig(n_source_tokens=11, n_target_tokens=13, d_model=4))
+    assert refusal(InputError, translator_graphs, model) == (
+        "this translator is a Recurrent; a site runs translators that are Transformers, whose weights the page "
+        "computes from queries and keys. regard explore --translator shows this one."
+    )
+
+
+def test_a_translator_whose_export_differs_leaves_nothing(carried, translator_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(translating, "write_graphs", lambda *arguments: None)
+    monkeypatch.setattr(translating, "write_settings", lambda *arguments: None)
+    monkeypatch.setattr(translating, "LoadedExport", lambda folder: None)
+    parity = Parity(n_lines=2, n_same=2, difference=0.0, gap=0.0, worst="")
+    monkeypatch.setattr(translating, "compare_translations", lambda *arguments: parity)
+    monkeypatch.setattr(translating, "check_translator", lambda *arguments: Difference(0.25, 0.5))
+    assert refusal(InputError, write_site, tmp_path / "site", translator=translator_folder) == (
+        f"{translator_folder.name} as ONNX graphs does not translate as the translator does, so no site was written: "
+        f"{parity}; they differ by up to {Difference(0.25, 0.5)}."
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_models_of_one_name_are_refused(handmade, tmp_path, monkeypatch):
+    first = handmade("a b")
+    same = Exported(kind="", first=first, files={}, max_tokens=1, difference=Difference(0.0, 0.0), report="")
+    monkeypatch.setattr(folders, "load", lambda name: None)
+    monkeypatch.setattr(folders.Translator, "load", lambda *arguments, **settings: None)
+    monkeypatch.setattr(folders, "export_encoder", lambda *arguments: same)
+    monkeypatch.setattr(folders, "export_translator", lambda *arguments: same)
+    assert refusal(InputError, folders.export_models, "a/en-de", Path("b/en-de"), "", tmp_path) == (
+        "the model and the translator are both named handmade; rename one of the folders, so that the page can offer "
+        "both."
+    )

@@ -1,13 +1,16 @@
-// The site's answerer: a worker in which the model runs, started when somebody is about to type
+// The site's answerer: a worker in which the models run, started when somebody is about to type
 
 import type { Effect, Trace } from "../data";
 import { loading, type Answerer, type Question } from "../live";
-import { head, layerNumber } from "../state";
+import { head, kindName, layerNumber } from "../state";
 import { words } from "../words";
-import { addressOf, type Asked, type Refusal, type Said, type Site, type Start } from "./messages";
+import { addressOf, type Asked, type ModelRecord, type Prepare, type Refusal, type Said, type Site, type Start } from "./messages";
+
+const PAUSE_MILLISECONDS = { encoder: 40, translator: 300 }; // after typing; a translation takes many steps
 
 /** Where an answer goes. */
 interface Waiting {
+  model: ModelRecord;
   answered: (answer: Trace | Effect) => void;
   refused: (reason: Error) => void;
 }
@@ -16,57 +19,60 @@ interface Waiting {
  * The answerer of a site.
  *
  * @param site what the page says about its site.
- * @param first a trace of the model, whose tokens and numbers are left out.
  */
-export function answererOf(site: Site, first: Trace): Answerer {
-  const shape: Trace = { ...first, text: "", source: [], blocks: {} };
+export function answererOf(site: Site): Answerer {
   const waiting = new Map<number, Waiting>();
   let worker: Promise<Worker> | null = null;
   let asked = 0;
+  const placeOf = (name: string) => Math.max(0, site.models.findIndex((model) => model.name === name));
 
   const hear = ({ data }: MessageEvent<Said>) => {
     if ("loaded" in data) {
       loading.value = data.loaded < data.total ? data : null;
       return;
     }
-    if ("refusal" in data && data.refusal.reason === "file") worker = null; // the next question loads again
     const asker = waiting.get(data.id);
     waiting.delete(data.id);
-    if ("refusal" in data) asker?.refused(new Error(sayRefusal(data.refusal, site.most)));
+    if ("refusal" in data) asker?.refused(new Error(sayRefusal(data.refusal, asker.model.most)));
     else asker?.answered("trace" in data ? data.trace : data.effect);
   };
 
   const started = () =>
-    (worker ??= start({ ...site, shape, address: location.href }, hear).catch((error: Error) => {
+    (worker ??= start({ ...site, address: location.href }, hear).catch((error: Error) => {
       worker = null;
-      throw new Error(words().notLoaded(site.files.worker.name, error.message));
+      throw new Error(words().notLoaded(site.worker.name, error.message));
     }));
 
-  const ask = async (question: Pick<Asked, "text" | "changes">, stopped: AbortSignal) => {
+  const ask = async (question: Pick<Asked, "text" | "changes">, name: string, stopped: AbortSignal) => {
     const asks = await started();
     return new Promise<Trace | Effect>((answered, refused) => {
-      const id = ++asked;
-      waiting.set(id, { answered, refused });
+      const [id, model] = [++asked, placeOf(name)];
+      waiting.set(id, { model: site.models[model], answered, refused });
       stopped.addEventListener("abort", () => {
         waiting.delete(id);
         refused(stopped.reason);
       });
-      asks.postMessage({ ...question, id, layer: layerNumber.value, head: head.value ?? 0 } satisfies Asked);
+      const shown = { kind: kindName.value, layer: layerNumber.value, head: head.value ?? 0 };
+      asks.postMessage({ ...question, ...shown, id, model } satisfies Asked);
     });
   };
 
   return {
-    trace: ({ text }: Question, stopped) => ask({ text, changes: null }, stopped) as Promise<Trace>,
-    effect: ({ text, changes = [] }: Question, stopped) => ask({ text, changes }, stopped) as Promise<Effect>,
-    here: { difference: site.difference },
-    pauseMilliseconds: 40,
-    prepare: () => void started().catch(() => undefined),
+    trace: ({ text, model }: Question, stopped) => ask({ text, changes: null }, model!, stopped) as Promise<Trace>,
+    effect: ({ text, model, changes = [] }: Question, stopped) => ask({ text, changes }, model!, stopped) as Promise<Effect>,
+    here: site.models,
+    pauseMilliseconds: (name) => PAUSE_MILLISECONDS[site.models[placeOf(name)].kind],
+    prepare: (name) =>
+      void started().then(
+        (asks) => asks.postMessage({ prepare: placeOf(name) } satisfies Prepare),
+        () => undefined,
+      ),
   };
 }
 
 /** Start the worker from the text of its script, so that the page's content security policy holds for it too. */
 async function start(first: Start, hear: (event: MessageEvent<Said>) => void): Promise<Worker> {
-  const answer = await fetch(addressOf(first.files.worker, first.address));
+  const answer = await fetch(addressOf(first.worker, first.address));
   if (!answer.ok) throw new Error(`status ${answer.status}`);
   const address = URL.createObjectURL(new Blob([await answer.text()], { type: "text/javascript" }));
   const worker = new Worker(address);
@@ -79,6 +85,7 @@ async function start(first: Start, hear: (event: MessageEvent<Said>) => void): P
 function sayRefusal(refusal: Refusal, most: number): string {
   const say = words();
   if (refusal.reason === "empty") return say.emptyText;
+  if (refusal.reason === "surrogate") return say.brokenText;
   if (refusal.reason === "long") return say.longText(refusal.tokens, most);
   if (refusal.reason === "file") return say.notLoaded(refusal.file, refusal.error);
   return refusal.error;

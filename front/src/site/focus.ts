@@ -7,18 +7,20 @@ import { decode } from "../blocks";
 import type { Trace } from "../data";
 
 /** The position of the query with the most salient weight of a head, among words; without one, the first word. */
-export async function salientQuery(trace: Trace, layerNumber: number, head: number): Promise<number> {
-  const { layers } = Object.values(trace.kinds)[0];
-  const layer = await decode(trace, layers.find((one) => one.layer === layerNumber)!);
-  const count = trace.source.length;
-  const words = trace.source.flatMap((token, position) => (token.word ? [position] : []));
-  const rows = Array.from({ length: count }, (_, query) => weightsOf(layer, head, query, count, count, trace.units, UNCHANGED));
+export async function salientQuery(trace: Trace, { kind: name, layer: number, head }: Omit<Trace["focus"], "query">): Promise<number> {
+  const kind = trace.kinds[name];
+  const layer = await decode(trace, kind.layers.find((one) => one.layer === number)!);
+  const [queries, keys] = [trace[kind.queries], trace[kind.keys]];
+  const words = queries.flatMap((token, position) => (token.word ? [position] : []));
+  const rows = queries.map((_, query) => weightsOf(layer, head, query, queries.length, keys.length, trace.units, UNCHANGED));
   let best = { query: words[0], salience: -Infinity };
-  for (const key of words) {
-    const mean = rows.reduce((sum, row) => sum + row[key], 0) / count;
+  for (const [key, token] of keys.entries()) {
+    if (!token.word) continue;
+    const mean = rows.reduce((sum, row) => sum + row[key], 0) / queries.length;
     for (const query of words) {
       const salience = (rows[query][key] - mean) * Math.abs(query - key);
-      if (query !== key && rows[query][key] > 0 && salience > best.salience) best = { query, salience };
+      const eligible = kind.queries !== kind.keys || query !== key;
+      if (eligible && rows[query][key] > 0 && salience > best.salience) best = { query, salience };
     }
   }
   return best.query;

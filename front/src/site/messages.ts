@@ -1,14 +1,6 @@
-// What the page and the worker in which the model runs say to one another
+// What the page and the worker in which the models run say to one another
 
 import type { Change, Effect, Trace } from "../data";
-
-/** The files of the site beside its page. */
-export interface Files {
-  worker: File; // JavaScript
-  model: File; // ONNX
-  runtime: File; // WebAssembly, compressed in zlib's format
-  tokenizer: File; // JSON: a Vocabulary
-}
 
 export interface File {
   name: string;
@@ -23,24 +15,43 @@ export function addressOf({ name, version }: File, folder: string): URL {
   return address;
 }
 
-/** What the page says about its site. */
-export interface Site {
-  files: Files;
+/** A model of the site; Python's site/exported.py writes it. */
+export interface ModelRecord {
+  name: string;
+  kind: "encoder" | "translator";
+  files: Record<string, File>; // by their purpose, which encoder_model.py and translator_model.py name
   most: number; // the most tokens that the model reads
   difference: number; // how far a weight was from Python's when the site was made
+  shape: Trace; // a trace of the model without its text and numbers
+}
+
+/** The contents of a model's files, by their purpose. */
+export type ModelFiles = Record<string, Uint8Array>;
+
+/** What the page says about its site. */
+export interface Site {
+  worker: File; // JavaScript
+  runtime: File; // WebAssembly, compressed in zlib's format
+  models: ModelRecord[];
 }
 
 /** The first message to the worker. */
 export interface Start extends Site {
   address: string; // of the site's folder
-  shape: Trace; // a trace of the model without its tokens and numbers
 }
 
-/** A further message to the worker. */
+/** Load the model with this place: somebody is about to ask. */
+export interface Prepare {
+  prepare: number;
+}
+
+/** A question to the worker. */
 export interface Asked {
   id: number;
+  model: number; // its place in the site
   text: string;
   changes: Change[] | null; // null = a trace of the text; else what these changes do
+  kind: string; // of attention that is shown
   layer: number; // that is shown
   head: number; // that is shown, or 0 for the average
 }
@@ -48,6 +59,7 @@ export interface Asked {
 /** Why a question has no answer. */
 export type Refusal =
   | { reason: "empty" }
+  | { reason: "surrogate" }
   | { reason: "long"; tokens: number }
   | { reason: "file"; file: string; error: string }
   | { reason: "error"; error: string };

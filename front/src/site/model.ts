@@ -1,6 +1,6 @@
 // The model, run by ONNX Runtime in WebAssembly: ids in; queries, keys and values of every layer out
 
-import { env, InferenceSession, Tensor } from "onnxruntime-web/wasm";
+import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
 import type { Layer } from "../data";
 
 /** What the heads are to attend to instead, for each head in the order of layers. */
@@ -22,9 +22,7 @@ export class Model {
     private readonly layers: Layer[],
   ) {}
 
-  static async load(graph: Uint8Array, runtime: ArrayBuffer, layers: Layer[]): Promise<Model> {
-    env.wasm.wasmBinary = runtime;
-    env.wasm.numThreads = 1; // threads would need headers that a plain web server does not send
+  static async load(graph: Uint8Array, layers: Layer[]): Promise<Model> {
     return new Model(await InferenceSession.create(graph, { executionProviders: ["wasm"] }), layers);
   }
 

@@ -1,6 +1,8 @@
 // Tokens as the page shows them: the letters of the text itself, as Python's tracing/readable_tokens.py has them
 
 import type { Token } from "../data";
+import { stripped } from "./translator/clean";
+import { UNK, type Found } from "./translator/sentencepiece";
 import type { Piece, Vocabulary } from "./wordpiece";
 
 /** The tokens of the pieces of a text, which is given as its code points. */
@@ -15,6 +17,23 @@ export function tokensOf(pieces: Piece[], text: string[], vocabulary: Vocabulary
     const shown = unknown ? `[UNK:${letters}]` : displayed(letters ?? standingAlone(name, vocabulary));
     return tokenOf(shown, name, joined, false);
   });
+  return withWords(tokens);
+}
+
+/** The tokens of a translator's pieces, as Python's translation/pieces.py has them; `special` is the id of a sentence's end. */
+export function tokensOfPieces(pieces: Found[], special: number): Token[] {
+  const tokens = pieces.map(({ id, text: piece }, position): Token => {
+    if (id === special) return tokenOf(piece, piece, false, true);
+    const byte = piece.match(/^<0x([0-9A-F]{2})>$/);
+    const text = byte ? `‹${byte[1]}›` : stripped(piece.replaceAll("▁", " ")) || "␣";
+    const joined = position > 0 && pieces[position - 1].id !== special && !piece.startsWith("▁");
+    return tokenOf(id === UNK ? `[UNK:${text}]` : text, piece, joined, false);
+  });
+  return withWords(tokens);
+}
+
+/** Without a word, every token counts as one. */
+function withWords(tokens: Token[]): Token[] {
   if (!tokens.some((token) => token.word)) for (const token of tokens) token.word = true;
   return tokens;
 }
@@ -48,6 +67,7 @@ const standingAlone = (piece: string, { prefix, jamo }: Vocabulary) =>
 
 // What a page or a terminal would act on: control codes, ends of lines, changes of direction (Python: visible_text.py)
 const EXECUTED = /[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]/gu;
+export const SPACES = "\t\n\r\x0b\x0c ";
 const SYMBOLS: Record<string, string> = { "\t": "⇥", "\n": "⏎" };
 const code = (letter: string) => letter.codePointAt(0)!.toString(16).toUpperCase();
 

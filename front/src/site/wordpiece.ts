@@ -3,8 +3,7 @@
 // What becomes of a letter stands in tables that Python made with the model's own tokenizer (site/wordpiece.py), so
 // that the browser's version of Unicode makes no difference.
 
-/** From the first to the last code point. */
-type Range = [number, number];
+import { within, type Range } from "./ranges";
 
 export interface Vocabulary {
   pieces: string[]; // by id
@@ -121,18 +120,4 @@ export class WordPiece {
     }
     return pieces;
   }
-}
-
-/** Whether a letter lies in one of the ranges, which rise. */
-function within(ranges: Range[]): (letter: string) => boolean {
-  return (letter) => {
-    const code = letter.codePointAt(0)!;
-    let [low, high] = [0, ranges.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (ranges[middle][1] < code) low = middle + 1;
-      else high = middle;
-    }
-    return low < ranges.length && ranges[low][0] <= code;
-  };
 }

@@ -1,75 +1,75 @@
-// The worker of a site: it loads the model when it is started, and answers the page's questions one after another
+// The worker of a site: it loads a model when the page asks for it first, and answers the page's questions one by one
 
-import { changedBy, effectOf, type Answer } from "./effect";
+import { env } from "onnxruntime-web/wasm";
+import { EncoderReader } from "./encoder";
 import { inflated, load, Refused } from "./files";
 import { salientQuery } from "./focus";
-import type { Asked, Refusal, Said, Start } from "./messages";
-import { Model, type Changed } from "./model";
-import { escaped, tokensOf } from "./tokens";
-import { WordPiece, type Vocabulary } from "./wordpiece";
+import type { Asked, ModelFiles, ModelRecord, Prepare, Said, Start } from "./messages";
+import type { Reader } from "./reader";
+import { TranslatorReader } from "./translator/translator";
 
-/** The model and its tokenizer, loaded. */
-interface Reader {
-  model: Model;
-  tokenizer: WordPiece;
-  vocabulary: Vocabulary;
-  start: Start;
-}
+const KINDS = { encoder: EncoderReader, translator: TranslatorReader };
 
-const SPACES = "\t\n\r\x0b\x0c ";
+/** Another question was asked since. */
+class Outdated extends Error {}
+
 const say = (message: Said) => postMessage(message);
-let reader: Promise<Reader>;
+const readers = new Map<number, Promise<Reader>>();
+let start: Start;
+let runtime: Promise<void> | null = null;
 let turn: Promise<void> = Promise.resolve();
 let newest = 0;
 
-addEventListener("message", ({ data }: MessageEvent<Start | Asked>) => {
-  if ("files" in data) {
-    reader = prepare(data);
-    reader.catch(() => undefined); // each question tells the reason
-    return;
+addEventListener("message", ({ data }: MessageEvent<Start | Prepare | Asked>) => {
+  if ("address" in data) start = data;
+  else if ("prepare" in data) readerOf(data.prepare).catch(() => undefined); // a question tells the reason
+  else {
+    newest = data.id;
+    turn = turn.then(() => answer(data));
   }
-  newest = data.id;
-  turn = turn.then(() => answer(data));
 });
 
-async function prepare(start: Start): Promise<Reader> {
-  const { model, runtime, tokenizer } = start.files;
+/** The model with this place in the site; one that could not be loaded is loaded again. */
+function readerOf(place: number): Promise<Reader> {
+  const known = readers.get(place);
+  if (known) return known;
+  const reader = prepared(start.models[place]);
+  readers.set(place, reader);
+  reader.catch(() => readers.delete(place));
+  return reader;
+}
+
+async function prepared({ kind, files, shape, most }: ModelRecord): Promise<Reader> {
   const tell = (loaded: number, total: number) => say({ loaded, total });
-  const [graph, compressed, text] = await load(start.address, [model, runtime, tokenizer], tell);
-  const vocabulary = JSON.parse(new TextDecoder().decode(text)) as Vocabulary;
-  const layers = Object.values(start.shape.kinds)[0].layers;
-  return { model: await Model.load(graph, await inflated(compressed), layers), tokenizer: new WordPiece(vocabulary), vocabulary, start };
+  const wanted = runtime ? files : { ...files, runtime: start.runtime };
+  const contents = await load(start.address, Object.values(wanted), tell);
+  const loaded: ModelFiles = Object.fromEntries(Object.keys(wanted).map((purpose, i) => [purpose, contents[i]]));
+  runtime ??= inflated(loaded.runtime).then((wasm) => {
+    env.wasm.wasmBinary = wasm;
+    env.wasm.numThreads = 1; // threads would need headers that a plain web server does not send
+  });
+  await runtime;
+  return KINDS[kind].of(loaded, shape, most);
 }
 
 /** Answer a question, unless the page has asked another one since. */
-async function answer({ id, text, changes, layer, head }: Asked): Promise<void> {
+async function answer({ id, model, text, changes, kind, layer, head }: Asked): Promise<void> {
+  const goOn = () => {
+    if (id !== newest) throw new Outdated();
+  };
   try {
-    const ready = await reader;
+    if (!text.trim()) throw new Refused({ reason: "empty" });
+    if (/\p{Surrogate}/u.test(text)) throw new Refused({ reason: "surrogate" });
+    const reader = await readerOf(model);
     await new Promise((resolve) => setTimeout(resolve)); // lets questions arrive that were asked meanwhile
-    if (id !== newest) return;
-    const before = await read(ready, text, (tokens) => ready.model.unchanged(tokens));
-    if (!changes) {
-      const focus = { ...before.trace.focus, layer, head, query: await salientQuery(before.trace, layer, head) };
-      return say({ id, trace: { ...before.trace, focus } });
-    }
-    const after = await read(ready, text, (tokens) => changedBy(changes, ready.model, ready.start.shape, tokens));
-    say({ id, effect: await effectOf(changes, before, after) });
+    goOn();
+    if (changes) return say({ id, effect: await reader.effect!(text, changes) });
+    const trace = await reader.trace(text, goOn);
+    const shown = trace.kinds[kind]?.layers.find((one) => one.layer === layer);
+    const focus = shown && head < shown.heads ? { kind, layer, head } : trace.focus;
+    say({ id, trace: { ...trace, focus: { ...focus, query: await salientQuery(trace, focus) } } });
   } catch (error) {
+    if (error instanceof Outdated) return;
     say({ id, refusal: error instanceof Refused ? error.refusal : { reason: "error", error: String(error) } });
   }
-}
-
-/** Run the model on a text; `changedFor` gives the changes for its number of tokens. */
-async function read(ready: Reader, text: string, changedFor: (tokens: number) => Changed): Promise<Answer> {
-  const { model, tokenizer, vocabulary, start } = ready;
-  const refuse = (refusal: Refusal) => {
-    throw new Refused(refusal);
-  };
-  if (!text.trim()) refuse({ reason: "empty" });
-  const letters = [...text];
-  const pieces = tokenizer.encode(letters);
-  if (pieces.length > start.most) refuse({ reason: "long", tokens: pieces.length });
-  const { output, numbers } = await model.run(pieces.map(({ id }) => id), changedFor(pieces.length));
-  const source = tokensOf(pieces, letters, vocabulary);
-  return { trace: { ...start.shape, text: escaped(text, SPACES), source, numbers }, output };
 }

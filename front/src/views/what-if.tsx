@@ -91,7 +91,7 @@ export function WhatIf() {
           />
         </>
       )}
-      {trace.value.live && head.value !== null && <Run />}
+      {trace.value.live && !trace.value.alignment && head.value !== null && <Run />}
       <p class="caption">{say.whatIfNote}</p>
     </Panel>
   );

@@ -18,8 +18,15 @@ def site(
             "--model",
             "-m",
             help="A Hugging Face model, by name or folder: an encoder of text with BERT's tokenizer.",
-            show_default="MiniLM",
+            show_default="MiniLM, or none if there is a translator",
         ),
+    ] = None,
+    translator: Annotated[
+        Path | None,
+        typer.Option("--translator", help="The folder of a translator, whose translations the reader can ask for."),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", help="The text that the page shows first.", show_default=False)
     ] = None,
     runtime: Annotated[
         Path | None,
@@ -32,9 +39,9 @@ def site(
 ) -> None:
     """Write a folder for any web server, in which the model itself runs in the reader's browser.
 
-    The page is that of regard explore: type a text, and the model reads it. No server runs the model, and the typed
-    text stays in the browser. The folder takes about as many bytes as the model, and 5 MB. Before it is written, the
-    exported model is compared with the model itself.
+    The page is that of regard explore: type a text, and the model reads it, or translates it. No server runs the model,
+    and the typed text stays in the browser. The folder takes about as many bytes as the model, and 5 MB. Before it is
+    written, the exported model is compared with the model itself.
 
     [bold]Examples[/bold]
 
@@ -42,14 +49,19 @@ def site(
       regard site public
       python -m http.server --bind 127.0.0.1 --directory public
       regard site public --model BAAI/bge-small-en-v1.5
+      regard site public --translator en-ko --text "forty-two thousand and seven"
+      regard site public --model MiniLM --translator en-ko
     """
     from regard.cli.progress import spinner
 
     with spinner("exporting the model and checking it"):
         from regard.site import write_site
+        from regard.site.folder import FIRST_TEXT
 
-        written = write_site(folder, model, runtime)
+        first = FIRST_TEXT if text is None else text
+        written = write_site(folder, model, runtime, translator=translator, text=first)
     shown = escape_controls(folder)
-    print(f"checked {escape_controls(written.model)} in ONNX Runtime: at most {written.difference}")
+    for exported in written.models:
+        print(f"checked {escape_controls(exported.name)} in ONNX Runtime: {exported.report}")
     print(f"wrote   {shown} ({written.n_bytes / 1e6:.0f} MB)")
     print(f"\nnow     python -m http.server --bind 127.0.0.1 --directory {shown}")

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError, import_extra
 from regard.export.recurrent_graphs import onnx_cells, recurrent_graphs
-from regard.export.transformer_graphs import PAST, Graphs, transformer_graphs
+from regard.export.transformer_graphs import PAST, PRESENT, Graphs, transformer_graphs
 from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import BOS, EOS, PAD
 from regard.transformer.model import Transformer
@@ -46,8 +46,16 @@ def write(contents: TranslatorContents, folder: Path) -> None:
         InputError: the model is neither a Transformer nor a Recurrent, or has attention="local_m", or onnxscript is not
             installed.
     """
+    write_graphs(graphs_of(contents.model), contents, folder)
+
+
+def write_graphs(graphs: Graphs, contents: TranslatorContents, folder: Path) -> None:
+    """Write the two given graphs of a translator, with config.json and its vocabularies, to a folder.
+
+    Raises:
+        InputError: onnxscript is not installed.
+    """
     import_extra("onnxscript", "export,translation")
-    graphs = graphs_of(contents.model)
     max_tokens = contents.model.config.max_tokens
     for graph, name in ((graphs.encoder, "encoder"), (graphs.decoder, "decoder")):
         write_graph(graph.module, graph.example, graph.inputs, graph.outputs, max_tokens, folder / f"{name}.onnx")
@@ -163,37 +171,47 @@ class LoadedExport:
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
         """Translate greedily to at most `limit` pieces; return the pieces' ids, without EOS, and the translation."""
         tokens: list[int] = []
-        steps = self.steps(text)
-        logits = next(steps)
+        steps = self.steps(self.read(text))
+        logits = next(steps)["logits"][0]
         while len(tokens) < limit:
             logits[[PAD, BOS]] = -np.inf
             if (token := int(logits.argmax())) == EOS:
                 break
             tokens.append(token)
-            logits = steps.send(token)
+            logits = steps.send(token)["logits"][0]
         return tokens, self.target.decode(tokens)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
         """Return log P(tokens, EOS | text), in nats."""
-        steps = self.steps(text)
-        logits = torch.from_numpy(np.stack([next(steps), *map(steps.send, tokens)])).double()
+        steps = self.steps(self.read(text))
+        outputs = [next(steps), *map(steps.send, tokens)]
+        logits = torch.from_numpy(np.concatenate([step["logits"] for step in outputs])).double()
         return logits.log_softmax(dim=1).gather(1, torch.tensor([[*tokens, EOS]]).T).sum().item()
 
-    def steps(self, text: str) -> Generator[Float[np.ndarray, " vocabulary"], int, None]:
-        """Yield the logits of the first target token; after each token that is sent in, yield those of the next."""
-        source = np.array([[*self.source.encode(text), EOS]])
+    def read(self, text: str) -> list[int]:
+        """Return the ids of the pieces of a source text, EOS last."""
+        return [*self.source.encode(text), EOS]
+
+    def steps(self, source_ids: Sequence[int]) -> Generator[dict[str, np.ndarray], int, None]:
+        """Yield the outputs of both graphs at the step of BOS; after each token that is sent in, those at its step.
+
+        Args:
+            source_ids: the ids of the source text, EOS last.
+        """
+        source = np.array([source_ids])
         lengths = np.array([source.shape[1]])
         encoded = self.encoder.run(None, {"source": source, "lengths": lengths})
         tensors = dict(zip(self.config["encoder"]["outputs"], encoded, strict=True))
-        inputs = self.config["decoder"]["inputs"]
+        inputs, outputs = self.config["decoder"]["inputs"], self.config["decoder"]["outputs"]
         state_names = [name for name in inputs if name.startswith(PAST)]
         tensors |= {name: empty(inputs[name]) for name in state_names if name not in tensors}
         token = BOS
         while True:
             given = {name: tensors[name] for name in inputs if name in tensors}
-            logits, *state = self.decoder.run(None, {"token": np.array([[token]]), "lengths": lengths, **given})
-            tensors |= dict(zip(state_names, state, strict=True))
-            token = yield logits[0]
+            step = self.decoder.run(None, {"token": np.array([[token]]), "lengths": lengths, **given})
+            tensors |= dict(zip(outputs, step, strict=True))
+            tensors |= {name: tensors[f"{PRESENT}{name.removeprefix(PAST)}"] for name in state_names}
+            token = yield dict(tensors)
 
 
 def empty(axes: Sequence[str | int]) -> Float[np.ndarray, "*axes"]:

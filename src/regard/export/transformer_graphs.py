@@ -88,10 +88,7 @@ class DecoderGraph(nn.Module):
             keys_values: for each block the cross-attention's key and value, as the encoder graph returns them; then for
                 each block the self-attention's key and value of the tokens before the present one.
         """
-        half = len(keys_values) // 2
-        cache = BlockCache(blocks_of(keys_values[half:]))
-        state = DecodingState(lengths=lengths, memory=blocks_of(keys_values[:half]), cache=cache)
-        decoded = self.decoder(token, state)
+        decoded = self.decoder(token, decoding_state(lengths, keys_values))
         return decoded.logits[:, 0], *tensors_of(decoded.state.cache.blocks)
 
 
@@ -130,6 +127,13 @@ def transformer_graphs(model: Transformer) -> Graphs:
             outputs={"logits": ("batch", config.n_target_tokens), **key_value_axes(PRESENT, "present")},
         ),
     )
+
+
+def decoding_state(lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]) -> DecodingState:
+    """Return the decoding state that consists of the tensors in `keys_values`; see `DecoderGraph.forward`."""
+    half = len(keys_values) // 2
+    cache = BlockCache(blocks_of(keys_values[half:]))
+    return DecodingState(lengths=lengths, memory=blocks_of(keys_values[:half]), cache=cache)
 
 
 def tensors_of(blocks: Sequence[KeyValue]) -> tuple[Tensor, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.attention.attend import attend
 from regard.effects.changes import Change, Cut, Sharpen
 from regard.errors import InputError, import_extra
 from regard.site.graph import PARTS, block_name
@@ -100,22 +101,24 @@ def differences_of(session: Any, loaded: LoadedModel, text: str, changed: bool) 
 
 
 def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Difference:
-    """Return the largest differences between the outputs of the ONNX graph and a trace of the original model.
+    """Return the largest differences between the outputs of an ONNX graph and a trace of the original model.
 
     Args:
+        outputs: the query, key and value of each layer, by the names that `block_name` gives them; and the model's
+            "output", if the trace has it.
         weights: whether to compare the weights too; those of changed heads do not follow from queries and keys alone.
     """
-    assert exact.output is not None
-    others = [relative(outputs["output"], exact.output)]
+    others = [] if exact.output is None else [relative(outputs["output"], exact.output)]
     of_weights = [0.0]
-    for layer, step in exact.attended["encoder"].items():
-        pattern = step.pattern
-        query, key, _ = vectors = [outputs[block_name(layer, part)] for part in PARTS]
-        others += [relative(own, getattr(pattern, part)) for part, own in zip(PARTS, vectors, strict=True)]
-        formula = pattern.call.formula
-        if weights and formula is not None:
-            scores = query.double() @ key.double().mT * formula.scale
-            of_weights.append(float((scores.softmax(dim=-1) - pattern.dense().double()).abs().max()))
+    for kind, layers in exact.attended.items():
+        for layer, step in layers.items():
+            pattern = step.pattern
+            query, key, _ = vectors = [outputs[block_name(kind, layer, part)] for part in PARTS]
+            others += [relative(own, getattr(pattern, part)) for part, own in zip(PARTS, vectors, strict=True)]
+            formula = pattern.call.formula
+            if weights and formula is not None:
+                own_weights = attend(query.double(), key.double(), key.double(), score=pattern.score, mask=pattern.mask)
+                of_weights.append(float((own_weights.pattern.dense() - pattern.dense()).abs().max()))
     return Difference(float(np.max(of_weights)), float(np.max(others)))
 
 

@@ -103,9 +103,13 @@ def recording(model: "PreTrainedModel") -> Iterator[None]:
         model.set_attn_implementation(before)
 
 
-def block_name(layer: int, part: str) -> str:
-    """Return the name of an array in the page's data: the "query", "key" or "value" (`part`) of a layer."""
-    return f"encoder layer {layer} {part}"
+def block_name(kind: str, layer: int, part: str) -> str:
+    """Return the name of an array in the page's data: the "query", "key" or "value" (`part`) of a layer.
+
+    Args:
+        kind: the kind of attention, such as "encoder".
+    """
+    return f"{kind} layer {layer} {part}"
 
 
 def write_model(model: "PreTrainedModel", layers: list[int], n_heads: int, max_tokens: int, path: Path) -> None:
@@ -118,7 +122,7 @@ def write_model(model: "PreTrainedModel", layers: list[int], n_heads: int, max_t
     n_example = 7
     changes = [len(layers), n_heads]
     inputs = {"ids": [1, "tokens"], "cut": ["tokens", "tokens"], "changed": changes, "temperature": changes}
-    outputs = {"output": None} | {block_name(layer, part): None for layer in layers for part in PARTS}
+    outputs = {"output": None} | {block_name("encoder", layer, part): None for layer in layers for part in PARTS}
     example = (
         torch.arange(n_example)[None],
         torch.zeros(n_example, n_example, dtype=torch.bool),

@@ -7,10 +7,10 @@ Unicode is found by calling it, and written as tables. `front/src/site/wordpiece
 
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from regard.errors import InputError
+from regard.site.unicode_tables import Range, all_letters, ranges
 from regard.tracing.readable_tokens import standalone_letter
 
 KINDS = {"model": "WordPiece", "normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
@@ -24,9 +24,6 @@ HANGUL = range(0xAC00, 0xD7A4)
 
 JAMO = (*range(0x1100, 0x1200), *range(0xA960, 0xA980), *range(0xD7B0, 0xD800))
 """The letters of Hangul that join into syllables."""
-
-Range = tuple[int, int]
-"""The first and the last of consecutive code points."""
 
 
 def tokenizer_tables(tokenizer: Any) -> dict[str, Any]:
@@ -112,24 +109,3 @@ def split_tables(split: Any) -> dict[str, list[Range]]:
         blank += [code for code, count in zip(chunk, counts, strict=True) if count == len(["a", "a"])]
         apart += [code for code, count in zip(chunk, counts, strict=True) if count == len(["a", "?", "a"])]
     return {"blank": ranges(blank), "apart": ranges(apart)}
-
-
-def all_letters() -> Iterator[int]:
-    """Yield every code point of Unicode except the surrogates, which are not letters."""
-    yield from range(0xD800)
-    yield from range(0xE000, 0x110000)
-
-
-def ranges(codes: Iterable[int]) -> list[Range]:
-    """Return code points, given in rising order, as ranges of consecutive ones.
-
-    >>> ranges([1, 2, 3, 7])
-    [(1, 3), (7, 7)]
-    """
-    found: list[Range] = []
-    for code in codes:
-        if found and found[-1][1] == code - 1:
-            found[-1] = (found[-1][0], code)
-        else:
-            found.append((code, code))
-    return found

@@ -1,0 +1,29 @@
+// Clean texts as regard's Python does (text/cleaning.py): no control characters, composed letters, single spaces
+
+import { within, type Range } from "../ranges";
+import { SPACE } from "./normaliser";
+
+const CONTROL = /[\x00-\x08\x0e-\x1b\x7f\x80-\x84\x86-\x9f\ufeff]/g;
+const BLANK = "\\t-\\r \\x1c-\\x1f\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // to Python
+const BLANKS = new RegExp(`[${BLANK}]+`);
+const ENDS = new RegExp(`^[${BLANK}]+|[${BLANK}]+$`, "g");
+
+export type Clean = (text: string) => string;
+
+export const splitWords = (text: string): string[] => text.split(BLANKS).filter(Boolean);
+export const stripped = (text: string): string => text.replace(ENDS, "");
+export const isBlank = (letter: string): boolean => stripped(letter) === "";
+
+/** How texts are cleaned; `unassigned` are the letters that Python's Unicode does not know and leaves as they are. */
+export function cleaner(unassigned: Range[]): Clean {
+  const isUnassigned = within(unassigned);
+  const composed = (text: string): string => {
+    let [done, run] = ["", ""];
+    for (const letter of text) {
+      if (isUnassigned(letter)) [done, run] = [done + run.normalize("NFC") + letter, ""];
+      else run += letter;
+    }
+    return done + run.normalize("NFC");
+  };
+  return (text) => splitWords(composed(text.replace(CONTROL, "")).replaceAll(SPACE, " ")).join(" ");
+}

@@ -1,0 +1,90 @@
+// How SentencePiece normalises a text before it is cut into pieces: letters replaced, single spaces, "▁" for a space
+
+import type { SpmModel } from "./spm-file";
+
+export const SPACE = "▁";
+
+export class Normaliser {
+  private readonly letters: LetterTable | null;
+
+  /** @param kept pieces that stay as they are wherever they stand, the longest first. */
+  constructor(
+    private readonly model: SpmModel,
+    private readonly kept: string[],
+  ) {
+    this.letters = model.letters ? new LetterTable(model.letters) : null;
+  }
+
+  normalise(text: string): string {
+    const { singleSpaces, dummyPrefix } = this.model;
+    if (!text) return "";
+    let normal = dummyPrefix ? SPACE : "";
+    let afterSpace = singleSpaces;
+    for (let at = 0; at < text.length; ) {
+      const { length, replaced } = this.next(text, at);
+      at += length;
+      const letters = afterSpace ? replaced.replace(/^ +/, "") : replaced;
+      normal += letters.replaceAll(" ", SPACE);
+      if (letters) afterSpace = singleSpaces && letters.endsWith(" ");
+    }
+    return singleSpaces ? normal.replace(/▁+$/, "") : normal;
+  }
+
+  /** How much of the text is replaced next, and by what. */
+  private next(text: string, at: number): { length: number; replaced: string } {
+    const kept = this.kept.find((piece) => text.startsWith(piece, at));
+    if (kept) return { length: kept.length, replaced: kept };
+    const found = this.letters?.longest(text, at);
+    if (found) return found;
+    const letter = String.fromCodePoint(text.codePointAt(at)!);
+    return { length: letter.length, replaced: letter };
+  }
+}
+
+const [ENCODER, DECODER] = [new TextEncoder(), new TextDecoder("utf-8", { ignoreBOM: true })];
+const LONGEST = 32; // letters that a rule replaces at once; the rules of SentencePiece have fewer
+
+/**
+ * SentencePiece's precompiled table: a tree of what is replaced, as a double array, and the texts that replace it.
+ *
+ * Source: Yata's Darts-clone, which SentencePiece uses.
+ */
+class LetterTable {
+  private readonly units: Uint32Array;
+  private readonly texts: Uint8Array;
+
+  constructor(bytes: Uint8Array) {
+    const content = bytes.slice();
+    const size = new DataView(content.buffer).getUint32(0, true);
+    this.units = new Uint32Array(content.slice(4, 4 + size).buffer);
+    this.texts = content.subarray(4 + size);
+  }
+
+  /** The longest beginning of the rest of a text that has a rule, and what replaces it. */
+  longest(text: string, at: number): { length: number; replaced: string } | null {
+    let found: { length: number; replaced: string } | null = null;
+    let place = this.offset(this.units[0]);
+    for (let end = at, letters = 0; end < text.length && letters < LONGEST; letters++) {
+      const letter = String.fromCodePoint(text.codePointAt(end)!);
+      end += letter.length;
+      let value: number | null = null;
+      for (const byte of ENCODER.encode(letter)) {
+        place ^= byte;
+        const unit = this.units[place] ?? 0;
+        if ((unit & 0x800000ff) >>> 0 !== byte) return found;
+        place ^= this.offset(unit);
+        value = (unit >>> 8) & 1 ? this.units[place] & 0x7fffffff : null;
+      }
+      if (value !== null) found = { length: end - at, replaced: this.text(value) };
+    }
+    return found;
+  }
+
+  private offset(unit: number): number {
+    return (unit >>> 10) << ((unit & 0x200) >>> 6);
+  }
+
+  private text(start: number): string {
+    return DECODER.decode(this.texts.subarray(start, this.texts.indexOf(0, start)));
+  }
+}

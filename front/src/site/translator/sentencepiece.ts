@@ -1,0 +1,139 @@
+// A vocabulary of a translator: texts into pieces and back, exactly as SentencePiece does it
+//
+// Source: google/sentencepiece (bpe_model.cc, unigram_model.cc, sentencepiece_processor.cc).
+
+import { bytePairs } from "./bpe";
+import { Normaliser, SPACE } from "./normaliser";
+import { NORMAL, readModel, UNUSED, USER_DEFINED, type SpmModel } from "./spm-file";
+import { mostProbable } from "./unigram";
+import { lettersOfBytes } from "./utf8";
+
+export const UNK = 1; // the id of what has no piece, in every vocabulary of regard
+const UNKNOWN_PENALTY = 10;
+const CONTROL = 3;
+const BYTE_PIECE = /^<0x([0-9A-F]{2})>$/;
+
+/** A piece of a text: its id, and its text, which for an unknown piece is that of its letters. */
+export interface Found {
+  id: number;
+  text: string;
+}
+
+export class Vocabulary {
+  private readonly model: SpmModel;
+  private readonly normaliser: Normaliser;
+  private readonly ids: Map<string, number>; // of pieces that texts are cut into, and of unused ones
+  private readonly whole: string[]; // pieces that are never cut, the longest first
+  private readonly byteIds: Map<string, number>;
+  private readonly longest: number;
+  private readonly lowest: number;
+  private readonly highest: number;
+
+  constructor(file: Uint8Array) {
+    this.model = readModel(file);
+    const pieces = this.model.pieces.map((piece, id) => ({ ...piece, id }));
+    const known = pieces.filter(({ kind }) => [NORMAL, USER_DEFINED, UNUSED].includes(kind));
+    const scores = known.flatMap(({ kind, score }) => (kind === NORMAL ? [score] : []));
+    this.ids = new Map(known.map(({ text, id }) => [text, id]));
+    this.whole = known.filter(({ kind }) => kind === USER_DEFINED).map(({ text }) => text).sort((a, b) => b.length - a.length);
+    this.byteIds = new Map(pieces.flatMap(({ text, id }) => (BYTE_PIECE.test(text) ? [[text, id]] : [])));
+    this.longest = known.reduce((most, { text }) => Math.max(most, [...text].length), 1);
+    this.lowest = scores.reduce((a, b) => Math.min(a, b), Infinity);
+    this.highest = scores.reduce((a, b) => Math.max(a, b), -Infinity);
+    this.normaliser = new Normaliser(this.model, this.whole);
+  }
+
+  /** The pieces of a text, which is cleaned already. */
+  encode(text: string): Found[] {
+    const normal = this.normaliser.normalise(text);
+    const pieces = this.model.algorithm === "bpe" ? this.cutByPairs(normal) : this.cutByScores(normal);
+    const found: Found[] = [];
+    for (const piece of pieces) {
+      const id = this.idOf(piece);
+      const before = found[found.length - 1];
+      if (id === UNK && this.model.bytes) found.push(...this.bytesOf(piece));
+      else if (id === UNK && before?.id === UNK) before.text += piece;
+      else found.push({ id, text: piece });
+    }
+    return found.map((one) => (one.id === UNK ? this.foreign(one) : one));
+  }
+
+  /** The text of pieces, none of which is unknown. */
+  decode(ids: number[]): string {
+    let text = "";
+    let bytes: number[] = [];
+    let beginning = this.model.dummyPrefix || this.model.singleSpaces; // where a space is the one that was put before the text
+    const spellBytes = () => {
+      text += lettersOfBytes(Uint8Array.from(bytes)).map(({ letter }) => letter ?? "\ufffd").join("");
+      bytes = [];
+    };
+    for (const id of ids) {
+      const { text: piece, kind } = this.model.pieces[id];
+      const byte = piece.match(BYTE_PIECE);
+      if (byte && this.model.bytes) {
+        bytes.push(parseInt(byte[1], 16));
+        continue;
+      }
+      spellBytes();
+      if (kind === CONTROL) continue;
+      const spaced = beginning && !text && piece.startsWith(SPACE);
+      if (spaced && !this.model.singleSpaces) beginning = false;
+      text += (spaced ? piece.slice(SPACE.length) : piece).replaceAll(SPACE, " ");
+    }
+    spellBytes();
+    return text;
+  }
+
+  /** A piece as it is in the vocabulary. */
+  piece = (id: number): string => this.model.pieces[id].text;
+
+  private cutByPairs(normal: string): string[] {
+    const symbols: { text: string; whole: boolean }[] = [];
+    for (let at = 0; at < normal.length; ) {
+      const whole = this.whole.find((piece) => normal.startsWith(piece, at));
+      const text = whole ?? String.fromCodePoint(normal.codePointAt(at)!);
+      symbols.push({ text, whole: whole !== undefined });
+      at += text.length;
+    }
+    return bytePairs(symbols, {
+      score: (piece) => this.known(piece)?.score,
+      unused: (piece) => this.known(piece)?.kind === UNUSED,
+    });
+  }
+
+  private cutByScores(normal: string): string[] {
+    return mostProbable([...normal], {
+      score: (text) => {
+        const piece = this.known(text);
+        if (piece?.kind === USER_DEFINED) return Math.fround(new TextEncoder().encode(text).length * this.highest) - 0.1;
+        return piece?.kind === UNUSED ? undefined : piece?.score;
+      },
+      longest: this.longest,
+      unknown: Math.fround(this.lowest - UNKNOWN_PENALTY),
+    });
+  }
+
+  private known(text: string) {
+    const id = this.ids.get(text);
+    return id === undefined ? undefined : this.model.pieces[id];
+  }
+
+  /** The id of a piece; the unigram model never finds unused ones. */
+  private idOf(text: string): number {
+    const unused = this.model.algorithm === "unigram" && this.known(text)?.kind === UNUSED;
+    return unused ? UNK : (this.ids.get(text) ?? UNK);
+  }
+
+  private bytesOf(piece: string): Found[] {
+    return [...new TextEncoder().encode(piece)].map((byte) => {
+      const text = `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`;
+      return { id: this.byteIds.get(text) ?? UNK, text };
+    });
+  }
+
+  /** Unknown letters that are an unused piece have its id, as in Marian's vocabularies (text/foreign_vocabulary.py). */
+  private foreign(unknown: Found): Found {
+    const id = this.known(unknown.text)?.kind === UNUSED ? this.ids.get(unknown.text)! : UNK;
+    return { id, text: unknown.text };
+  }
+}

@@ -1,0 +1,74 @@
+// Read a SentencePiece model: a protobuf message with the pieces, the algorithm and the normalisation of texts
+//
+// The numbers of the fields are those of sentencepiece_model.proto.
+
+export interface Piece {
+  text: string;
+  score: number;
+  kind: number; // one of the constants below
+}
+
+export const [NORMAL, USER_DEFINED, UNUSED] = [1, 4, 5];
+const BYTE = 6;
+
+export interface SpmModel {
+  pieces: Piece[]; // by id
+  algorithm: "unigram" | "bpe";
+  bytes: boolean; // a letter without a piece is cut into pieces for its bytes
+  letters: Uint8Array | null; // what letters are replaced by: SentencePiece's precompiled table
+  dummyPrefix: boolean; // a space is put before a text
+  singleSpaces: boolean; // spaces at the ends are removed, and those beside another space
+}
+
+export function readModel(file: Uint8Array): SpmModel {
+  const pieces: Piece[] = [];
+  const training = new Map<number, number | Uint8Array>();
+  const normalisation = new Map<number, number | Uint8Array>();
+  for (const [number, value] of fields(file)) {
+    if (number === 1) pieces.push(pieceOf(value as Uint8Array));
+    if (number === 2) for (const [name, setting] of fields(value as Uint8Array)) training.set(name, setting);
+    if (number === 3) for (const [name, setting] of fields(value as Uint8Array)) normalisation.set(name, setting);
+  }
+  const letters = normalisation.get(2) as Uint8Array | undefined;
+  return {
+    pieces,
+    algorithm: training.get(3) === 2 ? "bpe" : "unigram",
+    bytes: pieces.some(({ kind }) => kind === BYTE),
+    letters: letters?.length ? letters : null,
+    dummyPrefix: normalisation.get(3) !== 0,
+    singleSpaces: normalisation.get(4) !== 0,
+  };
+}
+
+function pieceOf(message: Uint8Array): Piece {
+  const piece: Piece = { text: "", score: 0, kind: NORMAL };
+  for (const [number, value] of fields(message)) {
+    if (number === 1) piece.text = new TextDecoder().decode(value as Uint8Array);
+    if (number === 2) piece.score = new DataView((value as Uint8Array).slice().buffer).getFloat32(0, true);
+    if (number === 3) piece.kind = value as number;
+  }
+  return piece;
+}
+
+/** The fields of a protobuf message: a field's number, and its value. */
+function* fields(message: Uint8Array): Generator<[number, number | Uint8Array]> {
+  let at = 0;
+  const whole = (): number => {
+    for (let number = 0, factor = 1; ; factor *= 0x80) {
+      const byte = message[at++];
+      number += (byte & 0x7f) * factor;
+      if (byte < 0x80) return number;
+    }
+  };
+  while (at < message.length) {
+    const key = whole();
+    const [number, type] = [Math.floor(key / 8), key % 8];
+    if (type === 0) {
+      yield [number, whole()];
+      continue;
+    }
+    const size = { 1: 8, 5: 4 }[type] ?? whole();
+    yield [number, message.subarray(at, at + size)];
+    at += size;
+  }
+}

@@ -1,0 +1,162 @@
+// A translator: a sentence in; the trace of the best translation, and the alignments of all that were found
+
+import { UNCHANGED, weightsOf } from "../../attention";
+import { decode } from "../../blocks";
+import type { Alignment, Candidate, Trace } from "../../data";
+import { Refused } from "../files";
+import type { ModelFiles } from "../messages";
+import type { Reader } from "../reader";
+import { escaped, SPACES, tokensOfPieces } from "../tokens";
+import { beamSearch, type Hypothesis } from "./beam";
+import { cleaner, type Clean } from "./clean";
+import { Graphs, rowOf, type Arrays, type Encoded, type Settings } from "./graphs";
+import { UNK, Vocabulary, type Found } from "./sentencepiece";
+import { textOfPieces, wordsAndPieces, wordWeights } from "./words";
+
+const UNKNOWN = "⁇"; // an unknown piece in a translation
+
+/** A source that was read, and a translation of it. */
+interface Pair {
+  text: string;
+  source: Found[]; // the end of the sentence last
+  encoded: Encoded;
+  hypothesis: Hypothesis;
+}
+
+export class TranslatorReader implements Reader {
+  private readonly clean: Clean;
+
+  private constructor(
+    private readonly graphs: Graphs,
+    private readonly settings: Settings,
+    private readonly source: Vocabulary,
+    private readonly target: Vocabulary,
+    private readonly shape: Trace,
+    private readonly most: number,
+  ) {
+    this.clean = cleaner(settings.unassigned);
+  }
+
+  static async of(files: ModelFiles, shape: Trace, most: number): Promise<TranslatorReader> {
+    const settings = JSON.parse(new TextDecoder().decode(files.settings)) as Settings;
+    const graphs = await Graphs.load(files.encoder, files.decoder, settings);
+    return new TranslatorReader(graphs, settings, new Vocabulary(files.source), new Vocabulary(files.target), shape, most);
+  }
+
+  async trace(text: string, goOn: () => void): Promise<Trace> {
+    const pieces = this.source.encode(this.clean(text));
+    if (!pieces.length) throw new Refused({ reason: "empty" });
+    if (pieces.length > this.most) throw new Refused({ reason: "long", tokens: pieces.length });
+    const source = [...pieces, { id: this.settings.eos, text: this.source.piece(this.settings.eos) }];
+    const encoded = await this.graphs.encode(source.map(({ id }) => id));
+    const hypotheses = await beamSearch(this.graphs, this.settings, encoded, goOn);
+    const pairs = hypotheses.map((hypothesis): Pair => ({ text, source, encoded, hypothesis }));
+    const candidates = await Promise.all(pairs.map((pair) => this.candidate(pair)));
+    return { ...this.traceOf(pairs[0]), alignment: { rule: this.settings.rule, candidates } as Alignment };
+  }
+
+  /** The trace of the model while it reads a source and its translation. */
+  private traceOf(pair: Pair): Trace {
+    const { bos, eos } = this.settings;
+    const begin = { id: bos, text: this.target.piece(bos) };
+    const target = [begin, ...this.pieces(pair)];
+    return {
+      ...this.shape,
+      text: escaped(pair.text, SPACES),
+      target_text: escaped(this.textOf(pair), SPACES),
+      source: tokensOfPieces(pair.source, eos),
+      target: tokensOfPieces(target, bos),
+      numbers: this.vectors(pair),
+      masks: { causal: causal(target.length) },
+    };
+  }
+
+  /** The queries, keys and values of every layer, [heads tokens width]. */
+  private vectors({ encoded, hypothesis }: Pair): Arrays {
+    const vectors: Arrays = {};
+    const { last } = hypothesis;
+    const steps: { name: (block: string) => Float32Array }[] = [];
+    for (let read: typeof last | null = last; read; read = read.before) {
+      const { step, row } = read;
+      steps.unshift({ name: (block) => rowOf(step, block, row) });
+    }
+    for (const [kind, { layers }] of Object.entries(this.shape.kinds)) {
+      for (const { layer, query, key, value } of layers) {
+        for (const vector of [query!, key!, value!]) {
+          const part = vector.block.split(" ").at(-1);
+          if (kind === "encoder") vectors[vector.block] = encoded.arrays[vector.block];
+          else if (part === "query") vectors[vector.block] = alongTokens(steps.map(({ name }) => name(vector.block)), vector.heads);
+          else if (kind === "cross") vectors[vector.block] = encoded.arrays[`source_${part}_${layer}`];
+          else vectors[vector.block] = rowOf(last.step, `present_${part}_${layer}`, last.row);
+        }
+      }
+    }
+    return vectors;
+  }
+
+  private async candidate(pair: Pair): Promise<Candidate> {
+    const { text: sourceText, source, hypothesis } = pair;
+    const [text, pieces] = [this.textOf(pair), this.pieces(pair).map((piece) => piece.text)];
+    const sourcePieces = source.map((piece) => piece.text);
+    const from = wordsAndPieces(sourceText, sourcePieces.slice(0, -1), this.clean);
+    const to = wordsAndPieces(text, pieces, this.clean);
+    const all = { source: sourcePieces, target: [...pieces, this.target.piece(this.settings.eos)] };
+    const weights = await this.pieceWeights(pair);
+    return {
+      text: escaped(text),
+      score: hypothesis.score,
+      log_probability: hypothesis.logProbability,
+      source_words: from.words.map((word) => escaped(word)),
+      target_words: to.words.map((word) => escaped(word)),
+      source_word_of: from.wordOf,
+      target_word_of: to.wordOf,
+      weights: wordWeights(weights, { ...to, pieces: all.target }, { ...from, pieces: all.source }),
+      pieces: { source: all.source.map((piece) => escaped(piece)), target: all.target.map((piece) => escaped(piece)), weights },
+    };
+  }
+
+  /** The weight of each target piece on each source piece, by the translator's alignment rule. */
+  private async pieceWeights(pair: Pair): Promise<number[][]> {
+    const { rule } = this.settings;
+    const trace = this.traceOf(pair);
+    const record = trace.kinds.cross.layers.find((layer) => layer.layer === rule.layer)!;
+    const layer = await decode(trace, record);
+    const [queries, keys] = [trace.target.length, trace.source.length];
+    const heads = rule.head === null ? Array.from({ length: record.heads }, (_, head) => head) : [rule.head];
+    return Array.from({ length: queries }, (_, piece) => {
+      const query = rule.step === "reads" ? Math.min(piece + 1, queries - 1) : piece;
+      const rows = heads.map((head) => weightsOf(layer, head, query, queries, keys, trace.units, UNCHANGED));
+      return Array.from({ length: keys }, (_, key) => rows.reduce((sum, row) => sum + row[key], 0) / heads.length);
+    });
+  }
+
+  private pieces({ hypothesis }: Pair): Found[] {
+    return hypothesis.tokens.map((id) => ({ id, text: id === UNK ? UNKNOWN : this.target.piece(id) }));
+  }
+
+  private textOf(pair: Pair): string {
+    const { tokens } = pair.hypothesis;
+    return tokens.includes(UNK) ? textOfPieces(this.pieces(pair).map(({ text }) => text)) : this.target.decode(tokens);
+  }
+}
+
+/** Vectors [heads 1 width] of each token as [heads tokens width]. */
+function alongTokens(parts: Float32Array[], heads: number): Float32Array {
+  const width = parts[0].length / heads;
+  const all = new Float32Array(parts.length * parts[0].length);
+  parts.forEach((part, token) => {
+    for (let head = 0; head < heads; head++) all.set(part.subarray(head * width, (head + 1) * width), (head * parts.length + token) * width);
+  });
+  return all;
+}
+
+/** The bits [queries keys] of a mask by which a token sees itself and those before it. */
+export function causal(tokens: number): Uint8Array {
+  const bits = new Uint8Array(Math.ceil((tokens * tokens) / 8));
+  for (let query = 0; query < tokens; query++)
+    for (let key = 0; key <= query; key++) {
+      const bit = query * tokens + key;
+      bits[bit >> 3] |= 0x80 >> (bit & 7);
+    }
+  return bits;
+}

@@ -1,0 +1,35 @@
+// The unigram model as SentencePiece computes it: the pieces with the highest sum of scores, found by Viterbi's algorithm
+//
+// SentencePiece keeps the sums in float32, and so does this file, so that ties are decided alike.
+
+export interface Scores {
+  score: (piece: string) => number | undefined; // undefined = there is no such piece
+  longest: number; // letters of a piece
+  unknown: number; // the score of a letter without a piece
+}
+
+/** Cut a normalised text, given as its letters, into pieces. */
+export function mostProbable(letters: string[], { score, longest, unknown }: Scores): string[] {
+  const sums = new Float32Array(letters.length + 1).fill(-Infinity);
+  const starts = new Int32Array(letters.length + 1).fill(-1);
+  sums[0] = 0;
+  const reach = (end: number, start: number, sum: number) => {
+    const rounded = Math.fround(sum);
+    if (starts[end] < 0 || rounded > sums[end]) [sums[end], starts[end]] = [rounded, start];
+  };
+  for (let start = 0; start < letters.length; start++) {
+    let single = false; // whether the letter is a piece of its own
+    let piece = "";
+    for (let end = start + 1; end <= Math.min(letters.length, start + longest); end++) {
+      piece += letters[end - 1];
+      const own = score(piece);
+      if (own === undefined) continue;
+      reach(end, start, own + sums[start]);
+      if (end === start + 1) single = true;
+    }
+    if (!single) reach(start + 1, start, unknown + sums[start]);
+  }
+  const pieces: string[] = [];
+  for (let end = letters.length; end > 0; end = starts[end]) pieces.push(letters.slice(starts[end], end).join(""));
+  return pieces.reverse();
+}

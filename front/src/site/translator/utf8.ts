@@ -1,0 +1,24 @@
+// Letters of bytes of UTF-8, of which some may be no letters
+
+const STRICT = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** The letters that bytes spell, each with its place; a byte that belongs to no letter is one without a letter. */
+export function lettersOfBytes(bytes: Uint8Array): { letter: string | null; start: number; end: number }[] {
+  const letters: { letter: string | null; start: number; end: number }[] = [];
+  for (let start = 0; start < bytes.length; ) {
+    const size = bytes[start] < 0x80 ? 1 : bytes[start] < 0xe0 ? 2 : bytes[start] < 0xf0 ? 3 : 4;
+    const letter = strictly(bytes.subarray(start, start + size));
+    const end = start + (letter === null ? 1 : size);
+    letters.push({ letter, start, end });
+    start = end;
+  }
+  return letters;
+}
+
+function strictly(bytes: Uint8Array): string | null {
+  try {
+    return STRICT.decode(bytes);
+  } catch {
+    return null;
+  }
+}

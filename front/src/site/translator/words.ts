@@ -1,0 +1,75 @@
+// The words of a text and the pieces that spell them, as in Python's translation/pieces.py and translation/alignment.py
+
+import { isBlank, splitWords, stripped, type Clean } from "./clean";
+import { SPACE } from "./normaliser";
+import { lettersOfBytes } from "./utf8";
+
+const BYTE = /^<0x([0-9A-F]{2})>$/;
+const PUNCTUATION = /^\p{Punctuation}+$/u;
+
+/** The text that pieces stand for; bytes that are not UTF-8 become "�". */
+export const textOfPieces = (pieces: string[]): string => stripped(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytesOf(pieces)));
+
+const bytesOf = (pieces: string[]): Uint8Array => Uint8Array.from(pieces.flatMap((piece) => [...bytesOfPiece(piece)]));
+
+export function bytesOfPiece(piece: string): Uint8Array {
+  const byte = piece.match(BYTE);
+  return byte ? Uint8Array.of(parseInt(byte[1], 16)) : new TextEncoder().encode(piece.replaceAll(SPACE, " "));
+}
+
+/** For each piece the index of the word that it belongs to; see `word_of_each_piece` in Python. */
+export function wordOfEachPiece(pieces: string[]): number[] {
+  const spelled = pieces.map(bytesOfPiece);
+  const pieceOfByte = spelled.flatMap((bytes, piece) => [...bytes].map(() => piece));
+  const wordOf: (number | null)[] = pieces.map(() => null);
+  let words = 0;
+  let inWord = false;
+  for (const { letter, start, end } of lettersOfBytes(bytesOf(pieces))) {
+    const blank = letter !== null && isBlank(letter);
+    if (!inWord && !blank) words += 1;
+    inWord = !blank;
+    if (inWord) for (let byte = start; byte < end; byte++) wordOf[pieceOfByte[byte]] ??= words - 1;
+  }
+  let next = Math.max(words - 1, 0);
+  return wordOf.reduceRight<number[]>((found, word) => [(next = word ?? next), ...found], []);
+}
+
+/** The words of a text, and for each piece the index of its word; see `words_and_pieces` in Python. */
+export function wordsAndPieces(text: string, pieces: string[], clean: Clean): { words: string[]; wordOf: number[] } {
+  const [words, wordOf] = [splitWords(text), wordOfEachPiece(pieces)];
+  const spelledIn = words.flatMap((word, index) => splitWords(clean(word)).map(() => index));
+  const count = Math.max(-1, ...wordOf) + 1;
+  if (count !== spelledIn.length) return { words: splitWords(textOfPieces(pieces)), wordOf };
+  return { words, wordOf: wordOf.map((word) => spelledIn[word]) };
+}
+
+/** The places of the pieces that represent their words: those with letters, where a word has any. */
+function representatives(pieces: string[], wordOf: number[]): number[] {
+  const ranks = wordOf.map((_, place) => {
+    const text = pieces[place].replaceAll(SPACE, "");
+    return !text ? 0 : PUNCTUATION.test(text) ? 1 : 2;
+  });
+  const highest = new Map<number, number>();
+  wordOf.forEach((word, place) => highest.set(word, Math.max(ranks[place], highest.get(word) ?? 0)));
+  return wordOf.flatMap((word, place) => (ranks[place] === highest.get(word) ? [place] : []));
+}
+
+export interface Side {
+  words: string[];
+  wordOf: number[];
+  pieces: string[]; // the end of the sentence last
+}
+
+/** The weights between words, from those between pieces: the mean over a word's rows of the sum over a word's columns. */
+export function wordWeights(weights: number[][], target: Side, source: Side): number[][] {
+  const merged = target.words.map(() => source.words.map(() => 0));
+  const rows = representatives(target.pieces, target.wordOf);
+  const columns = representatives(source.pieces, source.wordOf);
+  const rowsOf = new Map<number, number>();
+  for (const row of rows) rowsOf.set(target.wordOf[row], (rowsOf.get(target.wordOf[row]) ?? 0) + 1);
+  for (const row of rows) {
+    const to = target.wordOf[row];
+    for (const column of columns) merged[to][source.wordOf[column]] += weights[row][column] / rowsOf.get(to)!;
+  }
+  return merged;
+}

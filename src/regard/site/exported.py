@@ -1,0 +1,100 @@
+"""A model that was exported for a site, and the JSON record by which the page knows it."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.site.check import Difference
+from regard.site.graph import PARTS, block_name
+from regard.tracing.focus import focus_on
+from regard.tracing.trace import Trace
+from regard.views.page.data import page_data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """A model whose files were written into the folder of a site.
+
+    Attributes:
+        kind: "encoder" or "translator".
+        first: the trace of the first text.
+        alignment: the alignments of the first text's translations; None unless the model is a translator.
+        files: the names of the model's files, by their purpose.
+        max_tokens: the most tokens of a text, without those that the tokenizer adds at the end of a translator's.
+        difference: the largest differences between the exported model and the original.
+        report: the result of the check, for the user.
+    """
+
+    kind: str
+    first: Trace
+    alignment: dict[str, Any] | None = None
+    files: dict[str, str]
+    max_tokens: int
+    difference: Difference
+    report: str
+
+    @property
+    def name(self) -> str:
+        return self.first.model
+
+    def page(self) -> dict[str, Any]:
+        """Return the JSON data of the page that shows the first text."""
+        return page_data(self.first, focus_on(self.first), self.alignment) | {"live": True, "next": []}
+
+    def record(self, folder: Path) -> dict[str, Any]:
+        """Return the JSON record of the model; `ModelRecord` in front/src/site/messages.ts describes it.
+
+        Args:
+            folder: the folder with the model's files.
+        """
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "files": {purpose: file_record(folder / name) for purpose, name in self.files.items()},
+            "most": self.max_tokens,
+            "difference": self.difference.weights,
+            "shape": shape_of(self.first, self.page()),
+        }
+
+
+def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
+    """Return the page's data of a trace without its text and numbers: what the traces of all texts have in common.
+
+    Args:
+        page: the page's data of the trace `first`.
+    """
+    kinds = {
+        kind: record | {"layers": [layer_shape(first, kind, layer) for layer in first.attended[kind]]}
+        for kind, record in page["kinds"].items()
+    }
+    empty: dict[str, Any] = {"text": "", "target_text": "", "source": [], "target": [], "blocks": {}, "alignment": None}
+    return page | empty | {"kinds": kinds}
+
+
+def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
+    """Return the page's record of a layer whose numbers come from a worker, not rounded."""
+    pattern = first.attended[kind][layer].pattern
+    formula = pattern.call.formula
+    assert formula is not None  # else the model was refused
+    return {
+        "layer": layer,
+        "heads": pattern.n_heads,
+        "scale": formula.scale,
+        "softcap": None,
+        "temperature": formula.temperature,
+        "sinks": None,
+        "bias": None,
+        "mask": "causal" if kind == "decoder" else None,
+        "masks": 1 if kind == "decoder" else 0,
+    } | {
+        part: {"block": block_name(kind, layer, part), "step": 1, "heads": vectors.shape[1], "width": vectors.shape[3]}
+        for part in PARTS
+        for vectors in [getattr(pattern, part)]
+    }
+
+
+def file_record(path: Path) -> dict[str, Any]:
+    """Return the JSON record by which the page finds and checks a file of the site."""
+    content = path.read_bytes()
+    return {"name": path.name, "bytes": len(content), "version": hashlib.sha256(content).hexdigest()[:16]}

@@ -1,0 +1,84 @@
+"""The two graphs of a translator for a site: those of `regard export --to onnx`, with the vectors of attention added.
+
+    encoder    "encoder layer 0 query", … key, value     [batch heads source width], for each layer
+    decoder    "decoder layer 0 query", "cross layer 0 query"     [batch heads 1 width], for each layer
+
+The other vectors are outputs of the exported graphs anyway: the keys and values of cross-attention are source_key_0 and
+source_value_0, those of the decoder's self-attention are present_key_0 and present_value_0, and so on for each layer.
+"""
+
+from dataclasses import replace
+
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from regard.attention.layers.key_value import KeyValue
+from regard.errors import InputError
+from regard.export.transformer_graphs import Graphs, decoding_state, tensors_of, transformer_graphs
+from regard.site.graph import PARTS, block_name
+from regard.transformer.model import Transformer
+
+
+class EncoderGraph(nn.Module):
+    """Encodes sources for the decoder, and returns the queries, keys and values of each encoder layer."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.encoder, self.decoder = model.encoder, model.decoder
+
+    def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
+        """Return what the exported encoder graph returns, then the query, key and value of each encoder layer."""
+        encoded = self.encoder(source, lengths)
+        vectors = [getattr(pattern, part) for pattern in encoded.patterns for part in PARTS]
+        return *tensors_of(self.decoder.start(encoded.output, lengths).sources), *vectors
+
+
+class DecoderGraph(nn.Module):
+    """One step of decoding, which also returns the queries of the new token in each decoder layer."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.decoder = model.decoder
+
+    def forward(
+        self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
+    ) -> tuple[Tensor, ...]:
+        """Return what the exported decoder graph returns, then for each layer the queries of self- and cross-attention.
+
+        Args:
+            token, lengths, keys_values: as for the exported decoder graph.
+        """
+        decoded = self.decoder(token, decoding_state(lengths, keys_values))
+        cached: list[KeyValue] = decoded.state.cache.blocks
+        queries = [pattern.query for pair in zip(decoded.patterns, decoded.cross, strict=True) for pattern in pair]
+        return decoded.logits[:, 0], *tensors_of(cached), *queries
+
+
+def translator_graphs(model: object) -> Graphs:
+    """Return the two graphs of a translator for a site.
+
+    Raises:
+        InputError: the model is not a Transformer.
+    """
+    if not isinstance(model, Transformer):
+        raise InputError(
+            f"this translator is a {type(model).__name__}; a site runs translators that are Transformers, whose "
+            "weights the page computes from queries and keys. regard explore --translator shows this one."
+        )
+    exported, config = transformer_graphs(model), model.config
+    heads, key_heads = config.n_heads, config.n_heads if config.n_key_heads is None else config.n_key_heads
+    n_heads = dict(zip(PARTS, (heads, key_heads, key_heads), strict=True))
+    of_encoder = {
+        block_name("encoder", layer, part): ("batch", n_heads[part], "source", config.d_head)
+        for layer in range(len(model.encoder.blocks))
+        for part in PARTS
+    }
+    of_decoder = {
+        block_name(kind, layer, "query"): ("batch", heads, 1, config.d_head)
+        for layer in range(len(model.decoder.blocks))
+        for kind in ("decoder", "cross")
+    }
+    return Graphs(
+        encoder=replace(exported.encoder, module=EncoderGraph(model), outputs=exported.encoder.outputs | of_encoder),
+        decoder=replace(exported.decoder, module=DecoderGraph(model), outputs=exported.decoder.outputs | of_decoder),
+    )

@@ -1,0 +1,120 @@
+"""A translator as files of a site: what `regard export --to onnx` writes, with the vectors of attention.
+
+encoder.onnx, decoder.onnx     the graphs; see translator_graphs.py
+config.json                    ids, names and axes of the graphs' inputs and outputs; the search; the alignment rule
+source.spm, target.spm         the vocabularies
+"""
+
+import json
+from pathlib import Path
+
+import torch
+
+from regard.errors import InputError
+from regard.export.onnx import LoadedExport, write_graphs
+from regard.export.parity import compare as compare_translations
+from regard.export.parity import random_lines
+from regard.site.check import Difference, compare
+from regard.site.exported import Exported
+from regard.site.graph import PARTS, block_name
+from regard.site.spm_check import check_vocabulary
+from regard.site.translator_graphs import translator_graphs
+from regard.site.unicode_tables import unassigned_letters
+from regard.tracing.encoding import check_text
+from regard.translation.search.beam import Beam
+from regard.translation.search.greedy import Greedy
+from regard.translation.search.interface import EXTRA_PIECES, PIECES_PER_SOURCE_PIECE
+from regard.translation.translation import Translation
+from regard.translation.translator import Translator
+from regard.translation.translator_folder import TranslatorContents
+
+FILES = {"encoder": "encoder.onnx", "decoder": "decoder.onnx", "settings": "config.json"} | {
+    side: f"{side}.spm" for side in ("source", "target")
+}
+"""The names of the files, by their purpose."""
+
+N_TRACED = 5
+"""The number of lines whose vectors and weights are compared."""
+
+
+def export_translator(translator: Translator, text: str, folder: Path) -> Exported:
+    """Write the files of a translator into a folder, and check that it translates and attends as the translator does.
+
+    Args:
+        text: the text that the page shows first; if it is too long, its beginning.
+
+    Raises:
+        InputError: the translator cannot be exported, or the export differs from it by more than rounding.
+    """
+    check_text(text)
+    for side in ("source", "target"):
+        check_vocabulary(FILES[side], getattr(translator, f"{side}_vocabulary").model)
+    beam = Beam(n_best=Beam().size)
+    first = translator.translate([text], search=beam, truncate=True)[0]
+    contents = TranslatorContents(
+        model=translator.model,
+        source_vocabulary=translator.source_vocabulary,
+        target_vocabulary=translator.target_vocabulary,
+        extra={},
+    )
+    write_graphs(translator_graphs(translator.model), contents, folder)
+    alignment = first.page_record()
+    write_settings(folder / FILES["settings"], beam, alignment["rule"])
+    parity = compare_translations(contents, LoadedExport(folder), random_lines(translator.source_vocabulary))
+    difference = check_translator(folder, translator)
+    if not (parity.holds and difference.holds):
+        raise InputError(
+            f"{translator.name} as ONNX graphs does not translate as the translator does, so no site was written: "
+            f"{parity}; they differ by up to {difference}."
+        )
+    return Exported(
+        kind="translator",
+        first=first.trace,
+        alignment=alignment,
+        files=FILES,
+        max_tokens=translator.model.config.max_tokens - 1,
+        difference=difference,
+        report=f"{parity}; at most {difference}",
+    )
+
+
+def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
+    """Add to the exported config.json what the worker needs to search and to align as regard does."""
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config |= {
+        "beam": {"size": beam.size, "length_penalty": beam.length_penalty},
+        "limit": {"per_piece": PIECES_PER_SOURCE_PIECE, "extra": EXTRA_PIECES},
+        "rule": rule,
+        "unassigned": unassigned_letters(),
+    }
+    path.write_text(json.dumps(config, separators=(",", ":")) + "\n", encoding="utf-8")
+
+
+def check_translator(folder: Path, translator: Translator) -> Difference:
+    """Return the largest differences between exported graphs and the translator: in vectors and in weights.
+
+    Both read the same random lines and their greedy translations.
+    """
+    exported = LoadedExport(folder)
+    lines = random_lines(translator.source_vocabulary, n_lines=N_TRACED)
+    translations = [one for one in translator.translate(lines, search=Greedy()) if one.target_ids]
+    found = [compare(vectors_of(exported, one), one.trace, weights=True) for one in translations]
+    return Difference(
+        weights=max((one.weights for one in found), default=0.0), others=max((one.others for one in found), default=0.0)
+    )
+
+
+def vectors_of(exported: LoadedExport, translation: Translation) -> dict[str, torch.Tensor]:
+    """Run exported graphs on a source and its translation; return the vectors by the names that `block_name` gives."""
+    steps = exported.steps(translation.source_ids)
+    outputs = [next(steps), *map(steps.send, translation.target_ids)]
+    last = {name: torch.from_numpy(array) for name, array in outputs[-1].items()}
+    vectors = {name: tensor for name, tensor in last.items() if name.startswith("encoder ")}
+    n_layers = sum(name.startswith("cross ") for name in last)
+    for layer in range(n_layers):
+        for kind, prefix in (("decoder", "present"), ("cross", "source")):
+            query = block_name(kind, layer, "query")
+            vectors[query] = torch.cat([torch.from_numpy(step[query]) for step in outputs], dim=2)
+            for part in PARTS[1:]:
+                vectors[block_name(kind, layer, part)] = last[f"{prefix}_{part}_{layer}"]
+    return vectors

@@ -1,0 +1,36 @@
+"""Letters as ranges of code points, for tables by which a browser treats each letter as Python does."""
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+Range = tuple[int, int]
+"""The first and the last of consecutive code points."""
+
+
+def all_letters() -> Iterator[int]:
+    """Yield every code point of Unicode except the surrogates, which are not letters."""
+    yield from range(0xD800)
+    yield from range(0xE000, 0x110000)
+
+
+def unassigned_letters() -> list[Range]:
+    """Return the code points that Python's version of Unicode does not know.
+
+    Python leaves them as they are when it composes letters; a browser with a newer version may not.
+    """
+    return ranges(code for code in all_letters() if unicodedata.category(chr(code)) == "Cn")
+
+
+def ranges(codes: Iterable[int]) -> list[Range]:
+    """Return code points, given in rising order, as ranges of consecutive ones.
+
+    >>> ranges([1, 2, 3, 7])
+    [(1, 3), (7, 7)]
+    """
+    found: list[Range] = []
+    for code in codes:
+        if found and found[-1][1] == code - 1:
+            found[-1] = (found[-1][0], code)
+        else:
+            found.append((code, code))
+    return found

@@ -1,0 +1,166 @@
+"""The pieces and words of a translator's texts in a real browser: they are Python's, for texts of many scripts."""
+
+import base64
+import os
+import random
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from playwright.sync_api import Page
+from site_texts import TEXTS, random_texts
+
+from regard.site.unicode_tables import unassigned_letters
+from regard.text.cleaning import tidied
+from regard.text.foreign_vocabulary import own_vocabulary, vocabulary_from_table
+from regard.text.piece_table import UNUSED, pieces_of, with_pieces
+from regard.text.vocabulary import EOS, UNK, Vocabulary
+from regard.translation.pieces import UNKNOWN, text_of_pieces, words_and_pieces
+
+FRONT = Path(__file__).parents[2] / "front"
+ESBUILD = FRONT / "node_modules" / ".bin" / "esbuild"
+SOURCES = FRONT / "src" / "site" / "translator"
+
+LINES = [line for text in TEXTS[:18] for line in (text, text[::2], text.lower())]
+"""What the vocabularies are trained on: many scripts, so that only some letters have a piece."""
+
+DECOMPOSED = ["뱀은", "한국어 글", "Ångström naïve", "e\u0327\u0301", "각\u11a8"]
+"""Texts whose letters are composed, or put into another order, before they are cut into pieces."""
+
+LIKE_PIECES = ["<s> </s> <unk> ▁ <2de> <synthetic>", ">>fra<< the  snake", "𠀀𪜀 งู 뱀 뱀은"]
+"""Texts that look like special pieces, or have pieces of Marian's other language."""
+
+IN_PAGE = """({ model, texts, ids, pieces, unassigned }) => {
+  const bytes = Uint8Array.from(atob(model), (letter) => letter.charCodeAt(0));
+  const [vocabulary, clean] = [new pieceCode.Vocabulary(bytes), pieceCode.cleaner(unassigned)];
+  return {
+    found: texts.map((text) => {
+      const cleaned = clean(text);
+      const pieces = vocabulary.encode(cleaned);
+      const words = pieceCode.wordsAndPieces(text, pieces.map((one) => one.text), clean);
+      return { cleaned, ids: pieces.map((one) => one.id), pieces: pieces.map((one) => one.text), ...words };
+    }),
+    decoded: ids.map((some) => vocabulary.decode(some)),
+    joined: pieces.map((some) => pieceCode.textOfPieces(some)),
+  };
+}"""
+"""Cut texts into pieces, join pieces, and divide texts into words."""
+
+
+@pytest.fixture(scope="module")
+def page(tab: Page) -> Page:
+    """A page with the front end's own code for pieces."""
+    if not (ESBUILD.exists() and shutil.which("node")):
+        assert "CI" not in os.environ, "`make front` installs esbuild"
+        pytest.skip("the code for pieces is bundled with esbuild, which `make front` installs; CI always does")
+    entry = "".join(f"export * from './{name}';" for name in ("sentencepiece", "clean", "words"))
+    command = [ESBUILD, "--bundle", "--format=iife", "--global-name=pieceCode", f"--sourcefile={SOURCES / 'test.ts'}"]
+    bundled = subprocess.run(command, input=entry.encode(), stdout=subprocess.PIPE, cwd=SOURCES, check=True)
+    tab.goto("about:blank")
+    tab.add_script_tag(content=bundled.stdout.decode())
+    return tab
+
+
+def trained(**settings: object) -> bytes:
+    """A SentencePiece model of another program, which is trained on LINES."""
+    model = BytesIO()
+    sentencepiece.SentencePieceTrainer.Train(
+        sentence_iterator=iter(LINES), model_writer=model, minloglevel=3, hard_vocab_limit=False, **settings
+    )
+    return model.getvalue()
+
+
+def own(tmp_path: Path, **settings: object) -> Vocabulary:
+    """A SentencePiece model of another program as a vocabulary of regard."""
+    path = tmp_path / "own.model"
+    path.write_bytes(trained(**settings))
+    return own_vocabulary(path)
+
+
+def marian(tmp_path: Path) -> Vocabulary:
+    """A vocabulary from a unigram model and a table that also has a language code and pieces of another language."""
+    path = tmp_path / "source.spm"
+    path.write_bytes(trained(model_type="unigram", vocab_size=300, character_coverage=0.98))
+    kept = [piece.text for piece in pieces_of(path.read_bytes())[3:] if piece.text != "▁the"]
+    foreign = [text for text in ("뱀", "𠀀𪜀", "ハン", "▁뱀은", "งู", "ب") if text not in kept]
+    return vocabulary_from_table(path, [*kept, ">>fra<<", *foreign])
+
+
+def with_unused_merges(tmp_path: Path) -> Vocabulary:
+    """A BPE vocabulary some of whose merges are only a step to longer pieces: SentencePiece takes them apart again."""
+    vocabulary = Vocabulary.train(LINES, 350)
+    table = pieces_of(vocabulary.model)
+    merged = [piece for piece in table[EOS + 1 :] if len(piece.text) > 1]
+    steps = {piece.text for piece in merged[::3]}
+    return Vocabulary(
+        with_pieces(
+            vocabulary.model,
+            [type(piece)(piece.text, piece.score, UNUSED) if piece.text in steps else piece for piece in table],
+        )
+    )
+
+
+VOCABULARIES: dict[str, Callable[[Path], Vocabulary]] = {
+    "regard's own": lambda _: Vocabulary.train(LINES, 400, coverage=0.98),
+    "with bytes": lambda _: Vocabulary.train(LINES, 500, coverage=0.98, byte_fallback=True),
+    "with tags": lambda _: Vocabulary.train(LINES, 380, tags=["<2de>", "<synthetic>"], coverage=0.98),
+    "BPE with SentencePiece's normalisation": lambda path: own(path, model_type="bpe", vocab_size=400),
+    "unigram": lambda path: own(path, model_type="unigram", vocab_size=350, character_coverage=0.98),
+    "unigram with bytes, lower case": lambda path: own(
+        path, model_type="unigram", vocab_size=600, byte_fallback=True, normalization_rule_name="nmt_nfkc_cf"
+    ),
+    "unigram with whole pieces": lambda path: own(
+        path, model_type="unigram", vocab_size=350, user_defined_symbols=["snake", "독이", "👍", "and a"]
+    ),
+    "spaces as they are": lambda path: own(
+        path, model_type="unigram", vocab_size=350, remove_extra_whitespaces=False, add_dummy_prefix=False
+    ),
+    "Marian's": marian,
+    "with unused merges": with_unused_merges,
+}
+
+
+def some_pieces(vocabulary: Vocabulary, chance: random.Random) -> Sequence[list[int]]:
+    """Lists of random ids, none of them unknown, with many pieces for bytes where the vocabulary has some."""
+    ids = [token for token in range(len(vocabulary)) if token != UNK]
+    byte_ids = [token for token in ids if vocabulary.processor.IsByte(token)]
+    texts = [chance.choices(ids, k=chance.randint(1, 9)) for _ in range(100)]
+    letters = [[byte_ids[byte] for byte in "뱀𠀀é".encode()] for _ in range(20) if byte_ids]
+    return [*texts, *([*one[: chance.randint(1, 9)], *chance.choices(ids, k=2)] for one in letters)]
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_every_text_has_the_pieces_and_the_words_of_python(page: Page, tmp_path: Path, name: str) -> None:
+    vocabulary = VOCABULARIES[name](tmp_path)
+    texts = [
+        *TEXTS,
+        *DECOMPOSED,
+        "𠀀𪜀 งู 뱀 뱀은",
+        *random_texts(),
+        "<s> </s> <unk> ▁ <2de> <synthetic>",
+        ">>fra<< the  snake",
+        "",
+        " ",
+    ]
+    ids = some_pieces(vocabulary, random.Random(1))
+    pieces = [[UNKNOWN, *vocabulary.pieces(some)] for some in ids]
+    given = {
+        "model": base64.b64encode(vocabulary.model).decode(),
+        "texts": texts,
+        "ids": ids,
+        "pieces": pieces,
+        "unassigned": unassigned_letters(),
+    }
+    answer = page.evaluate(IN_PAGE, given)
+    for text, found in zip(texts, answer["found"], strict=True):
+        surfaces = vocabulary.surfaces(text)
+        assert found["cleaned"] == tidied(text), ascii(text)
+        assert (found["ids"], found["pieces"]) == (vocabulary.encode(text), surfaces), ascii(text)
+        words, word_of = words_and_pieces(text, surfaces)
+        assert (found["words"], found["wordOf"]) == ([*words], [*word_of]), ascii(text)
+    assert answer["decoded"] == [vocabulary.decode(some) for some in ids]
+    assert answer["joined"] == [text_of_pieces(some) for some in pieces]

@@ -1,0 +1,207 @@
+"""A site of a translator in a real browser: its translations, scores, alignments and weights are Python's."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from site_texts import TEXTS
+from site_writing import write_unchecked
+
+from regard.tracing.focus import focus_on
+from regard.translation.search.beam import Beam
+from regard.translation.translation import Translation
+from regard.translation.translator import Translator
+from regard.views.page.data import page_data
+
+AXE = Path(__file__).parents[2] / "front" / "node_modules" / "axe-core" / "axe.min.js"
+
+PATIENCE = 60_000
+"""The milliseconds that loading the model may take."""
+
+SENTENCES = [
+    "the cat sat on a mat.",
+    "a  dog\tran — 뱀은 독이",
+    "الثعبان <s> خطير 👍🏽",
+    "...",
+    "the snake",
+    "a thumb ran",
+]
+"""Sentences with known words, unknown letters, decomposed letters, and nothing but punctuation."""
+
+ASK = """async ({ texts, ...start }) => {
+  const script = await (await fetch(new URL("worker.js", start.address))).text();
+  const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
+  const answers = [];
+  worker.postMessage(start);
+  for (const [id, text] of texts.entries()) {
+    answers.push(await new Promise((answered) => {
+      worker.onmessage = ({ data }) => data.id === id && answered(data.trace ?? data.refusal);
+      worker.postMessage({ id, model: 0, text, changes: null, kind: "cross", layer: 1, head: 3 });
+    }));
+  }
+  worker.terminate();
+  return answers.map(({ numbers, masks, ...rest }) => rest);
+}"""
+"""Ask a worker of the site about texts, one after another."""
+
+
+@pytest.fixture(scope="module")
+def python(byte_translator: Path) -> Translator:
+    """The translator in Python."""
+    return Translator.load(byte_translator, device="cpu")
+
+
+@pytest.fixture
+def page(tab: Page, translating) -> Page:
+    """The site's page, just opened, in English."""
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    tab.emulate_media(color_scheme="light")
+    tab.goto("about:blank")
+    tab.goto(translating.address)
+    expect(view(tab).locator(".arcs path")).not_to_have_count(0)
+    return tab
+
+
+def view(page: Page, name: str = "alignment") -> Locator:
+    return page.locator(f"[data-view={name}]")
+
+
+def numbers(page: Page, name: str) -> list[list[str]]:
+    """The cells of a view's table for screen readers."""
+    table = view(page, name).locator(".numbers")
+    if table.get_attribute("open") is None:
+        table.locator("summary").click()
+    expect(table.locator("tbody tr").first).to_be_visible()
+    return table.locator("tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    )
+
+
+def translated(python: Translator, text: str) -> Translation:
+    return python.translate([text], search=Beam(n_best=Beam().size))[0]
+
+
+def test_translations_scores_and_alignments_are_python_s(page: Page, translating, python: Translator) -> None:
+    texts = [*SENTENCES, *(text[:12] for text in TEXTS[3:9])]
+    site = json.loads(page.locator("#site").text_content() or "")
+    answers = page.evaluate(ASK, site | {"address": translating.address, "texts": texts})
+    bytes_written = 0
+    for text, answer in zip(texts, answers, strict=True):
+        n_pieces = len(python.source_vocabulary.encode(text))
+        if n_pieces > site["models"][0]["most"]:
+            assert answer == {"reason": "long", "tokens": n_pieces}, ascii(text)
+            continue
+        translation = translated(python, text)
+        exact = page_data(translation.trace, focus_on(translation.trace, head="L1H3"), translation.page_record())
+        for name in ("text", "target_text", "source", "target", "model", "focus"):
+            assert answer[name] == exact[name], (name, ascii(text))
+        assert answer["alignment"]["rule"] == exact["alignment"]["rule"]
+        for found, wanted in zip(answer["alignment"]["candidates"], exact["alignment"]["candidates"], strict=True):
+            compare(found, wanted, ascii(text))
+        bytes_written += sum("‹" in token["text"] for token in answer["target"])
+    assert bytes_written > 5  # letters that are written byte by byte, some of them no letters
+
+
+def compare(found: dict[str, Any], wanted: dict[str, Any], text: str) -> None:
+    """Compare a candidate of the page with Python's."""
+    assert found["text"] == wanted["text"], text
+    for name in ("source_words", "target_words", "source_word_of", "target_word_of"):
+        assert found[name] == wanted[name], (name, text)
+    for name in ("score", "log_probability"):
+        assert found[name] == pytest.approx(wanted[name], abs=1e-4), (name, text)
+    assert [found["pieces"][side] for side in ("source", "target")] == [
+        wanted["pieces"][side] for side in ("source", "target")
+    ]
+    for own, exact in ((found, wanted), (found["pieces"], wanted["pieces"])):
+        for row, exact_row in zip(own["weights"], exact["weights"], strict=True):
+            assert row == pytest.approx(exact_row, abs=1e-4), text
+
+
+def test_a_typed_sentence_is_translated_and_every_view_has_python_s_weights(page: Page, python: Translator) -> None:
+    text = "no cat ran to a dog"
+    page.get_by_label("Text").fill(text)
+    exact = translated(python, text)
+    expect(view(page).locator(".word[data-side=source] bdi").last).to_have_text("dog", timeout=PATIENCE)
+    rows = view(page).locator(".candidates tbody tr")
+    assert rows.locator("button").all_inner_texts() == [one.text or "∅" for one in exact.candidates]
+    scores = [float(cell.replace("−", "-")) for cell in rows.locator("td").all_inner_texts()]
+    flat = [number for one in exact.candidates for number in (one.score, one.log_probability)]
+    assert scores == pytest.approx(flat, abs=1e-4)
+    shown = [[float(cell) for cell in row[1:]] for row in numbers(page, "alignment")]
+    for row, exact_row in zip(shown, exact.alignment.weights.tolist(), strict=True):
+        assert row == pytest.approx(exact_row, abs=1e-4)
+    for kind, head in (("encoder", "L0H3"), ("decoder", "L1H1"), ("cross", "L0H2")):
+        page.get_by_label("Attention", exact=True).select_option(kind)
+        page.get_by_label("Layer", exact=True).select_option(head[1])
+        page.get_by_label("Head", exact=True).select_option(head[3])
+        view(page, "sentence").locator("[role=option]").nth(2).click()
+        weights = [float(row[-1]) if row[-1] != "masked" else 0.0 for row in numbers(page, "sentence")]
+        assert weights == pytest.approx(exact.trace[f"{kind} {head}"].row(2).tolist(), abs=1e-4)
+        page.keyboard.press("Escape")
+
+
+def test_hovering_a_word_shows_its_weights_and_an_alternative_is_aligned_too(page: Page, python: Translator) -> None:
+    page.get_by_label("Text").fill("a dog sat")
+    expect(view(page).locator(".word[data-side=source]")).to_have_count(3, timeout=PATIENCE)
+    exact = translated(python, "a dog sat").candidates[1]
+    view(page).locator(".candidates tbody button").nth(1).click()
+    words = view(page).locator(".word[data-side=target]")
+    assert words.locator("bdi").all_inner_texts() == list(exact.alignment.target_words)
+    words.first.hover()
+    weights = exact.alignment.weights[0].tolist()
+    shown = view(page).locator(".word[data-side=source] small").all_inner_texts()
+    assert [float(text) for text in shown] == pytest.approx([one for one in weights if one >= 0.005], abs=0.006)
+
+
+def test_what_cannot_be_translated_is_said(page: Page) -> None:
+    page.get_by_label("Text").fill("\u0001 \ufeff")
+    page.get_by_role("button", name="translate").click()
+    alert = page.locator("[role=alert]")
+    expect(alert).to_have_text("The text is empty; type at least one word.", timeout=PATIENCE)
+    page.get_by_label("Text").fill("mat " * 40)
+    page.get_by_role("button", name="translate").click()
+    expect(alert).to_contain_text("tokens long and the model reads at most 39; shorten it.")
+    page.get_by_label("Text").evaluate(
+        "field => { field.value = 'a \\ud800 b'; field.dispatchEvent(new Event('input', { bubbles: true })); }"
+    )
+    page.get_by_role("button", name="translate").click()
+    expect(alert).to_have_text("The text has half of a character (a lone surrogate), which no model reads; remove it.")
+    assert view(page, "what-if").get_by_role("button", name="run the model with this").count() == 0
+
+
+@pytest.mark.slow
+def test_a_model_and_a_translator_share_a_site(
+    tab: Page, small: Path, byte_translator: Path, serve_folder: Callable[[Path], str], tmp_path: Path
+) -> None:
+    written = write_unchecked(tmp_path / "site", str(small), translator=byte_translator)
+    tab.goto(serve_folder(tmp_path / "site"))
+    expect(tab.locator("[data-view=sentence] .word")).to_have_count(13)
+    assert view(tab).count() == 0
+    precision = tab.locator(".precision")
+    first, second = (f"{model.difference.weights:.1e}".replace("e-0", "e-") for model in written.models)
+    expect(precision).to_contain_text(f"by more than {first}.")
+    tab.get_by_label("Model").select_option("en-de")
+    expect(view(tab).locator(".candidates tbody tr")).to_have_count(5, timeout=PATIENCE)
+    expect(precision).to_contain_text(f"by more than {second}.")
+    tab.get_by_label("Model").select_option("small")
+    expect(view(tab)).to_have_count(0, timeout=PATIENCE)
+    expect(tab.locator("[data-view=sentence] .word")).to_have_count(13)
+
+
+@pytest.mark.skipif(not AXE.exists() and "CI" not in os.environ, reason="`make front` installs axe; CI always does")
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_nothing_and_the_page_fits_a_narrow_window(page: Page, dark: bool) -> None:
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.emulate_media(color_scheme="dark" if dark else "light")
+    page.get_by_label("Text").fill("the cat ran")
+    expect(view(page).locator(".word[data-side=source]")).to_have_count(3, timeout=PATIENCE)
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 360
+    for name in ("alignment", "sentence"):
+        numbers(page, name)
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("() => axe.run()")
+    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found["violations"]] == []
