@@ -14,6 +14,7 @@ from transformers import (
     LlamaConfig,
     LlavaConfig,
     LlavaForConditionalGeneration,
+    LlavaNextImageProcessorPil,
     SiglipVisionConfig,
     SiglipVisionModel,
     SwinConfig,
@@ -264,8 +265,21 @@ def test_what_has_no_places_is_refused(vit):
         SwinConfig(image_size=64, patch_size=4, embed_dim=12, depths=[1, 1], num_heads=[2, 2], window_size=4)
     )
     processor = ViTImageProcessorPil(size={"height": 64, "width": 64})
-    message = refusal(InputError, regard.trace, swin, images=PICTURE, processor=processor)
-    assert "regard.watching(model)" in message or "regard.install(model)" in message
+    assert refusal(InputError, regard.trace, swin, images=PICTURE, processor=processor) == (
+        "SwinModel has 16 tokens for 16 × 16 patches, so they have no place; regard.watching(model) records the "
+        "attention without tokens."
+    )
+    assert refusal(InputError, regard.trace, vit, images=[PICTURE, PICTURE], processor=PROCESSOR) == (
+        "there are 2 pictures, and a trace has tokens for the patches of one picture; regard.watching(model) records "
+        "the attention without tokens."
+    )
+    tiling = LlavaNextImageProcessorPil(
+        size={"shortest_edge": 48}, crop_size={"height": 48, "width": 48}, image_grid_pinpoints=[[48, 96]]
+    )
+    assert refusal(InputError, regard.trace, vit, images=PICTURE, processor=tiling) == (
+        "LlavaNextImageProcessorPil cuts the picture into 3 tiles, and a trace has tokens for the patches of one "
+        "picture; regard.watching(model) records the attention without tokens."
+    )
     cut = [regard.Cut("1,1", "0,0")]
     assert refusal(InputError, regard.trace, vit, images=PICTURE, processor=PROCESSOR, changes=cut) == (
         "a Cut between parts of a picture or a recording is made by position: with regard.changed(model, changes) "

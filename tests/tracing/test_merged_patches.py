@@ -151,7 +151,7 @@ def test_what_has_no_place_is_refused(processor):
         regard.trace(qwen2(), text, images=images, processor=processor)
 
     assert refusal(InputError, read, [picture(), picture()]) == (
-        "there are 2 pictures of 1 frames, and a trace has tokens for the patches of one picture; "
+        "there are 2 pictures, and a trace has tokens for the patches of one picture; "
         "regard.watching(model) records the attention without tokens."
     )
     assert refusal(InputError, read, picture(), None) == (

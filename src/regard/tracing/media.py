@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError, first_paragraph
-from regard.tracing.merged_patches import patch_order, picture_grid, picture_of
+from regard.tracing.merged_patches import not_one_picture, patch_order, picture_grid, picture_of
 from regard.tracing.places import Frame, Patch
 from regard.tracing.readable_tokens import Token, readable_tokens
 
@@ -62,6 +62,10 @@ def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) 
     patch = patch_size(model)
     if "image_grid_thw" in encoded and pixels is not None and patch is not None:
         return read_merged(model, processor, encoded, patch)
+    if pixels is not None and pixels.ndim == 5:
+        raise not_one_picture(f"{type(processor).__name__} cuts the picture into {pixels.shape[1]} tiles")
+    if pixels is not None and pixels.ndim == 4 and len(pixels) > 1:
+        raise not_one_picture(f"there are {len(pixels)} pictures")
     if pixels is None or pixels.ndim != 4 or patch is None:
         raise InputError(
             f"{type(processor).__name__} does not make one picture of patches of it, so its tokens have no place; "

@@ -30,12 +30,19 @@ def picture_grid(encoded: Mapping[str, Tensor], merge: int) -> tuple[int, int]:
         InputError: there are several pictures, or a video.
     """
     frames = encoded["image_grid_thw"].tolist()
-    if len(frames) != 1 or frames[0][0] != 1:
-        raise InputError(
-            f"there are {len(frames)} pictures of {frames[0][0]} frames, and a trace has tokens for the patches of one "
-            "picture; regard.watching(model) records the attention without tokens."
-        )
+    if len(frames) != 1:
+        raise not_one_picture(f"there are {len(frames)} pictures")
+    if frames[0][0] != 1:
+        raise not_one_picture(f"the picture has {frames[0][0]} frames")
     return frames[0][1] // merge, frames[0][2] // merge
+
+
+def not_one_picture(found: str) -> InputError:
+    """Return the error for input that is not one picture; `found` says what it is."""
+    return InputError(
+        f"{found}, and a trace has tokens for the patches of one picture; regard.watching(model) records the attention "
+        "without tokens."
+    )
 
 
 def picture_of(
