@@ -1,6 +1,7 @@
 """`regard site`: what it prints, what it refuses."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,20 +9,39 @@ from cli_runner import output, refused
 
 from regard.site import Site
 from regard.site.check import Difference
+from regard.site.exported import Exported
+from regard.site.folder import FIRST_TEXT
+from regard.tracing.trace import Trace
 
 
-def test_the_difference_the_size_and_the_next_command_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_difference_the_size_and_the_next_command_are_printed(
+    monkeypatch: pytest.MonkeyPatch, handmade: Callable[..., Trace]
+) -> None:
     asked = []
+    difference = Difference(1.7e-6, 1.5e-6)
+    model = Exported(
+        kind="encoder",
+        first=handmade("a b"),
+        files={},
+        max_tokens=7,
+        difference=difference,
+        report=f"at most {difference}",
+    )
 
-    def write(*arguments: object) -> Site:
-        asked.append(arguments)
-        return Site("MiniLM", 95_500_000, Difference(1.7e-6, 1.5e-6))
+    def write(*arguments: object, **settings: object) -> Site:
+        asked.append((arguments, settings))
+        return Site((model, model), 95_500_000)
 
     monkeypatch.setattr("regard.site.write_site", write)
-    printed = output("site", "public", "--model", "mine", "--runtime", "packed.tgz").splitlines()
-    assert asked == [(Path("public"), "mine", Path("packed.tgz"))]
+    options = ("--model", "mine", "--runtime", "packed.tgz", "--translator", "en-ko", "--text", "It rains.")
+    printed = output("site", "public", *options).splitlines()
+    output("site", "public")
+    assert asked == [
+        ((Path("public"), "mine", Path("packed.tgz")), {"translator": Path("en-ko"), "text": "It rains."}),
+        ((Path("public"), None, None), {"translator": None, "text": FIRST_TEXT}),
+    ]
     assert printed == [
-        "checked MiniLM in ONNX Runtime: at most 1.7e-06 in a weight, 1.5e-06 in the other numbers",
+        *["checked handmade in ONNX Runtime: at most 1.7e-06 in a weight, 1.5e-06 in the other numbers"] * 2,
         "wrote   public (96 MB)",
         "",
         "now     python -m http.server --bind 127.0.0.1 --directory public",
