@@ -55,4 +55,4 @@ export const directionOf = (items: { text: string; special: boolean }[]): "rtl" 
   const letters = items.filter((item) => !item.special).flatMap((item) => [...item.text]).filter((letter) => /\p{Letter}/u.test(letter));
   return letters.filter((letter) => RIGHT_TO_LEFT.test(letter)).length > letters.length / 2 ? "rtl" : "ltr";
 };
-const isolated = (text: string) => (RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text);
+export const isolated = (text: string) => (RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text);

@@ -1,6 +1,7 @@
 """A site in a real browser: its tokens and numbers are Python's, and it asks no server but that of its files."""
 
 import json
+import os
 import urllib.request
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from regard.views.page.data import token_records
 from regard.visible_text import escape_controls
 
 RAIN = "It rains today, and the old man looks at the river."
+
+AXE = Path(__file__).parents[2] / "front" / "node_modules" / "axe-core" / "axe.min.js"
 
 PATIENCE = 60_000
 """The milliseconds that loading the model may take."""
@@ -221,3 +224,12 @@ def test_the_page_says_how_close_its_weights_are(page: Page, served) -> None:
     shown = float(page.locator(".precision").inner_text().removesuffix(".").rpartition(" ")[2])
     assert shown == pytest.approx(served.site.models[0].difference.weights, rel=0.1)
     assert shown < 1e-5
+
+
+@pytest.mark.skipif(not AXE.exists() and "CI" not in os.environ, reason="`make front` installs axe; CI always does")
+def test_axe_finds_nothing_that_keeps_anybody_out(page: Page) -> None:
+    for name in ("sentence", "heads", "what-if"):
+        numbers(page, name)
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("() => axe.run()")
+    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found["violations"]] == []

@@ -157,6 +157,14 @@ def test_hovering_a_word_shows_its_weights_and_an_alternative_is_aligned_too(pag
     assert [float(text) for text in shown] == pytest.approx([one for one in weights if one >= 0.005], abs=0.006)
 
 
+def test_arabic_words_do_not_reverse_the_sentence_that_names_them(page: Page) -> None:
+    page.get_by_label("Text").fill("الثعبان")
+    words = view(page).locator(".word[data-side=source]")
+    expect(words).to_have_count(1, timeout=PATIENCE)
+    words.hover()
+    expect(view(page).locator(".caption").first).to_contain_text("“\u2068الثعبان\u2069” is aligned most with")
+
+
 def test_what_cannot_be_translated_is_said(page: Page) -> None:
     page.get_by_label("Text").fill("\u0001 \ufeff")
     page.get_by_role("button", name="translate").click()

@@ -19,7 +19,7 @@ import {
 } from "../alignment";
 import { hueOf, shade, strength, textColour } from "../colours";
 import { measured, type Box } from "../boxes";
-import { directionOf } from "../items";
+import { directionOf, isolated } from "../items";
 import { useSize } from "../size";
 import type { Side } from "../data";
 import { trace } from "../state";
@@ -83,7 +83,7 @@ function captionOf(at: Unit): string {
   const strongest = strongestOfUnit(at);
   if (!strongest) return "";
   const [from, to] = at.side === "source" ? [at, strongest] : [strongest, at];
-  return words().alignedWith(at.text, strongest.text, weightBetween(from, to).toFixed(4));
+  return words().alignedWith(isolated(at.text), isolated(strongest.text), weightBetween(from, to).toFixed(4));
 }
 
 /** The translations that the search found, best first; one is chosen. */
