@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 import sentencepiece
 import torch
+from marian_folder import write_marian
 from refusals import refusal
 from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer, GPT2Config, GPT2Model, MPNetConfig, MPNetModel
@@ -35,6 +36,7 @@ from regard.site.translator_graphs import translator_graphs
 from regard.site.wordpiece import tokenizer_tables
 from regard.text.piece_table import bytes_field, varint
 from regard.tracing.model_loading import LoadedModel, load
+from regard.translation.translator import Translator
 
 FRONT = Path(__file__).parents[2] / "front"
 
@@ -299,7 +301,7 @@ def test_a_recurrent_translator_is_refused():
 def test_a_translator_whose_export_differs_leaves_nothing(carried, translator_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(translating, "write_graphs", lambda *arguments: None)
     monkeypatch.setattr(translating, "write_settings", lambda *arguments: None)
-    monkeypatch.setattr(translating, "LoadedExport", lambda folder: None)
+    monkeypatch.setattr(translating, "RunGraphs", lambda *arguments: None)
     parity = Parity(n_lines=2, n_same=2, difference=0.0, gap=0.0, worst="")
     monkeypatch.setattr(translating, "compare_translations", lambda *arguments: parity)
     monkeypatch.setattr(translating, "check_translator", lambda *arguments: Difference(0.25, 0.5))
@@ -321,3 +323,11 @@ def test_two_models_of_one_name_are_refused(handmade, tmp_path, monkeypatch):
         "the model and the translator are both named handmade; rename one of the folders, so that the page can offer "
         "both."
     )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unhooked")
+def test_a_marian_model_with_pieces_of_both_languages_is_exported(tmp_path):
+    exported = translating.export_translator(Translator.load(write_marian(tmp_path / "marian")), "fifty-one", tmp_path)
+    assert exported.report.startswith("same translation of 20 of 20 lines")
+    assert exported.difference.holds
