@@ -53,6 +53,12 @@ def measured() -> dict[str, list[float]]:
         compiled = torch._dynamo.utils.counters["stats"]["unique_graphs"]
         found["blind"] = [attend(query, key, value, **causal).context[:, :, 0].abs().max().item()]
         attend(-query, key, value, **causal)
+        far = 1e20 * query.abs(), -1e20 * key.abs(), value  # all scores are below the least number of float32
+        seen = attend(*far)
+        found["overflow"] = [
+            (seen.context - seen.pattern.apply(value)).abs().max().item(),
+            seen.pattern.dense().sum().item(),
+        ]
         found["compiled again"] = [torch._dynamo.utils.counters["stats"]["unique_graphs"] - compiled]
         found["no keys"] = list(attend(query, key[:, :, :0], value[:, :, :0]).context.shape)
     return found
@@ -78,6 +84,13 @@ def test_flex_gives_what_the_other_backends_give(found, name):
 def test_a_query_that_sees_no_key_has_context_0(found):
     assert found["blind"] == [0]
     assert found["no keys"] == [2, 4, 137, 8]
+
+
+@pytest.mark.slow
+def test_context_and_pattern_agree_where_scores_overflow(found):
+    error, all_weights = found["overflow"]
+    assert error <= 1e-6
+    assert all_weights == pytest.approx(2 * 4 * 137)
 
 
 @pytest.mark.slow

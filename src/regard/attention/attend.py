@@ -19,7 +19,7 @@ from regard.attention.ask import Ask
 from regard.attention.backends.choose import Choice, choose
 from regard.attention.backends.tiled import tiled
 from regard.attention.call import Call
-from regard.attention.finite import may_hold_nan, may_hold_nan_statistics, without_overflow
+from regard.attention.finite import fits, may_be_wrong, may_hold_nan_statistics, without_overflow
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -104,12 +104,14 @@ def attend(
         )
     call = Call.of(query, key, value, score, mask, normalise)
     choice = checked_choice(call, dropout, ask)
+    backend = choice.name
     with without_autocast(call.device):
         context, summary = choice.compute(call, dropout, ask)
-        backend = choice.name
-        if may_hold_nan(context):
+        if may_be_wrong(call, context):
             call, backend, summary = without_overflow(call), "tiled", None
             context = tiled(call, dropout).to(value.dtype)
+        elif backend == "reference" and not fits(call):  # its context was computed in float64, as its pattern must be
+            call = without_overflow(call)
     if ask is not None and (summary is None or may_hold_nan_statistics(summary)):
         summary = Pattern(call).answer(ask)
     return Attended(context=context, pattern=Pattern(call, summary), backend=backend)

@@ -1,8 +1,9 @@
-"""Tests for NaN and infinity, so that neither masked keys nor overflow of float32 put NaN into the results.
+"""Tests for NaN, infinity and overflow, so that neither masked keys nor overflow of float32 spoil the results.
 
-A kernel multiplies the value of a masked key by weight 0, and 0 · NaN = NaN. Scores that overflow float32 give NaN too.
-A context that contains NaN is therefore computed again by the backend `tiled`, which ignores masked values. If all
-inputs are finite, only overflow can be the cause, and the context is computed again in float64.
+A kernel multiplies the value of a masked key by weight 0, and 0 · NaN = NaN. Scores that overflow float32 give NaN too,
+or weights 0 if all of them are below the least number of float32. `attend` therefore looks at each context on a CPU. If
+the context may be wrong, the backend `tiled` computes it again: it ignores masked keys, and it computes in float64 if
+float32 does not suffice.
 """
 
 import math
@@ -14,7 +15,16 @@ from torch import Tensor
 from regard.attention.ask import Summary
 from regard.attention.call import Call
 from regard.attention.gradients import are_plain
+from regard.attention.scores.dot import ScaledDot
+from regard.attention.scores.score import DotScore
 from regard.attention.stages import tensors_in
+
+SMALLEST_SCALE = 1e-29
+"""With a smaller scale, dot products that overflow float32 and dot products that do not may have similar weights."""
+
+ABSORBED = 1e31
+"""A score below this number, added to any bias in float32, gives no infinity: it is less than half a unit of the last
+digit of the largest number of float32."""
 
 
 def total(tensor: Float[Tensor, "*shape"]) -> float:
@@ -34,13 +44,24 @@ def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
     return math.isnan(total(tensor))
 
 
-def may_be_infinite(tensor: Float[Tensor, "*shape"]) -> bool:
-    """Return whether the sum of a tensor on a CPU is NaN or infinite.
+def length(tensor: Float[Tensor, "*shape"]) -> float:
+    """Return the square root of the sum of the squares of all elements; NaN or infinite if one of the elements is.
 
-    This is so if the tensor contains NaN or infinity, or if the sum overflows. Always False on other devices, and under
-    torch.compile and torch.func.
+    It is also infinite if the sum of the squares overflows the data type of the attention weights. Return 0 for tensors
+    that are not on a CPU, because reading it would wait for the device, and under torch.compile and torch.func.
     """
-    return not math.isfinite(total(tensor))
+    if not (tensor.is_cpu and are_plain((tensor,))):
+        return 0.0
+    dtype = torch.promote_types(tensor.dtype, torch.float32)
+    return float(torch.linalg.vector_norm(tensor.detach(), dtype=dtype))
+
+
+def are_finite(*tensors: Float[Tensor, "..."]) -> bool:
+    """Return whether tensors on a CPU contain neither NaN nor infinity, nor numbers whose squares overflow.
+
+    Always True on other devices, and under torch.compile and torch.func.
+    """
+    return all(math.isfinite(length(tensor)) for tensor in tensors)
 
 
 def may_hold_nan_statistics(summary: Summary) -> bool:
@@ -48,13 +69,76 @@ def may_hold_nan_statistics(summary: Summary) -> bool:
     return any(may_hold_nan(numbers) for numbers in tensors_in(summary) if numbers.is_floating_point())
 
 
+def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value"]) -> bool:
+    """Return whether the context of a call on a CPU, or its gradients, may be wrong and must be computed again.
+
+    So it is in these cases:
+
+    - The context contains NaN, which may come from a masked key, or from scores that overflow.
+    - `fits` is False, and overflow may have given wrong numbers without NaN: the context contains infinity; or the
+      first number of a context vector is 0, as a fused kernel returns zeros if all scores of a query are below the
+      least number of float32; or `hides_overflow` is True.
+    - The call needs gradients, and key or value contains NaN, infinity or numbers whose squares overflow. The backward
+      pass of a fused kernel multiplies those of masked keys by 0.
+
+    Always False on other devices, and under torch.compile and torch.func.
+    """
+    if not (context.is_cpu and are_plain((context,)) and context.numel()):
+        return False
+    numbers = context.detach()
+    of_all = float(numbers.sum())
+    if math.isnan(of_all):
+        return True
+    if (math.isinf(of_all) or not numbers[..., 0].all() or hides_overflow(call)) and not fits(call):
+        return True
+    return call.needs_gradients and not are_finite(call.key, call.value)
+
+
+def hides_overflow(call: Call) -> bool:
+    """Return whether scores that overflow may give wrong weights without NaN, other than weights that are all 0.
+
+    Softmax gives NaN if the largest score is infinite. Normalisers that only compare scores do not.
+    """
+    formula = call.formula
+    return formula is None or formula.temperature == 0 or abs(formula.scale) / formula.temperature < SMALLEST_SCALE
+
+
+def fits(call: Call) -> bool:
+    """Return whether the scores of a call, and the sums of its weighted values, stay within the type of the weights.
+
+    NaN and infinity in query, key and value count as 0. The lengths of query and key, each as one long vector, bound
+    every dot product and every squared distance. Of scores with other formulas, such as `Additive`, they are only an
+    estimate.
+    """
+    largest, temperature = torch.finfo(call.dtype).max, getattr(call.normalise, "temperature", 1.0) or 1.0
+    query, key = call.query.detach(), call.key.detach()
+    if isinstance(call.score, DotScore):
+        with torch.no_grad():
+            query, key = call.score.as_dot(query.to(call.dtype), key.to(call.dtype))
+    both = finite_length(query) + finite_length(key)
+    score = both * both
+    if isinstance(call.score, ScaledDot):
+        score *= max(1.0, abs(call.score.factor(key.shape[-1])))
+        bias = call.score.bias
+        if isinstance(bias, Tensor) and not (score < ABSORBED and temperature >= 1):
+            score += finite_length(bias)
+    return max(score / min(1.0, temperature), finite_length(call.value) * call.grid.keys) < largest
+
+
+def finite_length(tensor: Float[Tensor, "*shape"]) -> float:
+    """Return the `length` of a tensor; if it contains NaN or infinity, the length without these."""
+    whole = length(tensor)
+    return whole if math.isfinite(whole) else length(tensor.where(tensor.isfinite(), 0))
+
+
 def without_overflow(call: Call) -> Call:
     """Return a copy of the call with query, key and value in float64, so that the scores do not overflow.
 
-    Return the call itself if its tensors are float64 already, or if query, key or value contains NaN or infinity.
+    Return the call itself if its tensors are float64 already, or if float32 suffices (see `fits`) and query, key or
+    value contains NaN or infinity.
     """
     vectors = call.query, call.key, call.value
-    if call.dtype == torch.float64 or not all(bool(tensor.isfinite().all()) for tensor in vectors):
+    if call.dtype == torch.float64 or (fits(call) and not are_finite(*vectors)):
         return call
     query, key, value = (tensor.double() for tensor in vectors)
     return Call.of(query, key, value, call.score, call.mask, call.normalise)

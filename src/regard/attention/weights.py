@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.attention.finite import may_be_infinite
+from regard.attention.finite import are_finite
 from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import (
     Positions,
@@ -53,7 +53,23 @@ def scores_of(call: Call, tile: Tile) -> Weights:
     call.check_unchanged()
     query, key = rows_of(call, call.query, tile, tile.queries), rows_of(call, call.key, tile, tile.keys)
     with without_autocast(call.device):
+        if call.needs_gradients and not are_finite(key):
+            return scores_of_finite_keys(call, query, key, tile)
         return call.score(query, key, tile)
+
+
+def scores_of_finite_keys(
+    call: Call, query: Float[Tensor, "batch heads queries d"], key: Float[Tensor, "batch heads keys d"], tile: Tile
+) -> Weights:
+    """Return the scores of a tile; a key that contains NaN or infinity gets no gradient, and gives none to queries.
+
+    The backward pass multiplies a key by the gradient of its scores. For a masked key that gradient is 0, and 0 · NaN
+    = NaN.
+    """
+    spoilt = ~key.isfinite().all(dim=-1)
+    with torch.no_grad():
+        constant = call.score(query, key, tile)
+    return torch.where(spoilt[:, :, None], constant, call.score(query, key.masked_fill(spoilt[..., None], 0), tile))
 
 
 def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, Keep]:
@@ -93,13 +109,13 @@ def context_of(
         dropout: the probability with which a weight is set to 0; the others are divided by 1 - dropout.
     """
 
-    infinite = may_be_infinite(value)
+    clean = are_finite(value)
 
     def block_context(tile: Tile, value: Tensor) -> Float[Tensor, "batch heads block d"]:
         weights, keep = weights_and_keep(call, tile)
         weights, values = F.dropout(weights, dropout), rows_of(call, value, tile, tile.keys).to(weights)
         with without_autocast(call.device):
-            return weighted_sum(weights, keep if infinite else None, values).to(value.dtype)
+            return weighted_sum(weights, None if clean else keep, values).to(value.dtype)
 
     tiles = block_tiles(call, call.grid.whole())
     blocks = [checkpointed(block_context, tile, value, reads=call.tensors, draws=dropout > 0) for tile in tiles]
@@ -116,7 +132,8 @@ def weighted_sum(
     """
     if keep is None:
         return weights @ value
-    kept, context = keep.to(weights).expand_as(weights), weights @ value.where(value.isfinite(), 0)
+    kept = keep.to(weights).expand_as(weights)
+    context = weights.masked_fill(~keep, 0) @ value.where(value.isfinite(), 0)  # masked weights get no gradient
     for number, holds in ((math.nan, value.isnan()), (math.inf, value == math.inf), (-math.inf, value == -math.inf)):
         context = torch.where(kept @ holds.to(weights) > 0, context + number, context)
     return context

@@ -9,8 +9,8 @@
 `Attended.backend` names the backend that ran, and `explain_backend` gives the reason. If `use_backend` names a backend
 that does not support a call, `attend` raises ValueError with the reason.
 
-One exception: on a CPU, a context that contains NaN is computed again by `tiled` (see `finite.py`), and
-`Attended.backend` is then "tiled".
+One exception: on a CPU, a context that may be wrong because of NaN or overflow is computed again by `tiled` (see
+`finite.py`), and `Attended.backend` is then "tiled".
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -117,8 +117,8 @@ PREFERRED = Preferred()
 def use_backend(name: Name) -> Iterator[None]:
     """Make every call of `attend` inside the `with` block use the backend `name`, in all models and all threads.
 
-    One exception: on a CPU, a context tensor that contains NaN is computed again by the backend "tiled", which ignores
-    NaN in masked keys and values. The two computations draw different dropout masks.
+    One exception: on a CPU, a context that may be wrong because of NaN or overflow is computed again by the backend
+    "tiled", which ignores NaN in masked keys and values. The two computations draw different dropout masks.
 
     Raises:
         ValueError: no backend has this name; or, raised by `attend`, the backend does not support the call.

@@ -1,0 +1,124 @@
+"""Gradients of a call whose barred key holds NaN, infinities or the largest numbers: those of a barred key of zeros."""
+
+import math
+
+import pytest
+import torch
+from kinds import MASKS, NORMALISERS, SCORES, built
+from torch.testing import assert_close
+
+from regard import Causal, Keep, ScaledDot, attend, use_backend
+from regard.attention.masks import as_mask
+from regard.attention.stages import tensors_in
+
+PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
+KEYS = 19
+KEPT = torch.arange(KEYS) < KEYS - 1
+"""The last key is barred for every query."""
+
+PLACES = "key", "value", "key and value"
+NUMBERS = math.nan, math.inf, -math.inf, 3.4e38
+
+
+def filled_at_last(tensor, number):
+    """A copy of a tensor whose vector at the last key is all of one number; it takes gradients."""
+    return torch.where(KEPT[:, None], tensor.detach(), number).requires_grad_()
+
+
+def gradients(case, place, number, mask, dtype=torch.float64, queries=slice(None)):
+    """Return the gradients of query, key, value and all parameters where the last key or value is of one number.
+
+    Args:
+        queries: the queries on which the loss depends.
+    """
+    query = case.query.detach().to(dtype).requires_grad_()
+    key = filled_at_last(case.key.to(dtype), number if "key" in place else 0.0)
+    value = filled_at_last(case.value.to(dtype), number if "value" in place else 0.0)
+    parameters = [part for part in (*tensors_in(case.score), *tensors_in(case.normalise)) if part.requires_grad]
+    context = attend(query, key, value, score=case.score, mask=mask, normalise=case.normalise).context[:, :, queries]
+    (context * torch.linspace(-1, 1, context.shape[-1], dtype=dtype)).square().sum().backward()
+    found = [part.grad for part in (query, key, value, *parameters)]
+    for parameter in parameters:
+        parameter.grad = None
+    return found
+
+
+def check_law(case, place, number, mask, dtype=torch.float64):
+    """Fail unless the gradients are those of a barred key and value of zeros, and those of the barred key are 0."""
+    found, expected = (gradients(case, place, one, mask, dtype) for one in (number, 0.0))
+    close = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {}
+    assert_close(found, expected, **close)
+    assert all(gradient.isfinite().all() for gradient in found if gradient is not None)
+    assert not any(gradient[:, :, -1].any() for gradient in found[1:3] if gradient is not None)
+    assert expected[0].any()
+
+
+@pytest.mark.parametrize("backend", ["fused", "math", "tiled"])
+@pytest.mark.parametrize("name", MASKS)
+def test_for_every_backend_and_mask(backend, name):
+    case = built(PLAIN | {"mask": name}, (7, KEYS), (6, 3), (2, 2, 2), 0)
+    mask = Keep(KEPT) if case.mask is None else as_mask(case.mask) & Keep(KEPT)
+    with use_backend(backend):
+        for place in PLACES:
+            check_law(case, place, math.nan, mask, torch.float32)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("mask", [Keep(KEPT), Causal(-1), Causal(0)], ids=repr)
+def test_for_every_number(place, number, mask):
+    for dtype in (torch.float32, torch.float64):
+        check_law(built(PLAIN, (7, KEYS), (6, 3), (2, 2, 2), 0), place, number, mask, dtype)
+
+
+OTHERS = [
+    *(("normalise", name) for name, kind in NORMALISERS.items() if kind.smooth),
+    *(("score", name) for name in SCORES),
+]
+
+
+@pytest.mark.parametrize(("stage", "name"), OTHERS)
+def test_for_every_normaliser_and_score(stage, name):
+    case = built(PLAIN | {stage: name}, (7, KEYS), (6, 3), (2, 2, 2), 0)
+    for number in (math.nan, math.inf):
+        check_law(case, "key and value", number, Keep(KEPT))
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_query_has_the_gradient_of_the_keys_that_it_sees(number):
+    case = built(PLAIN, (KEYS, KEYS), (6, 3), (2, 2, 2), 0)
+    found, expected = (gradients(case, "key", one, Causal(), queries=slice(-1)) for one in (number, 0.0))
+    assert_close(found[0][:, :, :-1], expected[0][:, :, :-1])
+
+
+def test_of_the_weights_of_a_pattern(normal):
+    query, value = normal(1, 2, 7, 8).requires_grad_(), normal(1, 2, KEYS, 8)
+    found = []
+    for number in (math.nan, 0.0):
+        key = filled_at_last(value, number)
+        pattern = attend(query, key, value, mask=KEPT).pattern
+        found.append(torch.autograd.grad(pattern[0, 1].square().sum(), (query, key)))
+    assert_close(*found)
+    assert found[0][0].any()
+
+
+def test_with_a_bias_that_bars_and_learns(normal):
+    query, value = normal(1, 2, 7, 8).requires_grad_(), normal(1, 2, KEYS, 8)
+    found = []
+    for number in (math.nan, 0.0):
+        key, learned = filled_at_last(value, number), torch.zeros(KEYS, requires_grad=True)
+        score = ScaledDot(bias=learned.masked_fill(~KEPT, -math.inf))
+        context = attend(query, key, filled_at_last(value, number), score=score).context
+        found.append(torch.autograd.grad(context.square().sum(), (query, key, learned)))
+    assert_close(*found)
+    assert found[0][2].any()
+
+
+def test_with_dropout(normal):
+    query, value = normal(1, 2, 7, 8).requires_grad_(), normal(1, 2, KEYS, 8)
+    key = filled_at_last(value, math.nan)
+    context = attend(query, key, filled_at_last(value, math.nan), mask=KEPT, dropout=0.5).context
+    context.square().sum().backward()
+    assert query.grad.isfinite().all()
+    assert query.grad.any()
+    assert key.grad.isfinite().all()
