@@ -59,7 +59,10 @@ def scores_of(call: Call, tile: Tile) -> Weights:
 
 
 def scores_of_finite_keys(
-    call: Call, query: Float[Tensor, "batch heads queries d"], key: Float[Tensor, "batch heads keys d"], tile: Tile
+    call: Call,
+    query: Float[Tensor, "batch heads queries d_query"],
+    key: Float[Tensor, "batch heads keys d_key"],
+    tile: Tile,
 ) -> Weights:
     """Return the scores of a tile; a key that contains NaN or infinity gets no gradient, and gives none to queries.
 
