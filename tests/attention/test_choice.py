@@ -28,6 +28,7 @@ from regard import (
     use_backend,
 )
 from regard.attention.backends.reference import reference
+from regard.attention.pattern import Pattern
 
 
 def test_the_fastest_that_is_exact_is_chosen(normal):
@@ -249,3 +250,12 @@ def test_a_backend_says_what_it_cannot_do(normal, name, options, reason):
         f"the {name} backend was asked for and cannot do this call: {reason}; use_backend('tiled') can, "
         "as can leaving the choice to attend."
     )
+
+
+def test_a_changed_call_is_computed_by_the_formula_of_its_new_parts():
+    query, key, value = torch.randn(3, 1, 2, 5, 4, generator=torch.Generator().manual_seed(3))
+    call = attend(query, key, value).pattern.call
+    changed = call.changed(normalise=Softmax(temperature=0.5), mask=Causal())
+    assert (changed.softmax.temperature, call.softmax.temperature) == (0.5, 1.0)
+    expected = attend(query, key, value, normalise=Softmax(temperature=0.5), mask=Causal()).pattern
+    assert torch.equal(Pattern(changed).dense(), expected.dense())

@@ -4,7 +4,8 @@
 keeps the `Call`, and computes weights and statistics from it when they are read.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -91,6 +92,15 @@ class Call:
         score = score.of_type(query)
         formula = SoftmaxFormula.of(score, normalise, key.shape[-1])
         return cls(query, key, value, grid, score, mask, normalise, formula)
+
+    def changed(self, **arguments: Any) -> "Call":
+        """Return a call with some other arguments (query, key, value, score, mask, normalise) of the same shapes.
+
+        They are not checked, and the score is taken as it is: it must be of the type of the query.
+        """
+        score, normalise = arguments.get("score", self.score), arguments.get("normalise", self.normalise)
+        formula = SoftmaxFormula.of(score, normalise, arguments.get("key", self.key).shape[-1])
+        return replace(self, **arguments, formula=formula)
 
     @property
     def dtype(self) -> torch.dtype:

@@ -100,7 +100,7 @@ class Sharing:
         query, key, value = own
         latest = None if self.latest is None else [reference() for reference in self.latest]
         attended = replace(
-            attended, pattern=Pattern(replace(call, query=query, key=key, value=value), attended.pattern.known)
+            attended, pattern=Pattern(call.changed(query=query, key=key, value=value), attended.pattern.known)
         )
         exists = latest is not None and all(tensor is not None for tensor in latest)
         if latest is not None and exists and continues(key, latest[1]) and continues(value, latest[2]):

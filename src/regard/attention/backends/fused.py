@@ -158,7 +158,7 @@ def in_float32(backend: Run, call: Call, dropout: float) -> Float[Tensor, "batch
         if call.softmax.projection is not None:
             query, key = call.softmax.vectors(query, key)
             score = ScaledDot(scale=1.0)
-        context = backend(Call.of(query, key, value, score, call.mask, call.normalise), dropout)
+        context = backend(call.changed(query=query, key=key, value=value, score=score), dropout)
     return context.to(call.value.dtype)
 
 

@@ -8,8 +8,6 @@ that change the reward in other ways get their gradient by backpropagation, as u
 Source: Williams 1992, theorem 1; Xu et al. 2015, equations 11 and 12.
 """
 
-from dataclasses import replace
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -67,7 +65,7 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
         )
     pattern.call.check_unchanged()  # pattern.top does not check this if it knows the keys already
     keys = pattern.top(1).keys
-    soft = replace(pattern.call, normalise=Softmax(temperature=pattern.normalise.choose.temperature))
+    soft = pattern.call.changed(normalise=Softmax(temperature=pattern.normalise.choose.temperature))
 
     def read(queries: range) -> Float[Tensor, "batch heads block 1"]:
         weights = weights_of(soft, pattern.grid.whole().part(queries=queries))

@@ -89,7 +89,7 @@ def read(
     """
     with without_autocast(call.device), current_device(call.device):
         query, key, value = map(contiguous_rows, (call.query, call.key, call.value))
-        call = replace(call, query=query, key=key, value=value)
+        call = call.changed(query=query, key=key, value=value)
         results = Results.of(call, ask, contexts)
         if call.grid.shape.numel():
             results.compute(call, report)
