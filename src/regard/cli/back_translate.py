@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.search_options import Seed, Temperature, TopK, TopP, option_name, search_from_options
 from regard.cli.shared_options import Device
-from regard.cli.translate import option_name, search_from_options
 from regard.errors import InputError
 from regard.visible_text import escape_controls
 
@@ -25,18 +25,10 @@ def back_translate(
     beam: Annotated[
         int | None, typer.Option("--beam", "-b", help="Beam search with this many hypotheses instead of sampling.")
     ] = None,
-    temperature: Annotated[
-        float | None,
-        typer.Option("--temperature", help="Below 1, samples are more probable texts.", show_default="1"),
-    ] = None,
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", help="Draw from the k most probable pieces.", show_default="all")
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option("--top-p", help="Draw from the top pieces with this total probability.", show_default="all"),
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Another seed, other samples.", show_default="0")] = None,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    seed: Seed = None,
     device: Device = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
 ) -> None:

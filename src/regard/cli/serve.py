@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.listening import listen
+from regard.cli.search_options import BeamSize, GreedySearch, search_from_options
 from regard.cli.shared_options import Device, Host
 from regard.errors import InputError, require_packages
 
@@ -16,10 +17,8 @@ def serve(
     port: Annotated[
         int, typer.Option("--port", help="The port to listen on; 0 takes a free one.", min=0, max=65535)
     ] = 8000,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Greedy search: the fastest.")] = False,
-    beam: Annotated[
-        int | None, typer.Option("--beam", "-b", help="Beam search with this many hypotheses.", show_default="5")
-    ] = None,
+    greedy: GreedySearch = False,
+    beam: BeamSize = None,
     device: Device = None,
 ) -> None:
     """Serve a translator: programs send texts by HTTP and get their translations, scores and word alignments.
@@ -45,14 +44,9 @@ def serve(
 
     with spinner("loading the translator"):
         from regard.serve.server import application
-        from regard.translation.search.beam import Beam
-        from regard.translation.search.greedy import Greedy
         from regard.translation.translator import Translator
 
-        try:
-            search = Greedy() if greedy else Beam() if beam is None else Beam(beam)
-        except ValueError as error:
-            raise InputError(str(error).replace("size=", "--beam ")) from error
+        search = search_from_options(greedy, False, {"size": beam}, {})
         translator = Translator.load(folder, device)
     place = listen(host, port)
     print(f"serving {translator.name} at {place.address} (Ctrl-C ends it)", flush=True)

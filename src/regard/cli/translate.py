@@ -7,15 +7,24 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.search_options import (
+    BeamSize,
+    GreedySearch,
+    Seed,
+    Temperature,
+    TopK,
+    TopP,
+    check_search_options,
+    search_from_options,
+)
 from regard.cli.shared_options import Device, Truncate
 from regard.errors import InputError
 
 if TYPE_CHECKING:
-    from regard.translation.search.interface import Search
     from regard.translation.translation import Translation
     from regard.translation.translator import Translator
 
@@ -28,10 +37,8 @@ def translate(
     file: Annotated[
         Path | None, typer.Option("--input", "-i", help="Read this file.", show_default="standard input")
     ] = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Greedy search: the fastest.")] = False,
-    beam: Annotated[
-        int | None, typer.Option("--beam", "-b", help="Beam search with this many hypotheses.", show_default="5")
-    ] = None,
+    greedy: GreedySearch = False,
+    beam: BeamSize = None,
     length_penalty: Annotated[
         float | None, typer.Option("--length-penalty", help="More = longer texts; 0 = none.", show_default="1")
     ] = None,
@@ -47,24 +54,10 @@ def translate(
         typer.Option("--mbr", help="Choose from the beam the translation most similar to this many samples, by chrF."),
     ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Draw each piece from the model's probabilities.")] = False,
-    temperature: Annotated[
-        float | None,
-        typer.Option(
-            "--temperature", help="Below 1, probable pieces become more probable; above 1, less.", show_default="1"
-        ),
-    ] = None,
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", help="Draw from the k most probable pieces.", show_default="all")
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(
-            "--top-p",
-            help="Draw from the top pieces with this total probability.",
-            show_default="all",
-        ),
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Another seed, other samples.", show_default="0")] = None,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    seed: Seed = None,
     prefix: Annotated[str | None, typer.Option("--prefix", help="The beginning of every translation.")] = None,
     prefix_file: Annotated[
         Path | None, typer.Option("--prefix-file", help="A beginning for each line, a line each; empty = none.")
@@ -165,25 +158,6 @@ def prompt_for(stream: BufferedIOBase, name: str) -> Callable[[], None]:
 # Options
 
 
-def check_search_options(
-    greedy: bool, sample: bool, beams: dict[str, float | int | None], drawing: dict[str, float | int | None]
-) -> None:
-    """Check that the options choose one search method, and that every given option belongs to this method.
-
-    Raises:
-        InputError: the options choose two methods, or an option belongs to another method.
-    """
-    given = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beams.items()}
-    chosen = [option_name(name) for name, is_given in given.items() if is_given]
-    if len(chosen) > 1 and (greedy or sample):
-        raise InputError(
-            f"got {' and '.join(chosen)}; a search is --greedy, or --sample, or a beam with the options of one."
-        )
-    for name, value in drawing.items():
-        if value is not None and not (sample or given.get("mbr")):
-            raise InputError(f"{option_name(name)} {value} is an option of --sample; give that as well.")
-
-
 def check_exclusive(options: dict[str, object]) -> None:
     """Check that options which exclude each other are not all given.
 
@@ -202,45 +176,6 @@ def check_positive(option: str, value: int | None) -> None:
     """
     if value is not None and value < 1:
         raise InputError(f"{option} {value} must be at least 1.")
-
-
-def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawing: dict[str, Any]) -> "Search":
-    """Return the search method with its settings that the options choose.
-
-    Raises:
-        InputError: a number is out of range.
-    """
-    from regard.translation.search.beam import Beam
-    from regard.translation.search.greedy import Greedy
-    from regard.translation.search.minimum_risk import MinimumRisk
-    from regard.translation.search.sampling import Sample
-
-    beam, drawn = ({name: value for name, value in one.items() if value is not None} for one in (beams, drawing))
-    n_samples = beam.pop("mbr", None)
-    if "n_best" in beam:
-        beam.setdefault("size", max(beam["n_best"], Beam().size))
-    try:
-        if greedy or sample:
-            return Greedy() if greedy else Sample(**drawn)
-        if n_samples is None:
-            return Beam(**beam)
-        n_best, size = beam.pop("n_best", 1), beam.pop("size", Beam().size)
-        candidates = Beam(size, n_best=size, **beam)
-        return MinimumRisk(n_samples, candidates, Sample(**drawn), n_best)
-    except ValueError as error:
-        message = str(error).replace("Greedy()", "--greedy").replace("candidates.n_best=", "--beam ")
-        for name in (*beams, *drawn, "n_samples"):
-            message = message.replace(f"{name}=", f"{option_name(name)} ")
-        raise InputError(message) from error
-
-
-def option_name(name: str) -> str:
-    """Return the name of the command line option that sets an attribute of a search.
-
-    >>> option_name("size"), option_name("n_samples"), option_name("n_best")
-    ('--beam', '--mbr', '--n-best')
-    """
-    return {"size": "--beam", "n_samples": "--mbr"}.get(name, f"--{name.replace('_', '-')}")
 
 
 class Prefixes:

@@ -1,0 +1,85 @@
+"""The options of the search for a translation, which several verbs share, and the search that they choose."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.translation.search.interface import Search
+
+GreedySearch = Annotated[bool, typer.Option("--greedy", help="Greedy search: the fastest.")]
+BeamSize = Annotated[
+    int | None, typer.Option("--beam", "-b", help="Beam search with this many hypotheses.", show_default="5")
+]
+Temperature = Annotated[
+    float | None,
+    typer.Option(
+        "--temperature", help="Below 1, probable pieces become more probable; above 1, less.", show_default="1"
+    ),
+]
+TopK = Annotated[int | None, typer.Option("--top-k", help="Draw from the k most probable pieces.", show_default="all")]
+TopP = Annotated[
+    float | None,
+    typer.Option("--top-p", help="Draw from the top pieces with this total probability.", show_default="all"),
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Another seed, other samples.", show_default="0")]
+
+
+def check_search_options(
+    greedy: bool, sample: bool, beams: dict[str, float | int | None], drawing: dict[str, float | int | None]
+) -> None:
+    """Check that the options choose one search method, and that every given option belongs to this method.
+
+    Raises:
+        InputError: the options choose two methods, or an option belongs to another method.
+    """
+    given = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beams.items()}
+    chosen = [option_name(name) for name, is_given in given.items() if is_given]
+    if len(chosen) > 1 and (greedy or sample):
+        raise InputError(
+            f"got {' and '.join(chosen)}; a search is --greedy, or --sample, or a beam with the options of one."
+        )
+    for name, value in drawing.items():
+        if value is not None and not (sample or given.get("mbr")):
+            raise InputError(f"{option_name(name)} {value} is an option of --sample; give that as well.")
+
+
+def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawing: dict[str, Any]) -> "Search":
+    """Return the search method with its settings that the options choose.
+
+    Raises:
+        InputError: a number is out of range.
+    """
+    from regard.translation.search.beam import Beam
+    from regard.translation.search.greedy import Greedy
+    from regard.translation.search.minimum_risk import MinimumRisk
+    from regard.translation.search.sampling import Sample
+
+    beam, drawn = ({name: value for name, value in one.items() if value is not None} for one in (beams, drawing))
+    n_samples = beam.pop("mbr", None)
+    if "n_best" in beam:
+        beam.setdefault("size", max(beam["n_best"], Beam().size))
+    try:
+        if greedy or sample:
+            return Greedy() if greedy else Sample(**drawn)
+        if n_samples is None:
+            return Beam(**beam)
+        n_best, size = beam.pop("n_best", 1), beam.pop("size", Beam().size)
+        candidates = Beam(size, n_best=size, **beam)
+        return MinimumRisk(n_samples, candidates, Sample(**drawn), n_best)
+    except ValueError as error:
+        message = str(error).replace("Greedy()", "--greedy").replace("candidates.n_best=", "--beam ")
+        for name in (*beams, *drawn, "n_samples"):
+            message = message.replace(f"{name}=", f"{option_name(name)} ")
+        raise InputError(message) from error
+
+
+def option_name(name: str) -> str:
+    """Return the name of the command line option that sets an attribute of a search.
+
+    >>> option_name("size"), option_name("n_samples"), option_name("n_best")
+    ('--beam', '--mbr', '--n-best')
+    """
+    return {"size": "--beam", "n_samples": "--mbr"}.get(name, f"--{name.replace('_', '-')}")
