@@ -3,7 +3,7 @@
 import threading
 
 from regard.training import watcher
-from regard.training.watcher import Terminal
+from regard.training.watcher import Progress, Terminal
 
 
 def test_a_long_task_is_told_again_and_again(monkeypatch, capsys):
@@ -18,3 +18,25 @@ def test_a_long_task_is_told_again_and_again(monkeypatch, capsys):
         assert lines[-1].endswith(": making the vocabulary")
     terminal.heartbeat.join(60)
     assert not terminal.heartbeat.is_alive()
+
+
+def test_the_current_task_is_training_from_the_first_step_on():
+    terminal = Terminal()
+    terminal.busy("cutting the texts into pieces")
+    terminal.stepped(0, 1_260)
+    assert terminal.now == "training: step 0 of 1,260"
+    terminal.stepped(7, 1_260)
+    assert terminal.now == "training: step 7 of 1,260"
+    entry = Progress(
+        step=50,
+        max_steps=1_260,
+        epoch=2,
+        loss_nats=6.5,
+        learning_rate=1e-3,
+        tokens_per_second=999.0,
+        left_seconds=75.0,
+        best="",
+    )
+    terminal.progress(entry)
+    terminal.stepped(51, 1_260)
+    assert terminal.now == "step 50/1,260 · epoch 3 · loss 6.500 · rate 1.00e-03 · 999 tokens/s · at most 1:15 left"

@@ -185,10 +185,12 @@ def train_on(run: Run, state: TrainingState) -> TrainingState:
     saved_seconds = state.elapsed_seconds
     if end_reason(run, state):
         return state
+    run.watcher.stepped(state.position.step, training.max_steps)
     with StopHandler(run.watcher.say) as handler:
         for batches, position in training_steps(run.batches, state.position, training.accumulate):
             step = position.step
             totals.add(train_step(run, batches, step), batches)
+            run.watcher.stepped(step, training.max_steps)
             state = replace(state, position=position, elapsed_seconds=totals.elapsed_seconds)
             stop, save_is_due, time_is_over = any_process(
                 run,

@@ -66,6 +66,9 @@ class Watcher:
     def busy(self, text: str) -> None:
         """Show what the training is doing now, until the next task begins."""
 
+    def stepped(self, step: int, max_steps: int) -> None:
+        """Show the number of optimiser steps so far; called after every step, and before the first one."""
+
     def progress(self, progress: Progress) -> None:
         """Show the progress; called with every log entry about training steps."""
 
@@ -123,6 +126,11 @@ class Terminal(Watcher):
     def busy(self, text: str) -> None:
         self.now = text
         self.live.update(self.task, total=None, description=text)
+
+    def stepped(self, step: int, max_steps: int) -> None:
+        """Show the number of steps until `progress` is called for the first time, which tells more."""
+        if self.n_reports == 0:
+            self.busy(f"training: step {step:,} of {max_steps:,}")
 
     def progress(self, progress: Progress) -> None:
         """Update the live line; without a terminal, print a line at every tenth call."""
