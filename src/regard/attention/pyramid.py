@@ -1,0 +1,224 @@
+"""The attention weights of one head as a pyramid of maps, from the whole text down to single weights.
+
+Level 0 has the weights themselves. Level L has one cell for each square of 2^L queries × 2^L keys: the mean or the
+largest of the weights in the square. Squares at the right and at the bottom end where the tokens end.
+
+    level < STORED      computed from queries and keys when it is read
+    level >= STORED     pooled from the sums and the largest weights of the squares of level STORED, which are stored
+
+The stored numbers are computed once, one row of squares after the other. If the weights are a softmax, each query's
+log-sum-exp is stored too, so that a part of a lower level needs no scores but its own:
+
+    weight = exp(score / temperature - log_sum)
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.attention.grid.grid import Tile, spans
+from regard.attention.normalise.softmax import Softmax
+from regard.attention.pattern import Pattern
+from regard.attention.weights import scores_of, weights_of
+
+Pool = Literal["mean", "max"]
+
+STORED = 5
+"""The lowest level whose squares are stored: 32 × 32 weights each."""
+
+KEYS_AT_ONCE = 2**14
+"""The most keys whose scores are computed at one time for a row of squares, so that they fit into the cache."""
+
+WEIGHTS_AT_ONCE = 2**19
+"""The most weights of a level below STORED that are computed at one time, unless a row of squares has more."""
+
+Weights = Float[Tensor, "queries keys"]
+Keep = Bool[Tensor, "queries keys"] | None
+Cells = Float[Tensor, "rows columns"]
+
+
+class Pyramid:
+    """The weights of one head of batch item 0, pooled at any level.
+
+    >>> import torch
+    >>> from regard import attend, Causal
+    >>> pyramid = Pyramid(attend(*torch.eye(4).expand(3, 1, 1, 4, 4), mask=Causal()).pattern, head=0)
+    >>> pyramid.read(0, range(2), range(2), "max")
+    tensor([[1.0000,    nan],
+            [0.3775, 0.6225]])
+    >>> pyramid.read(1, range(2), range(2), "mean")
+    tensor([[0.5000,    nan],
+            [0.2446, 0.2554]])
+    """
+
+    def __init__(self, pattern: Pattern, head: int) -> None:
+        """Prepare the pyramid of a pattern's head; nothing is computed yet."""
+        self.call, self.head = pattern.call, head
+        self.tile = pattern.grid.whole().part(batch=range(1), heads=range(head, head + 1))
+        self.done = [False] * self.shape(STORED)[0]
+        self.sums = torch.zeros(self.shape(STORED))
+        self.largest = torch.full(self.shape(STORED), -math.inf)
+        normalise = self.call.normalise
+        self.softmax = normalise if isinstance(normalise, Softmax) and normalise.temperature > 0 else None
+        self.log_sums = torch.zeros(pattern.shape[2], 1, dtype=self.call.dtype, device=self.call.device)
+
+    def shape(self, level: int) -> tuple[int, int]:
+        """Return the numbers of rows and columns of a level."""
+        n_queries, n_keys = self.tile.shape[2:]
+        return -(-n_queries >> level), -(-n_keys >> level)
+
+    @torch.no_grad()
+    def compute(self, row: int) -> None:
+        """Compute the stored numbers of one row of level STORED, unless this is done.
+
+        Raises:
+            ValueError: a score is NaN or infinite.
+        """
+        if self.done[row]:
+            return
+        queries = self.tokens(range(row, row + 1), STORED, axis=2)
+        if self.softmax is None:
+            keys = range(self.tile.shape[3])
+            self.store(row, keys, *self.weights(queries, keys))
+        else:
+            parts = [(keys, *self.masked_scores(queries, keys)) for keys in self.reached_keys(queries)]
+            log_sums = self.log_sums_of(queries, [scores for _, scores, _ in parts])
+            self.log_sums[queries.start : queries.stop] = log_sums
+            for keys, scores, keep in parts:
+                self.store(row, keys, (scores - log_sums).exp_(), keep)
+        self.done[row] = True
+
+    def store(self, row: int, keys: range, weights: Weights, keep: Keep) -> None:
+        """Store the sums and the largest weights of one row of level STORED, for keys that begin with a square."""
+        columns = slice(keys.start >> STORED, -(-keys.stop >> STORED))
+        self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in pooled(weights, keep, 1 << STORED))
+
+    @torch.no_grad()
+    def read(self, level: int, rows: range, columns: range, pool: Pool) -> Cells:
+        """Return some rows and columns of a level, in float32; NaN where no query of a square may attend to any key.
+
+        A level below STORED first computes the rows of level STORED that have the same queries.
+
+        Raises:
+            ValueError: the level is STORED or higher, and a row of level STORED is not computed; or a score is NaN or
+                infinite.
+        """
+        if level < STORED:
+            sums, largest = self.computed_squares(level, rows, columns)
+        elif not all(self.done):
+            raise ValueError(f"level {level} is pooled from level {STORED}; compute all its {len(self.done)} rows first.")
+        else:
+            side = 1 << (level - STORED)
+            part = tuple(slice(cells.start * side, cells.stop * side) for cells in (rows, columns))
+            sums = over_squares(self.sums[part], side, partial(torch.sum, dtype=torch.float64), 0.0)
+            largest = over_squares(self.largest[part], side, torch.amax, -math.inf)
+        if pool == "mean":
+            sizes = self.sizes(rows, level, axis=2)[:, None] * self.sizes(columns, level, axis=3)
+            return (sums / sizes).float().masked_fill(largest == -math.inf, math.nan)
+        return largest.float().masked_fill(largest == -math.inf, math.nan)
+
+    def computed_squares(self, level: int, rows: range, columns: range) -> tuple[Cells, Cells]:
+        """Return the sums and the largest weights of squares of a level below STORED, from queries and keys."""
+        keys = self.tokens(columns, level, axis=3)
+        parts = []
+        for span in spans(len(rows), max(1, (WEIGHTS_AT_ONCE // max(1, len(keys))) >> level)):
+            queries = self.tokens(rows[span.start : span.stop], level, axis=2)
+            reach = self.reach(queries)
+            if reach.start >= keys.stop or keys.start >= reach.stop:
+                cells = len(span), len(columns)
+                parts.append((torch.zeros(cells), torch.full(cells, -math.inf)))
+                continue
+            if self.softmax is not None:
+                for row in range(queries.start >> STORED, -(-queries.stop >> STORED)):
+                    self.compute(row)
+            weights, keep = self.weights(queries, keys)
+            parts.append(pooled(weights, keep, 1 << level))
+        sums, largest = (torch.cat(cells) for cells in zip(*parts, strict=True))
+        return sums, largest
+
+    def weights(self, queries: range, keys: range) -> tuple[Weights, Keep]:
+        """Return the weights of some queries on some keys, and the mask: None = no pair is masked."""
+        if self.softmax is None:
+            tile = self.tile.part(queries=queries, keys=keys)
+            return weights_of(self.call, tile)[0, 0], self.keep(tile)
+        scores, keep = self.masked_scores(queries, keys)
+        return (scores - self.log_sums[queries.start : queries.stop]).exp_(), keep
+
+    def masked_scores(self, queries: range, keys: range) -> tuple[Weights, Keep]:
+        """Return the scores divided by the temperature, -∞ where masked, and the mask: None = no pair is masked."""
+        assert self.softmax is not None
+        tile = self.tile.part(queries=queries, keys=keys)
+        scores, keep = scores_of(self.call, tile)[0, 0], self.keep(tile)
+        if self.softmax.temperature != 1:
+            scores = scores / self.softmax.temperature
+        return scores if keep is None else torch.where(keep, scores, -math.inf), keep
+
+    def keep(self, tile: Tile) -> Keep:
+        """Return the mask of a tile, True where the query may attend to the key; None = everywhere."""
+        keep = self.call.keep(tile)
+        return None if keep is None or bool(keep.all()) else keep.expand(tile.shape)[0, 0]
+
+    def log_sums_of(self, queries: range, scores: list[Float[Tensor, "queries _"]]) -> Float[Tensor, "queries 1"]:
+        """Return the log-sum-exp of each query's scores and its sink; 0 for a query that may attend to no key.
+
+        Args:
+            scores: the masked scores of the queries on all keys, in parts.
+        """
+        assert self.softmax is not None
+        parts = [torch.logsumexp(part, dim=-1, keepdim=True) for part in scores]
+        nothing = self.log_sums.new_full((len(queries), 1), -math.inf)
+        log_sums = torch.logsumexp(torch.cat([nothing, *parts], dim=-1), dim=-1, keepdim=True)
+        blind = log_sums == -math.inf
+        if self.softmax.sinks is not None:
+            sink = self.softmax.sinks[self.head].to(log_sums) / self.softmax.temperature
+            log_sums = torch.logaddexp(log_sums, sink)
+        log_sums = log_sums.masked_fill(blind, 0.0)
+        if not bool(log_sums.isfinite().all()):
+            raise ValueError("a score is NaN or infinite, so the head has no map; mend the model's parameters.")
+        return log_sums
+
+    def reach(self, queries: range) -> range:
+        """Return a range of keys that contains every key to which at least one of these queries may attend."""
+        mask, grid = self.call.mask, self.call.grid
+        return range(grid.keys) if mask is None or self.softmax is None else mask.reach(grid, queries)
+
+    def reached_keys(self, queries: range) -> list[range]:
+        """Return the keys in `reach(queries)` in parts of at most KEYS_AT_ONCE, each of which begins with a square."""
+        reach = self.reach(queries)
+        starts = range(reach.start >> STORED << STORED, reach.stop, KEYS_AT_ONCE) if len(reach) else []
+        return [range(start, min(start + KEYS_AT_ONCE, reach.stop)) for start in starts]
+
+    def tokens(self, cells: range, level: int, axis: int) -> range:
+        """Return the tokens of some rows (axis 2) or columns (axis 3) of a level."""
+        n_tokens = self.tile.shape[axis]
+        return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
+
+    def sizes(self, cells: range, level: int, axis: int) -> Int[Tensor, " cells"]:
+        """Return the number of tokens in each of some rows (axis 2) or columns (axis 3) of a level."""
+        edges = torch.arange(cells.start, cells.stop + 1) << level
+        return edges.clamp(max=self.tile.shape[axis]).diff()
+
+
+def pooled(weights: Weights, keep: Keep, side: int) -> tuple[Cells, Cells]:
+    """Return the sums and the largest weights of squares of `side` × `side` weights, on the CPU.
+
+    The largest weight of a square in which no query may attend to any key is -∞.
+    """
+    sums = over_squares(weights, side, torch.sum, 0.0)
+    allowed = weights if keep is None else weights.masked_fill(~keep, -math.inf)
+    return sums.cpu(), over_squares(allowed, side, torch.amax, -math.inf).cpu()
+
+
+def over_squares(numbers: Weights, side: int, reduce: Callable[[Tensor, int], Tensor], padding: float) -> Cells:
+    """Reduce each square of `side` × `side` numbers to one; squares cut off by an edge are filled with `padding`."""
+    right, bottom = -numbers.shape[1] % side, -numbers.shape[0] % side
+    if right or bottom:
+        numbers = F.pad(numbers, (0, right, 0, bottom), value=padding)
+    columns = reduce(numbers.unflatten(0, (-1, side)), 1)
+    return reduce(columns.unflatten(1, (-1, side)), 2)

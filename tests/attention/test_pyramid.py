@@ -1,0 +1,136 @@
+"""The pyramid of a head's weights: every level against weights in float64 that a loop pools."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard import Alibi, Causal, Keep, Padding, ScaledDot, Softmax, Sparsemax, Window, attend
+from regard.attention import pyramid as module
+from regard.attention.pattern import Pattern
+from regard.attention.pyramid import STORED, Pyramid
+
+QUERIES, KEYS, HEADS, WIDTH = 71, 83, 4, 7
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys of a row of squares are read in two parts, and the queries of a read in several."""
+    monkeypatch.setattr(module, "KEYS_AT_ONCE", 64)
+    monkeypatch.setattr(module, "WEIGHTS_AT_ONCE", 1000)
+
+
+def made(dtype: torch.dtype = torch.float32, **stages: Any) -> Pattern:
+    """A pattern of four query heads over two key heads; scores are large enough for weights near 0 and near 1."""
+    generator = torch.Generator().manual_seed(5)
+    query = 3 * torch.randn(1, HEADS, QUERIES, WIDTH, generator=generator)
+    key, value = torch.randn(2, 1, 2, KEYS, WIDTH, generator=generator).unbind()
+    return attend(query.to(dtype), key.to(dtype), value.to(dtype), **stages).pattern
+
+
+def pooled_by_loop(weights: Tensor, keep: Tensor, level: int, pool: str) -> Tensor:
+    """The mean or the largest weight of each square, one square after the other; NaN where every pair is masked."""
+    if level == 0:
+        return weights.masked_fill(~keep, math.nan).float()
+    side = 2**level
+    rows = []
+    for top in range(0, weights.shape[0], side):
+        row = []
+        for left in range(0, weights.shape[1], side):
+            square = weights[top : top + side, left : left + side]
+            allowed = keep[top : top + side, left : left + side]
+            value = square.mean() if pool == "mean" else square[allowed].max() if allowed.any() else square.max()
+            row.append(float(value) if allowed.any() else math.nan)
+        rows.append(row)
+    return torch.tensor(rows)
+
+
+def allowed(pattern: Pattern, head: int) -> Tensor:
+    keep = pattern.keep(pattern.grid.whole())
+    return torch.ones(QUERIES, KEYS, dtype=torch.bool) if keep is None else keep.expand(pattern.shape)[0, head]
+
+
+def check(pattern: Pattern, weights: Tensor, head: int, tolerance: float = 2e-6) -> None:
+    """Every level, mean and largest, equals the pooled float64 weights."""
+    pyramid = Pyramid(pattern, head)
+    for level in range(8):
+        if level == STORED:
+            for row in range(len(pyramid.done)):
+                pyramid.compute(row)
+        rows, columns = map(range, pyramid.shape(level))
+        for pool in ("mean", "max"):
+            wanted = pooled_by_loop(weights, allowed(pattern, head), level, pool)
+            seen = pyramid.read(level, rows, columns, pool)
+            assert seen.dtype == torch.float32
+            torch.testing.assert_close(seen, wanted, rtol=0, atol=tolerance, equal_nan=True)
+
+
+MASKS = {
+    "none": None,
+    "causal": Causal(),
+    "causal, first queries blind": Causal(offset=-40),
+    "window": Window(before=20, after=5),
+    "causal and padding": Causal() & Padding(torch.tensor([59])),
+    "two ranges": Window(before=3, after=0) | Keep(torch.arange(KEYS) < 2),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_softmax_of_float64_is_pooled(mask):
+    pattern = made(mask=mask)
+    query, key = pattern.query.double(), pattern.key.double().repeat_interleave(2, dim=1)
+    scores = (query @ key.mT / math.sqrt(WIDTH))[0, 3].masked_fill(~allowed(pattern, 3), -math.inf)
+    check(pattern, torch.softmax(scores, dim=-1).nan_to_num(0.0), head=3)
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        {"normalise": Softmax(temperature=0.5, sinks=torch.tensor([0.0, 1.0, 2.0, 3.0]))},
+        {"score": ScaledDot(scale=0.3, softcap=2.0, bias=Alibi()), "mask": Causal()},
+        {"normalise": Softmax(temperature=0.0)},
+        {"normalise": Sparsemax(), "mask": Causal(offset=-10)},
+    ],
+)
+def test_other_formulas_equal_the_dense_pattern(stages):
+    pattern = made(**stages)
+    check(pattern, made(torch.float64, **stages).dense()[0, 2], head=2)
+
+
+def test_a_part_equals_that_part_of_the_level():
+    pattern = made(mask=Causal())
+    whole = Pyramid(pattern, head=1).read(2, range(18), range(21), "max")
+    part = Pyramid(pattern, head=1).read(2, range(9, 13), range(3, 19), "max")
+    torch.testing.assert_close(part, whole[9:13, 3:19], equal_nan=True)
+
+
+def test_a_low_level_computes_only_the_rows_that_it_needs():
+    pyramid = Pyramid(made(), head=0)
+    pyramid.read(1, range(16, 20), range(3), "mean")
+    assert pyramid.done == [False, True, False]
+
+
+def test_a_part_in_which_nothing_may_be_seen_computes_nothing():
+    pyramid = Pyramid(made(mask=Causal(offset=0)), head=0)
+    assert pyramid.read(0, range(9), range(70, 80), "max").isnan().all()
+    assert pyramid.done == [False, False, False]
+
+
+def test_a_high_level_needs_every_row():
+    pyramid = Pyramid(made(), head=0)
+    pyramid.compute(1)
+    with pytest.raises(ValueError) as refusal:
+        pyramid.read(6, range(1), range(1), "mean")
+    assert str(refusal.value) == "level 6 is pooled from level 5; compute all its 3 rows first."
+
+
+def test_a_score_that_is_nan_is_refused():
+    pattern = made()
+    pattern.query[0, 2, 40, 0] = math.nan
+    broken = attend(pattern.query, pattern.key, pattern.value).pattern
+    with pytest.raises(ValueError) as refusal:
+        Pyramid(broken, head=2).compute(1)
+    assert str(refusal.value) == "a score is NaN or infinite, so the head has no map; mend the model's parameters."
+    Pyramid(broken, head=2).compute(0)
