@@ -45,7 +45,7 @@ ROOMS = {
     "training": "text translation atomic_files device errors json_file tensor_file typed_fields",
     "views": "attention effects tracing by_hand evaluation atomic_files errors visible_text",
     "regard": "",
-    "explore": "effects tracing translation by_hand views errors typed_fields",
+    "explore": "attention effects tracing translation by_hand views errors typed_fields",
     "serve": "explore translation errors",
     "site": "attention text transformer effects tracing translation export views errors",
     "cli": (

@@ -1,10 +1,11 @@
-"""The pyramid of a head's weights: every level against weights in float64 that a loop pools."""
+"""The pyramid of a head's weights: every level against weights in float64, pooled by torch."""
 
 import math
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard import Alibi, Causal, Keep, Padding, ScaledDot, Softmax, Sparsemax, Window, attend
@@ -30,21 +31,15 @@ def made(dtype: torch.dtype = torch.float32, **stages: Any) -> Pattern:
     return attend(query.to(dtype), key.to(dtype), value.to(dtype), **stages).pattern
 
 
-def pooled_by_loop(weights: Tensor, keep: Tensor, level: int, pool: str) -> Tensor:
-    """The mean or the largest weight of each square, one square after the other; NaN where every pair is masked."""
-    if level == 0:
-        return weights.masked_fill(~keep, math.nan).float()
-    side = 2**level
-    rows = []
-    for top in range(0, weights.shape[0], side):
-        row = []
-        for left in range(0, weights.shape[1], side):
-            square = weights[top : top + side, left : left + side]
-            allowed = keep[top : top + side, left : left + side]
-            value = square.mean() if pool == "mean" else square[allowed].max() if allowed.any() else square.max()
-            row.append(float(value) if allowed.any() else math.nan)
-        rows.append(row)
-    return torch.tensor(rows)
+def pooled(weights: Tensor, keep: Tensor, level: int, pool: str) -> Tensor:
+    """The mean or the largest weight of each square, by torch's layers for pictures; NaN where every pair is masked."""
+    window = {"kernel_size": 2**level, "ceil_mode": True}
+    allowed = F.max_pool2d(keep[None].double(), **window)[0] > 0
+    if pool == "mean":
+        squares = F.avg_pool2d(weights[None], **window, count_include_pad=False)[0]
+    else:
+        squares = F.max_pool2d(weights.masked_fill(~keep, -1.0)[None], **window)[0]
+    return squares.masked_fill(~allowed, math.nan).float()
 
 
 def allowed(pattern: Pattern, head: int) -> Tensor:
@@ -61,7 +56,7 @@ def check(pattern: Pattern, weights: Tensor, head: int, tolerance: float = 2e-6)
                 pyramid.compute(row)
         rows, columns = map(range, pyramid.shape(level))
         for pool in ("mean", "max"):
-            wanted = pooled_by_loop(weights, allowed(pattern, head), level, pool)
+            wanted = pooled(weights, allowed(pattern, head), level, pool)
             seen = pyramid.read(level, rows, columns, pool)
             assert seen.dtype == torch.float32
             torch.testing.assert_close(seen, wanted, rtol=0, atol=tolerance, equal_nan=True)
@@ -123,7 +118,7 @@ def test_a_high_level_needs_every_row():
     pyramid.compute(1)
     with pytest.raises(ValueError) as refusal:
         pyramid.read(6, range(1), range(1), "mean")
-    assert str(refusal.value) == "level 6 is pooled from level 5; compute all its 3 rows first."
+    assert str(refusal.value) == "level 6 is pooled from level 5, of which 2 rows are not done yet."
 
 
 def test_a_score_that_is_nan_is_refused():

@@ -112,7 +112,8 @@ class Pyramid:
         if level < STORED:
             sums, largest = self.computed_squares(level, rows, columns)
         elif not all(self.done):
-            raise ValueError(f"level {level} is pooled from level {STORED}; compute all its {len(self.done)} rows first.")
+            missing = self.done.count(False)
+            raise ValueError(f"level {level} is pooled from level {STORED}, of which {missing} rows are not done yet.")
         else:
             side = 1 << (level - STORED)
             part = tuple(slice(cells.start * side, cells.stop * side) for cells in (rows, columns))
@@ -205,6 +206,12 @@ class Pyramid:
         return edges.clamp(max=self.tile.shape[axis]).diff()
 
 
+def stored_bytes(pattern: Pattern) -> int:
+    """Return the bytes that a pyramid of one head of a pattern stores: two float32 for each square of level STORED."""
+    n_rows, n_columns = (-(-length >> STORED) for length in pattern.shape[2:])
+    return 8 * n_rows * n_columns
+
+
 def pooled(weights: Weights, keep: Keep, side: int) -> tuple[Cells, Cells]:
     """Return the sums and the largest weights of squares of `side` × `side` weights, on the CPU.
 
@@ -220,5 +227,5 @@ def over_squares(numbers: Weights, side: int, reduce: Callable[[Tensor, int], Te
     right, bottom = -numbers.shape[1] % side, -numbers.shape[0] % side
     if right or bottom:
         numbers = F.pad(numbers, (0, right, 0, bottom), value=padding)
-    columns = reduce(numbers.unflatten(0, (-1, side)), 1)
-    return reduce(columns.unflatten(1, (-1, side)), 2)
+    columns = reduce(numbers.reshape(-1, side, numbers.shape[1]), 1)
+    return reduce(columns.reshape(len(columns), -1, side), 2)

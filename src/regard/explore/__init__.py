@@ -4,4 +4,5 @@ server.py     the addresses of the server and their answers
 guard.py      which requests are refused
 session.py    the model in memory, and its answers
 question.py   the content of a request
+map.py        the weights of a long text, in tiles
 """

@@ -4,6 +4,12 @@ GET  /          the HTML page, which shows a first trace
 POST /trace     a text and options as JSON; the answer is the trace, as JSON data of the page
 POST /effect    the same with changes to heads; the answer is how they change the model's output and other heads
 
+and for a text that is too long for a page, whose weights are shown as a map (`map.py`):
+
+POST /map/turn        a head as JSON; computes its map for a short time; the answer is how much is done
+POST /map/tile        a tile as JSON; the answer is its numbers, as float32
+POST /map/strongest   a query as JSON; the answer is its strongest keys
+
 If a request is wrong, the answer is {"error": "…"} with status 400. The model answers one request at a time while
 others wait. A request is dropped if its client disconnects before its turn.
 """
@@ -12,7 +18,7 @@ import asyncio
 import json
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -22,9 +28,13 @@ from starlette.routing import Route
 
 from regard.errors import InputError, TooLongError
 from regard.explore.guard import Guard
+from regard.explore.map import HeadPlace, QueryPlace, TilePlace, place_of
 from regard.explore.question import Question
 from regard.explore.session import Session
 from regard.views.page import live_page
+
+Asked = TypeVar("Asked")
+Answered = TypeVar("Answered")
 
 MOST_WAITING = 32
 """The most requests that wait for the model; further ones are refused with status 503."""
@@ -50,22 +60,47 @@ class Explorer:
 
     async def trace(self, request: Request) -> Response:
         """Answer POST /trace with a trace, as JSON data of the page."""
-        return await self.about(request, self.session.answer)
+        return await self.about(request, Question.of, self.session.answer)
 
     async def effect(self, request: Request) -> Response:
         """Answer POST /effect with the effect of changes to heads."""
-        return await self.about(request, self.session.effect)
+        return await self.about(request, Question.of, self.session.effect)
 
-    async def about(self, request: Request, answer: Callable[[Question], dict[str, Any]]) -> Response:
+    async def map_turn(self, request: Request) -> Response:
+        """Answer POST /map/turn with the number of rows of a head's map that are done."""
+        return await self.about(request, partial(place_of, HeadPlace), self.session.map_turn)
+
+    async def map_tile(self, request: Request) -> Response:
+        """Answer POST /map/tile with the numbers of a tile."""
+        as_bytes = partial(Response, media_type="application/octet-stream")
+        return await self.about(request, partial(place_of, TilePlace), self.session.map_tile, as_bytes)
+
+    async def map_strongest(self, request: Request) -> Response:
+        """Answer POST /map/strongest with the strongest keys of a query."""
+        return await self.about(request, partial(place_of, QueryPlace), self.session.map_strongest)
+
+    async def about(
+        self,
+        request: Request,
+        read: Callable[[object], Asked],
+        answer: Callable[[Asked], Answered],
+        respond: Callable[[Answered], Response] = JSONResponse,
+    ) -> Response:
+        """Answer a request whose body is JSON.
+
+        Args:
+            read: checks the JSON and returns it as an object.
+            answer, respond: as in `run_alone`.
+        """
         try:
-            question = Question.of(json.loads(await request.body()))
+            question = read(json.loads(await request.body()))
         except (InputError, ValueError, RecursionError) as error:
             reason = str(error) if isinstance(error, InputError) else "a question is JSON in UTF-8."
             return JSONResponse({"error": reason}, status_code=400)
-        return await self.run_alone(request, partial(answer, question), JSONResponse)
+        return await self.run_alone(request, partial(answer, question), respond)
 
     async def run_alone(
-        self, request: Request, answer: Callable[[], dict[str, Any]], respond: Callable[[dict[str, Any]], Response]
+        self, request: Request, answer: Callable[[], Answered], respond: Callable[[Answered], Response]
     ) -> Response:
         """Call `answer` as soon as no other request uses the model, and return its result as a response.
 
@@ -99,5 +134,8 @@ def application(session: Session, hosts: Collection[str] = (), token: str | None
         Route("/", explorer.page),
         Route("/trace", explorer.trace, methods=["POST"]),
         Route("/effect", explorer.effect, methods=["POST"]),
+        Route("/map/turn", explorer.map_turn, methods=["POST"]),
+        Route("/map/tile", explorer.map_tile, methods=["POST"]),
+        Route("/map/strongest", explorer.map_strongest, methods=["POST"]),
     ]
     return Guard(Starlette(routes=routes), hosts, token)

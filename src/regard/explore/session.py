@@ -8,6 +8,7 @@ import torch
 
 from regard.by_hand.translator_head import translate_or_score
 from regard.errors import InputError
+from regard.explore.map import HeadPlace, Map, QueryPlace, TilePlace
 from regard.explore.question import Question
 from regard.tracing.comparison import compare
 from regard.tracing.focus import focus_on
@@ -18,7 +19,7 @@ from regard.translation.search.beam import Beam
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator
 from regard.translation.translator_folder import holds_translator
-from regard.views.page.data import page_data
+from regard.views.page.data import fits_page, map_data, page_data
 
 FIRST_TEXT = "The snake is very dangerous because it has a venom."
 """The text that is shown first, if no other is given."""
@@ -47,13 +48,14 @@ class Session:
         self.model = model
         self.text = text
         self.shown = shown
+        self.map: Map | None = None
         self.loaded: tuple[tuple[str | None, bool], LoadedModel | Translator] | None = None
 
     def first(self) -> dict[str, Any]:
         """Return the JSON data of the page that is shown first."""
         if self.shown is None:
             return self.answer(Question(text=self.text))
-        return page_data(self.shown, focus_on(self.shown)) | {"live": self.model is not None, "next": []}
+        return self.page(self.shown) | {"live": self.model is not None, "next": []}
 
     def answer(self, question: Question) -> dict[str, Any]:
         """Return the JSON data of a page that shows the trace of the question's text.
@@ -67,7 +69,36 @@ class Session:
             found, alignment = translation.trace, translation.page_record()
         else:
             found, alignment = self.trace(question), None
-        return page_data(found, focus_on(found), alignment) | {"live": True, "next": self.next_tokens(found)}
+        return self.page(found, alignment) | {"live": True, "next": self.next_tokens(found)}
+
+    def page(self, found: Trace, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return a trace as the JSON data of a page: with all its weights, or with a map if it is too long.
+
+        The last map stays in memory.
+        """
+        if fits_page(found):
+            return page_data(found, focus_on(found), alignment)
+        if self.map is None or self.map.trace is not found:
+            self.map = Map(found, 1 if self.map is None else self.map.number + 1)
+        return map_data(found, self.map.record())
+
+    def map_turn(self, place: HeadPlace) -> dict[str, int]:
+        """Return how many rows of a head's map are done, after another turn; see `Map.turn`."""
+        return self.map_for(place).turn(place)
+
+    def map_tile(self, place: TilePlace) -> bytes:
+        """Return the numbers of a tile; see `Map.tile`."""
+        return self.map_for(place).tile(place)
+
+    def map_strongest(self, place: QueryPlace) -> dict[str, list[Any]]:
+        """Return the strongest keys of a query; see `Map.strongest`."""
+        return self.map_for(place).strongest(place)
+
+    def map_for(self, place: HeadPlace) -> Map:
+        """Return the map in memory; raise InputError if it is not the one that a request names."""
+        if self.map is None or self.map.number != place.map:
+            raise InputError("this map is no longer in memory, because another text was read; load the page again.")
+        return self.map
 
     def effect(self, question: Question) -> dict[str, Any]:
         """Return how the changes in a question affect the model's output and the attention of its heads.

@@ -30,6 +30,9 @@ MAX_WEIGHTS = 300_000_000
 Writing takes time for each of them: every weight is compared with the one that the page will compute.
 """
 
+MOST_TOKENS = 4_096
+"""The most tokens of a text that `regard explore` shows with all its weights; a longer text is shown as a map."""
+
 MAX_VALUES = 400_000
 """The most numbers in the value vectors of a trace (about a megabyte of text); above it, a page has no values."""
 
@@ -50,6 +53,56 @@ def page_data(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = Non
     """
     blocks: Blocks = {}
     layers, small_step = encode_layers(trace, blocks)
+    return trace_record(trace, layers, blocks) | {
+        "small": {"below": SMALL_BELOW, "step": small_step},
+        "focus": {"kind": focus.head.kind, "layer": focus.head.layer, "head": focus.head.head, "query": focus.query},
+        "image": medium_record("image", trace.image, ("height", "width"), blocks),
+        "spectrogram": medium_record("spectrogram", trace.spectrogram, ("bands", "frames"), blocks),
+        "alignment": visible(alignment),
+        "movement": movement_records(trace, blocks),
+    }
+
+
+def map_data(trace: Trace, map_record: dict[str, Any]) -> dict[str, Any]:
+    """Return a trace that is too long for `page_data` as the JSON data of a page that asks a server for its weights.
+
+    The page first shows the last query in the first head of the last kind of attention.
+
+    Args:
+        map_record: how the page asks for weights; `WeightMap` in front/src/data.ts describes it.
+    """
+    layers = {
+        kind: [
+            {"layer": number, "heads": step.pattern.n_heads, "mask": None, "masks": 0}
+            for number, step in trace.attended[kind].items()
+        ]
+        for kind in trace.kinds
+    }
+    head = trace.heads(trace.kinds[-1])[0]
+    return trace_record(trace, layers, {}) | {
+        "small": {"below": SMALL_BELOW, "step": 1},
+        "focus": {"kind": head.kind, "layer": head.layer, "head": head.head, "query": len(head.queries) - 1},
+        "image": None,
+        "spectrogram": None,
+        "map": map_record,
+    }
+
+
+def fits_page(trace: Trace) -> bool:
+    """Return whether a trace is short enough to be shown with all its weights, by `page_data`."""
+    return n_weights(trace) <= MAX_WEIGHTS and max(len(trace.source), len(trace.target)) <= MOST_TOKENS
+
+
+def n_weights(trace: Trace) -> int:
+    return sum(step.pattern.shape.numel() for layers in trace.attended.values() for step in layers.values())
+
+
+def trace_record(trace: Trace, layers: dict[str, list[dict[str, Any]]], blocks: Blocks) -> dict[str, Any]:
+    """Return the texts, the tokens and the layers of a trace as JSON data.
+
+    Args:
+        layers: for each kind of attention, a record for each layer.
+    """
     return {
         "model": escape_controls(trace.model),
         "text": escape_controls(trace.text, keep=whitespace),
@@ -66,8 +119,6 @@ def page_data(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = Non
             for kind in trace.kinds
         },
         "units": UNITS,
-        "small": {"below": SMALL_BELOW, "step": small_step},
-        "focus": {"kind": focus.head.kind, "layer": focus.head.layer, "head": focus.head.head, "query": focus.query},
         "written": [
             {
                 "position": token.position,
@@ -76,10 +127,6 @@ def page_data(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = Non
             }
             for token in trace.written
         ],
-        "image": medium_record("image", trace.image, ("height", "width"), blocks),
-        "spectrogram": medium_record("spectrogram", trace.spectrogram, ("bands", "frames"), blocks),
-        "alignment": visible(alignment),
-        "movement": movement_records(trace, blocks),
         "blocks": blocks,
     }
 
@@ -96,7 +143,7 @@ def encode_layers(trace: Trace, blocks: Blocks) -> tuple[dict[str, list[dict[str
           array: one for each head, or one for all heads.
     """
     patterns = {(kind, n): step.pattern for kind in trace.kinds for n, step in trace.attended[kind].items()}
-    check_size(sum(pattern.shape.numel() for pattern in patterns.values()))
+    check_size(trace)
     with_values = sum(pattern.value.numel() for pattern in patterns.values()) <= MAX_VALUES
     layers: dict[str, list[dict[str, Any]]] = {kind: [] for kind in trace.kinds}
     stored: dict[str, Pattern] = {}
@@ -121,11 +168,11 @@ def encode_layers(trace: Trace, blocks: Blocks) -> tuple[dict[str, list[dict[str
     return layers, small_step
 
 
-def check_size(n_weights: int) -> None:
+def check_size(trace: Trace) -> None:
     """Raise InputError if a trace has more weights than a page takes."""
-    if n_weights > MAX_WEIGHTS:
+    if n_weights(trace) > MAX_WEIGHTS:
         raise InputError(
-            f"the trace has {n_weights:,} weights, more than the {MAX_WEIGHTS:,} that one page takes; "
+            f"the trace has {n_weights(trace):,} weights, more than the {MAX_WEIGHTS:,} that one page takes; "
             "trace fewer layers (layers=…) or a shorter text."
         )
 

@@ -1,0 +1,215 @@
+"""The map of a trace that is too long for a page: its weights in tiles, from the whole text down to single weights.
+
+A tile is 256 × 256 cells of one level of a head's `Pyramid`. The high levels of a pyramid are computed once for each
+head, in short turns: the page asks for the next turn until all are done, and stops asking if the reader does not want
+the map any more. The pyramids of the heads that were read last stay in memory.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from time import perf_counter
+from typing import Any, Literal, TypeVar
+
+import torch
+
+from regard.attention.pattern import Pattern
+from regard.attention.pyramid import STORED, Pyramid, stored_bytes
+from regard.attention.strongest import strongest_first
+from regard.errors import InputError
+from regard.tracing.trace import Trace
+from regard.typed_fields import check_fields
+
+TILE = 256
+"""The rows and columns of a tile; those at the end of the text may have fewer."""
+
+TURN_SECONDS = 0.5
+"""How long a turn computes a pyramid, before other requests are answered."""
+
+MOST_BYTES = 2**29
+"""The most bytes that all pyramids of a map take together; the one of 131,072 tokens takes a quarter of it."""
+
+N_STRONGEST = 8
+"""The number of keys in the answer for a query."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadPlace:
+    """A head of a map.
+
+    Attributes:
+        map: the number of the map.
+        kind: "encoder", "decoder" or "cross".
+    """
+
+    map: int
+    kind: str
+    layer: int
+    head: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TilePlace(HeadPlace):
+    """A tile of a head's map.
+
+    Attributes:
+        level: a cell is a square of 2^level queries × 2^level keys.
+        row: the row of the tile among the tiles of this level.
+        pool: what a cell is: the mean or the largest of the weights in its square.
+    """
+
+    level: int
+    row: int
+    column: int
+    pool: Literal["mean", "max"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryPlace(HeadPlace):
+    """A query of a head, by its position."""
+
+    query: int
+
+
+Place = TypeVar("Place", bound=HeadPlace)
+
+
+def place_of(cls: type[Place], content: object) -> Place:
+    """Check the JSON of a request, and return it as an object of a class.
+
+    Raises:
+        InputError: the JSON is not an object with exactly the fields of the class, or a field has a wrong type.
+    """
+    names = [field.name for field in fields(cls)]
+    if not isinstance(content, Mapping) or set(content) != set(names):
+        raise InputError(f"this request is a JSON object with {', '.join(map(repr, names))}.")
+    try:
+        check_fields(cls, content)
+    except TypeError as error:
+        raise InputError(f"a request with {error}") from error
+    return cls(**content)
+
+
+class Map:
+    """The tiles of a trace's heads. The methods must not be called concurrently.
+
+    Args:
+        number: the map's number, by which requests name it.
+
+    Raises:
+        InputError: the trace is too long, or has statistics in place of queries and keys.
+    """
+
+    def __init__(self, trace: Trace, number: int) -> None:
+        self.trace, self.number = trace, number
+        self.pyramids: OrderedDict[tuple[str, int, int], Pyramid] = OrderedDict()
+        self.layers: dict[str, Mapping[int, Pattern]] = {kind: getattr(trace, kind) for kind in trace.kinds}
+        for pattern in [pattern for layers in self.layers.values() for pattern in layers.values()]:
+            pattern[0, 0, 0]  # raises InputError if there are no queries and keys
+            n_bytes = stored_bytes(pattern)
+            if n_bytes > MOST_BYTES:
+                raise InputError(
+                    f"a map of {pattern.shape[2]:,} queries x {pattern.shape[3]:,} keys takes {n_bytes:,} bytes, "
+                    f"more than {MOST_BYTES:,}; trace a shorter text."
+                )
+
+    def record(self) -> dict[str, int]:
+        """Return what a page needs to know to ask for tiles, as JSON data."""
+        return {"number": self.number, "tile": TILE, "stored": STORED}
+
+    def turn(self, place: HeadPlace) -> dict[str, int]:
+        """Compute the high levels of a head's map for a short time, and return how many of its rows are done.
+
+        Raises:
+            InputError: there is no such head, or its scores are NaN or infinite.
+        """
+        pyramid = self.pyramid(place)
+        rows = iter([row for row, done in enumerate(pyramid.done) if not done])
+        end = perf_counter() + TURN_SECONDS
+
+        def compute_rows() -> None:
+            for row in rows:  # each row goes to one of the threads
+                pyramid.compute(row)
+                if perf_counter() > end:
+                    return
+
+        in_threads(place, [compute_rows] * torch.get_num_threads())
+        return {"done": sum(pyramid.done), "of": len(pyramid.done)}
+
+    def tile(self, place: TilePlace) -> bytes:
+        """Return the numbers of a tile, row after row, in float32, the lowest byte first.
+
+        A number is NaN if no query of its square may attend to any key of it.
+
+        Raises:
+            InputError: there is no such tile, or its level is not computed yet, or a score is NaN or infinite.
+        """
+        pyramid = self.pyramid(place)
+        if not 0 <= place.level < 64:
+            raise InputError(f"there is no level {place.level}; levels are counted from 0.")
+        shape = pyramid.shape(place.level)
+        rows, columns = (
+            range(number * TILE, min((number + 1) * TILE, size))
+            for number, size in zip((place.row, place.column), shape, strict=True)
+        )
+        if place.row < 0 or place.column < 0 or not rows or not columns:
+            raise InputError(
+                f"there is no tile in row {place.row:,} and column {place.column:,}; "
+                f"level {place.level} has {shape[0]:,} x {shape[1]:,} cells."
+            )
+        (numbers,) = in_threads(place, [lambda: pyramid.read(place.level, rows, columns, place.pool)])
+        return numbers.numpy().astype("<f4").tobytes()
+
+    def strongest(self, place: QueryPlace) -> dict[str, list[Any]]:
+        """Return the keys with the largest weights of a query, and these weights, largest first; none with weight 0.
+
+        Raises:
+            InputError: there is no such query.
+        """
+        pattern = self.pattern(place)
+        if not 0 <= place.query < pattern.shape[2]:
+            raise InputError(f"there is no query {place.query:,}; there are {pattern.shape[2]:,}, counted from 0.")
+        row = pattern[0, place.head, place.query]
+        weights, keys = strongest_first(row, min(N_STRONGEST, len(row)))
+        given = weights != 0
+        return {"keys": keys[given].tolist(), "weights": weights[given].tolist()}
+
+    def pattern(self, place: HeadPlace) -> Pattern:
+        """Return the pattern of a head's layer.
+
+        Raises:
+            InputError: there is no such head.
+        """
+        pattern = self.layers.get(place.kind, {}).get(place.layer)
+        if pattern is None or not 0 <= place.head < pattern.n_heads:
+            raise InputError(f"there is no head {place.head} in layer {place.layer} of {place.kind!r:.50}.")
+        return pattern
+
+    def pyramid(self, place: HeadPlace) -> Pyramid:
+        """Return the pyramid of a head; of the others, those read longest ago are dropped if memory is short."""
+        pattern, name = self.pattern(place), (place.kind, place.layer, place.head)
+        if name not in self.pyramids:
+            self.pyramids[name] = Pyramid(pattern, place.head)
+        self.pyramids.move_to_end(name)
+        while sum(stored_bytes(self.layers[kind][layer]) for kind, layer, _ in self.pyramids) > MOST_BYTES:
+            self.pyramids.popitem(last=False)
+        return self.pyramids[name]
+
+
+def in_threads(place: HeadPlace, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Run each task in a thread of its own, in which torch uses one core; return their results.
+
+    The tensors of a map are so small that to split one operation among cores would take longer than it saves.
+
+    Raises:
+        InputError: a task raises ValueError.
+    """
+    n_threads = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(len(tasks), initializer=torch.set_num_threads, initargs=(1,)) as threads:
+            return [started.result() for started in [threads.submit(task) for task in tasks]]
+    except ValueError as error:
+        raise InputError(f"L{place.layer}H{place.head}: {error}") from error
+    finally:
+        torch.set_num_threads(n_threads)  # threads that start later begin with the number that was set last
