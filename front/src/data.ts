@@ -105,6 +105,13 @@ export interface Candidate {
   pieces: { source: string[]; target: string[]; weights: number[][] };
 }
 
+/** How a page asks a server for the weights of a text that is too long to be sent at once; explore/map.py answers. */
+export interface WeightMap {
+  number: number; // names the map in requests
+  tile: number; // the rows and columns of a tile
+  stored: number; // this level and higher ones are computed in turns
+}
+
 export interface Trace {
   model: string;
   text: string;
@@ -120,6 +127,7 @@ export interface Trace {
   spectrogram: { block: string; bands: number; frames: number } | null;
   worked?: Worked; // numbers worked out by hand, with no view but the steps
   alignment?: Alignment | null; // of a translation
+  map?: WeightMap; // its layers then have no numbers
   movement?: Record<string, Movement> | null; // by kind of self-attention, where the trace has its hidden vectors
   blocks: Record<string, string>; // base64 of deflated bytes
   numbers?: Record<string, Float32Array>; // from a worker: vectors by the name of their block, which `blocks` then lacks

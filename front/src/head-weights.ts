@@ -26,7 +26,7 @@ export const headWeight = (layer: Layer, which: number): HeadWeight | null => fo
 let turn = 0;
 
 effect(() => {
-  if (!trace.value) return;
+  if (!trace.value || trace.value.map) return;
   const [from, keys, layers] = [restingQuery.value, keyItems.value, kind.value.layers];
   const own = ++turn;
   found.clear();

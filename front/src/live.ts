@@ -75,12 +75,13 @@ async function ask<Answer>(question: (stopped: AbortSignal) => Promise<Answer>, 
   }
 }
 
-async function post(address: string, question: Question, signal: AbortSignal): Promise<unknown> {
+/** Send JSON to the server; a refusal is thrown as an error with its reason. */
+export async function send(address: string, content: unknown, stopped: AbortSignal): Promise<Response> {
   const headers = { "Content-Type": "application/json" };
-  const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(question), signal });
-  const content = await answer.text();
-  if (!answer.headers.get("Content-Type")?.startsWith("application/json")) throw new Error(content);
-  const parsed = JSON.parse(content);
-  if (!answer.ok) throw new Error(parsed.error);
-  return parsed;
+  const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(content), signal: stopped });
+  if (answer.ok) return answer;
+  const reason = await answer.text();
+  throw new Error(answer.headers.get("Content-Type")?.startsWith("application/json") ? JSON.parse(reason).error : reason);
 }
+
+const post = async (address: string, question: Question, stopped: AbortSignal): Promise<unknown> => (await send(address, question, stopped)).json();

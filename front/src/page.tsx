@@ -8,6 +8,7 @@ import {
   complaint,
   head,
   hidden,
+  keyTokens,
   kind,
   kindName,
   layer,
@@ -21,6 +22,7 @@ import { TextField } from "./text-field";
 import { AlignmentView } from "./views/alignment";
 import { Generation } from "./views/generation";
 import { Heads } from "./views/heads";
+import { MapStrongest, MapView } from "./views/map";
 import { Medium } from "./views/medium";
 import { MovementView } from "./views/movement";
 import { Pattern } from "./views/pattern";
@@ -41,27 +43,45 @@ export function Page() {
     <>
       <Top />
       {complaint.value && <p class="notice" role="alert">{complaint.value}</p>}
-      <main>
-        <Controls />
-        <div class="wide">
-          <AlignmentView />
-          <Sentence />
-          <Generation />
-        </div>
-        <Medium />
-        <Heads />
-        <Pattern />
-        <Strongest />
-        <WhatIf />
-        <MovementView />
-        <StepByStep />
-      </main>
+      {trace.value.map ? <MapPage /> : <AllViews />}
       <footer>
-        <p class="precision">{here ? say.preciseHere(here.difference.toExponential(1)) : computed ? say.precise : coarse}</p>
-        {!trace.value.live && <p>{say.oneFile}</p>}
+        {!trace.value.map && <p class="precision">{here ? say.preciseHere(here.difference.toExponential(1)) : computed ? say.precise : coarse}</p>}
+        {!trace.value.live && !trace.value.map && <p>{say.oneFile}</p>}
         {here && <p>{say.modelHere}</p>}
       </footer>
     </>
+  );
+}
+
+/** The page of a text that is too long for the other views. */
+function MapPage() {
+  return (
+    <main class="of-map">
+      <Controls />
+      <p class="wide caption">{words().zoomNote(Math.max(queryTokens.value.length, keyTokens.value.length).toLocaleString("en"))}</p>
+      <MapView />
+      <MapStrongest />
+    </main>
+  );
+}
+
+function AllViews() {
+  return (
+    <main>
+      <Controls />
+      <div class="wide">
+        <AlignmentView />
+        <Sentence />
+        <Generation />
+      </div>
+      <Medium />
+      <Heads />
+      <Pattern />
+      <Strongest />
+      <WhatIf />
+      <MovementView />
+      <StepByStep />
+    </main>
   );
 }
 
@@ -75,8 +95,8 @@ function Top() {
         {live ? <h1 class="brand">{brand}</h1> : <p class="brand">{brand}</p>}
         <Language />
       </div>
-      {live ? <TextField /> : <h1 dir="auto" class={text.length > 240 ? "long" : ""}>{text}</h1>}
-      {target && <p class="target" dir="auto">{target}</p>}
+      {live ? <TextField /> : <h1 dir="auto" class={text.length > 240 ? "long" : ""}>{shortText(text)}</h1>}
+      {target && <p class="target" dir="auto">{shortText(target)}</p>}
       <p class="facts"><b>{model}</b> · {sizes()}</p>
     </header>
   );
@@ -92,6 +112,9 @@ export function Language() {
     />
   );
 }
+
+/** A text of which the page shows the beginning only, if it is shown as a map. */
+const shortText = (text: string) => (trace.value.map ? `${text.slice(0, 240)}…` : text);
 
 /** "6 layers × 12 heads · 13 tokens". */
 function sizes(): string {
@@ -125,6 +148,7 @@ function Controls() {
   const say = words();
   const kinds = Object.keys(trace.value.kinds);
   const named = say as unknown as Record<string, string>;
+  const { map } = trace.value;
   const numbers = Array.from({ length: layer.value.heads }, (_, i) => i);
   return (
     <div class="controls" role="group" aria-label={say.shown}>
@@ -139,17 +163,27 @@ function Controls() {
       />
       <Choose
         label={say.head}
-        value={head.value ?? "average"}
-        options={{ ...Object.fromEntries(numbers.map((n) => [n, String(n)])), average: say.average }}
+        value={head.value ?? (map ? 0 : "average")}
+        options={{ ...Object.fromEntries(numbers.map((n) => [n, String(n)])), ...(map ? {} : { average: say.average }) }}
         choose={(which) => chooseHead(layerNumber.value, which === "average" ? null : Number(which))}
       />
       <span class="gap" />
       <Choose
         label={say.scale}
         value={colourScale.value}
-        options={{ absolute: say.scaleAbsolute, row: say.scaleRow, log: say.scaleLog }}
+        options={{ absolute: say.scaleAbsolute, row: map ? say.scaleView : say.scaleRow, log: map ? say.scaleMillionth : say.scaleLog }}
         choose={(name) => (colourScale.value = name as "absolute" | "row" | "log")}
       />
+      {!map && <ItemChoices />}
+    </div>
+  );
+}
+
+/** What stands for a row or a column, and which of them are shown. */
+function ItemChoices() {
+  const say = words();
+  return (
+    <>
       <label class="check" title={say.joinTitle}>
         <input type="checkbox" checked={wholeWords.value} onChange={(event) => (wholeWords.value = event.currentTarget.checked)} /> {say.joinWords}
       </label>
@@ -157,7 +191,6 @@ function Controls() {
         <input type="checkbox" checked={hidden.value} onChange={(event) => (hidden.value = event.currentTarget.checked)} />{" "}
         {anySpecial.value ? say.hideSpecial : say.hideFirst}
       </label>
-    </div>
+    </>
   );
 }
-

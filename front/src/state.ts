@@ -30,8 +30,9 @@ export const kind = computed<Kind>(() => trace.value.kinds[kindName.value]);
 export const layer = computed<Layer>(() => layerOf(layerNumber.value));
 export const queryTokens = computed<Token[]>(() => trace.value[kind.value.queries]);
 export const keyTokens = computed<Token[]>(() => trace.value[kind.value.keys]);
-export const queryItems = computed<Item[]>(() => itemsOf(queryTokens.value, wholeWords.value));
-export const keyItems = computed<Item[]>(() => (twoTexts.value ? itemsOf(keyTokens.value, wholeWords.value) : queryItems.value));
+const inWords = computed(() => wholeWords.value && !trace.value.map);
+export const queryItems = computed<Item[]>(() => itemsOf(queryTokens.value, inWords.value));
+export const keyItems = computed<Item[]>(() => (twoTexts.value ? itemsOf(keyTokens.value, inWords.value) : queryItems.value));
 export const visibleQueries = computed(() => visible(queryItems.value));
 export const visibleKeys = computed(() => visible(keyItems.value));
 export const twoTexts = computed(() => kind.value.queries !== kind.value.keys);
@@ -61,7 +62,7 @@ function itemAt(items: Item[], position: number | null): Item | null {
 }
 
 function visible(items: Item[]): Item[] {
-  if (!hidden.value) return items;
+  if (!hidden.value || trace.value.map) return items;
   const rests = (item: Item) => (anySpecial.value ? item.special : item.positions[0] === 0 && items.length > 1);
   return items.filter((item) => !rests(item));
 }
@@ -89,6 +90,7 @@ export function load(wanted: Layer): Promise<void> {
 
 export async function loadAll(): Promise<void> {
   const from = trace.value;
+  if (from.map) return;
   await load(layer.value); // what is shown comes first
   for (const kind of Object.values(from.kinds)) for (const layer of kind.layers) if (trace.value === from) await load(layer);
 }
@@ -117,7 +119,8 @@ export function show(shown: Trace, stay = false): void {
     key.value = null;
     locked.value = false;
     undoChanges();
-    if (keyTokens.value.length > LONG_TEXT) colourScale.value = "row";
+    if (shown.map) colourScale.value = "log";
+    else if (keyTokens.value.length > LONG_TEXT) colourScale.value = "row";
   });
   void loadAll();
 }

@@ -193,7 +193,7 @@ function drawLabels(context: CanvasRenderingContext2D, layout: Layout): void {
   marks(layout.columns, columns, false);
 }
 
-function shortened(context: CanvasRenderingContext2D, text: string, room: number): string {
+export function shortened(context: CanvasRenderingContext2D, text: string, room: number): string {
   if (context.measureText(text).width <= room) return text;
   let letters = [...text];
   while (letters.length > 1 && context.measureText(`${letters.join("")}…`).width > room) letters = letters.slice(0, -1);
@@ -211,10 +211,18 @@ function drawPointer(context: CanvasRenderingContext2D, grid: Grid, layout: Layo
   const [x, y] = layout.turned ? [across + layout.x, down + layout.y] : [down + layout.x, across + layout.y];
   const [right, bottom] = [layout.width - layout.left, layout.height - layout.top];
   if (x >= 0 && y >= 0 && x <= right && y <= bottom) return;
-  const inside = (value: number, most: number) => Math.max(9, Math.min(most - 9, value));
   context.save();
-  context.translate(layout.left + inside(x, right), layout.top + inside(y, bottom));
-  context.rotate(Math.atan2(y - inside(y, bottom), x - inside(x, right)));
+  context.translate(layout.left, layout.top);
+  drawArrow(context, x, y, right, bottom);
+  context.restore();
+}
+
+/** An arrow inside a part of the canvas, as near as possible to a place outside of it, to which it points. */
+export function drawArrow(context: CanvasRenderingContext2D, x: number, y: number, width: number, height: number): void {
+  const [inside, lower] = [[x, width], [y, height]].map(([value, most]) => Math.max(9, Math.min(most - 9, value)));
+  context.save();
+  context.translate(inside, lower);
+  context.rotate(Math.atan2(y - lower, x - inside));
   context.fillStyle = theme("--accent");
   context.beginPath();
   context.moveTo(8, 0);

@@ -1,8 +1,6 @@
 // The pattern: every weight of the head as a cell; zoomed by wheel or pinch, moved by dragging
 
 import { signal } from "@preact/signals";
-import { select } from "d3-selection";
-import { zoom, zoomIdentity, type D3ZoomEvent, type ZoomBehavior } from "d3-zoom";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { cleared } from "../canvas";
 import { dark, theme } from "../colours";
@@ -10,16 +8,17 @@ import { progress, shownGrid, type Grid } from "../grid";
 import type { Item } from "../items";
 import { weightText } from "../numbers";
 import { useSize } from "../size";
-import { colourScale, glance, headName, isChanged, key, keyItem, lock, LONG_TEXT, query, queryItem, queryItems, visibleKeys, visibleQueries } from "../state";
+import { colourScale, glance, headName, isChanged, key, keyItem, lock, query, queryItem, visibleKeys, visibleQueries } from "../state";
 import { words } from "../words";
 import { drawPattern, LARGEST_CELL, type Layout } from "./cells";
+import { Find } from "./find";
 import { Choice, Numbers, Panel } from "./panel";
+import { useZoom } from "./zoom";
 
 const circles = signal(false);
 const turned = signal(false); // queries as columns
 const LISTED = 200; // the most pairs in the table of a long text
 const MOST_HEIGHT = 620;
-const CLOSEST = 60; // the largest size of a cell, in pixels
 
 export function Pattern() {
   const say = words();
@@ -30,7 +29,7 @@ export function Pattern() {
   const margins = useMemo(() => ({ left: labelWidth(rows), top: labelWidth(columns) }), [rows, columns, width]);
   const room = { across: Math.max(1, width - margins.left), down: MOST_HEIGHT - margins.top };
   const base = Math.min(LARGEST_CELL, room.across / columns.length, room.down / rows.length);
-  const transform = useZoom(canvas, base, rows.length, columns.length, margins, width);
+  const transform = useZoom(canvas, { base, rows: rows.length, columns: columns.length, ...margins });
   const layout: Layout = {
     rows,
     columns,
@@ -100,76 +99,6 @@ export function Pattern() {
         <Numbers head={[say.query, say.key, say.weight]} rows={() => strongestPairs(grid)} />
       )}
     </Panel>
-  );
-}
-
-/** Zoom and pan of a canvas; a transform moves and enlarges the cells, never the labels. */
-function useZoom(
-  canvas: { current: HTMLCanvasElement | null },
-  base: number,
-  rows: number,
-  columns: number,
-  margins: { left: number; top: number },
-  width: number,
-) {
-  const moved = useMemo(() => signal(zoomIdentity), []);
-  const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
-  useEffect(() => {
-    const [across, down] = [columns * base, rows * base];
-    const behaves = zoom<HTMLCanvasElement, unknown>()
-      .scaleExtent([1, Math.max(1, CLOSEST / base)])
-      .extent([[0, 0], [across, down]])
-      .translateExtent([[0, 0], [across, down]])
-      // A page is scrolled by wheel and finger as usual, until there is something to zoom into.
-      .filter((event: Event) => !(event.type === "wheel" && !(event as WheelEvent).ctrlKey && moved.value.k === 1 && Math.max(rows, columns) <= LONG_TEXT))
-      .on("zoom", (event: D3ZoomEvent<HTMLCanvasElement, unknown>) => (moved.value = event.transform));
-    behaviour.current = behaves;
-    const element = select(canvas.current!);
-    element.call(behaves).on("dblclick.zoom", null);
-    element.call(behaves.transform, zoomIdentity);
-    return () => void element.on(".zoom", null);
-  }, [base, rows, columns, margins, width]);
-  const element = () => select(canvas.current!);
-  const { x, y, k } = moved.value;
-  return {
-    x,
-    y,
-    k,
-    scaleBy: (factor: number) => element().call(behaviour.current!.scaleBy, factor),
-    reset: () => element().call(behaviour.current!.transform, zoomIdentity),
-    centre: (row: number, column: number) => {
-      const [at, down] = [Math.max(0, column), Math.max(0, row)].map((place) => (place + 0.5) * base);
-      element().call(behaviour.current!.translateTo, at, down);
-    },
-  };
-}
-
-/** A field that finds a token and chooses it as the query; Enter goes to the next one. */
-function Find({ shows }: { shows: (item: Item) => void }) {
-  const say = words();
-  const sought = useMemo(() => signal(""), []);
-  const place = useMemo(() => signal(0), []);
-  if (queryItems.value.length <= LONG_TEXT) return null;
-  const matches = () => visibleQueries.value.filter((item) => item.text.toLowerCase().includes(sought.value.toLowerCase()));
-  const go = (to: number) => {
-    const found = sought.value ? matches() : [];
-    place.value = found.length ? (to + found.length) % found.length : 0;
-    const item = found[place.value];
-    if (!item) return;
-    lock(item);
-    shows(item);
-  };
-  return (
-    <p class="find">
-      <input
-        type="search"
-        aria-label={say.find}
-        placeholder={say.find}
-        onInput={(event) => ((sought.value = event.currentTarget.value), go(0))}
-        onKeyDown={(event) => event.key === "Enter" && go(place.value + 1)}
-      />
-      {sought.value && <span role="status">{matches().length ? say.found(place.value + 1, matches().length) : say.foundNone}</span>}
-    </p>
   );
 }
 

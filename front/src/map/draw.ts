@@ -1,0 +1,177 @@
+// Draw a map: its tiles, words and positions along both axes, the chosen query and its strongest key
+
+import { bytesOf, dark, shades, theme } from "../colours";
+import type { Item } from "../items";
+import { drawArrow, shortened } from "../views/cells";
+import type { Tile, Tiles } from "./tiles";
+import { inView, levelOf, tilesInView, type View } from "./view";
+
+const LABEL_PITCH = 15; // the least distance between two labels, in pixels
+const LEAST_NUMBER = 42; // cells of this size have their number in them
+const FAINTEST = 1e-6; // where the logarithmic scale begins
+const COARSER = 12; // how many levels above are searched for a tile that takes a missing one's place
+
+export interface Colours {
+  scale: "absolute" | "row" | "log";
+  largest: number; // the number that is drawn strongest on the relative scale
+  hue: number;
+}
+
+/** The strength of a number from 0 to 1. */
+export function strengthOf(number: number, { scale, largest }: Colours): number {
+  if (scale === "log") return number <= FAINTEST ? 0 : Math.min(1, 1 - Math.log(number) / Math.log(FAINTEST));
+  return Math.min(1, Math.max(0, scale === "row" ? (largest ? number / largest : 0) : number));
+}
+
+/** The largest number of the tiles in view, rounded up to 1, 2 or 5 times a power of ten, so that it changes seldom. */
+export function largestInView(tiles: Tiles, view: View, tile: number): number {
+  const found = tilesInView(view, levelOf(view), tile).map((place) => tiles.get(place)?.largest ?? 0);
+  const most = Math.max(0, ...found);
+  if (!most) return 1;
+  const power = 10 ** Math.floor(Math.log10(most));
+  return Math.min(1, Number(([1, 2, 5, 10].find((n) => n * power >= most * 0.999999)! * power).toPrecision(1)));
+}
+
+const pictures = new WeakMap<Tile, { made: string; image: OffscreenCanvas }>();
+
+function pictureOf(tile: Tile, colours: Colours): OffscreenCanvas {
+  const made = [colours.scale, colours.scale === "row" && colours.largest, colours.hue, dark.value].join();
+  const before = pictures.get(tile);
+  if (before?.made === made) return before.image;
+  const bytes = bytesOf([...shades(colours.hue), theme("--masked")]);
+  const pixels = Uint32Array.from(tile.numbers, (number) => (number === number ? bytes[Math.round(255 * strengthOf(number, colours))] : bytes[256]));
+  const image = before?.image ?? new OffscreenCanvas(tile.columns, tile.rows);
+  image.getContext("2d")!.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer as ArrayBuffer), tile.columns, tile.rows), 0, 0);
+  pictures.set(tile, { made, image });
+  return image;
+}
+
+/** Draw the tiles in view; where one is missing, the part of a coarser one. */
+export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view: View, tile: number, colours: Colours): void {
+  const level = levelOf(view);
+  const [right, bottom] = [view.x + view.columns * view.size, view.y + view.rows * view.size];
+  const [x, y] = [Math.max(0, view.x), Math.max(0, view.y)];
+  context.save();
+  context.translate(view.left, view.top); // and no further: canvases compute in float32
+  context.beginPath();
+  context.rect(x, y, Math.min(right, view.width) - x, Math.min(bottom, view.height) - y);
+  context.clip();
+  context.fillStyle = theme("--faint");
+  context.fillRect(0, 0, view.width, view.height);
+  context.imageSmoothingEnabled = false;
+  const side = tile * 2 ** level * view.size;
+  for (const place of tilesInView(view, level, tile)) {
+    for (let up = 0; up <= COARSER; up++) {
+      const [row, column] = [Math.floor(place.row / 2 ** up), Math.floor(place.column / 2 ** up)];
+      const found = tiles.get({ level: level + up, row, column });
+      if (!found) continue;
+      const part = tile / 2 ** up; // of the found tile's cells along an axis
+      const [fromX, fromY] = [(place.column % 2 ** up) * part, (place.row % 2 ** up) * part];
+      const [cellsX, cellsY] = [Math.min(part, found.columns - fromX), Math.min(part, found.rows - fromY)];
+      const picture = pictureOf(found, colours);
+      context.drawImage(picture, fromX, fromY, cellsX, cellsY, view.x + place.column * side, view.y + place.row * side, (cellsX / part) * side, (cellsY / part) * side);
+      break;
+    }
+  }
+  context.restore();
+  if (level === 0 && view.size >= LEAST_NUMBER) drawNumbers(context, tiles, view, tile, colours);
+}
+
+/** The weights as numbers in their cells, without the 0 before the point. */
+function drawNumbers(context: CanvasRenderingContext2D, tiles: Tiles, view: View, tile: number, colours: Colours): void {
+  const { rows, columns } = inView(view);
+  context.save();
+  context.beginPath();
+  context.rect(view.left, view.top, view.width, view.height);
+  context.clip();
+  context.font = `${Math.min(13, view.size / 3.6)}px ${theme("--sans")}`;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  for (let row = rows[0]; row < rows[1]; row++) {
+    for (let column = columns[0]; column < columns[1]; column++) {
+      const number = numberAt(tiles, tile, 0, row, column);
+      if (number === undefined || Number.isNaN(number)) continue;
+      const strength = strengthOf(number, colours);
+      context.fillStyle = strength > 0.5 ? (dark.value ? "#000" : "#fff") : theme("--ink");
+      context.fillText(number.toFixed(4).replace(/^0/, ""), view.left + view.x + (column + 0.5) * view.size, view.top + view.y + (row + 0.5) * view.size);
+    }
+  }
+  context.restore();
+}
+
+/** The number of a cell of a level; undefined until its tile is there. */
+export function numberAt(tiles: Tiles, tile: number, level: number, row: number, column: number): number | undefined {
+  const found = tiles.get({ level, row: Math.floor(row / tile), column: Math.floor(column / tile) });
+  return found?.numbers[(row % tile) * found.columns + (column % tile)];
+}
+
+/** The distance of two labels in tokens: 1, 2 or 5 times a power of ten, so that they have room. */
+function pitchOf(size: number): number {
+  const least = LABEL_PITCH / size;
+  if (least <= 1) return 1;
+  const power = 10 ** Math.floor(Math.log10(least));
+  return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= least)!;
+}
+
+/** Positions and words along both axes, as many as have room; the chosen ones always, in bold. */
+export function drawLabels(context: CanvasRenderingContext2D, view: View, queries: Item[], keys: Item[], query: number | null, key: number | null): void {
+  const pitch = pitchOf(view.size);
+  const { rows, columns } = inView(view);
+  const label = (item: Item, token: number, bold: boolean, isRow: boolean) => {
+    const middle = (token + 0.5) * view.size;
+    const at = isRow ? view.y + middle : view.x + middle;
+    if (at < 0 || at > (isRow ? view.height : view.width)) return;
+    context.save();
+    if (isRow) context.translate(view.left - 4, view.top + at);
+    else {
+      context.translate(view.left + at, view.top - 4);
+      context.rotate(-Math.PI / 2);
+    }
+    context.fillStyle = theme(bold ? "--ink" : "--soft");
+    context.fillRect(isRow ? 0 : -4, -0.5, 4, 1);
+    context.font = `${bold ? 650 : 400} 11.5px ${theme("--sans")}`;
+    context.textAlign = isRow ? "right" : "left";
+    context.textBaseline = "middle";
+    context.fillText(shortened(context, `${token.toLocaleString("en")} ${item.text}`, (isRow ? view.left : view.top) - 14), isRow ? -4 : 4, 0);
+    context.restore();
+  };
+  const marks = (items: Item[], [first, last]: [number, number], chosen: number | null, isRow: boolean) => {
+    const inSight = chosen !== null && chosen >= first && chosen < last;
+    for (let token = Math.ceil(first / pitch) * pitch; token < last; token += pitch) {
+      if (!inSight || Math.abs(token - chosen) * view.size >= LABEL_PITCH) label(items[token], token, false, isRow);
+    }
+    if (inSight) label(items[chosen], chosen, true, isRow);
+  };
+  marks(queries, rows, query, true);
+  marks(keys, columns, key, false);
+}
+
+/** A line along the chosen query, and a ring around its strongest key, or an arrow to it if it is out of view. */
+export function drawChosen(context: CanvasRenderingContext2D, view: View, query: number | null, strongest: number | null): void {
+  if (query === null) return;
+  const y = view.y + query * view.size;
+  const ring = Math.max(4, view.size / 2 + 2);
+  context.save();
+  context.translate(view.left, view.top);
+  context.beginPath();
+  context.rect(-1, -1, view.width + 2, view.height + 2);
+  context.clip();
+  context.strokeStyle = theme("--accent");
+  context.lineWidth = 1.5;
+  if (y + view.size >= 0 && y <= view.height) {
+    const [from, to] = [Math.max(0, view.x), Math.min(view.width, view.x + view.columns * view.size)];
+    if (view.size >= 6) context.strokeRect(from, y, to - from, view.size);
+    else context.strokeRect(from, y + view.size / 2, to - from, 0);
+  }
+  if (strongest !== null) {
+    const [across, down] = [view.x + (strongest + 0.5) * view.size, y + view.size / 2];
+    if (across < 0 || down < 0 || across > view.width || down > view.height) drawArrow(context, across, down, view.width, view.height);
+    else {
+      context.strokeStyle = theme("--ink");
+      context.beginPath();
+      context.arc(across, down, ring, 0, 2 * Math.PI);
+      context.stroke();
+    }
+  }
+  context.restore();
+}

@@ -1,0 +1,82 @@
+// The tiles of a map: asked for while they are in view, and kept while there is room
+
+import { signal } from "@preact/signals";
+
+/** A tile: one of the squares of cells into which a level is divided; a cell of level L is a square of 2^L × 2^L weights. */
+export interface Place {
+  level: number;
+  row: number;
+  column: number;
+}
+
+export interface Tile {
+  numbers: Float32Array; // row after row; NaN = masked
+  columns: number;
+  rows: number;
+  largest: number;
+}
+
+const MOST_KEPT = 256; // tiles, of 256 KB each, and as much again for the picture of a drawn one
+const AT_ONCE = 3; // the most tiles that are asked for at one time
+
+const nameOf = ({ level, row, column }: Place) => `${level} ${row} ${column}`;
+
+export class Tiles {
+  readonly arrived = signal(0); // rises whenever there are more tiles
+  readonly failure = signal("");
+  private kept = new Map<string, Tile>(); // the one that was used last is at the end
+  private asked = new Map<string, AbortController>();
+  private wanted: Place[] = [];
+
+  constructor(private load: (place: Place, stopped: AbortSignal) => Promise<Tile>) {}
+
+  get(place: Place): Tile | undefined {
+    const name = nameOf(place);
+    const tile = this.kept.get(name);
+    if (tile) {
+      this.kept.delete(name);
+      this.kept.set(name, tile);
+    }
+    return tile;
+  }
+
+  /** Load these tiles, the first ones first, and no others. */
+  want(places: Place[]): void {
+    this.wanted = places.filter((place) => !this.kept.has(nameOf(place)));
+    const names = new Set(this.wanted.map(nameOf));
+    for (const [name, asked] of this.asked) if (!names.has(name)) asked.abort();
+    this.askForMore();
+  }
+
+  private askForMore(): void {
+    for (const place of this.wanted) {
+      if (this.asked.size >= AT_ONCE || this.failure.peek()) return;
+      const name = nameOf(place);
+      if (!this.asked.has(name) && !this.kept.has(name)) void this.ask(place, name);
+    }
+  }
+
+  private async ask(place: Place, name: string): Promise<void> {
+    const own = new AbortController();
+    this.asked.set(name, own);
+    try {
+      this.kept.set(name, await this.load(place, own.signal));
+      for (const oldest of this.kept.keys()) {
+        if (this.kept.size <= MOST_KEPT) break;
+        this.kept.delete(oldest);
+      }
+      this.arrived.value += 1;
+    } catch (error) {
+      if (!own.signal.aborted) this.failure.value = error instanceof Error ? error.message : String(error);
+    } finally {
+      this.asked.delete(name);
+      this.askForMore();
+    }
+  }
+}
+
+export function tileOf(numbers: Float32Array, rows: number): Tile {
+  let largest = 0;
+  for (const number of numbers) if (number > largest) largest = number;
+  return { numbers, rows, columns: numbers.length / rows, largest };
+}

@@ -1,0 +1,63 @@
+// Where a map is on its canvas: which level is drawn, which tiles are in view, which weights are under a point
+
+import type { Place } from "./tiles";
+
+/** Lengths in pixels. */
+export interface View {
+  rows: number; // queries
+  columns: number; // keys
+  left: number; // where the weights begin
+  top: number;
+  width: number; // of the part in which weights are seen
+  height: number;
+  x: number; // of the first key, from `left`
+  y: number;
+  size: number; // of one weight
+}
+
+/** The level that is drawn: the lowest one whose cells are at least a pixel of the screen. */
+export const levelOf = (view: View): number => Math.max(0, Math.ceil(-Math.log2(view.size * (devicePixelRatio || 1))));
+
+/** The tokens in view, from the first to the one after the last. */
+export function inView(view: View): { rows: [number, number]; columns: [number, number] } {
+  const range = (moved: number, room: number, count: number): [number, number] => [
+    Math.max(0, Math.floor(-moved / view.size)),
+    Math.min(count, Math.ceil((room - moved) / view.size)),
+  ];
+  return { rows: range(view.y, view.height, view.rows), columns: range(view.x, view.width, view.columns) };
+}
+
+/** The tiles in view, and `around` more rows and columns of tiles on each side. */
+export function tilesInView(view: View, level: number, tile: number, around = 0): Place[] {
+  const { rows, columns } = inView(view);
+  const side = tile * 2 ** level;
+  const range = ([first, last]: [number, number], count: number) => {
+    const from = Math.max(0, Math.floor(first / side) - around);
+    const to = Math.min(Math.ceil(count / side), Math.ceil(last / side) + around);
+    return Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i);
+  };
+  const across = range(columns, view.columns);
+  return range(rows, view.rows).flatMap((row) => across.map((column) => ({ level, row, column })));
+}
+
+/** The query and the key under a point of the canvas; null beside the map. */
+export function tokensAt(view: View, x: number, y: number): { query: number; key: number } | null {
+  if (x < view.left || y < view.top || x > view.left + view.width || y > view.top + view.height) return null;
+  const [key, query] = [(x - view.left - view.x) / view.size, (y - view.top - view.y) / view.size].map(Math.floor);
+  return key >= 0 && query >= 0 && key < view.columns && query < view.rows ? { query, key } : null;
+}
+
+/** A cell of the level that is drawn, and the tokens of its square. */
+export interface Square {
+  level: number;
+  queries: [number, number]; // from the first to the last
+  keys: [number, number];
+}
+
+export function squareOf(view: View, level: number, query: number, key: number): Square {
+  const range = (token: number, count: number): [number, number] => {
+    const first = Math.floor(token / 2 ** level) * 2 ** level;
+    return [first, Math.min(first + 2 ** level, count) - 1];
+  };
+  return { level, queries: range(query, view.rows), keys: range(key, view.columns) };
+}

@@ -1,0 +1,36 @@
+// A field that finds a token
+
+import { signal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import type { Item } from "../items";
+import { lock, LONG_TEXT, queryItems, visibleQueries } from "../state";
+import { words } from "../words";
+
+/** A field that finds a token and chooses it as the query; Enter goes to the next one. */
+export function Find({ shows }: { shows: (item: Item) => void }) {
+  const say = words();
+  const sought = useMemo(() => signal(""), []);
+  const place = useMemo(() => signal(0), []);
+  if (queryItems.value.length <= LONG_TEXT) return null;
+  const matches = () => visibleQueries.value.filter((item) => item.text.toLowerCase().includes(sought.value.toLowerCase()));
+  const go = (to: number) => {
+    const found = sought.value ? matches() : [];
+    place.value = found.length ? (to + found.length) % found.length : 0;
+    const item = found[place.value];
+    if (!item) return;
+    lock(item);
+    shows(item);
+  };
+  return (
+    <p class="find">
+      <input
+        type="search"
+        aria-label={say.find}
+        placeholder={say.find}
+        onInput={(event) => ((sought.value = event.currentTarget.value), go(0))}
+        onKeyDown={(event) => event.key === "Enter" && go(place.value + 1)}
+      />
+      {sought.value && <span role="status">{matches().length ? say.found(place.value + 1, matches().length) : say.foundNone}</span>}
+    </p>
+  );
+}

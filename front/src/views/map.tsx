@@ -1,0 +1,249 @@
+// The map: the weights of a long text, from all of them down to single ones; tiles come from the server
+
+import { signal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { cleared } from "../canvas";
+import { dark, shownHue } from "../colours";
+import { drawChosen, drawLabels, drawTiles, largestInView, numberAt, type Colours } from "../map/draw";
+import { loadTile, strongestKeys, takeTurns, type HeadPlace, type Pool, type Progress } from "../map/server";
+import { Tiles, type Place } from "../map/tiles";
+import { inView, levelOf, squareOf, tilesInView, tokensAt, type Square, type View } from "../map/view";
+import { numberText } from "../numbers";
+import { useSize } from "../size";
+import { colourScale, head, headName, key, keyItems, kindName, layerNumber, query, queryItems, trace } from "../state";
+import { words } from "../words";
+import { Find } from "./find";
+import { Choice, Numbers, Panel } from "./panel";
+import { useZoom } from "./zoom";
+
+const HEIGHT = 640;
+const LISTED = 200; // the most cells in the table
+const READABLE = 24; // the size of a cell to which one jumps, in pixels
+const STEP = 0.15; // of the part in view, for an arrow key
+
+const pool = signal<Pool>("max");
+const progress = signal<Progress | null>(null); // of the high levels of the head that is shown
+const stopped = signal(false);
+const strongest = signal<[number, number][]>([]); // the chosen query's keys and their weights, largest first
+const target = signal<[number, number] | null>(null); // the query and the key that the map shall show next
+
+const headPlace = (): HeadPlace => ({ map: trace.value.map!.number, kind: kindName.value, layer: layerNumber.value, head: head.value ?? 0 });
+
+export function MapView() {
+  const say = words();
+  const map = trace.value.map!;
+  const [rows, columns] = [queryItems.value.length, keyItems.value.length];
+  const [box, { width: whole }] = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const place = headPlace();
+  const same = [map, place.kind, place.layer, place.head];
+  const tiles = useMemo(() => new Tiles((tile, end) => loadTile(map, place, pool.value, rows, tile, end)), [...same, pool.value]);
+  const pointed = useMemo(() => signal<{ query: number; key: number } | null>(null), []);
+  const [left, top] = whole < 600 ? [84, 84] : [118, 104];
+  const [width, height] = [Math.max(1, whole - left - 1), HEIGHT - top];
+  const base = Math.min(width / columns, height / rows);
+  const zoomed = useZoom(canvas, { base, rows, columns, left, top, width, height });
+  const view: View = { rows, columns, left, top, width, height, x: zoomed.x, y: zoomed.y, size: base * zoomed.k };
+  const level = levelOf(view);
+  const ready = progress.value !== null && progress.value.done === progress.value.of;
+  const colours: Colours = { scale: colourScale.value, largest: 1, hue: shownHue() };
+  if (colours.scale === "row") colours.largest = largestInView(tiles, view, map.tile);
+  useEffect(() => {
+    if (target.value && whole) zoomed.centre(...target.value, READABLE);
+    target.value = null;
+  }, [target.value, whole]);
+  useTurns(same);
+  useStrongest([...same, query.value]);
+  void [dark.value, tiles.arrived.value];
+  useEffect(() => {
+    if (whole) tiles.want(wanted(view, level, map.tile).filter((one) => one.level < map.stored || ready));
+  }, [tiles, whole, view.x, view.y, view.size, level, ready]);
+  useEffect(() => {
+    if (!whole) return;
+    const context = cleared(canvas.current!, whole, HEIGHT);
+    drawTiles(context, tiles, view, map.tile, colours);
+    drawChosen(context, view, query.value, strongest.value[0]?.[0] ?? null);
+    drawLabels(context, view, queryItems.value, keyItems.value, query.value, key.value);
+  });
+
+  const at = pointed.value;
+  const square = at && squareOf(view, level, at.query, at.key);
+  const middle = () => tokensAt(view, left + width / 2, top + height / 2);
+  const choose = (tokens: { query: number; key: number } | null) => {
+    if (tokens) [query.value, key.value] = [tokens.query, tokens.key];
+  };
+  return (
+    <Panel
+      view="pattern"
+      title={say.pattern}
+      wide
+      tools={
+        <>
+          <Choice label={say.zoomCell} chosen={pool.value} options={[["max", say.zoomLargest], ["mean", say.zoomMean]]} choose={(name) => (pool.value = name)} />
+          <div class="choice" role="group" aria-label={say.cellSize}>
+            <button type="button" aria-label={say.smaller} onClick={() => zoomed.scaleBy(1 / 2)}>−</button>
+            <button type="button" onClick={zoomed.reset}>{say.fit}</button>
+            <button type="button" aria-label={say.larger} onClick={() => zoomed.scaleBy(2)}>+</button>
+          </div>
+        </>
+      }
+    >
+      <Find shows={(item) => (target.value = [item.index, Math.min(item.index, columns - 1)])} />
+      <Turns />
+      {tiles.failure.value && <p class="notice" role="alert">{tiles.failure.value}</p>}
+      <p class={square ? "readout" : "readout quiet"} role="status">{square ? readout(square, tiles, map.tile) : say.zoomHint}</p>
+      <div class="pattern" ref={box}>
+        <canvas
+          ref={canvas}
+          role="application"
+          tabIndex={0}
+          aria-label={`${headName(place.layer, place.head)}: ${rows} × ${columns}. ${say.zoomHint}`}
+          data-level={level}
+          onPointerMove={(event) => (pointed.value = tokensAt(view, event.offsetX, event.offsetY))}
+          onPointerLeave={() => (pointed.value = null)}
+          onClick={(event) => choose(tokensAt(view, event.offsetX, event.offsetY))}
+          onDblClick={() => zoomed.scaleBy(4)}
+          onFocus={() => (pointed.value ??= middle())}
+          onKeyDown={(event) => {
+            const steps: Record<string, () => void> = {
+              ArrowLeft: () => zoomed.moveBy(-STEP * width, 0),
+              ArrowRight: () => zoomed.moveBy(STEP * width, 0),
+              ArrowUp: () => zoomed.moveBy(0, -STEP * height),
+              ArrowDown: () => zoomed.moveBy(0, STEP * height),
+              "+": () => zoomed.scaleBy(2),
+              "=": () => zoomed.scaleBy(2),
+              "-": () => zoomed.scaleBy(1 / 2),
+              "0": zoomed.reset,
+              Enter: () => choose(middle()),
+            };
+            if (!steps[event.key] || event.ctrlKey || event.altKey || event.metaKey) return;
+            event.preventDefault();
+            event.stopPropagation();
+            steps[event.key]();
+          }}
+          onKeyUp={() => (pointed.value = middle())}
+        />
+      </div>
+      <Legend level={level} largest={colours.largest} />
+      <Numbers head={[say.zoomQueries, say.zoomKeys, say.weight]} rows={() => strongestCells(tiles, view, map.tile)} />
+    </Panel>
+  );
+}
+
+/** The tiles that are asked for: those in view, a coarser one under each, and those around. */
+function wanted(view: View, level: number, tile: number): Place[] {
+  const shown = tilesInView(view, level, tile);
+  return [...shown, ...tilesInView(view, level + 2, tile), ...tilesInView(view, level, tile, 1)];
+}
+
+const failure = signal(""); // why the high levels are not computed
+
+/** Compute the high levels of the head that is shown, until they are done or the reader stops it. */
+function useTurns(head: unknown[]): void {
+  useEffect(() => ((stopped.value = false), (progress.value = null), undefined), head);
+  useEffect(() => {
+    if (stopped.value) return;
+    const own = new AbortController();
+    takeTurns(headPlace(), own.signal, (now) => (progress.value = now)).catch((error: Error) => {
+      if (!own.signal.aborted) [stopped.value, failure.value] = [true, error.message];
+    });
+    return () => own.abort();
+  }, [...head, stopped.value]);
+}
+
+/** How far the high levels are, with a button that stops or goes on. */
+function Turns() {
+  const say = words();
+  const { done, of } = progress.value ?? { done: 0, of: 1 };
+  if (done === of) return null;
+  const percent = Math.floor((100 * done) / of);
+  return (
+    <p class="turns">
+      <progress value={done} max={of} aria-label={say.zoomComputing(percent)} />
+      <span>{stopped.value ? say.zoomStopped(percent) : say.zoomComputing(percent)}</span>
+      <button type="button" onClick={() => ([stopped.value, failure.value] = [!stopped.value, ""])}>{stopped.value ? say.goOn : say.cancel}</button>
+      {failure.value && <span role="alert">{failure.value}</span>}
+    </p>
+  );
+}
+
+function useStrongest(chosen: unknown[]): void {
+  useEffect(() => {
+    strongest.value = [];
+    if (query.value === null) return;
+    const own = new AbortController();
+    strongestKeys(headPlace(), query.value, own.signal).then((found) => (strongest.value = found), () => {});
+    return () => own.abort();
+  }, chosen);
+}
+
+const span = ([first, last]: [number, number]) =>
+  first === last ? first.toLocaleString("en") : `${first.toLocaleString("en")}–${last.toLocaleString("en")}`;
+
+/** "queries 1,024–1,087, keys 0–63: the largest weight is 0.0123", or "it → snake 0.0123" for a single weight. */
+function readout({ level, queries, keys }: Square, tiles: Tiles, tile: number): string {
+  const say = words();
+  const number = numberAt(tiles, tile, level, queries[0] / 2 ** level, keys[0] / 2 ** level);
+  if (number === undefined) return "…";
+  if (level > 0) {
+    if (Number.isNaN(number)) return say.zoomHidden(span(queries), span(keys));
+    return say.zoomRead(pool.value, span(queries), span(keys), numberText(number));
+  }
+  const [from, to] = [queryItems.value[queries[0]], keyItems.value[keys[0]]];
+  return `${span(queries)} ${from.text} → ${span(keys)} ${to.text} ${Number.isNaN(number) ? say.masked : numberText(number)}`;
+}
+
+/** The largest numbers of the cells in view. */
+function strongestCells(tiles: Tiles, view: View, tile: number): string[][] {
+  const level = levelOf(view);
+  const side = 2 ** level;
+  const { rows, columns } = inView(view);
+  const found: { number: number; row: number; column: number }[] = [];
+  for (let row = Math.floor(rows[0] / side); row * side < rows[1]; row++) {
+    for (let column = Math.floor(columns[0] / side); column * side < columns[1]; column++) {
+      const number = numberAt(tiles, tile, level, row, column);
+      if (number !== undefined && !Number.isNaN(number)) found.push({ number, row, column });
+    }
+  }
+  found.sort((a, b) => b.number - a.number);
+  return found.slice(0, LISTED).map(({ number, row, column }) => {
+    const { queries, keys } = squareOf(view, level, row * side, column * side);
+    return [span(queries), span(keys), number.toPrecision(6)];
+  });
+}
+
+function Legend({ level, largest }: { level: number; largest: number }) {
+  const say = words();
+  const low = colourScale.value === "log" ? "0.000001" : "0";
+  const high = colourScale.value === "row" ? String(largest) : "1";
+  return (
+    <p class="legend">
+      {low} <span class="ramp" aria-hidden="true" /> {high}
+      <span class="masked-legend"><span class="grey" aria-hidden="true" /> {say.legendMasked}</span>
+      <strong>{level === 0 ? say.zoomOne : say.zoomSquare(pool.value, (2 ** level).toLocaleString("en"))}</strong>
+    </p>
+  );
+}
+
+/** The chosen query's strongest keys; each is a button that shows its weight in the map. */
+export function MapStrongest() {
+  const say = words();
+  const from = query.value === null ? null : queryItems.value[query.value];
+  const place = headPlace();
+  const name = headName(place.layer, place.head);
+  return (
+    <Panel view="strongest" title={from ? say.strongest(from.label, name) : say.strongestAll(name)}>
+      <ol class="top">
+        {(from ? strongest.value : []).map(([to, weight]) => (
+          <li key={to}>
+            <button type="button" title={say.zoomJump} onClick={() => ([key.value, target.value] = [to, [query.value!, to]])}>
+              <i style={{ width: `${100 * weight}%` }} />
+              <span>{`${to.toLocaleString("en")} ${keyItems.value[to].text}`}</span>
+              <span>{numberText(weight)}</span>
+            </button>
+          </li>
+        ))}
+      </ol>
+    </Panel>
+  );
+}
