@@ -44,7 +44,7 @@ const IN_LIST: Record<string, () => void> = {
 addEventListener("keydown", (event) => {
   const at = event.target;
   if (!(at instanceof Element)) return;
-  if (event.ctrlKey || event.altKey || event.metaKey || at.closest("input, select, textarea, .scroll:focus")) return;
+  if (event.ctrlKey || event.altKey || event.metaKey || at.closest("input, select, textarea, .scroll:focus, h1:focus")) return;
   const action = (at.closest("[role=listbox]") ? IN_LIST[event.key] : undefined) ?? ARROWS[event.key];
   if (!action) return;
   event.preventDefault();

@@ -15,3 +15,9 @@ export function numberText(number: number): string {
   if (number !== 0 && Math.abs(number) < 0.0005) return number.toExponential(2).replace("-", "−");
   return number.toFixed(4).replace("-", "−");
 }
+
+/** A number to six digits, as many as float32 has. */
+export function preciseText(number: number): string {
+  const small = number !== 0 && Math.abs(number) < 0.0005;
+  return (small ? number.toExponential(5) : number.toPrecision(6)).replace("-", "−");
+}

@@ -32,6 +32,8 @@ import { Strongest } from "./views/strongest";
 import { WhatIf } from "./views/what-if";
 import { language, words, type Language as LanguageName } from "./words";
 
+const MAY_SCROLL = 60; // a title of more letters may have to be scrolled in a narrow window, by keyboard too
+
 export function Page() {
   const say = words();
   const computed = Object.values(trace.value.kinds).every(({ layers }) => layers.every((one) => one.query));
@@ -88,6 +90,7 @@ function AllViews() {
 function Top() {
   const say = words();
   const { text, target_text: target, model, live } = trace.value;
+  const title = shortText(text);
   const brand = <>regard <span>{say.tagline}</span></>;
   return (
     <header class="top">
@@ -95,7 +98,7 @@ function Top() {
         {live ? <h1 class="brand">{brand}</h1> : <p class="brand">{brand}</p>}
         <Language />
       </div>
-      {live ? <TextField /> : <h1 dir="auto" class={text.length > 240 ? "long" : ""}>{shortText(text)}</h1>}
+      {live ? <TextField /> : <h1 dir="auto" class={title.length > 240 ? "long" : ""} tabIndex={title.length > MAY_SCROLL ? 0 : undefined}>{title}</h1>}
       {target && <p class="target" dir="auto">{shortText(target)}</p>}
       <p class="facts"><b>{model}</b> · {sizes()}</p>
     </header>
@@ -114,7 +117,7 @@ export function Language() {
 }
 
 /** A text of which the page shows the beginning only, if it is shown as a map. */
-const shortText = (text: string) => (trace.value.map ? `${text.slice(0, 240)}…` : text);
+const shortText = (text: string) => (trace.value.map ? `${text.slice(0, 120)}…` : text);
 
 /** "6 layers × 12 heads · 13 tokens". */
 function sizes(): string {

@@ -8,7 +8,7 @@ import { drawChosen, drawLabels, drawTiles, largestInView, numberAt, type Colour
 import { loadTile, strongestKeys, takeTurns, type HeadPlace, type Pool, type Progress } from "../map/server";
 import { Tiles, type Place } from "../map/tiles";
 import { inView, levelOf, squareOf, tilesInView, tokensAt, type Square, type View } from "../map/view";
-import { numberText } from "../numbers";
+import { preciseText } from "../numbers";
 import { useSize } from "../size";
 import { colourScale, head, headName, key, keyItems, kindName, layerNumber, query, queryItems, trace } from "../state";
 import { words } from "../words";
@@ -187,10 +187,10 @@ function readout({ level, queries, keys }: Square, tiles: Tiles, tile: number): 
   if (number === undefined) return "…";
   if (level > 0) {
     if (Number.isNaN(number)) return say.zoomHidden(span(queries), span(keys));
-    return say.zoomRead(pool.value, span(queries), span(keys), numberText(number));
+    return say.zoomRead(pool.value, span(queries), span(keys), preciseText(number));
   }
   const [from, to] = [queryItems.value[queries[0]], keyItems.value[keys[0]]];
-  return `${span(queries)} ${from.text} → ${span(keys)} ${to.text} ${Number.isNaN(number) ? say.masked : numberText(number)}`;
+  return `${span(queries)} ${from.text} → ${span(keys)} ${to.text} ${Number.isNaN(number) ? say.masked : preciseText(number)}`;
 }
 
 /** The largest numbers of the cells in view. */
@@ -208,7 +208,7 @@ function strongestCells(tiles: Tiles, view: View, tile: number): string[][] {
   found.sort((a, b) => b.number - a.number);
   return found.slice(0, LISTED).map(({ number, row, column }) => {
     const { queries, keys } = squareOf(view, level, row * side, column * side);
-    return [span(queries), span(keys), number.toPrecision(6)];
+    return [span(queries), span(keys), preciseText(number)];
   });
 }
 
@@ -239,7 +239,7 @@ export function MapStrongest() {
             <button type="button" title={say.zoomJump} onClick={() => ([key.value, target.value] = [to, [query.value!, to]])}>
               <i style={{ width: `${100 * weight}%` }} />
               <span>{`${to.toLocaleString("en")} ${keyItems.value[to].text}`}</span>
-              <span>{numberText(weight)}</span>
+              <span>{preciseText(weight)}</span>
             </button>
           </li>
         ))}

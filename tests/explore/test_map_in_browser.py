@@ -1,0 +1,220 @@
+"""The map of a long text in a real browser: its numbers at every zoom are Python's."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from playwright.sync_api import Locator, Page, expect
+from running_explorer import Running
+
+from regard import Causal, Trace
+from regard.attention import pyramid
+from regard.explore import map as module
+from regard.explore.session import Session
+from regard.views.page import data
+
+TOKENS = 1501
+LEFT, TOP, HEIGHT = 118, 104, 640
+"""The room of the labels of a wide window, and the height of the canvas, in pixels."""
+
+BASE = (HEIGHT - TOP) / TOKENS
+"""The size of a weight when the whole map is shown."""
+
+
+PIXEL = 3
+"""The number of weights along a pixel then: a pointer is at a whole pixel."""
+
+AXE = Path(__file__).parents[2] / "front" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def long(handmade: Callable[..., Trace]) -> Trace:
+    """A trace of 1,501 tokens."""
+    return handmade(" ".join(f"w{n}" for n in range(TOKENS)), mask=Causal(), kind="decoder")
+
+
+@pytest.fixture(scope="module")
+def weights(long: Trace) -> torch.Tensor:
+    """The weights of the head that the map first shows, by softmax in float64."""
+    call = long.decoder[0].call
+    scores = call.query.double()[0, 0] @ call.key.double()[0, 0].mT / 5**0.5
+    return torch.softmax(scores.masked_fill(torch.ones(TOKENS, TOKENS).triu(1).bool(), -torch.inf), dim=-1)
+
+
+@pytest.fixture(scope="module")
+def running(long: Trace, serving: Callable[..., Running]) -> Iterator[Running]:
+    """A running explorer that shows the trace as a map, of which level 2 and higher ones are stored."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(data, "MOST_TOKENS", 1500)
+        patched.setattr(pyramid, "STORED", 2)
+        patched.setattr(module, "STORED", 2)
+        yield serving(Session(None, long))
+
+
+@pytest.fixture
+def page(tab: Page, running: Running) -> Page:
+    """The page of the map, once all levels are there."""
+    tab.set_viewport_size({"width": 1280, "height": 1000})
+    tab.goto("about:blank")
+    tab.goto(f"http://{running.host}/")
+    expect(canvas(tab)).to_have_attribute("data-level", "2")
+    expect(tab.locator(".turns")).to_have_count(0)
+    return tab
+
+
+def view(page: Page) -> Locator:
+    return page.locator("[data-view=pattern]")
+
+
+def canvas(page: Page) -> Locator:
+    return view(page).locator("canvas")
+
+
+def read(page: Page, query: int, key: int, size: float, x: float = 0, y: float = 0) -> str:
+    """Point at the weight of a query on a key, and return what is read there once its tile is loaded."""
+    canvas(page).hover(position={"x": LEFT + x + (key + 0.5) * size, "y": TOP + y + (query + 0.5) * size})
+    readout = view(page).locator(".readout")
+    expect(readout).to_have_text(re.compile(r"[0-9]"))
+    return readout.inner_text()
+
+
+def number(text: str) -> float:
+    """The number at the end of a readout, which writes small ones with a minus sign of its own."""
+    return float(text.split()[-1].replace("−", "-"))
+
+
+@pytest.mark.parametrize(("pool", "reduce"), [("largest", F.max_pool2d), ("mean", F.avg_pool2d)])
+def test_numbers_are_read_at_three_zooms(page: Page, weights: torch.Tensor, pool: str, reduce: Callable) -> None:
+    view(page).get_by_role("button", name=f"{pool} weight").click()
+    square = "queries 1,200–1,203, keys 400–403"
+    assert read(page, 1202, 401, BASE) == f"{square}: the {pool} weight is {read(page, 1202, 401, BASE).split()[-1]}"
+    wanted = float(reduce(weights[None, 1200:1204, 400:404], 4))
+    assert number(read(page, 1202, 401, BASE)) == pytest.approx(wanted, rel=1e-5)
+    assert read(page, 400, 1202, BASE) == "queries 400–403, keys 1,200–1,203: masked"
+    view(page).get_by_label("find a token").fill("w1202")  # cells of 24 pixels, with the token's own key in the middle
+    expect(canvas(page)).to_have_attribute("data-level", "0")
+    middle = {"x": LEFT + (canvas(page).bounding_box()["width"] - LEFT - 1) / 2, "y": TOP + (HEIGHT - TOP) / 2}
+    canvas(page).hover(position={"x": middle["x"] - 48, "y": middle["y"]})
+    expect(view(page).locator(".readout")).to_have_text(re.compile(r"^1,202 w1202 → 1,200 w1200 [0-9.e−]+$"))
+    assert number(view(page).locator(".readout").inner_text()) == pytest.approx(float(weights[1202, 1200]), rel=1e-5)
+    for _ in range(5):
+        view(page).get_by_role("button", name="smaller").click()
+    expect(canvas(page)).to_have_attribute("data-level", "1")
+    canvas(page).hover(position=middle)
+    expect(view(page).locator(".readout")).to_have_text(re.compile(rf"^queries .*: the {pool} weight is "))
+    place = view(page).locator(".readout").inner_text().replace(",", "")
+    row, column = map(int, re.findall(r"([0-9]+)–", place))
+    wanted = float(reduce(weights[None, row : row + 2, column : column + 2], 2))
+    assert number(view(page).locator(".readout").inner_text()) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_the_table_has_the_largest_cells_in_view(page: Page, weights: torch.Tensor) -> None:
+    view(page).locator(".numbers summary").click()
+    expect(view(page).locator(".numbers tbody tr")).to_have_count(200)
+    rows = (
+        view(page)
+        .locator(".numbers tbody tr")
+        .evaluate_all("rows => rows.map(row => [...row.cells].map(c => c.textContent))")
+    )
+    pooled = F.max_pool2d(weights[None], 4, ceil_mode=True)[0]
+    assert [number(row[2]) for row in rows] == pytest.approx(pooled.flatten().topk(200).values.tolist(), rel=1e-5)
+    for queries, keys, shown in rows[:20]:
+        row, column = (int(span.split("–")[0].replace(",", "")) // 4 for span in (queries, keys))
+        assert number(shown) == pytest.approx(float(pooled[row, column]), rel=1e-5)
+
+
+def test_a_chosen_query_shows_its_strongest_keys_and_jumps_to_them(page: Page, weights: torch.Tensor) -> None:
+    canvas(page).click(position={"x": LEFT + 50, "y": TOP + 900.5 * BASE})
+    items = page.locator("[data-view=strongest] li")
+    heading = page.locator("[data-view=strongest] h2")
+    expect(heading).to_have_text(re.compile("^Where “w[89][0-9]+” looks most in L0H0$"))
+    query = int(heading.inner_text().split("”")[0].split("w")[1])
+    assert abs(query - 900) <= PIXEL
+    best = weights[query].topk(8)
+    expect(items.first).to_have_text(re.compile(f"^{int(best.indices[0]):,} w{int(best.indices[0])}"))
+    texts = items.locator("span").all_inner_texts()
+    assert texts[0::2] == [f"{key:,} w{key}" for key in best.indices.tolist()]
+    assert [number(text) for text in texts[1::2]] == pytest.approx(best.values.tolist(), rel=1e-5)
+    items.nth(1).locator("button").click()
+    expect(canvas(page)).to_have_attribute("data-level", "0")
+    middle = {"x": LEFT + (canvas(page).bounding_box()["width"] - LEFT - 1) / 2, "y": TOP + (HEIGHT - TOP) / 2}
+    canvas(page).hover(position=middle)
+    key = int(best.indices[1])
+    expect(view(page).locator(".readout")).to_have_text(re.compile(f"^{query} w{query} → {key:,} w{key} "))
+    assert number(view(page).locator(".readout").inner_text()) == pytest.approx(float(best.values[1]), rel=1e-5)
+
+
+def test_the_keyboard_zooms_moves_and_chooses(page: Page, long: Trace) -> None:
+    canvas(page).focus()
+    for _ in range(4):
+        page.keyboard.press("+")
+    expect(canvas(page)).to_have_attribute("data-level", "0")
+    before = view(page).locator(".readout").inner_text()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowLeft")
+    expect(view(page).locator(".readout")).not_to_have_text(before)
+    page.keyboard.press("Enter")
+    query = view(page).locator(".readout").inner_text().split()[1]
+    expect(page.locator("[data-view=strongest] h2")).to_contain_text(f"“{query}”")
+    expect(page.get_by_label("Head", exact=True)).to_have_value("0")  # arrows chose no head
+    page.keyboard.press("0")
+    expect(canvas(page)).to_have_attribute("data-level", "2")
+
+
+def test_a_weight_stays_under_the_pointer_while_the_wheel_zooms(page: Page) -> None:
+    for _ in range(3):
+        canvas(page).hover(position={"x": LEFT + 300.5 * BASE, "y": TOP + 1100.5 * BASE})
+        page.mouse.wheel(0, -500)
+        page.wait_for_timeout(50)
+    expect(canvas(page)).to_have_attribute("data-level", "0")
+    canvas(page).hover(position={"x": LEFT + 300.5 * BASE, "y": TOP + 1100.5 * BASE})
+    expect(view(page).locator(".readout")).to_have_text(re.compile("^1,[0-9]+ w1[0-9]+ → "))
+    query, key = re.findall("w([0-9]+)", view(page).locator(".readout").inner_text())
+    assert (int(query), int(key)) == (pytest.approx(1100, abs=PIXEL), pytest.approx(300, abs=PIXEL))
+
+
+def test_another_head_has_its_own_map(page: Page, long: Trace) -> None:
+    page.get_by_label("Head", exact=True).select_option("2")
+    expect(page.locator(".turns")).to_have_count(0)
+    wanted = float(long.decoder[0][0, 2, 1200:1204, 400:404].max())
+    expect(view(page).locator("h2")).to_be_visible()
+    assert number(read(page, 1202, 401, BASE)) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_the_computation_is_stopped_and_goes_on(
+    tab: Page, serving: Callable[..., Running], long: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data, "MOST_TOKENS", 1500)
+    monkeypatch.setattr(module, "TURN_SECONDS", -1.0)  # a row a turn
+    tab.goto(f"http://{serving(Session(None, long)).host}/")
+    tab.get_by_role("button", name="cancel").click()
+    expect(tab.locator(".turns")).to_contain_text("the whole map is not computed: stopped at")
+    percent = tab.locator(".turns span").inner_text()
+    tab.wait_for_timeout(300)
+    assert tab.locator(".turns span").inner_text() == percent
+    monkeypatch.setattr(module, "TURN_SECONDS", 0.5)
+    tab.get_by_role("button", name="go on").click()
+    expect(tab.locator(".turns")).to_have_count(0)
+
+
+@pytest.mark.skipif(not AXE.exists() and "CI" not in os.environ, reason="`make front` installs axe; CI always does")
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (360, True)])
+def test_axe_finds_nothing_and_it_fits_a_narrow_window(page: Page, width: int, dark: bool) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme="dark" if dark else "light")
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("() => axe.run()")
+    page.emulate_media(color_scheme="light")
+    assert [f"{one['id']}: {one['nodes'][0]['html']:.120}" for one in found["violations"]] == []
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+def test_the_map_speaks_korean(page: Page) -> None:
+    page.get_by_label("Language").select_option("ko")
+    expect(page.locator("main > .caption")).to_contain_text("글이 토큰 1,501개여서")
+    expect(view(page).locator(".legend")).to_contain_text("칸 하나는 가중치 4 × 4개의 최댓값입니다.")
+    page.get_by_label("언어").select_option("en")
