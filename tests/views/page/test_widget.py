@@ -119,7 +119,7 @@ def test_the_reader_and_python_choose_in_turn(opened_widget: Callable[[TraceWidg
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[str]:
+def lab(tab: Page, tmp_path: Path) -> Iterator[str]:
     """The address of a real JupyterLab in `tmp_path`; without JupyterLab the test is skipped, but not by CI."""
     command = Path(sys.executable).with_name("jupyter-lab")
     if not command.exists() and "CI" not in os.environ:
@@ -137,6 +137,7 @@ def lab(tmp_path: Path) -> Iterator[str]:
     try:
         yield address_of_server(Path(folders["JUPYTER_RUNTIME_DIR"]), tmp_path / "lab.log")
     finally:
+        tab.goto("about:blank")  # its page would complain that the server is gone
         process.terminate()
         process.wait(30)
 
