@@ -28,17 +28,20 @@ torch.set_num_threads(1)  # a second thread makes tensors this small no faster
 
 LONGEST = (
     "hostile/test_hostile_files.py",
-    "attention/test_laws.py",
-    "training/test_train.py",
-    "training/processes/test_hosts.py",
+    "test_benchmarks.py",
+    "site/test_translator_in_browser.py",
     "attention/test_torch_tools.py",
-    "training/processes/test_process_group.py",
+    "site/test_site.py",
     "attention/statistics/test_gpu.py",
-    "attention/test_extremes.py",
+    "training/processes/test_process_group.py",
+    "training/test_train.py",
     "attention/test_flex.py",
-    "views/page/test_in_browser.py",
+    "site/test_minilm.py",
     "site/test_in_browser.py",
-    "views/picture/test_trace.py",
+    "training/processes/test_hosts.py",
+    "attention/statistics/test_reading.py",
+    "views/page/test_widget.py",
+    "test_docs.py",
     "export/test_onnx.py",
 )
 """Files whose tests take longest, in that order; the first one forks its process, which is slow once it has grown."""
