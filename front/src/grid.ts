@@ -30,10 +30,18 @@ export function rowOf(of: Decoded, which: number | null, queries: Item, keys: It
   const rows = heads.length * queries.positions.length;
   const weights = new Float64Array(keys.length);
   for (const item of keys) for (const at of item.positions) weights[item.index] += sums[at] / rows;
-  const may = (item: Item) =>
-    heads.some((one) => queries.positions.some((q) => item.positions.some((k) => mayAttend(of, one, q, k, nQueries, nKeys))));
-  const masked = of.bits ? Uint8Array.from(keys, (item) => Number(!may(item))) : new Uint8Array(keys.length);
-  return { weights, masked };
+  return { weights, masked: maskedOf(of, heads, queries.positions, keys) };
+}
+
+/** 1 for each key item that no head and no token of the query may attend to. */
+function maskedOf(of: Decoded, heads: number[], queries: number[], keys: Item[]): Uint8Array {
+  if (!of.bits) return new Uint8Array(keys.length);
+  const [nQueries, nKeys] = [queryTokens.value.length, keyTokens.value.length];
+  const may = new Uint8Array(nKeys);
+  for (const one of heads) {
+    for (const query of queries) for (let key = 0; key < nKeys; key++) if (mayAttend(of, one, query, key, nQueries, nKeys)) may[key] = 1;
+  }
+  return Uint8Array.from(keys, (item) => Number(!item.positions.some((key) => may[key])));
 }
 
 /** The weights of a query item in the head that is shown, or in another; null until the layer is decoded. */

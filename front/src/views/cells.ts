@@ -1,30 +1,17 @@
 // Draw the cells of a pattern that are in view, and the words along both axes
 
-import { bytesOf, dark, shades, shownHue, strength, theme } from "../colours";
+import { shades, shownHue, strength, theme } from "../colours";
 import type { Grid } from "../grid";
 import type { Item } from "../items";
 import { colourScale, key, queryItem } from "../state";
+import type { Layout } from "./layout";
+import { drawPixels } from "./pixels";
 
 export const LARGEST_CELL = 44;
-const LEAST_DRAWN = 3; // smaller cells are pixels of an image
+const LEAST_DRAWN = 3; // smaller cells are pixels of images
 const LEAST_OUTLINED = 6;
 const LEAST_CIRCLE = 5;
 const LABEL_PITCH = 14; // the least distance between two labels, in pixels
-
-/** Where the cells are on the canvas, in pixels. */
-export interface Layout {
-  rows: Item[];
-  columns: Item[];
-  left: number; // of the first column, before it is moved by x
-  top: number;
-  size: number; // of a cell
-  x: number;
-  y: number;
-  width: number; // of the canvas
-  height: number;
-  turned: boolean; // queries are columns
-  circles: boolean;
-}
 
 export function drawPattern(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
   context.save();
@@ -99,52 +86,6 @@ function drawCircle(context: CanvasRenderingContext2D, x: number, y: number, rad
   context.beginPath();
   context.arc(x, y, radius, 0, 2 * Math.PI);
   context.fill();
-}
-
-/** Cells smaller than LEAST_DRAWN: an image whose pixels each show the largest weight that falls into them. */
-function drawPixels(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
-  const { rows, columns } = inView(layout);
-  const scale = Math.min(1, layout.size * (devicePixelRatio || 1)); // image pixels for a cell
-  const [height, width] = [rows, columns].map(([from, to]) => Math.ceil((to - from) * scale));
-  if (width <= 0 || height <= 0) return;
-  const hue = shownHue();
-  const made = [grid, grid.done, scale, hue, dark.value, colourScale.value, layout.turned, layout.rows, ...rows, ...columns];
-  if (!kept || made.some((part, i) => part !== kept!.made[i])) {
-    const image = pixelsOf(grid, layout, rows, columns, scale, height, width, [...shades(hue), theme("--masked")]);
-    kept = { made, image };
-  }
-  context.imageSmoothingEnabled = false;
-  const [x, y] = [layout.left + layout.x + columns[0] * layout.size, layout.top + layout.y + rows[0] * layout.size];
-  context.drawImage(kept.image, x, y, (width / scale) * layout.size, (height / scale) * layout.size);
-}
-
-let kept: { made: unknown[]; image: OffscreenCanvas } | null = null; // the last image, and what it was made of
-
-function pixelsOf(
-  grid: Grid,
-  layout: Layout,
-  rows: [number, number],
-  columns: [number, number],
-  scale: number,
-  height: number,
-  width: number,
-  colours: string[],
-): OffscreenCanvas {
-  const read = reader(grid, layout);
-  const bytes = bytesOf(colours);
-  const strongest = new Int16Array(width * height).fill(-1);
-  for (let row = rows[0]; row < rows[1]; row++) {
-    const line = Math.floor((row - rows[0]) * scale) * width;
-    for (let column = columns[0]; column < columns[1]; column++) {
-      const shown = read(row, column);
-      const at = line + Math.floor((column - columns[0]) * scale);
-      if (shown >= 0) strongest[at] = Math.max(strongest[at], Math.round(255 * shown));
-    }
-  }
-  const image = Uint32Array.from(strongest, (level) => (level < 0 ? bytes[256] : bytes[level]));
-  const canvas = new OffscreenCanvas(width, height);
-  canvas.getContext("2d")!.putImageData(new ImageData(new Uint8ClampedArray(image.buffer as ArrayBuffer), width, height), 0, 0);
-  return canvas;
 }
 
 function drawOutlines(context: CanvasRenderingContext2D, layout: Layout): void {

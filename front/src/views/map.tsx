@@ -16,7 +16,7 @@ import { Find } from "./find";
 import { Choice, Numbers, Panel } from "./panel";
 import { useZoom } from "./zoom";
 
-const HEIGHT = 640;
+const HEIGHT = 640; // of a wide window's map, in pixels; a narrow one's is as high as it is wide
 const LISTED = 200; // the most cells in the table
 const READABLE = 24; // the size of a cell to which one jumps, in pixels
 const STEP = 0.15; // of the part in view, for an arrow key
@@ -40,7 +40,8 @@ export function MapView() {
   const tiles = useMemo(() => new Tiles((tile, end) => loadTile(map, place, pool.value, rows, tile, end)), [...same, pool.value]);
   const pointed = useMemo(() => signal<{ query: number; key: number } | null>(null), []);
   const [left, top] = whole < 600 ? [84, 84] : [118, 104];
-  const [width, height] = [Math.max(1, whole - left - 1), HEIGHT - top];
+  const high = Math.min(HEIGHT, Math.max(top + 120, whole));
+  const [width, height] = [Math.max(1, whole - left - 1), high - top];
   const base = Math.min(width / columns, height / rows);
   const zoomed = useZoom(canvas, { base, rows, columns, left, top, width, height });
   const view: View = { rows, columns, left, top, width, height, x: zoomed.x, y: zoomed.y, size: base * zoomed.k };
@@ -60,7 +61,7 @@ export function MapView() {
   }, [tiles, whole, view.x, view.y, view.size, level, ready]);
   useEffect(() => {
     if (!whole) return;
-    const context = cleared(canvas.current!, whole, HEIGHT);
+    const context = cleared(canvas.current!, whole, high);
     drawTiles(context, tiles, view, map.tile, colours);
     drawChosen(context, view, query.value, strongest.value[0]?.[0] ?? null);
     drawLabels(context, view, queryItems.value, keyItems.value, query.value, key.value);
@@ -237,7 +238,7 @@ export function MapStrongest() {
         {(from ? strongest.value : []).map(([to, weight]) => (
           <li key={to}>
             <button type="button" title={say.zoomJump} onClick={() => ([key.value, target.value] = [to, [query.value!, to]])}>
-              <i style={{ width: `${100 * weight}%` }} />
+              <i style={{ width: `${(100 * weight) / strongest.value[0][1]}%` }} />
               <span>{`${to.toLocaleString("en")} ${keyItems.value[to].text}`}</span>
               <span>{preciseText(weight)}</span>
             </button>

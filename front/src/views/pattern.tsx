@@ -10,8 +10,9 @@ import { weightText } from "../numbers";
 import { useSize } from "../size";
 import { colourScale, glance, headName, isChanged, key, keyItem, lock, query, queryItem, visibleKeys, visibleQueries } from "../state";
 import { words } from "../words";
-import { drawPattern, LARGEST_CELL, type Layout } from "./cells";
+import { drawPattern, LARGEST_CELL } from "./cells";
 import { Find } from "./find";
+import type { Layout } from "./layout";
 import { Choice, Numbers, Panel } from "./panel";
 import { useZoom } from "./zoom";
 

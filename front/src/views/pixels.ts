@@ -1,0 +1,100 @@
+// Cells of few pixels, drawn as images: a pixel is the strongest cell of a square of cells
+
+import { bytesOf, dark, shades, shownHue, strength, theme } from "../colours";
+import type { Grid } from "../grid";
+import type { Item } from "../items";
+import { colourScale } from "../state";
+import type { Layout } from "./layout";
+
+const SIDE = 512; // the rows and columns of an image
+const MOST_KEPT = 80; // images, of 1.5 MB each
+
+/** A part of the pattern as an image. */
+interface Part {
+  done: number; // how many of its queries are drawn
+  strongest: Int16Array; // 0 to 255; -1 = every cell is masked
+  pixels: Uint32Array; // transparent where no query is drawn yet
+  image: OffscreenCanvas;
+}
+
+/** The images of a grid, and what they are made from; they are dropped when that changes. */
+interface Images {
+  made: unknown[];
+  parts: Map<string, Part>;
+  most: Float64Array; // each query's largest weight on a key in view; -1 = not computed yet
+}
+
+let images: Images | null = null;
+
+/** Draw the part of the pattern that is in view. Rows that the grid has not yet are drawn when it has them. */
+export function drawPixels(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
+  const hue = shownHue();
+  const made = [grid, hue, dark.value, colourScale.value, layout.turned, layout.rows, layout.columns];
+  if (!images || made.some((one, i) => one !== images!.made[i])) {
+    images = { made, parts: new Map(), most: new Float64Array(grid.queries.length).fill(-1) };
+  }
+  const level = Math.max(0, Math.ceil(-Math.log2(layout.size * (devicePixelRatio || 1))));
+  const across = SIDE * 2 ** level; // cells along an image
+  const inView = (moved: number, room: number, count: number): [number, number] => [
+    Math.max(0, Math.floor(-moved / layout.size / across)),
+    Math.min(Math.ceil(count / across), Math.ceil((room - moved) / layout.size / across)),
+  ];
+  const [firstRow, endRow] = inView(layout.y, layout.height - layout.top, layout.rows.length);
+  const [firstColumn, endColumn] = inView(layout.x, layout.width - layout.left, layout.columns.length);
+  const bytes = bytesOf([...shades(hue), theme("--masked")]);
+  context.imageSmoothingEnabled = false;
+  for (let row = firstRow; row < endRow; row++) {
+    for (let column = firstColumn; column < endColumn; column++) {
+      const name = `${level} ${row} ${column}`;
+      const part = images.parts.get(name) ?? emptyPart();
+      images.parts.delete(name);
+      images.parts.set(name, part); // the one that was used last is at the end
+      update(part, grid, layout, row * across, column * across, level, images.most, bytes);
+      const size = across * layout.size;
+      context.drawImage(part.image, layout.left + layout.x + column * size, layout.top + layout.y + row * size, size, size);
+    }
+  }
+  for (const oldest of images.parts.keys()) {
+    if (images.parts.size <= MOST_KEPT) break;
+    images.parts.delete(oldest);
+  }
+}
+
+const emptyPart = (): Part => ({
+  done: 0,
+  strongest: new Int16Array(SIDE * SIDE).fill(-1),
+  pixels: new Uint32Array(SIDE * SIDE),
+  image: new OffscreenCanvas(SIDE, SIDE),
+});
+
+/** Draw the queries that the grid has had since the part was drawn last; its first cell is at `row` and `column`. */
+function update(part: Part, grid: Grid, layout: Layout, row: number, column: number, level: number, most: Float64Array, bytes: Uint32Array): void {
+  const across = SIDE * 2 ** level;
+  const [queries, keys] = layout.turned ? [layout.columns.slice(column, column + across), layout.rows] : [layout.rows.slice(row, row + across), layout.columns];
+  const firstKey = layout.turned ? row : column;
+  const ownKeys = keys.slice(firstKey, firstKey + across);
+  const [stepQuery, stepKey] = layout.turned ? [1, SIDE] : [SIDE, 1]; // from a pixel to the next one
+  const before = part.done;
+  for (; part.done < queries.length && queries[part.done].index < grid.done; part.done++) {
+    const query = queries[part.done].index;
+    const [first, line, largest] = [query * grid.keys.length, (part.done >> level) * stepQuery, mostOf(query, grid, keys, most)];
+    for (let key = 0; key < ownKeys.length; key++) {
+      const [cell, pixel] = [first + ownKeys[key].index, line + (key >> level) * stepKey];
+      const shown = grid.masked[cell] ? -1 : Math.round(255 * strength(grid.weights[cell], largest));
+      if (shown > part.strongest[pixel]) part.strongest[pixel] = shown;
+      part.pixels[pixel] = bytes[part.strongest[pixel] < 0 ? 256 : part.strongest[pixel]];
+    }
+  }
+  if (part.done === before) return;
+  part.image.getContext("2d")!.putImageData(new ImageData(new Uint8ClampedArray(part.pixels.buffer as ArrayBuffer), SIDE, SIDE), 0, 0);
+}
+
+/** The largest weight of a query on a key in view; 1 on a scale that does not depend on it. */
+function mostOf(query: number, grid: Grid, keys: Item[], most: Float64Array): number {
+  if (colourScale.value !== "row") return 1;
+  if (most[query] < 0) {
+    most[query] = 0;
+    for (const { index } of keys) most[query] = Math.max(most[query], grid.weights[query * grid.keys.length + index]);
+  }
+  return most[query];
+}

@@ -1,0 +1,76 @@
+"""The pattern of a text of many tokens in a real browser: each pixel is the strongest of its cells."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import Locator, Page, expect
+
+from regard import Causal, Trace, attend
+from regard.tracing.readable_tokens import Token
+
+TOKENS = 1201
+SQUARE = 4
+"""The cells along a pixel of the pattern's images; an image has 512 pixels, so that there are two along an axis."""
+
+STEP = 17
+"""Each query at a multiple of STEP looks at one key."""
+
+
+@pytest.fixture(scope="module")
+def looked() -> torch.Tensor:
+    """The keys that these queries look at."""
+    generator = torch.Generator().manual_seed(2)
+    return torch.tensor([int(torch.randint(0, query + 1, (), generator=generator)) for query in range(0, TOKENS, STEP)])
+
+
+@pytest.fixture(scope="module")
+def trace(looked: torch.Tensor) -> Trace:
+    """A trace of one head, in which a few weights are near 1 and all others near 0."""
+    key = torch.nn.functional.normalize(torch.randn(TOKENS, 48, generator=torch.Generator().manual_seed(3)), dim=-1)
+    query = torch.zeros(TOKENS, 48)
+    query[::STEP] = 400 * key[looked]
+    seen = attend(query[None, None], key[None, None], key[None, None], mask=Causal())
+    assert seen.pattern[0, 0, ::STEP].max(dim=-1).values.min() > 0.99
+    tokens = tuple(Token(f"w{n}", f"w{n}") for n in range(TOKENS))
+    return Trace("handmade", "words", "", (), tokens, {"decoder": {0: seen}})
+
+
+def colours(canvas: Locator, places: list[tuple[float, float]]) -> set[tuple[int, ...]]:
+    """The colours of a pattern at some places, each a column and a row of cells."""
+    script = """(canvas, [tokens, places]) => {
+        const { width, height } = canvas;
+        const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+        copy.drawImage(canvas, 0, 0);
+        const last = copy.getImageData(width - 3, 0, 1, height).data;
+        let top = height - 3;
+        while (last[4 * top - 1]) top -= 1; // up to the first transparent pixel, above which are labels
+        const size = (parseFloat(canvas.style.height) - 1 - top) / tokens;
+        const at = (place) => top + place * size; // the words at the left have as much room as those above
+        return places.map(([column, row]) => [...copy.getImageData(at(column), at(row), 1, 1).data]);
+    }"""
+    return {tuple(colour) for colour in canvas.evaluate(script, [TOKENS, places])}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_strong_weight_is_a_strong_pixel(
+    opened: Callable[..., Page], trace: Trace, looked: torch.Tensor, tmp_path: Path, turned: bool
+) -> None:
+    page = opened(trace.html(tmp_path / "page.html"), width=1680)
+    pattern = page.locator("[data-view=pattern]")
+    page.get_by_label("Colour scale").select_option("absolute")
+    if turned:
+        page.get_by_role("button", name="queries →").click()
+    expect(pattern.locator(".numbers")).to_have_count(1)  # all rows are there
+    strong = {(STEP * n // SQUARE, key // SQUARE) for n, key in enumerate(looked.tolist())}
+    weak = {(row, row * 7 % (row + 1)) for row in range(20, TOKENS // SQUARE)} - strong
+    hidden = {(row, row + 1 + row % 5) for row in range(TOKENS // SQUARE - 6)}
+    found = []
+    for squares in (strong, weak, hidden):
+        middles = [[SQUARE * (place + 0.5) for place in square] for square in squares]
+        found.append(colours(pattern.locator("canvas"), [(a, b) if turned else (b, a) for a, b in middles]))
+    strongest, weakest, masked = found
+    assert len(strongest) == len(masked) == 1
+    assert max(map(sum, strongest)) < min(map(sum, weakest)) - 100
+    assert masked.isdisjoint(weakest)
