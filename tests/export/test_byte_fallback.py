@@ -21,7 +21,7 @@ def contents():
     source, target = (Vocabulary.train(lines * 5, 300, byte_fallback=True) for lines in (ENGLISH, ITALIAN))
     torch.manual_seed(5)
     config = TransformerConfig(
-        n_source_tokens=len(source), n_target_tokens=len(target), d_model=16, n_heads=4, d_ff=24, n_layers=2,
+        n_source_tokens=len(source), n_target_tokens=len(target), d_model=16, n_heads=4, d_ff=24, n_layers=1,
         max_tokens=37, norm="post",
     )  # fmt: skip
     model = Transformer(config).eval()
