@@ -1,4 +1,4 @@
-"""The pattern of a text of many tokens in a real browser: each pixel is the strongest of its cells."""
+"""The pattern of a text of many tokens in a real browser: cells of about a pixel have the colours of their weights."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +11,6 @@ from regard import Causal, Trace, attend
 from regard.tracing.readable_tokens import Token
 
 TOKENS = 1201
-SQUARE = 4
-"""The cells along a pixel of the pattern's images; an image has 512 pixels, so that there are two along an axis."""
-
 STEP = 17
 """Each query at a multiple of STEP looks at one key."""
 
@@ -37,25 +34,34 @@ def trace(looked: torch.Tensor) -> Trace:
     return Trace("handmade", "words", "", (), tokens, {"decoder": {0: seen}})
 
 
-def colours(canvas: Locator, places: list[tuple[float, float]]) -> set[tuple[int, ...]]:
-    """The colours of a pattern at some places, each a column and a row of cells."""
-    script = """(canvas, [tokens, places]) => {
+def colours(canvas: Locator, larger: float, places: list[tuple[float, float]]) -> set[tuple[int, ...]]:
+    """The colours of a pattern, enlarged about its middle, at some places, each a column and a row of cells."""
+    script = """(canvas, [tokens, larger, places]) => {
         const { width, height } = canvas;
         const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
         copy.drawImage(canvas, 0, 0);
         const last = copy.getImageData(width - 3, 0, 1, height).data;
         let top = height - 3;
         while (last[4 * top - 1]) top -= 1; // up to the first transparent pixel, above which are labels
-        const size = (parseFloat(canvas.style.height) - 1 - top) / tokens;
-        const at = (place) => top + place * size; // the words at the left have as much room as those above
-        return places.map(([column, row]) => [...copy.getImageData(at(column), at(row), 1, 1).data]);
+        const whole = parseFloat(canvas.style.height) - 1 - top;
+        // The words at the left have as much room as those above.
+        const at = (place) => top + whole / 2 + larger * (place / tokens - 1 / 2) * whole;
+        const seen = places.filter((place) => place.every((one) => at(one) > top && at(one) < width - 1));
+        return seen.map(([column, row]) => [...copy.getImageData(at(column), at(row), 1, 1).data]);
     }"""
-    return {tuple(colour) for colour in canvas.evaluate(script, [TOKENS, places])}
+    return {tuple(colour) for colour in canvas.evaluate(script, [TOKENS, larger, places])}
 
 
 @pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("times", "side"),
+    [
+        (0, 4),  # a pixel of the image is a square of 4 × 4 cells
+        (2, 1),  # a pixel is a cell, and four images meet in the middle
+    ],
+)
 def test_a_strong_weight_is_a_strong_pixel(
-    opened: Callable[..., Page], trace: Trace, looked: torch.Tensor, tmp_path: Path, turned: bool
+    opened: Callable[..., Page], trace: Trace, looked: torch.Tensor, tmp_path: Path, times: int, side: int, turned: bool
 ) -> None:
     page = opened(trace.html(tmp_path / "page.html"), width=1680)
     pattern = page.locator("[data-view=pattern]")
@@ -63,13 +69,15 @@ def test_a_strong_weight_is_a_strong_pixel(
     if turned:
         page.get_by_role("button", name="queries →").click()
     expect(pattern.locator(".numbers")).to_have_count(1)  # all rows are there
-    strong = {(STEP * n // SQUARE, key // SQUARE) for n, key in enumerate(looked.tolist())}
-    weak = {(row, row * 7 % (row + 1)) for row in range(20, TOKENS // SQUARE)} - strong
-    hidden = {(row, row + 1 + row % 5) for row in range(TOKENS // SQUARE - 6)}
+    for _ in range(times):
+        pattern.get_by_role("button", name="larger").click()
+    strong = {(STEP * n // side, key // side) for n, key in enumerate(looked.tolist())}
+    weak = {(row, row * 7 % (row + 1)) for row in range(20, TOKENS // side)} - strong
+    hidden = {(row, row + 1 + row % 5) for row in range(TOKENS // side - 6)}
     found = []
     for squares in (strong, weak, hidden):
-        middles = [[SQUARE * (place + 0.5) for place in square] for square in squares]
-        found.append(colours(pattern.locator("canvas"), [(a, b) if turned else (b, a) for a, b in middles]))
+        middles = [[side * (place + 0.5) for place in square] for square in squares]
+        found.append(colours(pattern.locator("canvas"), 1.6**times, [(a, b) if turned else (b, a) for a, b in middles]))
     strongest, weakest, masked = found
     assert len(strongest) == len(masked) == 1
     assert max(map(sum, strongest)) < min(map(sum, weakest)) - 100
