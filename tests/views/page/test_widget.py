@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -133,13 +134,14 @@ def lab(tab: Page, tmp_path: Path) -> Iterator[str]:
             env=os.environ | folders,
             stdout=log,
             stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
     try:
         yield address_of_server(Path(folders["JUPYTER_RUNTIME_DIR"]), tmp_path / "lab.log")
     finally:
         tab.goto("about:blank")  # its page would complain that the server is gone
-        process.terminate()
-        process.wait(30)
+        os.killpg(process.pid, signal.SIGKILL)  # when it is asked to end, it may wait for its kernel for a long time
+        process.wait()
 
 
 def address_of_server(folder: Path, log: Path) -> str:
