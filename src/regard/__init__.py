@@ -8,7 +8,20 @@
 imports neither torch nor transformers.
 """
 
+import sys
+
 import lazy_loader
 
 __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def _prepare_notebook() -> None:
+    """In a notebook, let IPython show patterns as pictures."""
+    if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
+        from regard.views.in_notebook import show_patterns
+
+        show_patterns(shell.display_formatter)
+
+
+_prepare_notebook()

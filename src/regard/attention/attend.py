@@ -44,10 +44,6 @@ class Attended:
     pattern: Pattern
     backend: str
 
-    def _repr_png_(self) -> bytes | None:
-        """Return the picture of the pattern, for a notebook."""
-        return self.pattern._repr_png_()
-
 
 def attend(
     query: Float[Tensor, "query_batch heads queries d_query"],

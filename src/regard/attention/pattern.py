@@ -42,10 +42,6 @@ DENSE_BYTES = 2**32
 """The default limit of `dense()`, in bytes: 4 GiB."""
 
 
-MAX_DRAWN = 2**24
-"""The most weights of a pattern that a notebook draws; computing more would take seconds."""
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pattern(ThroughDense):
     """The attention weights [batch heads queries keys] of one call of `attend`, computed when they are read.
@@ -144,15 +140,6 @@ class Pattern(ThroughDense):
         defaults = "None", "ScaledDot()", "Softmax()"
         named = [f"{name}={stage!r}" for name, stage in stages.items() if repr(stage) not in defaults]
         return f"Pattern({', '.join([str(self.grid), *named])})"
-
-    def _repr_png_(self) -> bytes | None:
-        """Return a picture of the weights for a notebook; None (the notebook shows text) if they are too many."""
-        if self.shape.numel() > MAX_DRAWN:
-            return None
-        from regard.views.picture.canvas import rendered
-        from regard.views.picture.weights import weights_figure
-
-        return rendered(weights_figure(self))
 
     # The weights, and the scores and products that they are computed from
 

@@ -352,8 +352,7 @@ class Trace:
             token, head: what the page shows first, as in `show`.
 
         Raises:
-            InputError: the token or head does not exist, the trace has too many weights, or the package anywidget is
-                not installed.
+            InputError: the token or head does not exist, the trace is too large, or anywidget is not installed.
         """
         import_extra("anywidget", "notebook")
         from regard.views.page.widget import TraceWidget

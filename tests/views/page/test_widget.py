@@ -170,11 +170,12 @@ def test_a_real_notebook_tells_python_what_its_reader_chose(tab: Page, lab: str,
         tmp_path / "snake.ipynb",
         f"import regard\nwidget = regard.Trace.load({str(saved)!r}).widget(token='it', head='L3H1')\nwidget",
         "print(widget.head.name, widget.token)",
+        "widget.trace.encoder[3]",
     )
     tab.set_viewport_size({"width": 1200, "height": 1600})
     tab.goto(f"{lab}lab/tree/snake.ipynb?token=known")
     cells = tab.locator(CELLS)
-    expect(cells).to_have_count(2)
+    expect(cells).to_have_count(3)
     run(tab, 0)
     inner = cells.nth(0).frame_locator("iframe[title=regard]")
     expect(inner.locator("[data-view=sentence] h2")).to_have_text("L3H1 · it", timeout=60_000)
@@ -183,6 +184,8 @@ def test_a_real_notebook_tells_python_what_its_reader_chose(tab: Page, lab: str,
     tab.wait_for_timeout(500)  # the widget waits until the pointer rests
     run(tab, 1)
     expect(cells.nth(1).locator(".jp-OutputArea")).to_have_text("L3H1 snake")
+    run(tab, 2)
+    expect(cells.nth(2).locator(".jp-OutputArea img")).to_be_visible()  # the pattern of a layer
 
     tab.keyboard.press("Control+s")
     stored = tmp_path / "snake.ipynb"

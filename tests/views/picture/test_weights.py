@@ -6,9 +6,11 @@ from io import BytesIO
 import matplotlib.image
 import numpy as np
 import torch
+from IPython.core.formatters import DisplayFormatter
 from torch import Tensor
 
 from regard import Causal, attend
+from regard.views.in_notebook import show_patterns
 from regard.views.picture.canvas import weight_colours
 from regard.views.picture.pattern import SHADES
 from regard.views.picture.weights import weights_figure
@@ -28,8 +30,11 @@ def test_every_weight_is_a_cell_of_its_colour(normal: Callable[..., Tensor]) -> 
 def test_a_notebook_shows_a_pattern_as_a_picture_unless_it_is_large(normal: Callable[..., Tensor]) -> None:
     x = normal(1, 1, 4097, 2)
     few = x[:, :, :50]
+    display = DisplayFormatter()
+    show_patterns(display)
     small, large = attend(few, few, few), attend(x, x, x)
-    for shown in (small._repr_png_(), small.pattern._repr_png_()):
-        assert shown is not None
+    for part in (small, small.pattern):
+        shown = display.format(part)[0]["image/png"]
         assert min(matplotlib.image.imread(BytesIO(shown)).shape[:2]) > 200
-    assert (large._repr_png_(), large.pattern._repr_png_()) == (None, None)
+    for part in (large, large.pattern):
+        assert "image/png" not in display.format(part)[0]

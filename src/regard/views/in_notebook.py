@@ -1,0 +1,37 @@
+"""IPython's display of patterns: a notebook shows a `Pattern`, and the result of `attend`, as a picture of its weights.
+
+`import regard` calls `show_patterns` in a notebook. The classes themselves know no views.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.attention.attend import Attended
+    from regard.attention.pattern import Pattern
+
+MAX_DRAWN = 2**24
+"""The most weights of a pattern that a notebook draws; computing more would take seconds."""
+
+
+def show_patterns(display: Any) -> None:
+    """Make an IPython `DisplayFormatter` show patterns as pictures.
+
+    The classes are given by name, so that torch is not imported before it is needed.
+    """
+    pictures = display.formatters["image/png"]
+    pictures.for_type_by_name("regard.attention.pattern", "Pattern", picture_of)
+    pictures.for_type_by_name("regard.attention.attend", "Attended", picture_of_attended)
+
+
+def picture_of(pattern: "Pattern") -> bytes | None:
+    """Return a PNG picture of the weights; None (the notebook then shows text) if they are too many."""
+    if pattern.shape.numel() > MAX_DRAWN:
+        return None
+    from regard.views.picture.canvas import rendered
+    from regard.views.picture.weights import weights_figure
+
+    return rendered(weights_figure(pattern))
+
+
+def picture_of_attended(attended: "Attended") -> bytes | None:
+    return picture_of(attended.pattern)
