@@ -52,6 +52,9 @@ def copied(translator):
     [
         ("the 뱀, sat", "die Katze, saß", [0, 1, 2], ["뱀,"], "die 뱀, saß"),
         ("the 뱀 sat", "die 뱀 saß", [0, 1, 2], ["뱀"], "die 뱀 saß"),
+        ("Kubernetes는 어려워", "Tom is hard", [0, 0, 1], ["Kubernetes는"], "Kubernetes is hard"),
+        ("ラーメンとSpätzle2を", "some noodles", [0, 0], ["ラーメンとSpätzle2を"], "ラーメン noodles"),
+        ("a ½-inch pipe", "ein Rohr hier", [0, 2, 1], ["½-inch"], "ein Rohr ½-inch"),
         (
             "see https://a.example/b?c=1. now",
             "siehe hier. jetzt",
@@ -62,6 +65,8 @@ def copied(translator):
         ("www.kim.example은 개야", "it is a dog", [0, 1, 1, 1], [], "www.kim.example is a dog"),
         ("ask me@a-b.example", "frag mich", [0, 1], [], "frag me@a-b.example"),
         ("it costs 1,051 euros", "es kostet 1,050 Euro", [0, 1, 2, 3], [], "es kostet 1,051 Euro"),
+        ("it costs 1,051 euros", "es kostet 1.051 Euro", [0, 1, 2, 3], [], "es kostet 1.051 Euro"),
+        ("it costs 3,400 euros", "es kostet drei Euro.", [0, 1, 2, 3], [], "es kostet 3,400 Euro."),
         ("at 2:30 today", "um halb heute", [0, 1, 2], [], "um halb heute"),
         ("room 12 of 30", "Zimmer 30 von 12", [0, 1, 2, 3], [], "Zimmer 30 von 12"),
         ("at 7:45", "um 7 Uhr", [0, 1, 1], [], "um 7 Uhr"),

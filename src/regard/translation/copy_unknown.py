@@ -3,15 +3,17 @@
 An unknown target piece is replaced by the unknown source piece on which it has its largest attention weight, or, if the
 source has none, by the source word on which its word has the largest weight.
 
-A source word of unknown letters and an address stand in the translation as they are in the source. One that is missing
-takes the place of the target word that attends to it most. If that target word has a number that is not in the source,
-the same is done with a number in the source word that is missing from the translation: then only the number is
-replaced. A number that is translated into words stays so.
+Three kinds of text stand in a translation as they are in the source: a word with letters that the vocabulary does not
+know, an address, and a number. If one of them is missing from the translation, it takes the place of the target word
+that attends to it most. For a number there are two exceptions. If that target word has a number that the source lacks,
+only this number is replaced. If it has none, a number of fewer than four digits is not copied, since it may be
+translated into words: 3 into "three". A number with other separators between the same digits is not missing.
 
 Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -26,6 +28,9 @@ ADDRESS = re.compile(r"(?:https?://|www\.)[!-~]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+
 
 NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 """Digits, with separators between them."""
+
+LONG_NUMBER = 4
+"""The least number of digits of a number that takes the place of a word; shorter numbers may be spelt out as words."""
 
 WORD = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 """A word without the punctuation before and after it."""
@@ -71,8 +76,17 @@ def copied_words(translation: Translation, alignment: Alignment, text: str) -> I
                 yield target, replaced(WORD.search(target_word), kept, target_word)
             continue
         number, written = NUMBER.search(source_word), NUMBER.search(target_word)
-        if number and written and number[0] not in text and written[0] not in translation.source:
+        if number is None or digits(number[0]) in map(digits, NUMBER.findall(text)):
+            continue
+        if written is not None and written[0] not in translation.source:
             yield target, replaced(written, number[0], target_word)
+        elif written is None and len(digits(number[0])) >= LONG_NUMBER:
+            yield target, replaced(WORD.search(target_word), number[0], target_word)
+
+
+def digits(number: str) -> str:
+    """Return a number without the separators between its digits: 1051 for "1,051", as for "1.051"."""
+    return "".join(filter(str.isdigit, number))
 
 
 def replaced(part: re.Match[str] | None, text: str, word: str) -> str:
@@ -91,6 +105,36 @@ def kept_text(translation: Translation, alignment: Alignment, index: int) -> str
     if address:
         return address[0]
     pieces = zip(alignment.source_word_of, translation.source_ids, translation.source_pieces, strict=False)
-    is_unknown = any(of == index and (token == UNK or BYTE.fullmatch(piece)) for of, token, piece in pieces)
-    whole = WORD.search(word)
-    return whole[0] if is_unknown and whole else None
+    unknown = [piece for of, token, piece in pieces if of == index and (token == UNK or BYTE.fullmatch(piece))]
+    whole = WORD.search(of_one_script(word, text_of_pieces(unknown)))
+    return whole[0] if unknown and whole else None
+
+
+def of_one_script(word: str, unknown: str) -> str:
+    """Return the part of a word that is written in the script of its first unknown letter.
+
+    A Korean particle after a Latin name is not part of the name. Digits and punctuation belong to every script.
+
+    Args:
+        unknown: the characters of the word that the vocabulary does not know. If there is no letter among them, the
+            whole word is returned.
+
+    >>> of_one_script("Kubernetes는", unknown="K")
+    'Kubernetes'
+    """
+    letter = next(filter(str.isalpha, unknown), None)
+    if letter is None:
+        return word
+    parts = [word]
+    for other in word:
+        if other.isalpha() and script(other) != script(letter):
+            parts = [smaller for part in parts for smaller in part.split(other)]
+    return next((part for part in parts if letter in part), word)
+
+
+def script(letter: str) -> str:
+    """Return the script of a letter by its name in Unicode: "LATIN", "HANGUL", "CJK".
+
+    The lengthening mark ー of Japanese has the script of the letters around it, so it is "KATAKANA".
+    """
+    return re.split("[ -]", unicodedata.name(letter, ""))[0]
