@@ -1,7 +1,7 @@
 """The word alignments of a Korean-English translator against alignments of Tatoeba pairs made by hand.
 
 The pairs are those of the file kor.txt of manythings.org/anki, which does not come with regard. tatoeba_alignment.tsv
-names 34 of them by a hash of their texts. A line has the hash, the sure word pairs and the possible ones, each "Korean
+names 100 of them by a hash of their texts. A line has the hash, the sure word pairs and the possible ones, each "Korean
 word-English word", words divided at white space and counted from 0. One annotator made them, and no second one has
 checked them. The error says something of new text only if the translator is not trained on these pairs.
 """
