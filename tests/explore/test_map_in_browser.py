@@ -3,12 +3,13 @@
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 from running_explorer import Running
 
 from regard import Causal, Trace
@@ -19,7 +20,10 @@ from regard.views.page import data
 
 TOKENS = 1501
 LEFT, TOP, HEIGHT = 118, 104, 640
-"""The room of the labels of a wide window, and the height of the canvas, in pixels."""
+"""The room of the labels of a wide window, and the height of labels and map, in pixels."""
+
+EDGE = 8
+"""Pixels at the right and at the bottom of the canvas, outside of the map."""
 
 BASE = (HEIGHT - TOP) / TOKENS
 """The size of a weight when the whole map is shown."""
@@ -74,6 +78,14 @@ def canvas(page: Page) -> Locator:
     return view(page).locator("canvas")
 
 
+@contextmanager
+def routed(page: Page, address: str, answer: Callable[[Route], None]) -> Iterator[None]:
+    """Answer the requests to an address in place of the server."""
+    page.route(address, answer)
+    yield
+    page.unroute(address)
+
+
 def read(page: Page, query: int, key: int, size: float, x: float = 0, y: float = 0) -> str:
     """Point at the weight of a query on a key, and return what is read there once its tile is loaded."""
     canvas(page).hover(position={"x": LEFT + x + (key + 0.5) * size, "y": TOP + y + (query + 0.5) * size})
@@ -97,7 +109,7 @@ def test_numbers_are_read_at_three_zooms(page: Page, weights: torch.Tensor, pool
     assert read(page, 400, 1202, BASE) == "queries 400–403, keys 1,200–1,203: masked"
     view(page).get_by_label("find a token").fill("w1202")  # cells of 24 pixels, with the token's own key in the middle
     expect(canvas(page)).to_have_attribute("data-level", "0")
-    middle = {"x": LEFT + (canvas(page).bounding_box()["width"] - LEFT - 1) / 2, "y": TOP + (HEIGHT - TOP) / 2}
+    middle = {"x": LEFT + (canvas(page).bounding_box()["width"] - LEFT - EDGE) / 2, "y": TOP + (HEIGHT - TOP) / 2}
     canvas(page).hover(position={"x": middle["x"] - 48, "y": middle["y"]})
     expect(view(page).locator(".readout")).to_have_text(re.compile(r"^1,202 w1202 → 1,200 w1200 [0-9.e−]+$"))
     assert number(view(page).locator(".readout").inner_text()) == pytest.approx(float(weights[1202, 1200]), rel=1e-5)
@@ -141,7 +153,7 @@ def test_a_chosen_query_shows_its_strongest_keys_and_jumps_to_them(page: Page, w
     assert [number(text) for text in texts[1::2]] == pytest.approx(best.values.tolist(), rel=1e-5)
     items.nth(1).locator("button").click()
     expect(canvas(page)).to_have_attribute("data-level", "0")
-    middle = {"x": LEFT + (canvas(page).bounding_box()["width"] - LEFT - 1) / 2, "y": TOP + (HEIGHT - TOP) / 2}
+    middle = {"x": LEFT + (canvas(page).bounding_box()["width"] - LEFT - EDGE) / 2, "y": TOP + (HEIGHT - TOP) / 2}
     canvas(page).hover(position=middle)
     key = int(best.indices[1])
     expect(view(page).locator(".readout")).to_have_text(re.compile(f"^{query} w{query} → {key:,} w{key} "))
@@ -218,3 +230,68 @@ def test_the_map_speaks_korean(page: Page) -> None:
     expect(page.locator("main > .caption")).to_contain_text("글이 토큰 1,501개여서")
     expect(view(page).locator(".legend")).to_contain_text("칸 하나는 가중치 4 × 4개의 최댓값입니다.")
     page.get_by_label("언어").select_option("en")
+
+
+def busy(route: Route) -> None:
+    route.fulfill(status=503, body="busy", headers={"Content-Type": "text/plain"})
+
+
+def test_a_tile_that_did_not_load_is_asked_for_again(page: Page) -> None:
+    notice = view(page).locator(".notice")
+    with routed(page, "**/map/tile", busy):
+        page.get_by_label("Head", exact=True).select_option("1")
+        expect(notice).to_have_text("A part of the map is missing, and is asked for again: busy")
+    expect(notice).to_have_count(0)
+    read(page, 1202, 401, BASE)
+    read(page, 400, 1202, BASE)
+
+
+def test_other_tiles_load_while_one_is_missing(page: Page) -> None:
+    def fails(route: Route) -> None:
+        place = route.request.post_data_json
+        (busy if (place["level"], place["row"], place["column"]) == (2, 1, 0) else Route.continue_)(route)
+
+    notice = view(page).locator(".notice")
+    with routed(page, "**/map/tile", fails):
+        page.get_by_label("Head", exact=True).select_option("1")
+        expect(notice).to_have_text("A part of the map is missing: busy try again")  # after four times
+        assert read(page, 400, 1202, BASE) == "queries 400–403, keys 1,200–1,203: masked"
+        canvas(page).hover(position={"x": LEFT + 401.5 * BASE, "y": TOP + 1202.5 * BASE})
+        expect(view(page).locator(".readout")).to_have_text("…")
+    notice.get_by_role("button", name="try again").click()
+    expect(notice).to_have_count(0)
+    read(page, 1202, 401, BASE)
+
+
+def test_the_failure_of_a_head_is_not_shown_beside_the_next(page: Page) -> None:
+    fails = lambda route: (busy if route.request.post_data_json["head"] == 1 else Route.continue_)(route)  # noqa: E731
+    with routed(page, "**/map/turn", fails):
+        page.get_by_label("Head", exact=True).select_option("1")
+        expect(page.locator(".turns [role=alert]")).to_have_text("busy")
+        page.get_by_label("Head", exact=True).select_option("2")
+        expect(page.locator(".turns")).to_have_count(0)
+    page.get_by_label("Layer", exact=True).select_option("1")
+    expect(page.get_by_text("busy")).to_have_count(0)
+
+
+def test_strongest_keys_that_cannot_be_asked_for_say_why(page: Page) -> None:
+    panel = page.locator("[data-view=strongest]")
+    with routed(page, "**/map/strongest", busy):
+        canvas(page).click(position={"x": LEFT + 50, "y": TOP + 900.5 * BASE})
+        expect(panel.locator(".notice")).to_have_text("busy try again")
+        expect(panel.locator("li")).to_have_count(0)
+    panel.get_by_role("button", name="try again").click()
+    expect(panel.locator("li")).to_have_count(8)
+    expect(panel.locator(".notice")).to_have_count(0)
+
+
+def test_the_label_of_the_last_query_is_whole_in_a_narrow_window(page: Page) -> None:
+    page.set_viewport_size({"width": 360, "height": 900})
+    expect(canvas(page)).to_have_attribute("data-level", "3")
+    script = """(canvas) => {
+        const { data } = canvas.getContext("2d").getImageData(0, canvas.height - 16, 94, 16);
+        return Array.from({ length: 16 }, (_, y) => data.slice(4 * 94 * y, 4 * 94 * (y + 1)).some(Boolean));
+    }"""
+    inked = canvas(page).evaluate(script)
+    assert any(inked)
+    assert not inked[-1]

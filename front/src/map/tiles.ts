@@ -16,6 +16,20 @@ export interface Tile {
   largest: number;
 }
 
+/** Why a tile is missing. */
+export interface Failure {
+  reason: string;
+  givenUp: boolean; // it is not asked for again by itself
+}
+
+interface Failed {
+  reason: string;
+  times: number;
+  rests: boolean; // it is not asked for now
+  timer?: ReturnType<typeof setTimeout>; // ends the rest
+}
+
+const PAUSES = [500, 1000, 2000]; // milliseconds before a tile that did not load is asked for again, one after the other
 const MOST_KEPT = 256; // tiles, of 256 KB each, and as much again for the picture of a drawn one
 const AT_ONCE = 3; // the most tiles that are asked for at one time
 
@@ -23,9 +37,10 @@ const nameOf = ({ level, row, column }: Place) => `${level} ${row} ${column}`;
 
 export class Tiles {
   readonly arrived = signal(0); // rises whenever there are more tiles
-  readonly failure = signal("");
+  readonly failure = signal<Failure | null>(null);
   private kept = new Map<string, Tile>(); // the one that was used last is at the end
   private asked = new Map<string, AbortController>();
+  private failed = new Map<string, Failed>();
   private wanted: Place[] = [];
 
   constructor(private load: (place: Place, stopped: AbortSignal) => Promise<Tile>) {}
@@ -45,14 +60,21 @@ export class Tiles {
     this.wanted = places.filter((place) => !this.kept.has(nameOf(place)));
     const names = new Set(this.wanted.map(nameOf));
     for (const [name, asked] of this.asked) if (!names.has(name)) asked.abort();
+    for (const name of this.failed.keys()) if (!names.has(name)) this.forget(name);
+    this.askForMore();
+  }
+
+  /** Ask again for the tiles that did not load. */
+  tryAgain(): void {
+    for (const name of this.failed.keys()) this.forget(name);
     this.askForMore();
   }
 
   private askForMore(): void {
     for (const place of this.wanted) {
-      if (this.asked.size >= AT_ONCE || this.failure.peek()) return;
+      if (this.asked.size >= AT_ONCE) return;
       const name = nameOf(place);
-      if (!this.asked.has(name) && !this.kept.has(name)) void this.ask(place, name);
+      if (!this.asked.has(name) && !this.kept.has(name) && !this.failed.get(name)?.rests) void this.ask(place, name);
     }
   }
 
@@ -65,13 +87,35 @@ export class Tiles {
         if (this.kept.size <= MOST_KEPT) break;
         this.kept.delete(oldest);
       }
+      this.forget(name);
       this.arrived.value += 1;
     } catch (error) {
-      if (!own.signal.aborted) this.failure.value = error instanceof Error ? error.message : String(error);
+      if (!own.signal.aborted) this.fail(name, error instanceof Error ? error.message : String(error));
     } finally {
       this.asked.delete(name);
       this.askForMore();
     }
+  }
+
+  /** Let a tile rest that did not load: for a pause, or for good after the last one. */
+  private fail(name: string, reason: string): void {
+    const failed: Failed = { reason, times: (this.failed.get(name)?.times ?? 0) + 1, rests: true };
+    const end = () => ((failed.rests = false), this.askForMore());
+    if (failed.times <= PAUSES.length) failed.timer = setTimeout(end, PAUSES[failed.times - 1]);
+    this.failed.set(name, failed);
+    this.tell();
+  }
+
+  private forget(name: string): void {
+    clearTimeout(this.failed.get(name)?.timer);
+    if (this.failed.delete(name)) this.tell();
+  }
+
+  private tell(): void {
+    const all = [...this.failed.values()];
+    const givenUp = all.find(({ times }) => times > PAUSES.length);
+    const told = givenUp ?? all[0];
+    this.failure.value = told ? { reason: told.reason, givenUp: Boolean(givenUp) } : null;
   }
 }
 

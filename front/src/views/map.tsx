@@ -13,18 +13,22 @@ import { useSize } from "../size";
 import { colourScale, head, headName, key, keyItems, kindName, layerNumber, query, queryItems, trace } from "../state";
 import { words } from "../words";
 import { Find } from "./find";
-import { Choice, Numbers, Panel } from "./panel";
+import { CellSize, Choice, Failed, Numbers, Panel } from "./panel";
 import { useZoom } from "./zoom";
 
 const HEIGHT = 640; // of a wide window's map, in pixels; a narrow one's is as high as it is wide
 const LISTED = 200; // the most cells in the table
+const EDGE = 8; // pixels beside and under the weights: half the height of a label there
 const READABLE = 24; // the size of a cell to which one jumps, in pixels
 const STEP = 0.15; // of the part in view, for an arrow key
 
 const pool = signal<Pool>("max");
 const progress = signal<Progress | null>(null); // of the high levels of the head that is shown
 const stopped = signal(false);
+const turnsFailure = signal(""); // why the high levels are not computed
 const strongest = signal<[number, number][]>([]); // the chosen query's keys and their weights, largest first
+const strongestFailure = signal(""); // why they are not there
+const timesAsked = signal(0); // rises when they are asked for again
 const target = signal<[number, number] | null>(null); // the query and the key that the map shall show next
 
 const headPlace = (): HeadPlace => ({ map: trace.value.map!.number, kind: kindName.value, layer: layerNumber.value, head: head.value ?? 0 });
@@ -39,9 +43,9 @@ export function MapView() {
   const same = [map, place.kind, place.layer, place.head];
   const tiles = useMemo(() => new Tiles((tile, end) => loadTile(map, place, pool.value, rows, tile, end)), [...same, pool.value]);
   const pointed = useMemo(() => signal<{ query: number; key: number } | null>(null), []);
-  const [left, top] = whole < 600 ? [84, 84] : [118, 104];
-  const high = Math.min(HEIGHT, Math.max(top + 120, whole));
-  const [width, height] = [Math.max(1, whole - left - 1), high - top];
+  const [left, top] = whole < 600 ? [100, 100] : [118, 104];
+  const high = Math.min(HEIGHT, Math.max(top + 120, whole - EDGE)) + EDGE;
+  const [width, height] = [Math.max(1, whole - left - EDGE), high - top - EDGE];
   const base = Math.min(width / columns, height / rows);
   const zoomed = useZoom(canvas, { base, rows, columns, left, top, width, height });
   const view: View = { rows, columns, left, top, width, height, x: zoomed.x, y: zoomed.y, size: base * zoomed.k };
@@ -54,11 +58,12 @@ export function MapView() {
     target.value = null;
   }, [target.value, whole]);
   useTurns(same);
-  useStrongest([...same, query.value]);
+  useStrongest([...same, query.value, timesAsked.value]);
   void [dark.value, tiles.arrived.value];
   useEffect(() => {
     if (whole) tiles.want(wanted(view, level, map.tile).filter((one) => one.level < map.stored || ready));
   }, [tiles, whole, view.x, view.y, view.size, level, ready]);
+  useEffect(() => () => tiles.want([]), [tiles]);
   useEffect(() => {
     if (!whole) return;
     const context = cleared(canvas.current!, whole, high);
@@ -81,17 +86,13 @@ export function MapView() {
       tools={
         <>
           <Choice label={say.zoomCell} chosen={pool.value} options={[["max", say.zoomLargest], ["mean", say.zoomMean]]} choose={(name) => (pool.value = name)} />
-          <div class="choice" role="group" aria-label={say.cellSize}>
-            <button type="button" aria-label={say.smaller} onClick={() => zoomed.scaleBy(1 / 2)}>−</button>
-            <button type="button" onClick={zoomed.reset}>{say.fit}</button>
-            <button type="button" aria-label={say.larger} onClick={() => zoomed.scaleBy(2)}>+</button>
-          </div>
+          <CellSize factor={2} zoomed={zoomed} />
         </>
       }
     >
       <Find shows={(item) => (target.value = [item.index, Math.min(item.index, columns - 1)])} />
       <Turns />
-      {tiles.failure.value && <p class="notice" role="alert">{tiles.failure.value}</p>}
+      <MissingTile tiles={tiles} />
       <p class={square ? "readout" : "readout quiet"} role="status">{square ? readout(square, tiles, map.tile) : say.zoomHint}</p>
       <div class="pattern" ref={box}>
         <canvas
@@ -137,19 +138,26 @@ function wanted(view: View, level: number, tile: number): Place[] {
   return [...shown, ...tilesInView(view, level + 2, tile), ...tilesInView(view, level, tile, 1)];
 }
 
-const failure = signal(""); // why the high levels are not computed
-
 /** Compute the high levels of the head that is shown, until they are done or the reader stops it. */
 function useTurns(head: unknown[]): void {
-  useEffect(() => ((stopped.value = false), (progress.value = null), undefined), head);
+  useEffect(() => void ([stopped.value, progress.value, turnsFailure.value] = [false, null, ""]), head);
   useEffect(() => {
     if (stopped.value) return;
     const own = new AbortController();
     takeTurns(headPlace(), own.signal, (now) => (progress.value = now)).catch((error: Error) => {
-      if (!own.signal.aborted) [stopped.value, failure.value] = [true, error.message];
+      if (!own.signal.aborted) [stopped.value, turnsFailure.value] = [true, error.message];
     });
     return () => own.abort();
   }, [...head, stopped.value]);
+}
+
+/** Why a tile in view is missing, as long as it is. */
+function MissingTile({ tiles }: { tiles: Tiles }) {
+  const say = words();
+  const failure = tiles.failure.value;
+  if (!failure) return null;
+  const { reason, givenUp } = failure;
+  return <Failed reason={givenUp ? say.zoomMissing(reason) : say.zoomMissingNow(reason)} again={givenUp ? () => tiles.tryAgain() : undefined} />;
 }
 
 /** How far the high levels are, with a button that stops or goes on. */
@@ -162,18 +170,21 @@ function Turns() {
     <p class="turns">
       <progress value={done} max={of} aria-label={say.zoomComputing(percent)} />
       <span>{stopped.value ? say.zoomStopped(percent) : say.zoomComputing(percent)}</span>
-      <button type="button" onClick={() => ([stopped.value, failure.value] = [!stopped.value, ""])}>{stopped.value ? say.goOn : say.cancel}</button>
-      {failure.value && <span role="alert">{failure.value}</span>}
+      <button type="button" onClick={() => ([stopped.value, turnsFailure.value] = [!stopped.value, ""])}>{stopped.value ? say.goOn : say.cancel}</button>
+      {turnsFailure.value && <span role="alert">{turnsFailure.value}</span>}
     </p>
   );
 }
 
 function useStrongest(chosen: unknown[]): void {
   useEffect(() => {
-    strongest.value = [];
+    [strongest.value, strongestFailure.value] = [[], ""];
     if (query.value === null) return;
     const own = new AbortController();
-    strongestKeys(headPlace(), query.value, own.signal).then((found) => (strongest.value = found), () => {});
+    strongestKeys(headPlace(), query.value, own.signal).then(
+      (found) => (strongest.value = found),
+      (error: Error) => void (own.signal.aborted || (strongestFailure.value = error.message)),
+    );
     return () => own.abort();
   }, chosen);
 }
@@ -234,6 +245,7 @@ export function MapStrongest() {
   const name = headName(place.layer, place.head);
   return (
     <Panel view="strongest" title={from ? say.strongest(from.label, name) : say.strongestAll(name)}>
+      {strongestFailure.value && <Failed reason={strongestFailure.value} again={() => (timesAsked.value += 1)} />}
       <ol class="top">
         {(from ? strongest.value : []).map(([to, weight]) => (
           <li key={to}>

@@ -61,6 +61,27 @@ export function Choice<Name extends string>(props: { label: string; chosen: Name
   );
 }
 
+/** Buttons that make the cells of a canvas smaller or larger, or show all of them. */
+export function CellSize({ factor, zoomed }: { factor: number; zoomed: { scaleBy: (factor: number) => void; reset: () => void } }) {
+  const say = words();
+  return (
+    <div class="choice" role="group" aria-label={say.cellSize}>
+      <button type="button" aria-label={say.smaller} onClick={() => zoomed.scaleBy(1 / factor)}>−</button>
+      <button type="button" onClick={zoomed.reset}>{say.fit}</button>
+      <button type="button" aria-label={say.larger} onClick={() => zoomed.scaleBy(factor)}>+</button>
+    </div>
+  );
+}
+
+/** What went wrong in a line, with a button that tries again. */
+export function Failed({ reason, again }: { reason: string; again?: () => void }) {
+  return (
+    <p class="notice" role="alert">
+      {reason} {again && <button type="button" onClick={again}>{words().tryAgain}</button>}
+    </p>
+  );
+}
+
 /** The numbers of a view as a table: for screen readers, and for everybody who opens it. */
 export function Numbers({ head, rows }: { head: string[]; rows: () => (string | number)[][] }) {
   const [open, setOpen] = useState(false);

@@ -13,7 +13,7 @@ import { words } from "../words";
 import { drawPattern, LARGEST_CELL } from "./cells";
 import { Find } from "./find";
 import type { Layout } from "./layout";
-import { Choice, Numbers, Panel } from "./panel";
+import { CellSize, Choice, Numbers, Panel } from "./panel";
 import { useZoom } from "./zoom";
 
 const circles = signal(false);
@@ -75,11 +75,7 @@ export function Pattern() {
             options={[["rows", say.queriesDown], ["columns", say.queriesAcross]]}
             choose={(way) => (turned.value = way === "columns")}
           />
-          <div class="choice" role="group" aria-label={say.cellSize}>
-            <button type="button" aria-label={say.smaller} onClick={() => transform.scaleBy(1 / 1.6)}>−</button>
-            <button type="button" onClick={transform.reset}>{say.fit}</button>
-            <button type="button" aria-label={say.larger} onClick={() => transform.scaleBy(1.6)}>+</button>
-          </div>
+          <CellSize factor={1.6} zoomed={transform} />
         </>
       }
     >
