@@ -1,7 +1,7 @@
 /* Checks of the arguments of regard_attention against each other, before any thread reads them.
 
-   Python fills the arguments in, from tensors whose shapes it has checked. These checks are the second look: a wrong number
-   is told in words, and never read as memory that is not there. */
+   Python fills the arguments in, from tensors whose shapes it has checked. These checks come in addition: a mistake in the
+   arguments gives an error message, and no memory outside the tensors is read. */
 
 #include "attention.h"
 #include "matrix.h"
@@ -9,29 +9,33 @@
 /* Return whether two pointers are both null, or both not. */
 static int both_or_none(const void *a, const void *b) { return !a == !b; }
 
-/* Return why the statistics cannot be computed, or null if they can. Without blocks nothing is read or written, and arrays of
-   no numbers have no memory. */
+/* Return why the statistics cannot be computed, or null if they can. If there are no blocks, nothing is read or written, and
+   the pointers to empty arrays may be null. */
 static const char *statistics_error(const Statistics *s, int64_t n_blocks) {
   if (s->queries < 0 || s->keys_of_head < 0) return "queries or keys_of_head is below 0";
   if (n_blocks <= 0) return 0;
-  if (!s->inverse && s->queries > 0) return "inverse has no memory";
-  if (s->top < 0 || (s->top > 0 && (!s->top_weights || !s->top_keys))) return "top is below 0, or has no memory";
-  if (!both_or_none(s->received.rounded, s->received.error)) return "received has memory for sums or errors alone";
-  if (!both_or_none(s->pooled.rounded, s->pooled.error)) return "pooled has memory for sums or errors alone";
-  if ((s->received.rounded || s->pooled.rounded) && !s->lock) return "the lock has no memory";
-  if (s->map_rows < 0 || s->map_columns < 0 || !s->map_rows != !s->map_columns) return "the map has rows or columns alone";
+  if (!s->inverse && s->queries > 0) return "inverse is a null pointer";
+  if (s->top < 0 || (s->top > 0 && (!s->top_weights || !s->top_keys)))
+    return "top is below 0, or top_weights or top_keys is a null pointer";
+  if (!both_or_none(s->received.rounded, s->received.error))
+    return "received has only one of the pointers to sums and to errors";
+  if (!both_or_none(s->pooled.rounded, s->pooled.error)) return "pooled has only one of the pointers to sums and to errors";
+  if ((s->received.rounded || s->pooled.rounded) && !s->lock) return "lock is a null pointer";
+  if (s->map_rows < 0 || s->map_columns < 0 || !s->map_rows != !s->map_columns)
+    return "only one of map_rows and map_columns is above 0";
   if (!s->pooled.rounded || !s->map_rows) return 0;
-  if (!s->map_row_of_query || !s->first_key_of_column) return "the map's rows or columns have no memory";
+  if (!s->map_row_of_query || !s->first_key_of_column) return "map_row_of_query or first_key_of_column is a null pointer";
   for (int64_t i = 0; i < s->queries; i++)
-    if (s->map_row_of_query[i] < 0 || s->map_row_of_query[i] >= s->map_rows) return "a query has no row in the map";
+    if (s->map_row_of_query[i] < 0 || s->map_row_of_query[i] >= s->map_rows)
+      return "map_row_of_query has a row that the map does not have";
   for (int c = 0; c < s->map_columns; c++)
     if (s->first_key_of_column[c] < 0 || s->first_key_of_column[c] > s->first_key_of_column[c + 1])
-      return "the map's columns do not ascend";
-  if (s->first_key_of_column[s->map_columns] > s->keys_of_head) return "the map's columns pass the last key";
+      return "first_key_of_column does not ascend";
+  if (s->first_key_of_column[s->map_columns] > s->keys_of_head) return "first_key_of_column goes past the last key";
   return 0;
 }
 
-/* Return the numbers of scratch memory that a block needs (see compute_block). */
+/* Return the number of floats of scratch memory that a block needs (see compute_block). */
 static int64_t scratch_of(const Arguments *p, BlockBounds at) {
   const Statistics *s = &p->statistics;
   int64_t parts = at.width ? (at.keys + at.width - 1) / at.width : 0;
@@ -44,12 +48,14 @@ static int64_t scratch_of(const Arguments *p, BlockBounds at) {
 /* Return why a block cannot be computed, or null if it can. */
 static const char *block_error(const Arguments *p, BlockBounds at) {
   const Statistics *s = &p->statistics;
-  if (at.batch < 0 || at.batch >= p->batch || at.head < 0 || at.head >= p->heads) return "a block of no batch item or head";
-  if (at.query < 0 || at.rows < 0 || at.rows > s->queries - at.query) return "a block passes the last query";
-  if (at.first_key < 0 || at.keys < 0 || at.keys > s->keys_of_head - at.first_key) return "a block passes the last key";
-  if (at.width < 0 || at.width > at.keys || (at.keys > 0 && at.width == 0)) return "a block's parts do not fit its keys";
-  if ((p->scores || p->computed_masks) && at.offset < 0) return "a block's scores or masks begin before the first";
-  if (scratch_of(p, at) > p->scratch_size) return "a block needs more scratch memory";
+  if (at.batch < 0 || at.batch >= p->batch || at.head < 0 || at.head >= p->heads)
+    return "a block has a batch item or a head that does not exist";
+  if (at.query < 0 || at.rows < 0 || at.rows > s->queries - at.query) return "a block goes past the last query";
+  if (at.first_key < 0 || at.keys < 0 || at.keys > s->keys_of_head - at.first_key) return "a block goes past the last key";
+  if (at.width < 0 || at.width > at.keys || (at.keys > 0 && at.width == 0))
+    return "the width of a block does not fit its number of keys";
+  if ((p->scores || p->computed_masks) && at.offset < 0) return "the offset of a block is below 0";
+  if (scratch_of(p, at) > p->scratch_size) return "a block needs more scratch memory than scratch_size";
   return 0;
 }
 
@@ -57,18 +63,22 @@ static const char *block_error(const Arguments *p, BlockBounds at) {
 const char *regard_attention_error(const Arguments *p) {
   const char *error = statistics_error(&p->statistics, p->n_blocks);
   if (error) return error;
-  if (p->batch < 0 || p->heads <= 0 || p->group <= 0 || p->heads % p->group) return "heads do not divide into groups";
-  int weights = p->n_blocks > 0 && p->statistics.queries > 0 && p->statistics.keys_of_head > 0; /* arrays of no numbers have no memory */
+  if (p->batch < 0 || p->heads <= 0 || p->group <= 0 || p->heads % p->group) return "group does not divide heads";
+  /* pointers to empty arrays may be null */
+  int weights = p->n_blocks > 0 && p->statistics.queries > 0 && p->statistics.keys_of_head > 0;
   if (p->d_key < 0) return "d_key is below 0";
-  if (weights && !p->scores && p->d_key > 0 && (!p->query.numbers || !p->key.numbers)) return "queries or keys have no memory";
-  if (!both_or_none(p->starts, p->stops)) return "starts or stops of the key ranges alone";
-  if (p->n_weighted_sums < 0 || p->n_weighted_sums > 2) return "more weighted sums than 2";
+  if (weights && !p->scores && p->d_key > 0 && (!p->query.numbers || !p->key.numbers))
+    return "query or key is a null pointer";
+  if (!both_or_none(p->starts, p->stops)) return "only one of starts and stops is a null pointer";
+  if (p->n_weighted_sums < 0 || p->n_weighted_sums > 2) return "n_weighted_sums is not 0, 1 or 2";
   for (int n = 0; n < p->n_weighted_sums; n++) {
     const WeightedSum *sum = p->weighted_sums + n;
-    if (sum->width < 0) return "a weighted sum of vectors below width 0";
-    if (weights && sum->width > 0 && (!sum->keys.numbers || !sum->queries.numbers)) return "a weighted sum has no memory";
+    if (sum->width < 0) return "the width of a weighted sum is below 0";
+    if (weights && sum->width > 0 && (!sum->keys.numbers || !sum->queries.numbers))
+      return "a weighted sum has a null pointer";
   }
-  if (p->n_blocks < 0 || (p->n_blocks > 0 && (!p->bounds || !p->scratch))) return "blocks or scratch have no memory";
+  if (p->n_blocks < 0 || (p->n_blocks > 0 && (!p->bounds || !p->scratch)))
+    return "n_blocks is below 0, or bounds or scratch is a null pointer";
   for (int64_t n = 0; n < p->n_blocks && !error; n++) error = block_error(p, p->bounds[n]);
   return error;
 }

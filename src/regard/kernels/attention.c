@@ -20,7 +20,7 @@ static inline float *vector(Vectors vectors, int64_t batch, int64_t head, int64_
   return vectors.numbers + batch * vectors.batch + head * vectors.head + token * vectors.token;
 }
 
-/* Return how many rows the next product computes: ROWS while so many are left, else 1. */
+/* Return how many rows the next product computes: ROWS if at least so many are left, else 1. */
 static inline int rows_at_once(int rows) { return rows >= ROWS ? ROWS : 1; }
 
 /* A range of keys, counted from the first key of a part. */
@@ -28,7 +28,7 @@ typedef struct {
   int start, stop;
 } KeyRange;
 
-/* Return the smallest range that contains every key of a part which one of the rows i to i + rows - 1 may see. */
+/* Return the smallest range that contains all keys of a part to which any of the rows i to i + rows - 1 may attend. */
 static inline KeyRange key_range(const QueryBlock *b, int part, int i, int rows) {
   int keys = keys_of(b, part);
   if (!b->starts) return (KeyRange){0, keys};
@@ -43,7 +43,7 @@ static inline KeyRange key_range(const QueryBlock *b, int part, int i, int rows)
   return range.stop ? range : (KeyRange){0, 0};
 }
 
-/* Write scale * query @ key^T for a part; a tile in which no row may see a key is skipped. */
+/* Write scale * query @ key^T for a part; a tile in which no row may attend to any key is skipped. */
 static void compute_products(const Arguments *p, BlockBounds at, const QueryBlock *b, int part, float *panel) {
   int keys = keys_of(b, part);
   const float *query = vector(p->query, at.batch, at.head, at.query);
@@ -81,7 +81,7 @@ static void finish_scores(const Arguments *p, BlockBounds at, Row row, int i) {
     if (p->softcap >= 0) scores = tanh_of(scores) * p->softcap;
     if (bias) {
       wide added = load_first(bias + j, n) * p->bias_factor;
-      scores = choose(added == -INFINITY, added, scores + added); /* a bias of -infinity bars a key of any score */
+      scores = choose(added == -INFINITY, added, scores + added); /* a bias of -infinity masks a key, whatever its score */
     }
     if (mask) scores = choose(nonzero_bytes(mask + j, n), scores, all(-INFINITY));
     store_first(row.weights + j, scores, n);
@@ -160,7 +160,7 @@ static void compute_block(const Arguments *p, BlockBounds at, float *scratch) {
   b.key_sums = b.column_sums + at.width;
   b.cells = b.key_sums + at.width;
   float *panel = b.cells + (at.rows < s->map_rows ? at.rows : s->map_rows) * s->map_columns + 32;
-  for (int n = 0; n < p->n_weighted_sums && !parts; n++) /* the queries see no key: their sums are 0 */
+  for (int n = 0; n < p->n_weighted_sums && !parts; n++) /* the queries may attend to no key: their sums are 0 */
     for (int i = 0; i < b.rows; i++) {
       const WeightedSum *sum = p->weighted_sums + n;
       memset(vector(sum->queries, at.batch, at.head, at.query + i), 0, sum->width * sizeof(float));
@@ -174,14 +174,14 @@ static void compute_block(const Arguments *p, BlockBounds at, float *scratch) {
   }
 }
 
-/* Return the seconds of a clock that never goes back. */
+/* Return the time of a clock that never goes back, in seconds. */
 static double now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Compute blocks that no other thread has taken, until all are taken or the time is up; each thread calls this once. */
+/* Compute blocks that no other thread has taken, until all are taken or time is up; each thread calls this once. */
 void regard_attention(Arguments *p) {
   float *scratch = p->scratch + p->scratch_size * __atomic_fetch_add(&p->threads, 1, __ATOMIC_RELAXED);
   double begun = now();

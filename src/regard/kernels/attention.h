@@ -1,8 +1,8 @@
-/* What attention.c and statistics.c share: the structs that Python fills in (attention.py has the same fields in the same
-   order), the block of queries that a thread computes, and the range of keys that each row of a block may see.
+/* Structs and functions of both attention.c and statistics.c: the structs that Python fills in (attention.py has the same
+   fields in the same order), and the block of queries that a thread computes.
 
-   A block is some consecutive queries of one head, with a range of keys that holds every key these queries see. Blocks too
-   large for the cache are computed in parts: consecutive ranges of the block's keys, `width` keys each. */
+   A block has some consecutive queries of one head (rows), and a range of keys that contains all keys to which these queries
+   may attend. A block too large for the cache is computed in parts: consecutive ranges of its keys, `width` keys each. */
 
 #pragma once
 
@@ -22,7 +22,7 @@ typedef struct {
   float *entropy, *distance, *first, *own, *previous;
   int32_t top;        /* how many of the strongest keys to find for each query */
   float *top_weights; /* [batch heads queries top] */
-  int64_t *top_keys;  /* [batch heads queries top], -1 where a query sees fewer keys */
+  int64_t *top_keys;  /* [batch heads queries top], -1 if a query may attend to fewer keys */
   int32_t map_rows, map_columns; /* the size of the pooled map of each head */
   int32_t reduce_max;            /* 1: a cell of the map is the maximum of its weights; 0: their sum */
   const int32_t *map_row_of_query;    /* [queries] */
@@ -32,7 +32,7 @@ typedef struct {
   char *lock;              /* a spin lock: 1 while a thread adds to received and pooled */
 } Statistics;
 
-/* Vectors in memory, and the strides of the batch, head and token axes, in numbers. The numbers of a vector are adjacent. */
+/* Vectors in memory, and the strides of the batch, head and token axes, in floats. The floats of a vector are adjacent. */
 typedef struct {
   float *numbers;
   int64_t batch, head, token;
@@ -48,11 +48,11 @@ typedef struct {
 /* A weighted sum to compute: for each query, the sum over all keys of weight * vector of the key. */
 typedef struct {
   Vectors keys, queries; /* the vectors of the keys, and the sums to write */
-  int32_t width;         /* the numbers in a vector */
+  int32_t width;         /* the number of floats in a vector */
 } WeightedSum;
 
 /* A block: its batch item and head, the first query and the number of queries (rows), the first key and the number of keys,
-   the keys in a part (width), and the index of the block's first number in `scores` or `computed_masks`. */
+   the number of keys in a part (width), and the index of the block's first element in `scores` or `computed_masks`. */
 typedef struct {
   int64_t batch, head, query, rows, first_key, keys, width, offset;
 } BlockBounds;
@@ -64,26 +64,26 @@ typedef struct {
   int64_t n_blocks;
   Vectors query, key;
   float *scores;                 /* scores from torch, overwritten by weights; null: the kernel computes the scores */
-  const uint8_t *computed_masks; /* masks of the blocks from torch, one byte for each score; null: no such mask */
+  const uint8_t *computed_masks; /* masks of the blocks from torch, one byte for each score; null: no mask */
   float scale, softcap;          /* softcap below 0: no softcap */
-  Vectors bias;                  /* added to the scores: for each query a number for each key; null: no bias */
+  Vectors bias;                  /* added to the scores: a float for each query and key; null: no bias */
   float bias_factor;             /* multiplies the bias */
-  ByteMask mask;                 /* nonzero where a query may see a key; null: no such mask */
+  ByteMask mask;                 /* nonzero where a query may attend to a key; null: no mask */
   int32_t d_key, n_weighted_sums;
   WeightedSum weighted_sums[2];
   int64_t batch;        /* the number of batch items */
-  int64_t heads, group; /* the number of query heads, and the number of query heads for each key head */
-  const float *sinks;   /* [heads]: a score that takes weight and belongs to no key; null: no sinks */
-  const int32_t *starts, *stops; /* [batch heads queries]: the range of keys that each query may see; null: all keys */
+  int64_t heads, group; /* the number of query heads, and of query heads per key head */
+  const float *sinks;   /* [heads]: one more score in each softmax, which belongs to no key; null: no sinks */
+  const int32_t *starts, *stops; /* [batch heads queries]: the range of keys to which a query may attend; null: all */
   int64_t limits_batch, limits_head; /* the strides of starts and stops */
-  float *scratch;                    /* scratch memory: scratch_size numbers for each thread */
+  float *scratch;                    /* scratch memory: scratch_size floats for each thread */
   int64_t scratch_size;
-  double seconds; /* after this time no thread begins another block */
+  double seconds; /* a thread begins no further block after so many seconds */
   int64_t threads, next, done; /* counters: threads that have begun, the next block to compute, weights computed */
 } Arguments;
 
 /* A block while a thread computes it. The arrays lie in scratch memory one after the other, in this order (scores that torch
-   has computed lie elsewhere), with at least 32 more numbers behind the last. */
+   has computed lie elsewhere), with at least 32 more floats after the last. */
 typedef struct {
   const Statistics *statistics;
   int32_t rows, keys;
@@ -102,7 +102,7 @@ typedef struct {
   float *cells;        /* [map rows of this block, map_columns] */
 } QueryBlock;
 
-/* The keys of one part that one query may see. */
+/* The keys of one part to which one query may attend. */
 typedef struct {
   float *weights; /* scores, then e */
   int keys;
@@ -125,12 +125,12 @@ static inline float *scores_of(const QueryBlock *b, int part, int i) {
   return b->scores + (int64_t)part * b->rows * b->width + (int64_t)i * keys_of(b, part);
 }
 
-/* Return a number limited to the range from least to most. */
+/* Return a number, limited to the range from least to most. */
 static inline int clamped(int64_t number, int least, int most) {
   return number < least ? least : number > most ? most : (int)number;
 }
 
-/* Return the keys of a part that row i may see. */
+/* Return the keys of a part to which row i may attend. */
 static inline Row row_of(const QueryBlock *b, int part, int i) {
   int keys = keys_of(b, part), start = 0, stop = keys;
   int64_t first_key = first_key_of(b, part);

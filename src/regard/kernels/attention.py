@@ -12,13 +12,13 @@ from regard.kernels.library import FLOATS, INTEGERS, function
 
 
 class CompensatedSum(ctypes.Structure):
-    """The C struct `CompensatedSum`: the addresses of a tensor of sums and of a tensor of their rounding errors."""
+    """The C struct `CompensatedSum`: pointers to an array of float64 sums and to an array of their rounding errors."""
 
     _fields_ = (("rounded", FLOATS), ("error", FLOATS))
 
 
 class Statistics(ctypes.Structure):
-    """The C struct `Statistics`: which statistics to compute, and the addresses to which the C function writes them."""
+    """The C struct `Statistics`: a pointer to the output array of each attention statistic, or null."""
 
     _fields_ = (
         ("queries", c_int64),
@@ -45,18 +45,18 @@ class Statistics(ctypes.Structure):
 
 
 class Vectors(ctypes.Structure):
-    """The C struct `Vectors`: a pointer to vectors and their strides, in numbers."""
+    """The C struct `Vectors`: a pointer to queries, keys or values, and the strides of their array, in floats."""
 
     _fields_ = (("numbers", FLOATS), ("batch", c_int64), ("head", c_int64), ("token", c_int64))
 
     @classmethod
     def of(cls, tensor: Float[Tensor, "_batch _heads tokens d"], batch: int = 0, head: int = 0) -> "Vectors":
-        """Return the C struct with the address and the strides of a tensor of vectors.
+        """Return the C struct that describes a tensor of queries, keys or values to the C function.
 
         Args:
-            tensor: queries, keys or values of some batch items and heads; its last axis has stride 1.
-            batch, head: the batch item and the head that index [0, 0] of the tensor stands for. The address is shifted
-                so that the kernel can use the indices of the whole call.
+            tensor: the vectors of all batch items and heads of a call, or of some; its last axis has stride 1.
+            batch, head: the indices that tensor[0, 0] has in the whole call. The pointer is moved back by so many batch
+                items and heads, so that the C function can index the tensor as if it were complete.
         """
         batch_stride, head_stride, token_stride = strides(tensor)
         first = tensor.data_ptr() - tensor.itemsize * (batch * batch_stride + head * head_stride)
@@ -64,18 +64,18 @@ class Vectors(ctypes.Structure):
 
 
 class ByteMask(ctypes.Structure):
-    """The C struct `ByteMask`: a pointer to a boolean mask and its strides, in bytes."""
+    """The C struct `ByteMask`: a pointer to a boolean mask, and the strides of its array, in bytes."""
 
     _fields_ = (("bytes", INTEGERS), ("batch", c_int64), ("head", c_int64), ("query", c_int64))
 
     @classmethod
     def of(cls, tensor: Bool[Tensor, "_batch _heads _queries keys"]) -> "ByteMask":
-        """Return the C struct with the address and the strides of a boolean mask; an axis of size 1 has stride 0."""
+        """Return the C struct that describes a boolean mask; an axis of size 1 has stride 0, which broadcasts it."""
         return cls(tensor.data_ptr(), *strides(tensor))
 
 
 class WeightedSum(ctypes.Structure):
-    """The C struct `WeightedSum`: the vectors of the keys, and memory for their weighted sum for each query."""
+    """The C struct `WeightedSum`: pointers to one vector per key, and to the output: one weighted sum per query."""
 
     _fields_ = (("keys", Vectors), ("queries", Vectors), ("width", c_int32))
 
@@ -117,7 +117,7 @@ class Arguments(ctypes.Structure):
 
 
 def strides(tensor: Tensor) -> list[int]:
-    """Return the strides of all axes except the last; 0 for an axis of size 1, which is broadcast."""
+    """Return the strides of all axes except the last, in elements; 0 for an axis of size 1, which is broadcast."""
     strides = list(tensor.stride()[:-1])
     for axis, size in enumerate(tensor.shape[:-1]):
         if size == 1:

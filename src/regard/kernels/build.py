@@ -42,10 +42,10 @@ compiler's default.
 """
 
 COMPILE_SECONDS = 120
-"""A compiler that has not finished after this many seconds is stopped; normally, one level takes a few seconds."""
+"""The time limit for compiling one library, in seconds; normally, a library takes a few seconds."""
 
 WITHOUT = "attention with statistics takes up to 20 times as long on a CPU, and decoding up to 2.3 times"
-"""A part of error messages: how much slower regard is without compiled kernels."""
+"""How much slower regard is without compiled kernels, as a part of error messages."""
 
 
 class BuildError(Exception):
@@ -78,7 +78,7 @@ def build(folder: Path = FOLDER, *flags: str) -> list[str]:
             for name in (*names, MANIFEST):
                 (Path(scratch) / name).replace(folder / name)
             return names
-    (folder / MANIFEST).unlink(missing_ok=True)  # libraries of an earlier build may be of other sources
+    (folder / MANIFEST).unlink(missing_ok=True)  # an earlier build may be of other C sources
     raise BuildError("; ".join(failures) or "no C compiler (cc, gcc or clang) was found")
 
 

@@ -3,7 +3,7 @@
 
    The computation of one row does not depend on other rows, only on cached keys and values. So each thread takes some rows
    through the whole decoder: no thread waits for another, and intermediate vectors stay in its processor's cache. Weights
-   are read in the order in which PyTorch stores them, each once for all rows that a thread takes together. */
+   are read in the order in which PyTorch stores them, each once for all rows that a thread computes together. */
 
 #include "lanes.h"
 
@@ -51,18 +51,18 @@ typedef struct {
   int64_t source_tokens;                      /* the number of tokens in the longest source */
   const int64_t *source_of_row, *lengths;     /* [rows]: each row's source, and its length; lengths null: source_tokens */
   const float *cosines, *sines;               /* [pairs]: rotary angles of the newest token; null: no rotation */
-  int64_t pairs, pair_stride, pair_distance;  /* pairs in a head, from a pair to the next, between numbers of a pair */
+  int64_t pairs, pair_stride, pair_distance;  /* pairs in a head; floats from a pair to the next, and within a pair */
 
   float *x;       /* [rows, d_model]: input, the newest tokens' embeddings; overwritten by the decoder's output */
   float *queries; /* [blocks, rows, heads, d_head]: output, the queries of cross-attention */
   float *scratch; /* [threads, scratch_numbers] */
   int64_t scratch_numbers;
-  int64_t rows_at_once; /* the number of rows that a thread takes together */
+  int64_t rows_at_once; /* the number of rows that a thread computes together */
   int64_t next_row;     /* counter: the first row that no thread has taken */
   int64_t threads;      /* counter: the threads that have begun */
 } StepArguments;
 
-/* The number of rows that are multiplied by the weights of 4 outputs at once, as the number of registers allows. */
+/* The number of rows that are multiplied by the weights of 4 outputs at once, limited by the number of registers. */
 #define TILE (WIDE == 16 ? 4 : WIDE == 8 ? 2 : 1)
 
 /* Compute 4 outputs of a linear layer for 1 to 4 rows. */
@@ -109,7 +109,7 @@ static void linear(const Linear *layer, const float *x, int64_t rows, float *out
   }
 }
 
-/* A thread's scratch memory, for the rows that it takes together. */
+/* A thread's scratch memory, for the rows that it computes together. */
 typedef struct {
   float *normed, *output, *query, *key, *value, *context, *hidden, *scores;
 } Scratch;
@@ -311,7 +311,7 @@ void regard_decoding_step(StepArguments *c) {
   }
 }
 
-/* Return the numbers of scratch memory that a thread needs; the scores of attention need a multiple of WIDE. */
+/* Return the number of floats of scratch memory that a thread needs; the scores of attention need a multiple of WIDE. */
 static int64_t scratch_of(const StepArguments *c) {
   int64_t tokens = c->tokens > c->source_tokens ? c->tokens : c->source_tokens;
   int64_t numbers = 4 * c->d_model + 2 * c->key_heads * c->d_head + c->decoder->widen.n_out;
@@ -326,37 +326,43 @@ static int fits(const Linear *layer, int64_t n_in, int64_t n_out) {
 /* Return why a block's parameters do not fit the decoder, or null if they do. */
 static const char *block_error(const StepArguments *c, const Block *b) {
   int64_t d = c->d_model, d_key = c->key_heads * c->d_head, d_ff = b->narrow.n_in;
-  if (!fits(&b->query, d, d) || !fits(&b->key, d, d_key) || !fits(&b->value, d, d_key)) return "self-attention's layers";
-  if (!fits(&b->self_attention_output, d, d)) return "self-attention's output layer";
-  if (!fits(&b->cross_query, d, d) || !fits(&b->cross_attention_output, d, d)) return "cross-attention's layers";
-  if (!fits(&b->widen, d, c->gated ? 2 * d_ff : d_ff) || !fits(&b->narrow, d_ff, d)) return "the feed-forward layers";
-  if (b->widen.n_out != c->decoder->widen.n_out) return "feed-forward layers of several widths";
+  if (!fits(&b->query, d, d) || !fits(&b->key, d, d_key) || !fits(&b->value, d, d_key))
+    return "self-attention's query, key or value layer does not fit";
+  if (!fits(&b->self_attention_output, d, d)) return "self-attention's output layer does not fit";
+  if (!fits(&b->cross_query, d, d) || !fits(&b->cross_attention_output, d, d))
+    return "cross-attention's query or output layer does not fit";
+  if (!fits(&b->widen, d, c->gated ? 2 * d_ff : d_ff) || !fits(&b->narrow, d_ff, d))
+    return "the feed-forward layers do not fit";
+  if (b->widen.n_out != c->decoder->widen.n_out) return "the blocks have feed-forward layers of different widths";
   return 0;
 }
 
 /* Return why regard_decoding_step cannot compute its arguments, or null if it can. */
 const char *regard_decoding_step_error(const StepArguments *c) {
-  if (c->blocks <= 0 || !c->decoder) return "no blocks";
-  if (c->heads <= 0 || c->key_heads <= 0 || c->heads % c->key_heads) return "heads do not divide into groups";
+  if (c->blocks <= 0 || !c->decoder) return "there are no blocks";
+  if (c->heads <= 0 || c->key_heads <= 0 || c->heads % c->key_heads) return "key_heads does not divide heads";
   if (c->d_head <= 0 || c->d_head % 16 || c->heads * c->d_head != c->d_model) return "d_head does not fit d_model";
-  if (c->activation < RELU || c->activation > IDENTITY) return "an unknown activation";
+  if (c->activation < RELU || c->activation > IDENTITY) return "the number of the activation is unknown";
   for (int64_t n = 0; n < c->blocks; n++) {
     const char *error = block_error(c, c->decoder + n);
     if (error) return error;
     if (!c->source_keys || !c->source_values || !c->source_keys[n].vectors || !c->source_values[n].vectors)
-      return "source keys or values have no memory";
+      return "source_keys or source_values has a null pointer";
   }
   if (c->rows < 0 || c->tokens <= 0 || c->tokens > c->buffer_tokens) return "the buffer has no room for the newest token";
-  if (c->source_tokens <= 0 || c->sources <= 0) return "no sources";
-  if (!c->buffer || !c->buffer_rows || !c->source_of_row || !c->x || !c->queries || !c->scratch) return "missing memory";
-  if (c->rows_at_once <= 0 || scratch_of(c) > c->scratch_numbers) return "too little scratch memory";
-  if (!c->cosines != !c->sines || (c->cosines && (c->pairs < 0 || 2 * c->pairs > c->d_head))) return "rotary angles";
+  if (c->source_tokens <= 0 || c->sources <= 0) return "there are no sources";
+  if (!c->buffer || !c->buffer_rows || !c->source_of_row || !c->x || !c->queries || !c->scratch)
+    return "an array is a null pointer";
+  if (c->rows_at_once <= 0 || scratch_of(c) > c->scratch_numbers) return "scratch_numbers or rows_at_once is too small";
+  if (!c->cosines != !c->sines || (c->cosines && (c->pairs < 0 || 2 * c->pairs > c->d_head)))
+    return "cosines, sines and pairs do not fit each other";
   for (int64_t r = 0; r < c->rows; r++) {
-    if (c->source_of_row[r] < 0 || c->source_of_row[r] >= c->sources) return "a row of no source";
-    if (c->lengths && (c->lengths[r] < 0 || c->lengths[r] > c->source_tokens)) return "a source's length";
+    if (c->source_of_row[r] < 0 || c->source_of_row[r] >= c->sources) return "a row reads a source that does not exist";
+    if (c->lengths && (c->lengths[r] < 0 || c->lengths[r] > c->source_tokens))
+      return "the length of a source is below 0 or above source_tokens";
     for (int64_t t = 0; t < c->tokens; t++) {
       int64_t row = c->buffer_rows[r * c->row_stride + t * c->token_stride];
-      if (row < 0 || row >= c->n_buffer_rows) return "a token of no row of the buffer";
+      if (row < 0 || row >= c->n_buffer_rows) return "a token is in a row that the buffer does not have";
     }
   }
   return 0;

@@ -14,7 +14,7 @@
 #define WIDE 4
 #endif
 
-#define TERMS 256 /* the most numbers that are added up one by one: a longer sum is a sum of such sums */
+#define TERMS 256 /* the most numbers that are added one by one; a longer sum adds sums of this many numbers */
 
 #define LEAST -87.0f /* exp of smaller numbers is below the smallest normal float32 */
 
@@ -30,7 +30,7 @@ static inline wide load(const float *from) { return *(const unaligned *)from; }
 static inline void store(float *to, wide numbers) { *(unaligned *)to = numbers; }
 /* Return a register with the same number in all lanes. */
 static inline wide all(float number) { return (wide){} + number; }
-/* Return `yes` in the lanes where all bits of `where` are set, and `no` where none is. */
+/* Return `yes` in the lanes in which all bits of `where` are set, and `no` in the lanes in which no bit is set. */
 static inline wide choose(lanes where, wide yes, wide no) {
   return (wide)(((lanes)yes & where) | ((lanes)no & ~where));
 }

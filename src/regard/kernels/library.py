@@ -1,4 +1,4 @@
-"""Loading the compiled C functions that this processor can run.
+"""Loading the compiled C library that this processor can run, and its functions.
 
 The libraries were built from the C files in this folder when regard was installed (`build.py`). Nothing is compiled
 when regard runs, and nothing is loaded from another folder. If no library was built, callers compute the same numbers

@@ -28,7 +28,7 @@ static inline void store_first(float *to, wide numbers, int n) {
     memcpy(to, &numbers, n * sizeof(float));
 }
 
-/* Return lanes that have all bits set where one of the first n bytes is not 0. */
+/* Return lanes that have all bits set where the byte of the lane, one of the first n bytes, is not 0. */
 static inline lanes nonzero_bytes(const uint8_t *from, int n) {
   typedef uint8_t bytes __attribute__((vector_size(WIDE)));
   bytes some = {0};
@@ -37,7 +37,7 @@ static inline lanes nonzero_bytes(const uint8_t *from, int n) {
 }
 
 /* Compute left @ right for a few rows of the left matrix and the columns of the right matrix that fill `lanes` registers. A
-   step is the distance between two rows of a matrix, in numbers. */
+   step is the distance between two rows of a matrix, in floats. */
 static inline __attribute__((always_inline)) void multiply(int rows, int lanes, const float *left, int64_t left_step,
                                                            const float *right, int64_t right_step, int64_t depth,
                                                            wide sums[ROWS][LANES]) {
@@ -71,8 +71,8 @@ static inline __attribute__((always_inline)) void scaled_product(int rows, const
 }
 
 /* Write out = (rescale * out + left @ right) * factor, with one rescale and one factor for each row; without rescale, the
-   numbers in out are not read. At most TERMS products are added up before their sum is added to out: a sum of thousands of
-   like numbers, taken one by one, drifts away from the exact one. */
+   numbers in out are not read. At most TERMS products are added up before their sum is added to out: in a float32 sum
+   of thousands of similar numbers, added one by one, the rounding errors add up. */
 static inline __attribute__((always_inline)) void add_product(int rows, int lanes, const float *left, int64_t left_step,
                                                               const float *right, int64_t right_step, int64_t depth,
                                                               const float *rescale, const float *factor, float *out,

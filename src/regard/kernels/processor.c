@@ -1,4 +1,4 @@
-/* Which of the libraries this processor can run. Every library has this function; it is called in the lowest level's. */
+/* Find the library that this processor can run. Every library has this function; Python calls that of the lowest level. */
 
 /* Return the highest level of x86-64 whose instruction sets the processor and the system support: 2, 3 or 4; or 0 for a
    processor below level 2, and for another architecture, which has only one library. The instruction sets are those of

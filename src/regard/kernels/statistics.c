@@ -11,8 +11,8 @@
    from one part to the next, the sums so far are multiplied by exp(m before - m). After the last part, the total of the row
    is known, and the earlier parts are read once more for the columns (Milakov & Gimelshein 2018).
 
-   A key with score -infinity is masked, and so is a key outside of the row's key range: their weights are 0. A row that
-   sees no key has weights 0. One NaN makes its whole row NaN. */
+   A key with score -infinity or outside of the row's key range is masked: its weight is 0. A row in which all keys are
+   masked has weights 0. One NaN makes its whole row NaN. */
 
 #include "attention.h"
 
@@ -22,7 +22,7 @@
 
 #include "lanes.h"
 
-/* Write the maximum of each class of scores of a row, where the score of key j is in class j modulo 2 WIDE. */
+/* Divide the scores of a row into 2 WIDE classes, key j into class j modulo 2 WIDE, and write the maximum of each class. */
 static void class_maxima(const float *row, int keys, wide *evens, wide *odds) {
   wide a = all(-INFINITY), b = a;
   int j = 0;
@@ -43,7 +43,7 @@ static float row_maximum(const float *row, int keys) {
   return largest_of(choose(b > a, b, a));
 }
 
-/* Return a number that the `top` largest scores of a row are not below, from the class maxima; -infinity if unknown. */
+/* Return a lower bound of the `top` largest scores of a row, found from the class maxima; -infinity if there are too few. */
 static float score_reached_by(const float *row, int keys, int top) {
   wide a, b, least = all(INFINITY);
   if (top > 2 * WIDE) return -INFINITY;
@@ -58,8 +58,8 @@ static float score_reached_by(const float *row, int keys, int top) {
   return -largest_of(-least);
 }
 
-/* Update the scores and numbers of a row's `top` strongest keys, strongest first, by the scores of one part. Number -1
-   stands for no key. */
+/* Update a row's `top` largest scores and the indices of their keys, largest first, with the scores of one part. Index -1
+   means no key. */
 static void update_top_keys(Row row, int top, int is_first_part, float *scores, int64_t *numbers) {
   if (is_first_part) {
     float reached = score_reached_by(row.weights, row.keys, top);
@@ -88,7 +88,7 @@ static void update_top_keys(Row row, int top, int is_first_part, float *scores, 
   }
 }
 
-/* Replace the scores that are inside by e = exp(s - m); add e to total, and e (s - m) to exponent_sum. */
+/* Replace the scores in the lanes `inside` by e = exp(s - m); add e to total, and e (s - m) to exponent_sum. */
 static inline void exponential(float *at, lanes inside, float m, wide *total, wide *exponent_sum) {
   wide scores = load(at), x = scores - m;
   lanes none = (x < LEAST) | ~inside;
@@ -133,7 +133,7 @@ static void add_row(float *to, const float *row, int keys, float factor) {
   store(to + j, choose(first(keys - j), before + load(row + j) * factor, before));
 }
 
-/* Return the sum of n numbers in double; four independent sums run faster than one. */
+/* Return the sum of n numbers in float64; four independent sums run faster than one. */
 static inline double sum_in(const float *numbers, int n) {
   double sums[4] = {0};
   int j = 0;
@@ -164,7 +164,7 @@ static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
 /* Return the larger of two numbers, or NaN if the first is NaN. */
 static inline double larger_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
 
-/* Raise each cell in one row of the map to the largest weight that `row` has in the cell: e times factor. */
+/* Raise each cell in one row of the map to the largest weight (e times factor) of `row` on a key of the cell. */
 static void raise_cells(const QueryBlock *b, int map_row, Row row, float factor) {
   const Statistics *s = b->statistics;
   float *cells = b->cells + (int64_t)map_row * s->map_columns;
@@ -218,7 +218,7 @@ static inline float factor_of(const QueryBlock *b, int part, int i) {
   return m == of_row ? inverse : expf(m - of_row) * inverse;
 }
 
-/* Return the softmax weight of row i on one key, 0 if the row does not see the key. */
+/* Return the softmax weight of row i on one key; 0 if the key is masked. */
 static float weight_on(const QueryBlock *b, int i, int64_t key) {
   int part = clamped(key - b->first_key, 0, b->keys - 1) / b->width;
   Row row = row_of(b, part, i);
@@ -249,7 +249,7 @@ static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
   b->maximum[part * b->rows + i] = m, b->total[i] = total, b->exponent_sum[i] = exponent_sum;
 }
 
-/* Write the statistics of row i that need the whole row: inverse, entropy, strongest keys, weights on single keys. */
+/* Write the statistics of row i after its last part: inverse, entropy, strongest keys, weights on single keys. */
 static inline void finish_row(const QueryBlock *b, int i) {
   const Statistics *s = b->statistics;
   int64_t at = index_of(b, i), position = s->offset + b->query + i; /* the query's position among the keys */

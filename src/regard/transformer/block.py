@@ -101,7 +101,7 @@ class DecoderBlock(nn.Module):
         """Return the hidden states after this block, and the outputs of its attention layers.
 
         Args:
-            x: the hidden states before this block, one row for each target.
+            x: the hidden states before this block, one batch row for each target.
             memory: the keys and values of the source, from this block's `prepare`; None if the block has no
                 cross-attention. If there are k times as many targets as sources, each source is read by k consecutive
                 targets.
@@ -154,12 +154,11 @@ class DecoderBlock(nn.Module):
 def rows_by_source(
     x: Float[Tensor, "batch tokens d_model"], memory: KeyValue | None
 ) -> Float[Tensor, "sources queries d_model"]:
-    """Join the rows of x that read the same source into one row, so that the keys of a source need no copies.
-
-    The tokens of the joined rows follow one another.
+    """Concatenate the tokens of all rows of x that read the same source, so that the source's keys need no copies.
 
     Args:
-        memory: the keys and values of the sources; None = there is no source, and x is returned.
+        memory: the keys and values of the sources, each read by equally many consecutive rows of x; None = there is no
+            source, and x is returned.
     """
     return x if memory is None else x.reshape(memory.key.shape[0], -1, x.shape[2])
 

@@ -21,7 +21,7 @@ Share = Literal["none", "target", "all"]
 "all" = these two and the source embedding."""
 
 Value = str | int | float | None
-"""The types of the fields of a config; all of them can be saved as JSON."""
+"""The types of the fields of a config. Values of these types can be saved as JSON."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,8 +70,8 @@ class TransformerConfig:
     attention_dropout: float = 0.0
     """Dropout probability of the attention weights; 0 in the paper."""
     max_tokens: int = 1024
-    """The most tokens of a source with EOS or a target with BOS in a `Translator`; also the number of learned
-    positions. A model with sinusoidal or rotary positions itself reads longer texts."""
+    """The most tokens of a source (EOS included) and of a target (BOS included) that a `Translator` accepts, and the
+    number of learned positions. A `Transformer` with sinusoidal or rotary positions can read longer texts."""
 
     def __post_init__(self) -> None:
         for name in ("n_source_tokens", "n_target_tokens"):
@@ -139,7 +139,7 @@ class TransformerConfig:
 
 
 PAPER: Mapping[str, Value] = {"norm": "post", "share": "all"}
-"""The fields of the paper's models base and big that differ from the defaults, with the same value in both."""
+"""The fields in which both models of the paper, base and big, differ from the defaults of `TransformerConfig`."""
 
 PRESETS: Mapping[str, Mapping[str, Value]] = MappingProxyType(
     {

@@ -29,8 +29,8 @@ class Decoded:
         logits: for each input token, the logits of the token that follows it.
         state: the state after the input tokens, an argument of the next call.
         patterns: the self-attention pattern of each block.
-        cross: the cross-attention pattern of each block; empty for a language model. If several rows read the same
-            source, they share one batch item of the pattern: the queries of these rows, one row after another.
+        cross: the cross-attention pattern of each block; empty for a language model. It has one batch item for each
+            source, whose queries are the tokens of all rows that read the source, row after row.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -123,7 +123,7 @@ class Decoder(nn.Module):
     def read(
         self, tokens: Int[Tensor, "batch tokens"], state: DecodingState
     ) -> tuple[Float[Tensor, "batch tokens d_model"], list[BlockOutput]]:
-        """Compute all blocks for some input tokens.
+        """Compute all decoder blocks for the next tokens of each target.
 
         Args:
             tokens: the next token ids of each target.

@@ -18,11 +18,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 LEVELS = 2**16
-"""The number of values of a 16-bit integer."""
+"""The number of different values of a 16-bit integer."""
 
 
 class Dropout(nn.Dropout):
-    """A replacement for torch.nn.Dropout that is faster on a CPU; with the same seed it drops other elements."""
+    """torch.nn.Dropout, but faster on a CPU; with the same seed it drops other elements than torch.nn.Dropout."""
 
     def forward(self, x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
         if self.training and fast_dropout_applies(x, self.p):
@@ -44,8 +44,7 @@ class Residual(Dropout):
 def fast_dropout_applies(x: Tensor, p: float) -> bool:
     """Return whether the dropout of x is computed with `draw_kept`, which is faster than torch's dropout on a CPU.
 
-    False on GPUs and in compiled programs, where torch's dropout is fast; for data types other than float32 and
-    float64; and unless p is between 1/2^16 and 1 - 1/2^16.
+    This is so on a CPU, outside of torch.compile, if x is float32 or float64 and p is between 1/2^16 and 1 - 1/2^16.
     """
     is_float32_or_64 = x.dtype in (torch.float32, torch.float64)
     return x.is_cpu and is_float32_or_64 and 1 <= p * LEVELS <= LEVELS - 1 and not torch.compiler.is_compiling()

@@ -18,7 +18,7 @@ Activation = Literal[
     "relu", "gelu", "gelu_tanh", "swish", "silu", "mish", "squared_relu", "tanh",
     "glu", "bilinear", "reglu", "geglu", "swiglu",
 ]  # fmt: skip
-"""Activations of plain networks (first row) and of gated networks (second row), where they are applied to the gates.
+"""The activations. In a gated network (glu, bilinear, reglu, geglu, swiglu) they are applied to the gates.
 
     relu, tanh           as in torch.nn
     gelu, gelu_tanh      x Φ(x), and its approximation by tanh: Hendrycks & Gimpel 2016
@@ -36,7 +36,7 @@ class FeedForward(nn.Module):
     """Two linear layers, from d_model to d_ff and back, with an activation between them.
 
     With a gated activation the first layer gives d_ff values and d_ff gates, and the network has 3/2 as many weights.
-    Take 2/3 of d_ff to compare a gated with a plain network of equal size (Shazeer 2020).
+    For a gated network of the same size as one without gates, take 2/3 of its d_ff (Shazeer 2020).
 
     Raises:
         ValueError: activation is not one of `Activation`.

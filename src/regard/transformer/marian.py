@@ -1,8 +1,8 @@
 """Convert Hugging Face's Marian models to a `Transformer`, and a `Transformer` to a Marian model.
 
-Both are the paper's model with post-norm and sinusoidal positions. They differ in the position vectors: Marian has all
-sines before all cosines, the paper alternates them. So the conversion permutes the d_model axis of every parameter that
-has one; the logits stay the same.
+Both are the paper's model with post-norm and sinusoidal positions. Only the position vectors differ: Marian has all
+sines before all cosines, the paper alternates sines and cosines. So the conversion permutes the d_model axis of every
+parameter that has such an axis; the logits stay the same.
 
 Source: Junczys-Dowmunt et al. 2018; the checkpoints of Tiedemann & Thottingal 2020 (OPUS-MT).
 """
@@ -30,13 +30,13 @@ HUGGING_FACE_ACTIVATIONS: Mapping[str, Activation] = {
 """regard's activations by their names in a Hugging Face config."""
 
 READS = {".weight": 1, ".bias": None}
-"""For a linear layer whose input has width d_model: the number of each parameter's d_model axis; None = it has none."""
+"""The index of the d_model axis in the parameters of a linear layer with d_model inputs; None = no such axis."""
 
 WRITES = {".weight": 0, ".bias": 0}
-"""For a LayerNorm or a linear layer whose output has width d_model: the number of each parameter's d_model axis."""
+"""The index of the d_model axis in the parameters of a LayerNorm, or of a linear layer with d_model outputs."""
 
 Axes = Mapping[str, int | None]
-"""For each parameter of a layer (".weight", ".bias"), the number of its d_model axis; None = it has no such axis."""
+"""The index of the d_model axis in each parameter of a layer (".weight", ".bias"); None = no such axis."""
 
 BLOCK: Mapping[str, tuple[str, Axes]] = {
     "self_attention.to_query": ("self_attn.q_proj", READS),
@@ -48,7 +48,7 @@ BLOCK: Mapping[str, tuple[str, Axes]] = {
     "feed_forward.narrow": ("fc2", WRITES),
     "feed_forward_norm": ("final_layer_norm", WRITES),
 }
-"""For each layer of a block: its name in Marian, and the number of the d_model axis of each of its parameters."""
+"""For each layer of a block: its name in Marian, and the index of the d_model axis in each of its parameters."""
 
 CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_query": ("encoder_attn.q_proj", READS),
@@ -57,7 +57,7 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_output": ("encoder_attn.out_proj", WRITES),
     "cross_attention_norm": ("encoder_attn_layer_norm", WRITES),
 }
-"""For each layer of cross-attention: its name in Marian, and the number of the d_model axis of each parameter."""
+"""For each layer of cross-attention: its name in Marian, and the index of the d_model axis in each parameter."""
 
 
 def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
@@ -189,7 +189,7 @@ def shared_matrices(model: "MarianMTModel") -> Share:
 
 
 def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
-    """Yield, for each setting of a Transformer that Marian does not support, a phrase that names it for a message."""
+    """Yield a phrase for an error message for each setting of a Transformer that Marian does not support."""
     if config.norm != "post":
         yield f"norm={config.norm!r}, and Marian's blocks are post-norm"
     if config.positions != "sinusoidal":
@@ -201,9 +201,9 @@ def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
 
 
 def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int | None]]:
-    """Yield for each parameter its name in `Transformer`, its name in Marian, and the number of its d_model axis.
+    """Yield for each parameter its name in `Transformer`, its name in Marian, and the index of its d_model axis.
 
-    The number is None if the parameter has no such axis.
+    The index is None if the parameter has no such axis.
     """
     yield "encoder.embedding.by_token.weight", "model.encoder.embed_tokens.weight", 1
     yield "decoder.embedding.by_token.weight", "model.decoder.embed_tokens.weight", 1
@@ -218,7 +218,7 @@ def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int |
 
 
 def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
-    """Return for each index of a vector in `Transformer` the index of the same number in Marian's vector.
+    """Return, for each index of a vector in `Transformer`, the index of the same entry in Marian's vector.
 
     `Transformer` alternates sines and cosines; Marian has all sines before all cosines.
 

@@ -357,20 +357,26 @@ def test_the_structs_have_the_fields_of_the_source_in_their_order(struct, name):
 
 
 WRONG = {
-    "blocks": (lambda a: setattr(a, "blocks", 0), "no blocks"),
-    "key_heads": (lambda a: setattr(a, "key_heads", 5), "heads do not divide into groups"),
+    "blocks": (lambda a: setattr(a, "blocks", 0), "there are no blocks"),
+    "key_heads": (lambda a: setattr(a, "key_heads", 5), "key_heads does not divide heads"),
     "d_head": (lambda a: setattr(a, "d_head", 32), "d_head does not fit d_model"),
     "d_model": (lambda a: setattr(a, "d_model", 2**40), "d_head does not fit d_model"),
-    "activation": (lambda a: setattr(a, "activation", 9), "an unknown activation"),
-    "gated": (lambda a: setattr(a, "gated", 1 - a.gated), "the feed-forward layers"),
-    "weight": (lambda a: setattr(a.decoder[1].key, "weight", None), "self-attention's layers"),
+    "activation": (lambda a: setattr(a, "activation", 9), "the number of the activation is unknown"),
+    "gated": (lambda a: setattr(a, "gated", 1 - a.gated), "the feed-forward layers do not fit"),
+    "weight": (
+        lambda a: setattr(a.decoder[1].key, "weight", None),
+        "self-attention's query, key or value layer does not fit",
+    ),
     "tokens": (lambda a: setattr(a, "tokens", 2**40), "the buffer has no room for the newest token"),
-    "sources": (lambda a: setattr(a, "sources", 4), "a row of no source"),
-    "lengths": (lambda a: setattr(a, "source_tokens", 32), "a source's length"),
-    "buffer": (lambda a: setattr(a, "n_buffer_rows", 4), "a token of no row of the buffer"),
-    "scratch": (lambda a: setattr(a, "scratch_numbers", 8), "too little scratch memory"),
-    "memory": (lambda a: setattr(a, "x", None), "missing memory"),
-    "source keys": (lambda a: setattr(a.source_keys[0], "vectors", None), "source keys or values have no memory"),
+    "sources": (lambda a: setattr(a, "sources", 4), "a row reads a source that does not exist"),
+    "lengths": (lambda a: setattr(a, "source_tokens", 32), "the length of a source is below 0 or above source_tokens"),
+    "buffer": (lambda a: setattr(a, "n_buffer_rows", 4), "a token is in a row that the buffer does not have"),
+    "scratch": (lambda a: setattr(a, "scratch_numbers", 8), "scratch_numbers or rows_at_once is too small"),
+    "memory": (lambda a: setattr(a, "x", None), "an array is a null pointer"),
+    "source keys": (
+        lambda a: setattr(a.source_keys[0], "vectors", None),
+        "source_keys or source_values has a null pointer",
+    ),
 }
 """What is changed in good arguments, and what the kernel says of it."""
 

@@ -14,12 +14,12 @@ from torch import Tensor
 from regard.attention.layers.key_value import KeyValue
 
 MIN_BUFFER_TOKENS = 8
-"""The fewest tokens that a new buffer has room for; a full buffer is replaced by one twice as large."""
+"""A new buffer has room for at least so many tokens; a full buffer is replaced by a buffer twice as large."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockCache:
-    """The keys and values of the tokens so far, one `KeyValue` for each decoder block."""
+    """The cached keys and values of the target tokens so far: one `KeyValue` for each decoder block."""
 
     blocks: tuple[KeyValue, ...]
 
@@ -52,12 +52,12 @@ class BlockCache:
 
 @dataclass(slots=True, eq=False)
 class TokenBuffer:
-    """A tensor for the keys and values of all blocks, which several `BufferCache`s may share.
+    """A tensor with the keys and values of all decoder blocks, which several `BufferCache`s may share.
 
     Attributes:
-        vectors: the keys and values; on axis 2 first the keys, then the values. Tokens from n_written on are not set.
-        n_written: the number of tokens written so far. A `BufferCache` with fewer tokens must copy the buffer to append
-            a token, since another cache uses the next position.
+        vectors: the keys (index 0 of axis 2) and the values (index 1). Tokens from n_written on are not set.
+        n_written: the number of tokens written so far. To append a token, a `BufferCache` with fewer tokens must copy
+            the buffer, since another cache uses the next position.
     """
 
     vectors: Float[Tensor, "rows blocks 2 key_heads room d_head"]
@@ -66,13 +66,13 @@ class TokenBuffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BufferCache:
-    """The keys and values of the first `n_tokens` tokens in a buffer.
+    """The cached keys and values of the target tokens so far: the first `n_tokens` tokens in a buffer.
 
     Attributes:
-        buffer: the buffer, shared with the caches of earlier and later steps.
+        buffer: the tensor with the keys and values, shared with the caches of earlier and later decoding steps.
         n_tokens: the number of tokens in each row.
-        buffer_rows: for each row and token, the row of the buffer that contains the token's keys and values; None = the
-            row of the buffer with the same number.
+        buffer_rows: for each row and token, the row of the buffer that contains the token's keys and values; None = row
+            r is row r of the buffer.
     """
 
     buffer: TokenBuffer
@@ -98,7 +98,7 @@ class BufferCache:
     def tokens(self, blocks: slice = slice(None)) -> Float[Tensor, "rows blocks 2 key_heads tokens d_head"]:
         """Return the keys and values of some blocks, with the tokens of row r in row r of the result.
 
-        They are copied unless the buffer has them in this order already.
+        The keys and values are copied unless they have this order in the buffer.
         """
         vectors = self.buffer.vectors[:, blocks, :, :, : self.n_tokens]
         if self.buffer_rows is None:
@@ -139,8 +139,8 @@ def copy_with_room(
     """Return a copy of the cached tokens with room for further tokens.
 
     Args:
-        room: the number of tokens for which the copy has room, those of `tokens` included; if it is too small for one
-            more token, the copy has room for twice as many as there are.
+        room: the size of the token axis of the copy; if `tokens` has at least as many tokens, the size is twice their
+            number instead.
     """
     n_tokens = tokens.shape[4]
     copy = tokens.new_empty(*tokens.shape[:4], room if n_tokens < room else 2 * n_tokens, tokens.shape[5])
@@ -149,5 +149,5 @@ def copy_with_room(
 
 
 def row_numbers(rows: int, tokens: int, device: torch.device) -> Int[Tensor, "rows tokens"]:
-    """Return a table [rows tokens] in which every entry is the number of its row."""
+    """Return a table [rows tokens] in which every entry of row r is r."""
     return torch.arange(rows, device=device)[:, None].expand(-1, tokens)

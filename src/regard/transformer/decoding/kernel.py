@@ -1,9 +1,9 @@
-"""The incremental decoding step as one call of a CPU kernel, which computes one token of every row in all blocks.
+"""The incremental decoding step as one call of a C kernel on the CPU: one new token of every row through all blocks.
 
-With few rows, the arithmetic of a step takes less time than calling a PyTorch function for each operation. The kernel,
-`kernels/decoding_step.c`, computes the same numbers as `DecoderBlock.forward`, for the decoders for which
-`unsupported_reason` returns None. Each thread computes some rows in all blocks. When a search reorders the rows, cached
-keys and values are not moved: a table gives the kernel the buffer row of each token.
+A row is one target text of the batch. With few rows, the arithmetic of a step takes less time than calling a PyTorch
+function for each operation. The kernel, `kernels/decoding_step.c`, computes the same numbers as `DecoderBlock.forward`
+for all decoders that `unsupported_reason` does not refuse. Each thread computes some rows in all blocks. When a search
+reorders the rows, cached keys and values are not moved: a table gives the kernel the buffer row of each token.
 """
 
 import ctypes
@@ -27,17 +27,17 @@ from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers,
 from regard.transformer.feed_forward import ACTIVATIONS
 
 MOST_ROWS_AT_ONCE = 32
-"""The most rows that a thread computes together, so that their vectors fit its cache; from 16 to 160 it is as fast."""
+"""The most rows that a thread computes together, so that their vectors fit its cache; 16 to 160 are equally fast."""
 
 Vectors = Float[Tensor, "rows d_model"]
-"""The vectors of the newest tokens, one for each row of the batch."""
+"""One vector for each row of the batch: the embedding or the hidden state of its newest token."""
 
 Queries = tuple[Float[Tensor, "sources heads queries d_head"], ...]
-"""The cross-attention queries of each block."""
+"""The cross-attention queries of the newest tokens, one tensor for each decoder block."""
 
 
 class LinearParameters(ctypes.Structure):
-    """The C struct `Linear` of kernels/decoding_step.c: addresses of parameters."""
+    """The C struct `Linear` of kernels/decoding_step.c: pointers to a layer's weight and bias, and its widths."""
 
     _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("n_in", ctypes.c_int64), ("n_out", ctypes.c_int64))
 
@@ -47,7 +47,7 @@ class LinearParameters(ctypes.Structure):
 
 
 class NormParameters(ctypes.Structure):
-    """The C struct `Norm` of kernels/decoding_step.c: addresses of parameters."""
+    """The C struct `Norm` of kernels/decoding_step.c: pointers to a LayerNorm's weight and bias, and its eps."""
 
     _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("eps", ctypes.c_float))
 
@@ -57,7 +57,7 @@ class NormParameters(ctypes.Structure):
 
 
 class BlockParameters(ctypes.Structure):
-    """The C struct `Block` of kernels/decoding_step.c: addresses of parameters."""
+    """The C struct `Block` of kernels/decoding_step.c: the linear layers and the norms of a decoder block."""
 
     _fields_ = (
         ("query", LinearParameters),
@@ -79,7 +79,7 @@ class BlockParameters(ctypes.Structure):
 
 
 class VectorLayout(ctypes.Structure):
-    """The C struct `Vectors` of kernels/decoding_step.c: the address and the strides of a tensor."""
+    """The C struct `Vectors` of kernels/decoding_step.c: a pointer to keys or values, and their strides."""
 
     _fields_ = (
         ("vectors", FLOATS),
@@ -94,7 +94,7 @@ class VectorLayout(ctypes.Structure):
 
 
 class StepArguments(ctypes.Structure):
-    """The C struct `StepArguments` of kernels/decoding_step.c, where each field is described."""
+    """The C struct `StepArguments`: all arguments of a decoding step, described field by field in decoding_step.c."""
 
     _fields_ = (
         ("decoder", ctypes.POINTER(BlockParameters)),
@@ -142,7 +142,7 @@ class SourceRows:
 
     Attributes:
         memory: for each block, the cross-attention keys and values of the sources.
-        source_of_row: for each target row, the number of its source.
+        source_of_row: for each target row, the index of the source that it reads.
         lengths: for each target row, the number of tokens of its source before the padding; None = no padding.
     """
 
@@ -174,16 +174,16 @@ class SourceRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledDecoder:
-    """A decoder and the sources of a batch, converted to the C structs that the kernel reads.
+    """A decoder and the encoded sources of a batch, as arguments of the C kernel.
 
     Attributes:
-        arguments: the kernel's arguments; only those that are the same in every step are set.
-        blocks: the addresses of the blocks' parameters.
-        tensors: the parameters at these addresses, kept so that they are not freed if a module replaces them.
+        arguments: the kernel's arguments, of which only those that are equal in all steps are set.
+        blocks: pointers to the parameters of each block.
+        tensors: the parameters, stored here so that their memory is not freed if a module replaces them.
         rotary: the rotary positions of self-attention, or None.
         sources: the sources, and which source each target row reads.
-        source_keys: for each block, the address and strides of the sources' keys.
-        source_values: for each block, the address and strides of the sources' values.
+        source_keys: for each block, a pointer to the sources' keys, and their strides.
+        source_values: for each block, a pointer to the sources' values, and their strides.
     """
 
     arguments: StepArguments
@@ -196,7 +196,7 @@ class CompiledDecoder:
 
     @classmethod
     def of(cls, decoder: nn.Module, sources: SourceRows) -> "CompiledDecoder | None":
-        """Convert a decoder and the sources of a batch to C structs; None if the kernel does not support them."""
+        """Return a decoder and its sources as arguments of the C kernel; None if the kernel does not support them."""
         if unsupported_reason(decoder, sources) is not None:
             return None
         blocks = list(cast("Iterable[DecoderBlock]", decoder.blocks))
@@ -214,25 +214,26 @@ class CompiledDecoder:
         )
         parameters = struct_array(BlockParameters, blocks)
         tensors = tuple(parameter.detach() for parameter in decoder.parameters())
-        return cls(arguments, parameters, tensors, attention.positions, sources, *layouts(sources))
+        return cls(arguments, parameters, tensors, attention.positions, sources, *source_layouts(sources))
 
     def with_sources(self, sources: SourceRows) -> "CompiledDecoder":
-        """Return a copy with the same decoder and other sources."""
-        return CompiledDecoder(self.arguments, self.blocks, self.tensors, self.rotary, sources, *layouts(sources))
+        """Return the arguments for the same decoder with other sources."""
+        layouts = source_layouts(sources)
+        return CompiledDecoder(self.arguments, self.blocks, self.tensors, self.rotary, sources, *layouts)
 
     def step(self, x: Vectors, cache: BlockCache | BufferCache | None) -> tuple[Vectors, BufferCache, Queries]:
-        """Compute all decoder blocks for the newest token of each row.
+        """Compute the newest token of each row through all decoder blocks.
 
         Args:
-            x: the embeddings of the newest tokens; they are overwritten.
+            x: the embeddings of the newest tokens; the hidden states of the result are written into this tensor.
             cache: the keys and values of the earlier tokens; None = there are no earlier tokens.
 
         Returns:
-            The hidden states for the output projection; the cache with the newest tokens appended; the cross-attention
-            queries of each block.
+            The hidden states of the newest tokens, for the output projection; the cache with the newest tokens
+            appended; and the cross-attention queries of each block.
 
         Raises:
-            ValueError: x does not have one row for each row of the sources and of the cache.
+            ValueError: the numbers of rows of x, of the cache and of `sources` differ.
         """
         n_rows, d_head = len(self.sources.source_of_row), self.arguments.d_head
         if len(x) != n_rows or (cache is not None and len(x) != cache.rows):
@@ -248,21 +249,21 @@ class CompiledDecoder:
         return x, cache, by_source.unbind()
 
     def new_cache(self, x: Vectors) -> BufferCache:
-        """Return a cache of one uninitialised token for each row of x.
+        """Return a cache of one token for each row of x, whose keys and values are not set yet.
 
-        It has room for a target a little longer than the longest source.
+        The cache has room for a target a little longer than the longest source.
         """
         room, d_head = self.sources.n_tokens + MIN_BUFFER_TOKENS, self.arguments.d_head
         vectors = x.new_empty(len(x), len(self.blocks), 2, self.arguments.key_heads, room, d_head)
         return BufferCache(TokenBuffer(vectors, n_written=1), n_tokens=1)
 
     def run(self, x: Vectors, cache: BufferCache, queries: Float[Tensor, "blocks rows d_model"]) -> None:
-        """Call the kernel, which computes the newest token of each row in all blocks.
+        """Call the C kernel, which runs the newest token of each row through all decoder blocks.
 
         Args:
-            x: the embeddings of the newest tokens; the kernel overwrites them with the decoder's output.
-            cache: the cache, in which the newest tokens are the last ones; the kernel writes their keys and values.
-            queries: the kernel writes the cross-attention queries of the newest tokens into it.
+            x: the embeddings of the newest tokens; the kernel replaces them by the decoder's output.
+            cache: the keys and values of all tokens; the kernel writes those of the newest token, the last in each row.
+            queries: the kernel writes the cross-attention queries of the newest tokens into this tensor.
         """
         row_table, sources, threads = cache.row_table, self.sources, min(torch.get_num_threads(), len(x))
         rows_at_once = ceil(len(x) / (threads * ceil(len(x) / (threads * MOST_ROWS_AT_ONCE))))
@@ -300,14 +301,17 @@ class CompiledDecoder:
         return int(rows * n_vectors + max(tokens, self.sources.n_tokens) + WIDTH_MULTIPLE)
 
 
-def layouts(sources: SourceRows) -> tuple["ctypes.Array[VectorLayout]", "ctypes.Array[VectorLayout]"]:
-    """Return the C structs of the sources' keys, one for each block, and the C structs of their values."""
+def source_layouts(sources: SourceRows) -> tuple["ctypes.Array[VectorLayout]", "ctypes.Array[VectorLayout]"]:
+    """Return where the kernel finds the sources' cross-attention keys and values: two C arrays, one struct per block.
+
+    A struct has the pointer and the strides of one tensor, the keys' in the first array, the values' in the second.
+    """
     memory = sources.memory
     return struct_array(VectorLayout, [m.key for m in memory]), struct_array(VectorLayout, [m.value for m in memory])
 
 
 def struct_array(struct: Any, objects: Sequence[Any]) -> Any:
-    """Return a C array of structs, one made from each object by `struct.of`."""
+    """Return a C array with the struct `struct.of(object)` for each of the objects."""
     return (struct * len(objects))(*map(struct.of, objects))
 
 

@@ -15,16 +15,16 @@ from regard.transformer.decoding.kernel import CompiledDecoder, SourceRows
 class DecodingState:
     """The state of a decoder for a batch of target texts, one row each.
 
-    A step returns a new state and does not change this one. Consecutive rows that read the same source (the hypotheses
-    of a beam) share its keys and values.
+    A decoding step returns a new state and does not change the old one. Consecutive rows that translate the same source
+    (the hypotheses of a beam) share the keys and values of this source.
 
     Attributes:
         lengths: the number of tokens of each source before its padding; None = no padding.
         memory: for each block, the source's cross-attention keys and values; None for a language model.
         cache: the self-attention keys and values of the target tokens so far; None before the first token.
         rows_per_source: the number of consecutive rows that read each source.
-        compiled: the decoder as arguments of the CPU kernel, for steps of one token; None = steps use
-            `Decoder.forward`.
+        compiled: the arguments with which the CPU kernel computes steps of one token; None = `Decoder.forward` computes
+            the steps.
     """
 
     lengths: Int[Tensor, " sources"] | None
@@ -54,10 +54,10 @@ class DecodingState:
         return state.with_sources(*group_by_source(sources))
 
     def with_sources(self, sources: Int[Tensor, " sources"], rows_per_source: int) -> "DecodingState":
-        """Return the state with some of the sources; the cached keys and values of target tokens stay the same.
+        """Return the state with a selection of the sources; the target tokens and their cached keys and values stay.
 
         Args:
-            sources: the indices of the sources.
+            sources: the indices of the selected sources, in their new order.
             rows_per_source: the number of consecutive rows that read each source.
         """
         lengths, memory = self.lengths, self.memory

@@ -1,8 +1,8 @@
-"""Which decoders the CPU kernel supports: a `Decoder` with cross-attention whose modules are unchanged.
+"""Check whether the CPU kernel supports a decoder: a `Decoder` with cross-attention whose modules are unchanged.
 
-A step uses `Decoder.forward` instead if a module was replaced or has a hook, if the score is not a scaled dot product
-or the weights are not a softmax, if parameters are sharded over processes, or if a width is not a multiple of
-`WIDTH_MULTIPLE`.
+Otherwise `Decoder.forward` computes the decoding steps: if a module was replaced or has a hook, if the score is not a
+scaled dot product or the weights are not a softmax, if parameters are sharded over processes, or if d_head or d_ff is
+not a multiple of `WIDTH_MULTIPLE`.
 """
 
 from collections.abc import Iterable
@@ -30,21 +30,21 @@ MODULES = (
     DecoderBlock, MultiHeadAttention, FeedForward, Residual, Embedding, LearnedPositions, Dropout,
     nn.Embedding, nn.LayerNorm, nn.Linear, nn.ModuleList,
 )  # fmt: skip
-"""The module classes that the kernel implements."""
+"""The module classes that the CPU kernel supports."""
 
 
 def kernel_allowed(device: torch.device) -> bool:
     """Return whether the CPU kernel may compute a decoding step at present.
 
-    It may not be used while autograd, autocast or torch.compile is active, or while `use_backend` names another backend
-    than "fused".
+    The kernel is not used while autograd, autocast or torch.compile is active, or while `use_backend` selects another
+    backend than "fused".
     """
     needs_modules = torch.is_grad_enabled() or torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling()
     return not needs_modules and PREFERRED.name in (None, "fused")
 
 
 def structure_reason(decoder: nn.Module) -> str | None:
-    """Return the reason why the CPU kernel cannot compute a decoder with these modules; None if it can."""
+    """Return the reason why the CPU kernel cannot compute the modules of a decoder; None if it can."""
     if decoder.training:
         return "the decoder is in training mode"
     if hooked(decoder) or not all(map(is_standard, list(decoder.modules())[1:])):
@@ -75,18 +75,18 @@ def is_standard(module: nn.Module) -> bool:
     if any(type(parameter) is not nn.Parameter for parameter in module._parameters.values()):
         return False  # None, or sharded over processes
     if isinstance(module, MultiHeadAttention):
-        return is_plain_dot(module.score) and is_plain_softmax(module.normalise)
+        return is_default_score(module.score) and is_default_softmax(module.normalise)
     if isinstance(module, DecoderBlock):
         return module.cross_attention is not None and module.cross_attention.positions is None
     return True
 
 
-def is_plain_dot(score: Score) -> bool:
-    """Return whether a score is the dot product divided by √d_head, without softcap or bias."""
+def is_default_score(score: Score) -> bool:
+    """Return whether a score is the scaled dot product (divided by √d_head), without softcap or bias."""
     return isinstance(score, ScaledDot) and score.scale is None and score.softcap is None and score.bias is None
 
 
-def is_plain_softmax(normalise: Normaliser) -> bool:
+def is_default_softmax(normalise: Normaliser) -> bool:
     """Return whether a normaliser is softmax with temperature 1 and without sinks."""
     return isinstance(normalise, Softmax) and normalise.temperature == 1 and normalise.sinks is None
 
@@ -94,7 +94,7 @@ def is_plain_softmax(normalise: Normaliser) -> bool:
 def has_config_widths(block: DecoderBlock) -> bool:
     """Return whether the layers of a block have the widths that its d_model, d_ff and numbers of heads require.
 
-    Other widths mean that a layer was replaced.
+    A layer with another width is a replaced layer.
     """
     attention, feed_forward = block.self_attention, block.feed_forward
     d_model, d_key = attention.n_heads * attention.d_head, attention.n_key_heads * attention.d_head
@@ -127,8 +127,8 @@ def attentions(block: DecoderBlock) -> tuple[MultiHeadAttention, MultiHeadAttent
 
 def linear_layers(block: DecoderBlock) -> tuple[nn.Linear, ...]:
     """Return the linear layers that a step computes, in the order of the C struct `Block`."""
-    own, cross = attentions(block)
-    layers = own.to_query, own.to_key, own.to_value, own.to_output, cross.to_query, cross.to_output
+    self_, cross = attentions(block)
+    layers = self_.to_query, self_.to_key, self_.to_value, self_.to_output, cross.to_query, cross.to_output
     return *layers, block.feed_forward.widen, block.feed_forward.narrow
 
 
