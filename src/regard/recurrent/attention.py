@@ -1,11 +1,13 @@
-"""Attention of a decoder's states to an encoder's states; the config names the score and the kind of attention.
+"""Attention of a recurrent decoder's states (queries) to an encoder's states (keys and values).
 
     e_i = score(s, h_i)          α = softmax(e)          a = Σ_i α_i h_i
 
+The config chooses the score, and one of four kinds of attention:
+
     soft       weights on all positions of the source
-    hard       all weight on the position with the largest score; the gradient of soft attention (straight through)
+    hard       all weight on the position with the largest score; the gradient of soft attention (straight-through)
     local_m    soft, but only on the source positions from t - reach to t + reach, for target token t
-    local_p    soft, but only around a predicted source position, times a Gaussian with its centre there
+    local_p    soft, but only around a predicted source position, times a Gaussian centred on this position
 
 Source: Luong, Pham & Manning 2015, section 3; hard: Xu et al. 2015, section 4.1.
 """
@@ -38,7 +40,7 @@ from regard.attention.scores.score import Score
 from regard.recurrent.config import RecurrentConfig, ScoreName
 
 COSINE_SCALE = 10.0
-"""The initial factor of cosine scores. Without it their softmax would be nearly flat, as cosines are from -1 to 1."""
+"""The initial factor of cosine scores. The softmax of cosines themselves (-1 to 1) is nearly uniform."""
 
 SCORES: Mapping[ScoreName, Callable[[int, int], Score]] = {
     "dot": lambda width, max_tokens: Dot(),
@@ -50,7 +52,7 @@ SCORES: Mapping[ScoreName, Callable[[int, int], Score]] = {
     "location": lambda width, max_tokens: Location(width, max_tokens),
     "location_aware": lambda width, max_tokens: LocationAware(width, width, width),
 }
-"""The attention scores by their names in the config: functions from d_model and max_tokens to the score."""
+"""The attention scores by their names in the config: each entry is a function (d_model, max_tokens) → score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,8 +61,8 @@ class Memory:
 
     Attributes:
         states: h, the encoder's states, one for each token; attention uses them as values.
-        keys: the attention keys: the states, projected if the score has a projection of keys.
-        lengths: number of tokens of each source, without padding.
+        keys: the attention keys: the states, or their projection if the score projects keys.
+        lengths: the number of tokens of each source before its padding.
     """
 
     states: Float[Tensor, "batch source d_model"]
@@ -68,10 +70,10 @@ class Memory:
     lengths: Int[Tensor, " batch"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Memory":
-        """Return the memory of some rows of the batch.
+        """Return a memory with some of the batch items.
 
         Args:
-            rows: the indices of the rows, in the order of the new memory; an index may be repeated.
+            rows: the indices of the batch items, in the order of the new memory; an index may be repeated.
         """
         states = self.states.index_select(0, rows)
         keys = states if self.keys is self.states else self.keys.index_select(0, rows)
@@ -79,7 +81,7 @@ class Memory:
 
 
 class SourceAttention(nn.Module):
-    """Attention of a decoder's states over an encoder's states, with one head."""
+    """Attention, with one head, of a decoder's states to an encoder's states."""
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
@@ -89,11 +91,11 @@ class SourceAttention(nn.Module):
 
     @property
     def is_location_aware(self) -> bool:
-        """Whether the scores of a step depend on the attention weights of the previous step."""
+        """Whether the scores of a decoder step depend on the attention weights of the previous step."""
         return isinstance(self.score, LocationAware)
 
     def prepare(self, states: Float[Tensor, "batch source d_model"], lengths: Int[Tensor, " batch"]) -> Memory:
-        """Return the memory of a batch of sources. The attention keys are computed here, once for all decoder steps.
+        """Return the memory of a batch of sources, whose attention keys are computed once for all decoder steps.
 
         Args:
             states: the encoder's states.
@@ -110,13 +112,13 @@ class SourceAttention(nn.Module):
         first: int,
         previous: Float[Tensor, "batch target source"] | None = None,
     ) -> Attended:
-        """Return the context vectors and the attention pattern of decoder states over the source.
+        """Return the context vectors of decoder states, and the pattern of their attention to the source.
 
         Args:
             queries: the decoder states.
             memory: the encoded source.
-            first: the index of the first query's token in the target.
-            previous: for each query, the attention weights of the previous step; only a location-aware score uses them.
+            first: the position of the first query in the target, counted from 0.
+            previous: for each query, the attention weights of the step before; only a location-aware score uses them.
         """
         return attend(**self.arguments(queries, memory, first, previous))
 
@@ -128,7 +130,7 @@ class SourceAttention(nn.Module):
         first: int,
         previous: Float[Tensor, "batch target source"] | None = None,
     ) -> Pattern:
-        """Return the attention pattern of `forward` for the same arguments, without computing the context vectors."""
+        """Return the attention pattern that `forward` returns, without computing the context vectors."""
         return Pattern(Call.of(**self.arguments(queries, memory, first, previous)))
 
     def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
@@ -145,10 +147,10 @@ class SourceAttention(nn.Module):
         }
 
     def score_after(self, previous: Float[Tensor, "batch target source"] | None) -> Score:
-        """Return the score for keys that `prepare` has already projected.
+        """Return the attention score as a function of projected keys, since `prepare` has projected the keys already.
 
         Args:
-            previous: the attention weights of the previous decoder step, for a location-aware score.
+            previous: the attention weights of the previous decoder step; only a location-aware score uses them.
         """
         score = self.score
         if isinstance(score, LocationAware) and previous is not None:
@@ -156,7 +158,7 @@ class SourceAttention(nn.Module):
         return Prepared(score) if isinstance(score, Preparable) else score
 
     def normaliser(self, query: Float[Tensor, "batch 1 target d_model"], memory: Memory) -> Normaliser:
-        """Return the normaliser that turns scores into weights, for the kind of attention in the config."""
+        """Return the normaliser (from scores to weights) of the config's kind of attention."""
         if self.centre is not None:
             return Local(self.centre(query, memory.lengths), float(self.reach))
         return Hard(StraightThrough()) if self.attention == "hard" else Softmax()

@@ -1,4 +1,4 @@
-"""Layers of LSTM or GRU cells that read sequences in one call, with initial parameters chosen for fast learning."""
+"""A stack of LSTM or GRU layers over whole sequences, with an initialisation that learns fast."""
 
 import torch
 from einops import rearrange
@@ -21,8 +21,8 @@ class Cells(nn.Module):
         kind: "lstm" or "gru".
         d_state: the width of the state in each direction.
         dropout: the dropout probability between layers.
-        directions: 1 = the cells read forwards; 2 = other cells also read backwards, and each output is the state of
-            both directions, concatenated.
+        directions: 1 = forwards; 2 = bidirectional: each output is the forward state and the backward state of a token,
+            concatenated.
     """
 
     def __init__(self, kind: Cell, d_input: int, d_state: int, n_layers: int, dropout: float, directions: int = 1):
@@ -70,12 +70,12 @@ class Cells(nn.Module):
     def from_start(
         self, x: Float[Tensor, "batch tokens d_input"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch tokens d_output"], Hidden]:
-        """Read texts padded on the right from zero states; the cells do not read the padding.
+        """Read texts padded on the right, from zero states; the cells do not read the padding.
 
         Returns:
             The last layer's state after each token (0 for padding), and the final states of all layers. With two
-            directions, both are the forward and the backward state, concatenated; a backward state is final after the
-            first token of the text.
+            directions, a state is the forward and the backward state, concatenated; the final backward state is the one
+            after the first token.
         """
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         output, last = self.layers(packed)

@@ -11,13 +11,13 @@ Cell = Literal["lstm", "gru"]
 """The recurrent cell."""
 
 Form = Literal["luong", "luong_feeding", "bahdanau"]
-"""When the decoder attends to the source: after the step of its cell ("luong…"), or before that step ("bahdanau")."""
+"""When the decoder attends to the source: after the step of its cell (Luong's forms), or before it (Bahdanau's)."""
 
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "cosine", "location", "location_aware"]
 """The attention score between a decoder's state (the query) and an encoder's state (the key)."""
 
 Attention = Literal["soft", "hard", "local_m", "local_p"]
-"""The keys that get weight: all ("soft"), the best one ("hard"), or those near a centre ("local_m", "local_p")."""
+"""The keys with nonzero weights: all ("soft"), the best one ("hard"), or near a position ("local_m", "local_p")."""
 
 Share = Literal["none", "target"]
 """Which matrices are shared: "none", or "target" = the target embedding and the output projection."""
@@ -31,7 +31,7 @@ class RecurrentConfig:
     """The settings from which a `Recurrent` is built.
 
     Raises:
-        ValueError: a size that no model can have, or an unknown name; the message lists the allowed names.
+        ValueError: a size is out of range, or a name is unknown. The message says what is allowed.
 
     >>> RecurrentConfig.preset("tiny", n_source_tokens=97, n_target_tokens=89, form="bahdanau", score="additive").cell
     'lstm'
@@ -42,30 +42,30 @@ class RecurrentConfig:
     n_target_tokens: int
     """Size of the target vocabulary."""
     d_model: int = 512
-    """Width of embeddings, states, context vectors and inputs of the output projection; an even number. The encoder's
-    cells in each direction have half this width, so that encoder and decoder states are equally wide."""
+    """Width of embeddings, states, context vectors and inputs of the output projection; an even number. In the encoder,
+    the forward cells have half of this width, and the backward cells the other half."""
     n_layers: int = 1
-    """Layers of cells in the encoder, and in the decoder."""
+    """Number of layers of cells, both in the encoder and in the decoder."""
     cell: Cell = "lstm"
     """The cell: "lstm" (Hochreiter & Schmidhuber 1997) or "gru" (Cho et al. 2014)."""
     form: Form = "luong"
-    """When the decoder attends to the source: after the step of its cell ("luong…"), or before that step ("bahdanau").
+    """When the decoder attends to the source: before the step of its cell ("bahdanau") or after this step ("luong").
 
-    With "luong_feeding" the next step also reads the attentional vector s̃. The equations are in decoder.py.
+    "luong_feeding" is "luong" with input feeding: the attention vector s̃ is an input of the next step.
     """
     score: ScoreName = "general"
     """The attention score between a decoder's state (the query) and an encoder's state (the key)."""
     attention: Attention = "soft"
-    """The keys that get weight: "soft" all, "hard" the best one, "local_m" those near the token's own position,
-    "local_p" those near a predicted position."""
+    """The keys with nonzero weights: all ("soft"), the best one ("hard"), those near the position of the target token
+    ("local_m"), or those near a predicted position ("local_p")."""
     reach: int = 10
-    """The number of source positions on each side of the centre to which local attention may attend."""
+    """In local attention, the largest distance of a key from the position that the keys must be near, in tokens."""
     share: Share = "target"
     """Which matrices are shared: "none", or "target" = the target embedding and the output projection."""
     dropout: float = 0.2
     """Dropout probability, for embeddings, between layers and before the output projection."""
     max_tokens: int = 1024
-    """The largest number of tokens in a text; a "location" score has no parameters for later positions."""
+    """The largest number of tokens in a text. A "location" score has parameters for so many positions."""
 
     def __post_init__(self) -> None:
         counts = ("n_source_tokens", "n_target_tokens", "d_model", "n_layers", "reach", "max_tokens")

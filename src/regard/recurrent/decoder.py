@@ -1,4 +1,4 @@
-"""The decoder: it predicts the next token of the target from the tokens so far and from attention over the source.
+"""The recurrent decoder: it predicts the next target token from the tokens so far and from attention to the source.
 
 In Luong's form, the attention query is the state after the cell's step. With s_t the decoder's state, h_i the encoder's
 states and e(y) the embedding of token y:
@@ -37,15 +37,15 @@ from regard.recurrent.encoder import Encoded
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class State:
-    """The state of a decoder between two steps. A step returns a new state and leaves the old one unchanged.
+    """The state of a decoder between two steps. A step returns a new state and does not change the old state.
 
     Attributes:
         memory: the encoded sources.
         hidden: the states of the cells.
-        output: s̃ of the last step, for input feeding; 0 before the first step.
-        weights: the attention weights of the last step, for a location-aware score; 0 before the first step, and always
-            0 with other scores.
-        n_tokens: number of target tokens read so far.
+        output: the attention vector s̃ of the last step, for input feeding; 0 before the first step.
+        weights: the attention weights of the last step, if the score is location-aware; otherwise, and before the first
+            step, 0.
+        n_tokens: the number of target tokens read so far.
     """
 
     memory: Memory
@@ -55,10 +55,10 @@ class State:
     n_tokens: int
 
     def select(self, rows: Int[Tensor, " rows"]) -> "State":
-        """Return the state of some rows of the batch.
+        """Return a state with some of the batch items.
 
         Args:
-            rows: the indices of the rows, in the order of the new state; an index may be repeated.
+            rows: the indices of the batch items, in the order of the new state; an index may be repeated.
         """
         return replace(
             self,
@@ -75,12 +75,12 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decoded:
-    """The output of a decoder that has read target tokens.
+    """The output of `Decoder.forward`.
 
     Attributes:
-        logits: for each token, the logits of the token after it.
-        state: the state after these tokens, for the next call.
-        pattern: the attention of these tokens to the source.
+        logits: for each input token, the logits of the token that follows it.
+        state: the state after the input tokens, an argument of the next call.
+        pattern: the pattern of the input tokens' attention to the source.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -90,12 +90,12 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DecoderStep:
-    """The output of one decoder step, which reads one token of each row of the batch.
+    """The output of `Decoder.step`, which reads one token of each batch item.
 
     Attributes:
-        query: the decoder state that is the attention query: s_t, or s_{t-1} in Bahdanau's form.
-        previous: the attention weights of the previous step.
-        state: the state after the step.
+        query: the decoder state that was the attention query: s_t, or s_{t-1} in Bahdanau's form.
+        previous: the attention weights of the step before this one: `State.weights`.
+        state: the state after this step.
     """
 
     query: Float[Tensor, "batch 1 d_model"]
@@ -133,12 +133,13 @@ class Decoder(nn.Module):
         self.reset_parameters()
 
     def forward(self, tokens: Int[Tensor, "batch target"], state: State) -> Decoded:
-        """Read the next target tokens of each row of the batch, and predict the token after each.
+        """Return, for each input token, the logits of the token that follows it.
 
         Args:
-            tokens: token ids, padded on the right; the very first token of a target is BOS. The logits of a token do
-                not depend on later tokens.
-            state: the state that `start` returned, or the state after the previous call.
+            tokens: the next token ids of each target, one or more, padded on the right; a target begins with BOS. The
+                logits of a token do not depend on later tokens.
+            state: for the first tokens of the targets, the result of `start`; for later tokens, `Decoded.state` of the
+                previous call.
         """
         outputs, after, pattern = self.outputs(tokens, state)
         return Decoded(logits=self.to_logits(outputs), state=after, pattern=pattern)
@@ -146,10 +147,9 @@ class Decoder(nn.Module):
     def outputs(
         self, tokens: Int[Tensor, "batch target"], state: State
     ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
-        """Return the attentional vector s̃ of each token, the state after all tokens, and the attention pattern.
+        """Return the attention vector s̃ of each token, the state after all tokens, and the attention pattern.
 
-        Dropout has been applied to s̃. The arguments are those of `forward`, whose logits are the output projection of
-        s̃.
+        Dropout has been applied to s̃. `forward` has the same arguments and returns the output projection of s̃.
         """
         embedded = self.dropout(self.embedding(tokens))
         if self.form == "luong" and not self.reader.is_location_aware:
@@ -164,10 +164,10 @@ class Decoder(nn.Module):
         return self.dropout(outputs), state, self.reader.pattern(queries, state.memory, first=first, previous=previous)
 
     def step(self, embedded: Float[Tensor, "batch 1 d_model"], state: State) -> DecoderStep:
-        """Read one token of each row of the batch; the module's docstring has the equations.
+        """Read one token of each batch item: compute s_t, a_t and s̃_t with the equations in the module's docstring.
 
         Args:
-            embedded: the embeddings of the tokens.
+            embedded: the embeddings e(y_{t-1}) of the tokens.
         """
         if self.form == "bahdanau":
             query = state.hidden[0][-1][:, None]  # s_{t-1} of the last layer
@@ -185,10 +185,9 @@ class Decoder(nn.Module):
     def attend(
         self, query: Float[Tensor, "batch 1 d_model"], state: State
     ) -> tuple[Float[Tensor, "batch 1 d_model"], Float[Tensor, "batch source"]]:
-        """Return the context vector a_t, and the attention weights to store in the next state.
+        """Return the context vector a_t, and the value of `State.weights` for the next state.
 
-        With a location-aware score they are α^t, which the next step needs; with other scores they are `state.weights`,
-        unchanged.
+        This value is the attention weights α^t if the score is location-aware, and otherwise `state.weights`.
         """
         if not self.reader.is_location_aware:
             return self.reader(query, state.memory, first=state.n_tokens).context[:, 0], state.weights
@@ -197,9 +196,9 @@ class Decoder(nn.Module):
         return weights @ state.memory.states, weights[:, 0]
 
     def combined(self, context: Tensor, s: Tensor, embedded: Tensor) -> Float[Tensor, "batch target d_model"]:
-        """Return the attentional vector s̃ = tanh(W_c v + b_c).
+        """Return the attention vector s̃ = tanh(W_c v + b_c).
 
-        v is [a ; s] in Luong's form and [a ; s ; e(y)] in Bahdanau's form.
+        v is [a ; s] in Luong's forms and [a ; s ; e(y)] in Bahdanau's form.
         """
         v = [context, s, embedded] if self.form == "bahdanau" else [context, s]
         return torch.tanh(self.combine(torch.cat(v, dim=2)))
@@ -209,8 +208,8 @@ class Decoder(nn.Module):
     ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
         """Return what `outputs` returns, computed for all tokens in one call instead of token by token.
 
-        It can be used with Luong's form without input feeding and a score that is not location-aware: then no step
-        needs the context vector or the attention weights of an earlier step.
+        This is possible in Luong's form without input feeding if the score is not location-aware: then no step needs
+        the context vector or the attention weights of an earlier step.
         """
         s, hidden = self.cells(embedded, state.hidden)
         attended = self.reader(s, state.memory, first=state.n_tokens)
@@ -221,13 +220,15 @@ class Decoder(nn.Module):
     def start(self, encoded: Encoded, lengths: Int[Tensor, " batch"]) -> State:
         """Return the state before the first target token, computed from the encoder's final states.
 
-            hidden = tanh(W last + b)          with a W and b for each layer, and in an LSTM for state and memory cell
+            hidden = tanh(W last + b)          each layer has its own W and b; in an LSTM, so have state and memory cell
 
         Args:
             encoded: the output of the encoder.
             lengths: the number of tokens of each source before its padding.
 
-        Source: Bahdanau, Cho & Bengio 2015, appendix A.2.2; there from the backward cell's state alone.
+        Source: Bahdanau, Cho & Bengio 2015, appendix A.2.2.
+
+        Departure: the paper uses only the final state of the backward cell, not that of the forward cell.
         """
         bridges = iter(self.bridges)
         hidden = tuple(torch.stack([torch.tanh(next(bridges)(h)) for h in layers]) for layers in encoded.last)

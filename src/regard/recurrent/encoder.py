@@ -1,4 +1,4 @@
-"""The encoder: for each token, the states of a forward and of a backward cell, concatenated.
+"""The recurrent encoder: for each token, the states of a forward and of a backward cell, concatenated.
 
     h_j = [forward cell's state after tokens 1 … j ; backward cell's state after tokens N … j]
 
@@ -20,8 +20,8 @@ class Encoded:
 
     Attributes:
         states: h, one vector for each token; 0 for padding.
-        last: the final states of all layers, forward and backward concatenated: the forward state after the last token,
-            the backward state after the first.
+        last: the final states of all layers: the forward state after the last token and the backward state after the
+            first token, concatenated.
     """
 
     states: Float[Tensor, "batch source d_model"]

@@ -20,11 +20,11 @@ from regard.recurrent.encoder import Encoder
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predicted:
-    """The output of a `Recurrent` that has read sources and whole targets.
+    """The output of `Recurrent.forward`.
 
     Attributes:
-        logits: for each target token, the logits of the token after it.
-        encoder, decoder: empty tuples, as a recurrent model has no self-attention.
+        logits: for each target token, the logits of the token that follows it.
+        encoder, decoder: empty tuples, because a recurrent model has no self-attention.
         cross: a tuple of one pattern with one head: the attention of the target tokens to the source.
     """
 
@@ -36,12 +36,12 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Step:
-    """The output of one decoding step.
+    """The output of `Recurrent.step`.
 
     Attributes:
-        logits: for each new token, the logits of the token after it.
-        state: the state for the next step.
-        cross: a tuple of one pattern with one head: the attention of the new tokens to the source.
+        logits: for each input token, the logits of the token that follows it.
+        state: the decoder's state after the input tokens, an argument of the next step.
+        cross: a tuple of one pattern with one head: the attention of the input tokens to the source.
     """
 
     logits: Float[Tensor, "batch new vocabulary"]
@@ -74,7 +74,7 @@ class Recurrent(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Predicted:
-        """Read sources and whole targets in one call, as in training.
+        """Return, for each token of whole targets, the logits of the token that follows it (teacher forcing).
 
         Args:
             source: token ids, padded on the right.
@@ -100,7 +100,7 @@ class Recurrent(nn.Module):
     ) -> Float[Tensor, "batch target d_model"]:
         """Return the hidden states to which the output projection is applied.
 
-        With them a loss can compute the logits in chunks. The arguments are those of `forward`.
+        From these states a loss can compute the logits in chunks. The arguments are those of `forward`.
         """
         return self.decoder.outputs(target, self.start(source, lengths))[0]
 
@@ -115,11 +115,11 @@ class Recurrent(nn.Module):
         return self.decoder.start(self.encoder(source, lengths), lengths)
 
     def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Step:
-        """Read the next target tokens of each row of the batch, usually one token.
+        """Return, for each input token, the logits of the token that follows it, and the state for the next step.
 
         Args:
-            tokens: token ids; the very first token of a target is BOS.
-            state: the state that `start` or the previous step returned.
+            tokens: the next token ids of each target, usually one per batch item; in the first step BOS.
+            state: the result of `start`, or `state` of the previous step's output.
         """
         decoded = self.decoder(tokens, state)
         return Step(logits=decoded.logits, state=decoded.state, cross=(decoded.pattern,))

@@ -137,7 +137,7 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch target d_model"]:
         """Return the hidden states to which the output projection is applied.
 
-        With them a loss can compute the logits in chunks. The arguments are those of `forward`.
+        From these states a loss can compute the logits in chunks. The arguments are those of `forward`.
         """
         check_source_lengths(lengths, source.shape[1])
         return self.decoder.read(target, self.decoder.start(self.encoder(source, lengths).output, lengths))[0]
