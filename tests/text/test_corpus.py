@@ -50,7 +50,7 @@ def test_pairs_that_are_too_long_or_mismatched_are_left_out_and_counted(tmp_path
     longest = max(len(source.encode(pairs[1][0])), len(target.encode(pairs[1][1])))
     assert longest > 10
     assert (report.over_long, report.mismatched, report.kept, len(corpus)) == (1, 1, 2, 2)
-    assert report.left_out() == "1 over-long, 1 of mismatched lengths"
+    assert report.left_out() == "1 too long, 1 of mismatched lengths"
 
 
 def test_rows_are_the_concatenated_texts(tmp_path, numbers, vocabularies):
@@ -88,7 +88,7 @@ def test_nothing_left_is_refused(tmp_path, numbers, vocabularies):
         with pytest.raises(InputError) as refusal:
             written(tmp_path, numbers[-3:], vocabularies, max_tokens=0, purpose=purpose)
         assert str(refusal.value) == (
-            f"no pair is left {purpose}: 3 over-long; give other files, or a larger data.max_tokens or data.max_ratio."
+            f"no pair is left {purpose}: 3 too long; give other files, or a larger data.max_tokens or data.max_ratio."
         )
 
 

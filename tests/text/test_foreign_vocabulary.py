@@ -69,7 +69,7 @@ def test_a_special_name_with_another_meaning(tmp_path):
     path = tmp_path / "own.model"
     path.write_bytes(sentencepiece(LINES, user_defined_symbols=["<pad>"]))
     assert refusal(InputError, own_vocabulary, path) == (
-        f"{path} has the piece <pad> for another purpose than SentencePiece's own; train the model without it."
+        f"{path} has <pad> as an ordinary piece; it must be a special piece or absent: train the model without it."
     )
 
 

@@ -49,7 +49,7 @@ def test_raw_text_is_cleaned(files):
         "      4  lines with a carriage return, removed",
         "      5  lines with extra spaces, made one",
         "      1  lines with control characters, removed",
-        "      1  pairs with an empty side, left out",
+        "      1  pairs with an empty text, left out",
         "      4  pairs to learn from",
     ]
     assert report.as_dict() == {
@@ -157,7 +157,7 @@ def test_other_refusals(files, tmp_path):
     )
     (tmp_path / "link").symlink_to(parallel.source)
     assert refusal(Parallel(parallel.source, tmp_path / "link")) == (
-        f"{parallel.source} and {tmp_path}/link are one file; give the translations as the second one."
+        f"{parallel.source} and {tmp_path}/link are one file; give the translations as the second."
     )
     packed = gzip.compress(b"ein\n" * 999)
     for damaged in (packed[:-9], packed[:12] + b"\xff\xff\xff" + packed[15:]):

@@ -93,5 +93,5 @@ def test_refusals():
     with pytest.raises(InputError) as refusal:
         sample("en", "ko", {"train": 1}, below=10**19)
     assert str(refusal.value) == (
-        "numbers below 10,000,000,000,000,000,000 were asked for; they can be drawn up to 1,000,000,000,000,000,000."
+        "numbers below 10,000,000,000,000,000,000 were asked for; the limit can be at most 1,000,000,000,000,000,000."
     )

@@ -430,7 +430,7 @@ def test_dev_pairs_of_which_none_can_be_used(tmp_path, texts, quick):
     (tmp_path / "dev.ko").write_text("일\n이\n\n")
     data = {"dev_source": str(tmp_path / "dev.en"), "dev_target": str(tmp_path / "dev.ko"), "max_tokens": 90}
     assert refusal(InputError, train, *texts, tmp_path / "out", quick(data=data)) == (
-        "no pair is left for evaluation: 2 empty, 1 over-long; give other files, or a larger data.max_tokens or "
+        "no pair is left for evaluation: 2 empty, 1 too long; give other files, or a larger data.max_tokens or "
         "data.max_ratio."
     )
 

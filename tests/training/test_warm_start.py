@@ -149,4 +149,4 @@ def test_pairs_with_letters_without_a_piece_are_counted(tmp_path, texts, quick, 
     lines = texts[0].read_text().splitlines()
     texts[0].write_text("".join(f"{line}{' ẞ' if n % 20 == 0 else ''}\n" for n, line in enumerate(lines)))
     train(*texts, tmp_path / "more", onwards(quick(), first), watcher=Listener())
-    assert said[0].splitlines()[-1] == "      3  of them with letters that the vocabulary does not know"
+    assert said[0].splitlines()[-1] == "      3  of these, pairs with a letter that is not in the vocabulary"

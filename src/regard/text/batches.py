@@ -1,8 +1,8 @@
 """Batches of sentence pairs of similar lengths, with a limited number of tokens, in a new order in every epoch.
 
 The batches depend only on the seed, the epoch and the lengths of the texts. A resumed training run therefore continues
-with exactly the batches that were left, without reading the texts of the earlier ones. The order of an epoch takes 8
-bytes of memory for each pair; batches are made from a pool of 10,000 pairs at a time.
+with exactly the batches that were left, without reading the texts of earlier batches. The order of an epoch takes 8
+bytes of memory for each pair. Pairs are sorted by length and divided into batches in pools of 10,000.
 """
 
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ from regard.text.keyed_random import Numbers, permutation
 from regard.text.vocabulary import BOS, EOS, PAD
 
 POOL = 10_000
-"""The number of pairs that are sorted by length and divided into batches together."""
+"""The number of pairs in a pool: pairs that are sorted by length and divided into batches together."""
 
 COUNTED_POOLS = 20
-"""In a large corpus, the number of pools from which the number of batches in an epoch is estimated."""
+"""The number of pools whose batches are counted to estimate the number of batches in an epoch of a large corpus."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,8 +31,8 @@ class Batch:
     """The sentence pairs of one batch, as token ids padded on the right.
 
     Attributes:
-        source: the sources, each with EOS.
-        lengths: the sources' lengths without padding, EOS counted.
+        source: the sources, each followed by EOS.
+        lengths: the number of tokens of each source, EOS included, without padding.
         target: the decoder's input: BOS, then the target.
         expected: the decoder's labels: the target, then EOS.
         n_tokens: the number of labels that are not padding.
@@ -46,14 +46,14 @@ class Batch:
 
 
 class Batches:
-    """Divides a corpus into batches, and divides it anew in every epoch.
+    """A corpus divided into batches, differently in every epoch.
 
     Args:
-        max_tokens: the largest number of source tokens, and of target tokens, in a batch, padding and EOS counted; a
-            longer pair is a batch of its own.
+        max_tokens: the largest number of source tokens in a batch, and of target tokens, padding and EOS included. A
+            pair with more tokens is a batch by itself.
         seed: the seed of the order of the pairs and of BPE-dropout.
-        dropouts: BPE-dropout for sources and for targets; None = no BPE-dropout. It is applied to finished batches, so
-            that a batch can then have more than `max_tokens` tokens.
+        dropouts: BPE-dropout for sources and for targets; None = no BPE-dropout. Since it divides the texts of a batch
+            into more pieces, a batch may then have more than `max_tokens` tokens.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Batches:
         """Yield the batches of an epoch.
 
         Args:
-            number: the number of the epoch; each epoch has another order.
+            number: the number of the epoch; every epoch has its own order.
             start: the index of the first batch to yield; the batches before it are left out.
         """
         n_skipped = 0
@@ -112,7 +112,7 @@ class Batches:
         )
 
     def _pools(self, epoch: int) -> Iterator[list[Numbers]]:
-        """Yield the batches of each pool as a list of arrays; each array has the indices of the pairs of one batch."""
+        """Yield, for each pool, its batches in random order; each batch is an array with the indices of its pairs."""
         order = self.corpus.order(self.seed, epoch)
         for first in range(0, len(order), POOL):
             batches = list(self._cut(order[first : first + POOL]))
@@ -144,8 +144,8 @@ def padded(
     Args:
         ids: the ids of all texts, concatenated.
         lengths: the number of ids in each text.
-        first: the id to put before each text, or None; then `last` is given.
-        last: the id to put after each text, or None; then `first` is given.
+        first: the id to put before each text; None = `last` is given instead.
+        last: the id to put after each text; None = `first` is given instead.
     """
     rows = np.full((len(lengths), int(lengths.max()) + 1), PAD, dtype=np.int64)
     column, start = np.arange(rows.shape[1]), 0 if first is None else 1

@@ -1,8 +1,7 @@
-"""BPE-dropout: texts are divided into pieces at random, differently in every epoch.
+"""BPE-dropout: texts are divided into pieces (subwords) at random, differently in every epoch.
 
-BPE merges letters to pieces, the most frequent pairs first; BPE-dropout skips each merge with some probability. A model
-then sees a word sometimes whole and sometimes in parts, learns what the parts mean, and overfits a small corpus more
-slowly.
+BPE merges letters to pieces, the most frequent pairs first; BPE-dropout skips each merge with some probability. So a
+model reads a word sometimes whole and sometimes in parts, learns what the parts mean, and overfits a small corpus less.
 
 The algorithm is that of SentencePiece, whose random numbers differ from process to process. Here the random numbers are
 derived from a key, so that a resumed training run divides texts exactly as a run without interruption.
@@ -22,10 +21,10 @@ from regard.text.piece_table import NORMAL, pieces_of
 from regard.text.vocabulary import EOS, Vocabulary
 
 WHOLE = "\0\0"
-"""Stands for a piece that is not divided into letters, such as a special piece or a tag: no text has its letters."""
+"""Replaces the text of a piece that must not be divided, such as a special piece or a tag; no text has NUL."""
 
 NEVER = 2**31
-"""The rank of a merge that is never performed: the joined symbols are not a piece, or BPE-dropout skips the merge."""
+"""The rank of a merge that is not performed: the joined symbols are not a piece, or BPE-dropout skips the merge."""
 
 
 class BPEDropout:
@@ -75,8 +74,8 @@ class BPEDropout:
     def merged(self, symbols: Numbers, word: Numbers, generator: np.random.Philox) -> tuple[Numbers, Numbers]:
         """Merge the letters of words to pieces, skipping merges at random.
 
-        In every round each word performs its merge of lowest rank (the leftmost, if several have this rank) or skips it
-        for good.
+        In every round, the merge of lowest rank in each word (the leftmost one, if several have this rank) is performed
+        or skipped for good.
 
         Args:
             symbols: the ids of the letters of all words, concatenated.
@@ -120,7 +119,7 @@ class BPEDropout:
 
 
 class Merges:
-    """The pairs of symbols that BPE can merge, and the rank of each merge: a lower rank is merged first.
+    """The pairs of symbols that BPE can merge, and the rank of each pair: the pair of lowest rank is merged first.
 
     A pair can be merged if both symbols and the joined symbol are pieces of the vocabulary.
 
@@ -142,16 +141,16 @@ class Merges:
         self.pairs, self.rank = np.array([(-1, NEVER), *merges], dtype=np.int64).T
 
     def ranks(self, left: Numbers, right: Numbers) -> Numbers:
-        """Return the rank of merging each `left` symbol with the `right` one; `NEVER` if they cannot be merged."""
+        """Return the rank of merging left[i] with right[i], for each i; `NEVER` if the two symbols cannot be merged."""
         pair = left * self.n_pieces + right
         index = np.searchsorted(self.pairs, pair, side="right") - 1
         return np.where(self.pairs[index] == pair, self.rank[index], NEVER)
 
 
 def spellings(pieces: Sequence[str]) -> Side:
-    """Return the ids of the letters of every piece.
+    """Return the ids of the letters of every piece, as a `Side` whose text n has the letters of piece n.
 
-    A special piece, or a piece with a letter that has no id, has only its own id.
+    A special piece, or a piece with a letter that has no id, is not divided: its only "letter" is its own id.
     """
     id_of = ids_of(pieces)
     spelt = [

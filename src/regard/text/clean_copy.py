@@ -1,4 +1,4 @@
-"""A clean copy of a corpus in one file: the texts are cleaned once, and the copy is read as often as needed.
+"""A cleaned copy of a corpus in one file, so that texts that are read several times are cleaned only once.
 
 A line of the copy is the source, a tab and the target; clean text has no tabs and no line ends.
 """
@@ -14,7 +14,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class CleanCopy:
-    """The clean copy of a corpus, which `write` makes and `pairs` reads."""
+    """The cleaned copy of a corpus in a file: `write` makes the file, `pairs` reads it."""
 
     parallel: Parallel
     """The corpus."""
@@ -50,5 +50,5 @@ class CleanCopy:
                 yield source, target
 
     def report(self) -> Report:
-        """Return a copy of `counts`, to which further counts can be added."""
+        """Return a copy of `counts`; further counts can be added to the copy."""
         return replace(self.counts)

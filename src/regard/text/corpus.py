@@ -1,4 +1,4 @@
-"""A corpus: pairs of texts as token ids in memory-mapped files, so that it can be larger than memory.
+"""A corpus: pairs of texts as token ids in memory-mapped files, which may be larger than memory.
 
     source.ids  target.ids          the ids of all texts, concatenated
     source.ends  target.ends        0, and then the index in the ids at which each text ends
@@ -41,7 +41,7 @@ Lengths = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """The texts of one language.
+    """All sources, or all targets, of a corpus, as token ids.
 
     Attributes:
         ids: the ids of all texts, concatenated.
@@ -90,7 +90,8 @@ class Corpus:
     """The pairs of texts in a corpus folder, as ids without BOS and EOS.
 
     Args:
-        n_tokens: the sizes of the two vocabularies, with which ids are compared when they are read; None = not known.
+        n_tokens: the sizes of the source and the target vocabulary. An id that is not below its size raises InputError
+            when it is read; None = ids are not checked.
 
     Raises:
         InputError: a file of the corpus is missing or damaged.
@@ -149,7 +150,7 @@ def write_corpus(
     report: Report | None = None,
     progress: Callable[[int], None] = lambda n: None,
 ) -> Corpus:
-    """Encode pairs of texts, leave out empty, over-long and mismatched pairs, and write the others as a corpus.
+    """Encode pairs of texts, leave out pairs that `fits` refuses, and write the other pairs as a corpus.
 
     Args:
         source, target: the vocabularies.
@@ -204,13 +205,14 @@ def encoded_chunks(
 
 
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:
-    """Return whether a pair is kept; if it is left out, increase the count of the reason in the report.
+    """Return whether a pair is kept: no text is empty or too long, and the lengths of the two texts are similar.
 
-    If it is kept and has an unknown piece, the count `unknown` is increased.
+    The report counts a pair that is left out by the reason, and a kept pair with an unknown piece as `unknown`.
 
     Args:
-        source: the ids of the source.
-        target: the ids of the target.
+        source, target: the ids of the two texts.
+        max_tokens: the largest number of ids in a text.
+        max_ratio: the largest ratio of the longer text to the shorter one, in ids.
     """
     shorter, longer = sorted((len(source), len(target)))
     if shorter == 0:
@@ -226,14 +228,12 @@ def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float
 
 
 def append(ids: IO[bytes], ends: IO[bytes], texts: list[list[int]], end: int, dtype: type[np.unsignedinteger]) -> int:
-    """Append texts to the two files of one language: their ids, and the index at which each text ends.
+    """Append texts to the two files of one language; return the number of ids in the files afterwards.
 
     Args:
-        ids, ends: the files.
+        ids: the file to which the ids are written.
+        ends: the file to which the index is written at which each text ends.
         end: the number of ids in the file so far.
-
-    Returns:
-        The number of ids in the file with the new ones.
     """
     if not texts:
         return end

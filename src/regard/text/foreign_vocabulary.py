@@ -1,7 +1,7 @@
 """Make vocabularies of regard from SentencePiece models of other programs.
 
-In a vocabulary of regard the special pieces have the first ids. All other pieces, their scores and the normalisation of
-texts stay the same, so that a text is divided into the same pieces as before; only their ids change.
+In a vocabulary of regard, the special pieces have the ids 0 to 3. The other pieces, their scores and the normalisation
+of texts are copied. So a text is divided into the same pieces as by the SentencePiece model; only the ids differ.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from regard.text.piece_table import (
 )
 from regard.text.vocabulary import EOS, FEWEST, Vocabulary
 
-MOST = 2**20
+MOST_PIECES = 2**20
 """The most pieces that a SentencePiece model may have."""
 
 
@@ -44,9 +44,9 @@ def read_model(path: Path) -> bytes:
 
 
 def own_vocabulary(path: Path) -> Vocabulary:
-    """Read a SentencePiece model that the user has trained, and make a vocabulary of it.
+    """Return a vocabulary of regard, made from a SentencePiece model that the user has trained.
 
-    Its special pieces may have any ids, and some of them may be missing.
+    In the model, the special pieces may have any ids, and some of them may be missing.
 
     Raises:
         InputError: the file cannot be read, is not a SentencePiece model, or has too few or too many pieces.
@@ -55,9 +55,9 @@ def own_vocabulary(path: Path) -> Vocabulary:
     processor = Vocabulary(model).processor
     ids = processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()
     pieces = pieces_of(model)
-    if not FEWEST <= len(pieces) <= MOST:
+    if not FEWEST <= len(pieces) <= MOST_PIECES:
         raise InputError(
-            f"{path} has {len(pieces):,} pieces; a vocabulary has at least {FEWEST} and at most {MOST:,}: "
+            f"{path} has {len(pieces):,} pieces; a vocabulary has at least {FEWEST} and at most {MOST_PIECES:,}: "
             "train another model with spm_train --vocab_size."
         )
     if ids == tuple(range(EOS + 1)) and pieces[: EOS + 1] == list(SPECIAL):
@@ -67,25 +67,25 @@ def own_vocabulary(path: Path) -> Vocabulary:
     for piece in others:
         if piece.text in names:
             raise InputError(
-                f"{path} has the piece {piece.text} for another purpose than SentencePiece's own; train the model "
+                f"{path} has {piece.text} as an ordinary piece; it must be a special piece or absent: train the model "
                 "without it."
             )
     return Vocabulary(with_pieces(model, [*SPECIAL, *others]))
 
 
 def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
-    """Return a vocabulary that divides texts as a SentencePiece model does, with the ids of a table of pieces.
+    """Return a vocabulary with the pieces of a SentencePiece model, and the ids of a table of pieces, as in Marian.
 
-    Marian has a SentencePiece model for each language, and one table with the pieces of both languages. SentencePiece
-    does not find pieces of the other language; but a run of unknown letters that is such a piece gets its id. A
+    Marian has a SentencePiece model for each language, and one table of ids for the pieces of both languages. A piece
+    of the other language gets its id only where SentencePiece finds unknown letters that are exactly this piece. A
     language code such as >>fra<< is one piece.
 
-    Departure: if the table lacks a piece of the model, Marian reads an unknown piece. Here the text is divided into
-    other pieces, which the table has; only a letter without a piece is unknown.
+    Departure: Marian gives a piece that the table lacks the id of unknown pieces. Here SentencePiece divides the text
+    into pieces that the table has; only a letter without a piece is unknown.
 
     Args:
         path: the SentencePiece model.
-        table: the pieces from id 4 on; "" for an id without a piece.
+        table: the pieces in the order of their ids, from id 4 on; "" = there is no piece with this id.
 
     Raises:
         InputError: the file cannot be read or is not a SentencePiece model, or it is a BPE model without some pieces of

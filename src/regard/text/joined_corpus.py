@@ -1,9 +1,9 @@
-"""Several corpora joined into one, and the choice of the pairs of an epoch.
+"""Several corpora joined into one, with a weight for each corpus, and the choice of the pairs of an epoch.
 
-A pair has one index in the joined corpus: the pairs of the first corpus come first, then those of the second, and so
-on. If a corpus of n pairs has the weight w, an epoch has w · n of its pairs. They are taken in turn from one random
-order of the pairs, which begins again after the last pair. So all pairs of a corpus are seen equally often, and the
-number of the epoch alone decides which pairs it has.
+The indices of the joined corpus begin with the pairs of the first corpus, then come the pairs of the second, and so on.
+From a corpus of n pairs with the weight w, an epoch takes w · n pairs: the next w · n pairs in a fixed random order,
+which begins again after the last pair. So all pairs of a corpus are trained on equally often, and which pairs an epoch
+has depends only on the number of the epoch.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from regard.text.keyed_random import Numbers, permutation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinedSide:
-    """The texts of one language in several corpora."""
+    """All sources, or all targets, of several corpora, as token ids."""
 
     sides: Sequence[Side]
     starts: Numbers
@@ -53,10 +53,10 @@ class JoinedSide:
 
 
 class JoinedCorpus:
-    """The pairs of several corpora, which have the same vocabularies.
+    """The pairs of several corpora that are encoded with the same vocabularies.
 
     Args:
-        weights: for each corpus, how often each of its pairs is seen in an epoch on average.
+        weights: for each corpus, how often an epoch has each of its pairs, on average.
     """
 
     def __init__(self, corpora: Sequence[Corpus], weights: Sequence[float]) -> None:

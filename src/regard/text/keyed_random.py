@@ -1,4 +1,4 @@
-"""Random numbers that depend only on a key, so that a resumed training run draws the same ones as an uninterrupted run.
+"""Random numbers that depend only on a key: a resumed training run draws the same numbers as an uninterrupted run.
 
 A key is a tuple of numbers and names, such as (seed, epoch). Its hash is the key of a Philox generator, whose stream of
 random integers is the same in all versions of NumPy.
@@ -34,7 +34,7 @@ def uniform(generator: np.random.Philox, n: int) -> NDArray[np.float64]:
 
 
 def seed_of(*key: int) -> int:
-    """Return a seed for `torch.Generator.manual_seed`; similar keys have unrelated seeds.
+    """Return a seed for `torch.Generator.manual_seed`, computed from a key; similar keys give unrelated seeds.
 
     >>> seed_of(1, 200, 0) == seed_of(1, 200, 0), seed_of(1, 200, 0) == seed_of(1, 201, 0)
     (True, False)

@@ -1,7 +1,7 @@
 """Parallel text: two files, where line n of the second file is the translation of line n of the first.
 
 Files are UTF-8, plain or gzip. Byte order marks, carriage returns and control characters are removed, and runs of
-spaces become one space. A pair with an empty side is left out and counted. A line that is not UTF-8 raises InputError
+spaces become one space. A pair with an empty text is left out and counted. A line that is not UTF-8 raises InputError
 with the line number.
 
 Only a line feed ends a line, with or without a carriage return before it; a carriage return elsewhere, a form feed or
@@ -26,7 +26,7 @@ from regard.text.cleaning import composed, tidied, without_control_characters
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 GZIP = b"\x1f\x8b"
-"""The first bytes of a gzip file, whatever its name."""
+"""The first two bytes of every gzip file."""
 
 LONGEST_LINE = 2**20
 """The largest number of bytes in a line, so that a file without line ends is not read into memory as a whole."""
@@ -39,7 +39,7 @@ class Report:
     >>> print(Report(read=1000, carriage_returns=2000, empty=3, held_out=50, kept=947).table())
       1,000  pairs read
       2,000  lines with a carriage return, removed
-          3  pairs with an empty side, left out
+          3  pairs with an empty text, left out
          50  pairs held out for evaluation
         947  pairs to learn from
     """
@@ -57,7 +57,7 @@ class Report:
     """Lines of both files with spaces at an end, several spaces between words, or white space other than " "."""
 
     composed: int = 0
-    """Lines of both files with letters in parts, such as Hangul from a Mac, which are composed."""
+    """Lines of both files in which letters written as several characters, as Hangul on a Mac, were composed."""
 
     control_characters: int = 0
     """Lines of both files with control characters, which are removed."""
@@ -85,10 +85,7 @@ class Report:
         return asdict(self)
 
     def table(self) -> str:
-        """Return the counts as a table for the user, a line for each.
-
-        Counts of 0 are left out, except those of the pairs read and kept.
-        """
+        """Return the counts as text, one count a line; counts of 0 are left out, except of pairs read and kept."""
         rows = {
             "pairs read": self.read,
             "files with a byte order mark, removed": self.byte_order_marks,
@@ -96,12 +93,12 @@ class Report:
             "lines with extra spaces, made one": self.extra_spaces,
             "lines with letters in parts, composed": self.composed,
             "lines with control characters, removed": self.control_characters,
-            "pairs with an empty side, left out": self.empty,
-            "pairs with an over-long side, left out": self.over_long,
+            "pairs with an empty text, left out": self.empty,
+            "pairs with a text that is too long, left out": self.over_long,
             "pairs of mismatched lengths, left out": self.mismatched,
             "pairs held out for evaluation": self.held_out,
             "pairs to learn from": self.kept,
-            "of them with letters that the vocabulary does not know": self.unknown,
+            "of these, pairs with a letter that is not in the vocabulary": self.unknown,
         }
         always = "pairs read", "pairs to learn from"
         return "\n".join(f"{number:>7,}  {label}" for label, number in rows.items() if number or label in always)
@@ -110,9 +107,9 @@ class Report:
         """Return the counts of the pairs left out, by reason.
 
         >>> Report(empty=3, over_long=1000).left_out()
-        '3 empty, 1,000 over-long'
+        '3 empty, 1,000 too long'
         """
-        reasons = {"empty": self.empty, "over-long": self.over_long, "of mismatched lengths": self.mismatched}
+        reasons = {"empty": self.empty, "too long": self.over_long, "of mismatched lengths": self.mismatched}
         return ", ".join(f"{number:,} {label}" for label, number in reasons.items() if number)
 
 
@@ -128,7 +125,7 @@ def total(reports: Iterable[Report]) -> Report:
 
 
 def paths_in(text: str) -> list[Path]:
-    """Return the paths in a text, divided at commas; but a text that is the name of a file is one path."""
+    """Return the paths in a text, which have commas between them; a text that is the name of a file is one path."""
     return [Path(text)] if Path(text).is_file() else [Path(one) for one in text.split(",")]
 
 
@@ -146,12 +143,12 @@ class Parallel:
             report: counts the pairs that are read, cleaned and left out.
 
         Raises:
-            InputError: a file cannot be read or is not UTF-8, both are empty or the same file, or their numbers of
-                lines differ.
+            InputError: a file cannot be read or is not UTF-8, both files are empty, both are the same file, or their
+                numbers of lines differ.
         """
         report = report or Report()
         if same_file(self.source, self.target):
-            raise InputError(f"{self.source} and {self.target} are one file; give the translations as the second one.")
+            raise InputError(f"{self.source} and {self.target} are one file; give the translations as the second.")
         for source, target in zip_longest(tidy_lines(self.source, report), tidy_lines(self.target, report)):
             if source is None or target is None:
                 self.refuse_unequal()
@@ -298,10 +295,11 @@ def random_rank(source: str, seed: int) -> int:
 
 
 def dev_limit(sources: Iterable[str], n: int, seed: int) -> int:
-    """Return the largest `random_rank` of a dev pair: the n-th smallest rank of all different source texts.
+    """Return the n-th smallest `random_rank` of the different source texts, the limit by which dev pairs are chosen.
 
-    All pairs whose source has at most this rank are dev pairs. Equal sources have equal ranks, so that no source is in
-    both the dev pairs and the training pairs, and there can be more than n dev pairs.
+    Dev pairs, which are held out for evaluations during the training, are the pairs whose source has at most this rank.
+    Equal sources have equal ranks, so no source is in both the dev pairs and the training pairs, and there may be more
+    than n dev pairs.
 
     Args:
         sources: the source text of each pair of the corpus; texts may be repeated.
@@ -309,7 +307,7 @@ def dev_limit(sources: Iterable[str], n: int, seed: int) -> int:
         seed: the seed of the ranks.
 
     Returns:
-        The rank, or -1, which is below every rank, if n is 0 or there are no sources.
+        The rank; -1, which is below every rank, if n is 0 or there are no sources.
     """
     smallest: list[int] = []  # a heap of the n smallest ranks, negated, so that the largest of them comes first
     in_heap: set[int] = set()

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
 """The kinds of pieces in a SentencePiece model, by number.
 
-SentencePiece never divides a text into control pieces or unused pieces. A control piece, such as </s>, stands for no
-text; an unused piece stands for its text, if its id is decoded.
+SentencePiece never divides a text into control pieces or unused pieces. Decoded, the id of a control piece such as </s>
+gives no text, and the id of an unused piece gives the text of the piece.
 """
 
 BPE = 2
-"""The number by which a SentencePiece model names byte-pair encoding; 1, the default, is the unigram model."""
+"""The number of byte-pair encoding among SentencePiece's algorithms; 1, the default, is the unigram model."""
 
 PIECE, TRAINING = 1, 2
 """The numbers of the protobuf fields of a model: a piece, and the settings of the training."""
@@ -29,12 +29,12 @@ ALGORITHM, UNKNOWN_PIECE, BOS_PIECE, EOS_PIECE, PAD_PIECE = 3, 45, 46, 47, 48
 """The numbers of the protobuf fields of the settings: the algorithm, and the names of the special pieces."""
 
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
-"""The numbers of protobuf's wire types: how the value of a field is written."""
+"""The numbers of protobuf's wire types, which say how the value of a field is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a vocabulary. SentencePiece prefers pieces with a higher score."""
+    """A piece of a vocabulary. Of several ways to divide a text, SentencePiece prefers pieces with higher scores."""
 
     text: str
     score: float = 0.0
@@ -51,7 +51,7 @@ SPECIAL = (
 
 
 def pieces_of(model: bytes) -> list[Piece]:
-    """Return the pieces of a SentencePiece model, by id.
+    """Return the pieces of a SentencePiece model, in the order of their ids.
 
     Raises:
         ValueError: the model is not a protobuf message.
@@ -78,7 +78,7 @@ def algorithm_of(model: bytes) -> int:
 
 
 def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
-    """Return a SentencePiece model with other pieces, of which the first four are `SPECIAL`.
+    """Return a SentencePiece model with its pieces replaced by `pieces`, of which the first four are `SPECIAL`.
 
     Everything else, such as the normalisation of texts, stays as it is.
     """
@@ -96,7 +96,7 @@ def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
     )
     names = zip((PAD_PIECE, UNKNOWN_PIECE, BOS_PIECE, EOS_PIECE), SPECIAL, strict=True)
     settings = b"".join(bytes_field(number, special.text.encode()) for number, special in names)
-    return table + others + bytes_field(TRAINING, settings)  # a message that is written twice is merged
+    return table + others + bytes_field(TRAINING, settings)  # protobuf merges a message that occurs twice
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
@@ -125,10 +125,10 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
 
 
 def read_varint(message: bytes, at: int) -> tuple[int, int]:
-    """Read a whole number of variable length from a protobuf message; return it, and the index after its last byte.
+    """Read a protobuf varint, an integer of variable length; return the integer and the index after its last byte.
 
     Args:
-        at: the index of its first byte.
+        at: the index of the first byte of the varint.
 
     >>> read_varint(bytes([0b1010_1100, 0b10]), 0)
     (300, 2)
@@ -144,7 +144,7 @@ def read_varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def varint(number: int) -> bytes:
-    """Return a whole number as protobuf writes it: seven bits a byte, the lowest first.
+    """Return an integer as a protobuf varint: seven bits in each byte, the lowest bits first.
 
     >>> list(varint(300))
     [172, 2]

@@ -26,7 +26,7 @@ Pairs = list[tuple[str, str]]
 def sample(
     source: str, target: str, sizes: Mapping[str, int], *, seed: int = 1, below: int = 1_000_000
 ) -> dict[str, Pairs]:
-    """Return the names of random numbers in two languages, by split; all numbers are different.
+    """Return, for each split, the names of random numbers in two languages; all numbers are different.
 
     Args:
         source, target: languages of num2words, such as "en".
@@ -53,10 +53,11 @@ def sample(
 
 
 def namer(language: str) -> Callable[[int], str]:
-    """Return a function that returns the name of a number in a language.
+    """Return a function from a number to its name in a language.
 
     Raises:
-        InputError: num2words has no such language; the function raises it for a number that num2words cannot name.
+        InputError: num2words has no such language. The returned function raises InputError for a number that num2words
+            cannot name.
     """
     num2words = import_extra("num2words", "translation")
     languages = sorted(num2words.CONVERTER_CLASSES)
@@ -79,9 +80,9 @@ def namer(language: str) -> Callable[[int], str]:
 def random_numbers(n: int, below: int, seed: int) -> list[int]:
     """Return n different numbers below `below` in random order, except that the numbers below 10 come first.
 
-    Equally many numbers have 1, 2, 3, … digits; if there are not enough numbers of a length, all of them are taken.
-    Numbers below 10 come first so that they are in the training split: their names cannot be composed from the names of
-    other numbers.
+    The numbers of 1, 2, 3, … digits are equally many; if there are too few numbers of some length, all of them are
+    taken. Numbers below 10 come first, so that they are in the training split, because their names cannot be composed
+    from the names of other numbers.
 
     Raises:
         InputError: there are fewer than n such numbers.
@@ -91,7 +92,7 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
     [10, 90, 449, 450]
     """
     if below > MOST:
-        raise InputError(f"numbers below {below:,} were asked for; they can be drawn up to {MOST:,}.")
+        raise InputError(f"numbers below {below:,} were asked for; the limit can be at most {MOST:,}.")
     if n > below:
         raise InputError(f"{n:,} pairs were asked for, and there are {below:,} numbers below {below:,}; ask for fewer.")
     bounds = [(10**d if d else 0, min(10 ** (d + 1), below)) for d in range(len(str(below))) if 10**d < below or d == 0]
@@ -99,7 +100,7 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
     for index, (first, end) in enumerate(bounds):
         share = min(end - first, (n - len(numbers)) // (len(bounds) - index))
         numbers += random.sample(range(first, end), share)
-    for first, end in reversed(bounds):  # the shares are rounded down
+    for first, end in reversed(bounds):  # `share` was rounded down, so some numbers are missing
         taken = set(numbers)
         numbers += islice((number for number in range(first, end) if number not in taken), n - len(numbers))
     random.shuffle(numbers)

@@ -1,4 +1,4 @@
-"""The vocabulary: the pieces into which texts are divided. A frequent word is one piece, a rare word has several.
+"""The vocabulary: the pieces (subwords) into which texts are divided. A rare word is divided into several pieces.
 
 A vocabulary is a SentencePiece model, trained on the texts themselves: it needs no tokeniser for any language, and
 texts without spaces are divided like any other.
@@ -32,10 +32,10 @@ LINES = 2_000_000
 """The largest number of lines to train a vocabulary on; of more lines, a random sample is taken."""
 
 FEWEST = 16
-"""The smallest number of pieces in a vocabulary: the special pieces, ▁ and a few letters."""
+"""The smallest number of pieces that a vocabulary may have: the special pieces, ▁ and a few letters."""
 
-WORTH_THREADS = 64
-"""Fewer texts than this are encoded with one thread, because starting several threads would take longer."""
+MIN_TEXTS_FOR_THREADS = 64
+"""Fewer texts are encoded with one thread, because starting several threads would take longer."""
 
 
 class Vocabulary:
@@ -68,15 +68,16 @@ class Vocabulary:
     ) -> "Vocabulary":
         """Train a vocabulary of about `n_tokens` pieces on the lines of a text.
 
-        It has fewer pieces if the text is too short for that many, and more if the text has more different letters.
+        The vocabulary has fewer pieces if the text is too short for so many, and more if the text has more different
+        letters.
 
         Args:
             n_tokens: the number of pieces; `vocabulary_size` computes one that suits a text.
-            coverage: the share of the text's characters, counted with repetitions, that must have a piece; the rarest
-                characters have none.
+            coverage: the fraction of the characters in the text, counted with repetitions, that have a piece; with less
+                than 1, the rarest characters have none.
             tags: words that are one piece each, however rare they are.
-            byte_fallback: have 256 pieces for bytes among the pieces, so that a character without a piece of its own is
-                written as its bytes in UTF-8, and no character is unknown.
+            byte_fallback: use 256 of the pieces for the 256 bytes. A character without its own piece is then divided
+                into its bytes in UTF-8, and no character is unknown.
 
         Raises:
             InputError: the text is empty, or SentencePiece cannot train on it.
@@ -132,7 +133,7 @@ class Vocabulary:
             InputError: a text has a lone surrogate, which UTF-8 cannot encode.
         """
         clean = list(map(cleaned, texts))
-        if len(clean) < WORTH_THREADS:
+        if len(clean) < MIN_TEXTS_FOR_THREADS:
             encoded = [self.processor.Encode(text) for text in clean]
         else:
             encoded = self.processor.Encode(clean, num_threads=-1)
@@ -142,19 +143,19 @@ class Vocabulary:
 
     @cached_property
     def unused(self) -> dict[str, int]:
-        """The ids of the pieces that SentencePiece never finds in a text, by the text of the piece.
+        """The ids of unused pieces, by text: in a vocabulary of Marian, the pieces of the other language.
 
-        See `foreign_vocabulary.py`.
+        SentencePiece never divides a text into unused pieces; see `vocabulary_from_table`.
         """
         unused = filter(self.processor.IsUnused, range(len(self)))
         return {self.processor.IdToPiece(token): token for token in unused}
 
     def _with_unused(self, clean: str, ids: list[int]) -> list[int]:
-        """Replace the id of unknown text by the id of an unused piece that has the same text, as Marian does.
+        """Return ids in which an unknown piece whose text is that of an unused piece has its id, as in Marian.
 
         Args:
-            clean: the text.
-            ids: the ids of its pieces.
+            clean: the cleaned text.
+            ids: the ids of the text's pieces, as SentencePiece returns them.
         """
         surfaces = self.processor.Encode(clean, out_type=str)
         return [
@@ -163,7 +164,7 @@ class Vocabulary:
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text that the pieces with these ids stand for."""
+        """Return the text of a sequence of ids."""
         return self.processor.Decode([int(token) for token in ids])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
@@ -171,11 +172,11 @@ class Vocabulary:
         return [self.processor.IdToPiece(int(token)) for token in ids]
 
     def scores(self) -> NDArray[np.float64]:
-        """Return the score of every piece: a merge of BPE comes earlier if the score of its result is higher."""
+        """Return the score of every piece; BPE performs the merge first whose result has the highest score."""
         return np.array([self.processor.GetScore(token) for token in range(len(self))])
 
     def unknown(self, text: str) -> list[str]:
-        """Return the characters of a text that are in no piece of the vocabulary, each once, in their order."""
+        """Return the different characters of a text that are in no piece of the vocabulary, in order of occurrence."""
         surfaces = self.surfaces(text)
         letters = "".join(piece for token, piece in zip(self.encode(text), surfaces, strict=True) if token == UNK)
         return list(dict.fromkeys(letters))
