@@ -33,7 +33,7 @@ def test_an_export_that_translates_differently_is_not_kept(folder, tmp_path, mon
     monkeypatch.setattr(ct2, "set_norm", wrong_norm)
     message = refusal(InputError, export, folder, "ctranslate2", tmp_path / "out", LINES)
     assert message.startswith(
-        "the CTranslate2 export does not translate as the translator does, so it was not kept: same translation of "
+        "the CTranslate2 export does not translate as the translator does, so it was deleted: same translation of "
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -1,9 +1,9 @@
-"""Alignment error rate: how far word alignments are from reference alignments made by people.
+"""Alignment error rate: the difference between word alignments and reference alignments made by people.
 
     AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
 
-A is the set of aligned word pairs that were found, S the sure pairs of the reference, and P its possible pairs, which
-include the sure ones. 0 is best, 1 is worst.
+A is the set of aligned word pairs to be scored, S the sure pairs of the reference, and P the possible pairs of the
+reference, which include the sure pairs. 0 is best, 1 is worst.
 
 Source: Och & Ney 2003, section 5.
 """
@@ -20,8 +20,8 @@ class ReferenceAlignment:
     """The reference alignment of a sentence pair, made by people.
 
     Attributes:
-        sure: the pairs that an alignment must have.
-        possible: further pairs that it may have.
+        sure: the word pairs that a correct alignment has.
+        possible: further word pairs that a correct alignment may have.
     """
 
     sure: frozenset[tuple[int, int]]
@@ -32,7 +32,7 @@ def alignment_error_rate(found: Iterable[tuple[Pairs, ReferenceAlignment]]) -> f
     """Return the alignment error rate over all sentence pairs, from 0 to 1.
 
     Args:
-        found: for each sentence pair, the word pairs that were found, and the reference alignment.
+        found: for each sentence pair, the aligned word pairs to be scored, and the reference alignment.
 
     >>> reference = ReferenceAlignment(sure=frozenset({(0, 0), (1, 1)}), possible=frozenset({(2, 1)}))
     >>> alignment_error_rate([({(0, 0), (2, 1)}, reference)])

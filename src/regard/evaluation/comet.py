@@ -1,7 +1,7 @@
 """COMET: a trained model reads source, translation and reference, and gives each line a score of about 0 to 1.
 
-The model is read by the package unbabel-comet, which is no part of regard: it is installed beside it by those who have
-its models.
+The package unbabel-comet loads and runs the model. regard does not install this package: users who want COMET install
+it themselves.
 
 Source: Rei et al. 2020, "COMET: A Neural Framework for MT Evaluation".
 """
@@ -18,7 +18,7 @@ from regard.errors import InputError, first_paragraph
 from regard.evaluation.records import Comparison, MetricScore
 
 N_SAMPLES, SEED = 1000, 12345
-"""The number of samples of a paired bootstrap, and the seed by which they are drawn."""
+"""The number of samples of a paired bootstrap, and the seed of their random numbers."""
 
 
 def comet_score(
@@ -31,8 +31,8 @@ def comet_score(
     """Return the mean COMET score over all lines, times 100.
 
     Args:
-        model: a checkpoint file, or the name of a model that the package downloads.
-        against: a second system's translations of the same lines, to compare with.
+        model: a checkpoint file, or the name of a model that unbabel-comet downloads.
+        against: a second system's translations of the same lines, to compare with; None = there is no second system.
 
     Raises:
         InputError: the package unbabel-comet is not installed, or it cannot load the model.
@@ -46,7 +46,7 @@ def comet_score(
 
 
 def load_model(model: str) -> Any:
-    """Load a COMET model from its checkpoint, which is downloaded if `model` is no file."""
+    """Load a COMET model from a checkpoint file; if `model` is the name of a model, download the checkpoint first."""
     try:
         comet = import_module("comet")
     except ModuleNotFoundError as error:
@@ -60,16 +60,16 @@ def load_model(model: str) -> Any:
 
 
 def scores_of(model: Any, source: Sequence[str], hypotheses: Sequence[str], reference: Sequence[str]) -> Any:
-    """Return the score of each line, times 100."""
+    """Return the COMET score of each line, times 100, as an array."""
     lines = zip(source, hypotheses, reference, strict=True)
     samples = [{"src": src, "mt": hypothesis, "ref": ref} for src, hypothesis, ref in lines]
     return 100 * np.array(model.predict(samples, batch_size=8, gpus=0, progress_bar=False).scores)
 
 
 def compare(scores: Any, other: Any) -> Comparison:
-    """Return the comparison of two systems by their scores of the same lines, by paired bootstrap resampling.
+    """Compare two systems by paired bootstrap resampling, given their scores of the same lines.
 
-    Source: Koehn 2004; the p-value is computed as sacreBLEU computes it.
+    Source: Koehn 2004; p-value: the formula of sacreBLEU.
     """
     rows = np.random.default_rng(SEED).integers(len(scores), size=(N_SAMPLES, len(scores)))
     own_means, other_means = scores[rows].mean(axis=1), other[rows].mean(axis=1)

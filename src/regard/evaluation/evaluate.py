@@ -15,7 +15,7 @@ from regard.evaluation.comet import comet_score
 from regard.evaluation.records import Comparison, Evaluation, LengthGroup, MetricScore, SentenceScore
 
 LENGTHS = (1, 6, 11, 21, 41, 81)
-"""The fewest words of each group of lines. Lines are grouped by the number of words in their reference."""
+"""The smallest length in each group of lines. Lines are grouped by the number of words in their reference."""
 
 UNSPACED = {"zh", "ja-mecab"}
 """BLEU's tokenizers for languages written without spaces. With them, TER counts characters instead of words."""
@@ -24,7 +24,7 @@ N_SAMPLES = 1000
 """The number of samples of a paired bootstrap."""
 
 MAX_COMPARED = 30_000
-"""The most lines for a paired bootstrap, in which sacreBLEU needs about 70 kB of memory per line."""
+"""The most lines that a paired bootstrap compares; sacreBLEU needs about 70 kB of memory per line."""
 
 
 def evaluate(
@@ -45,8 +45,8 @@ def evaluate(
         against: a second system's translations of the same lines, to compare with.
         tokenize: the name of sacreBLEU's tokenizer for BLEU.
         lowercase: ignore case in BLEU, chrF and exact matches; TER always ignores it.
-        comet: a COMET model, which reads `source` too: a checkpoint file, or a name by which the package unbabel-comet
-            downloads it; None = no COMET.
+        comet: the checkpoint file of a COMET model, or the name of a model that the package unbabel-comet downloads;
+            None = no COMET. COMET needs `source`.
 
     Raises:
         InputError: the texts have different numbers of lines or no lines, no reference is given, the tokenizer does not
@@ -143,7 +143,7 @@ def metric_scores(
     references: Sequence[Sequence[str]],
     against: Sequence[str] | None,
 ) -> tuple[MetricScore, ...]:
-    """Compute every metric over all lines; if `against` is given, also compare the score with the second system's."""
+    """Compute every metric over all lines; if `against` is given, compare each score with that of the second system."""
     if against is not None:
         return paired_bootstrap(metrics, hypotheses, references, against)
     found = []
@@ -158,7 +158,7 @@ def metric_scores(
 def paired_bootstrap(
     metrics: dict[str, Any], hypotheses: Sequence[str], references: Sequence[Sequence[str]], against: Sequence[str]
 ) -> tuple[MetricScore, ...]:
-    """Compute every metric for both systems and test whether they differ; `against` is the baseline."""
+    """Compute every metric for both systems and the p-value of their difference; `against` is the baseline."""
     significance = import_extra("sacrebleu.significance", "translation")
     systems = [("against", against), ("hypotheses", hypotheses)]
     test = significance.PairedTest(systems, metrics, references, test_type="bs", n_samples=N_SAMPLES)
@@ -179,7 +179,7 @@ def paired_bootstrap(
 
 
 def signature(name: str, settings: Any) -> str:
-    """Return a metric's name and settings as papers quote them, e.g. BLEU|nrefs:1|case:mixed|….
+    """Return a metric's signature, its name and settings as papers quote them, e.g. BLEU|nrefs:1|case:mixed|….
 
     Args:
         settings: the signature object of sacreBLEU.
@@ -207,9 +207,9 @@ def scores_by_length(
     references: Sequence[Sequence[str]],
     matches: Sequence[bool],
 ) -> tuple[LengthGroup, ...]:
-    """Compute the scores of each group of `LENGTHS`; groups without lines are left out.
+    """Compute the scores of each group of lines of similar length; groups without lines are left out.
 
-    A line's length is the number of words in its first reference, as BLEU's tokenizer splits it.
+    The length of a line is the number of words in its first reference, as BLEU's tokenizer counts them.
     """
     tokenizer = metrics["BLEU"].tokenizer
     lengths = [len(tokenizer(line).split()) for line in references[0]]
@@ -242,10 +242,10 @@ def worst_first(
     source: Sequence[str] | None,
     against: Sequence[str] | None,
 ) -> tuple[SentenceScore, ...]:
-    """Return the score of every line by itself, lowest chrF first.
+    """Return the scores of every single line, lowest chrF first.
 
     Args:
-        references: one or more sets of references; each has one line for each hypothesis.
+        references: one or more reference texts, each with one line for each hypothesis.
         matches: for each line, whether the hypothesis equals a reference.
         against: the translations of the second system, which are copied into the result; None = there is none.
     """

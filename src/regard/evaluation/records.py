@@ -1,11 +1,11 @@
-"""The dataclasses that `evaluate` returns, which views show and `regard evaluate --json` writes."""
+"""The dataclasses of an evaluation's results, which `evaluate` returns and `regard evaluate --json` writes."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """The comparison of a score with a second system's score on the same lines, by paired bootstrap resampling.
+    """The comparison of two systems' scores on the same lines, by paired bootstrap resampling.
 
     Attributes:
         other: the second system's score.
@@ -28,7 +28,7 @@ class MetricScore:
     Attributes:
         name: BLEU, chrF2, TER or COMET. For TER lower is better, for the others higher.
         value: the score in percent; TER may exceed 100.
-        signature: a description of how the score was computed, sacreBLEU's own but for COMET.
+        signature: a text that states how the score was computed, from sacreBLEU except for COMET.
         comparison: the comparison with a second system; None = there is none.
     """
 
@@ -47,7 +47,7 @@ class LengthGroup:
         most: the most words; None = no upper bound.
         n_lines: the number of lines in the group.
         bleu: BLEU in percent; None if every translation has fewer than four words, because BLEU counts sequences of
-            four.
+            four words.
         chrf: chrF in percent.
         exact: the percentage of lines whose translation equals a reference.
     """
@@ -91,7 +91,7 @@ class Evaluation:
         n_lines: the number of lines.
         scores: BLEU, chrF and TER, in this order.
         exact: the percentage of lines whose translation equals a reference.
-        other_exact: the same percentage for the second system; None = there is no second system.
+        other_exact: the percentage of exact matches of the second system; None = there is no second system.
         by_length: the scores of groups of lines, from short to long; groups without lines are left out.
         sentences: every line, sorted by chrF, the lowest first.
     """

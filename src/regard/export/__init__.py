@@ -5,7 +5,7 @@
     onnx.py           ONNX graphs for ONNX Runtime
     parity.py         the check: compares the translations of the export with those of the translator
 
-An export is written to a temporary folder next to its destination. It is checked there, and then renamed.
+An export is written to a temporary folder beside `out`, checked there, and only then renamed to `out`.
 """
 
 import tempfile
@@ -24,14 +24,14 @@ from regard.translation.translator_folder import TranslatorContents
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Format:
-    """An export format.
+    """A format to which translators can be exported.
 
     Attributes:
         name: the format's name in messages.
         module: the name of the module that writes and loads this format; it is imported at first use.
-        packages: the packages that write and load this format, by the names by which they are imported.
-        extra: the extras of regard that bring these packages.
-        usage: Python code that loads an export, to show to the user; {out!r} is replaced by its folder.
+        packages: the import names of the Python packages that write and load this format.
+        extra: the extras of regard that install these packages, with commas between them.
+        usage: Python code that loads an export, to show to the user; {out!r} stands for the folder of the export.
     """
 
     name: str
@@ -129,6 +129,7 @@ def refuse_difference(parity: Parity, chosen: Format) -> None:
     """Raise InputError if the translations of the export differ by more than rounding errors."""
     if not parity.holds:
         raise InputError(
-            f"the {chosen.name} export does not translate as the translator does, so it was not kept: {parity}, and "
-            f"{parity.gap:.1e} nats apart where they first differ; the worst line is {parity.worst[:60]!r}."
+            f"the {chosen.name} export does not translate as the translator does, so it was deleted: {parity}; where "
+            f"translations first differ, the logits of the two pieces are up to {parity.gap:.1e} apart; the worst "
+            f"line is {parity.worst[:60]!r}."
         )

@@ -106,8 +106,8 @@ def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) 
     """Copy the token embedding and the position vectors of an encoder or a decoder into the export.
 
     Args:
-        side: CTranslate2's description of the encoder or the decoder, which is filled in.
-        spec: CTranslate2's description of its token embedding, which is filled in.
+        side: CTranslate2's description of the encoder or the decoder, to be filled in.
+        spec: CTranslate2's description of the token embedding, to be filled in.
         module: the encoder or the decoder to copy from.
     """
     spec.weight = array(module.embedding.by_token.weight)
@@ -123,8 +123,8 @@ def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) 
 def set_block(layer: Any, block: Any) -> None:
     """Copy the parameters of a block into `layer`, CTranslate2's description of the block.
 
-    CTranslate2 stores the projections to query, key and value of self-attention as one concatenated matrix, and those
-    to key and value of cross-attention as another.
+    CTranslate2 concatenates the projections to query, key and value of self-attention into one matrix, and the
+    projections to key and value of cross-attention into another matrix.
     """
     attention = block.self_attention
     set_linear(layer.self_attention.linear[0], [attention.to_query, attention.to_key, attention.to_value])
@@ -141,7 +141,7 @@ def set_block(layer: Any, block: Any) -> None:
 
 
 def set_feed_forward(spec: Any, network: Any) -> None:
-    """Copy the parameters of a feed-forward network into `spec`, CTranslate2's description of it.
+    """Copy the parameters of a feed-forward network into `spec`, CTranslate2's description of the network.
 
     In a gated network, CTranslate2 applies the activation to the output of the layer `linear_0`.
     """
@@ -155,7 +155,7 @@ def set_feed_forward(spec: Any, network: Any) -> None:
 
 
 def set_linear(spec: Any, layers: Iterable[nn.Linear]) -> None:
-    """Copy linear layers that have the same input into one layer of the export, which concatenates their outputs."""
+    """Copy linear layers with the same input into one layer of the export, which concatenates their outputs."""
     layers = list(layers)
     spec.weight = np.concatenate([array(layer.weight) for layer in layers])
     spec.bias = np.concatenate([array(layer.bias) for layer in layers])

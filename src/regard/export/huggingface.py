@@ -3,9 +3,9 @@
     post-norm, sinusoidal positions               becomes a Marian model: see transformer/marian.py
     pre-norm, sinusoidal or learned positions     becomes a Pegasus model: like Marian, but pre-norm and a final norm
 
-The tokenizer is a MarianTokenizer in both cases: it loads the SentencePiece vocabularies unchanged, and tables of their
-ids. Pegasus has the same vocabulary size for source and target, so the smaller vocabulary is padded with unused
-tokens, whose logits are -∞.
+The tokenizer is a MarianTokenizer in both cases. It loads the SentencePiece vocabularies unchanged, and tables with the
+ids of their pieces. Pegasus needs the same vocabulary size for source and target, so the smaller vocabulary is padded
+with unused tokens, whose logits are -∞.
 """
 
 import json
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from transformers import PegasusForConditionalGeneration, PreTrainedModel
 
 BEAM = 5
-"""The default beam size of the exported model's `generate`, equal to that of `regard translate`."""
+"""The default beam size of the exported model's `generate`, the same as that of `regard translate`."""
 
 
 def write(contents: TranslatorContents, folder: Path) -> None:
@@ -63,7 +63,7 @@ def supported(model: object) -> Transformer:
     """Check that a model can become a Marian or a Pegasus model, and return the model.
 
     Raises:
-        InputError: transformers has no architecture for it.
+        InputError: transformers has no architecture for this model.
     """
     if not isinstance(model, Transformer):
         raise InputError(
@@ -89,7 +89,7 @@ def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
 
 
 def converted(model: Transformer) -> "PreTrainedModel":
-    """Convert a Transformer to a Marian or a Pegasus model that returns the same logits, in evaluation mode."""
+    """Convert a Transformer to a Marian or a Pegasus model, in evaluation mode, that returns the same logits."""
     model = ungrouped(model)
     return (to_marian(model) if model.config.norm == "post" else to_pegasus(model)).eval()
 
@@ -138,8 +138,8 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
 def final_norms() -> Iterator[tuple[str, str, int | None]]:
     """Yield the parameters of the norms after the last encoder block and the last decoder block, which Marian lacks.
 
-    Each item has the parameter's name in regard, its name in Pegasus, and the number of its axis of size d_model, as
-    `parameter_names` in transformer/marian.py yields them for all other parameters.
+    Each item is the parameter's name in regard, its name in Pegasus, and the index of its d_model axis.
+    `parameter_names` in transformer/marian.py yields the same for all other parameters.
     """
     for side in ("encoder", "decoder"):
         for end in ("weight", "bias"):

@@ -11,7 +11,7 @@ whose names begin with past_ are the decoder state:
     first step     the encoder's outputs of the same names; if it has none, empty tensors (the axis "past" has length 0)
     later steps    the outputs of the previous step, whose names begin with present_ instead of past_
 
-The axis "past" in config.json is the number of target tokens before the present one.
+The size of the axis "past" in config.json is the number of target tokens before the token of this step.
 """
 
 import json
@@ -36,7 +36,7 @@ from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
 OPSET = 18
-"""The version of the ONNX operator set. It is of 2022, so that common runtimes support it."""
+"""The version of the ONNX operator set. Version 18, of 2022, is supported by all common runtimes."""
 
 
 def write(contents: TranslatorContents, folder: Path) -> None:
@@ -96,13 +96,14 @@ def write_graph(
     max_tokens: int,
     path: Path,
 ) -> None:
-    """Write one graph to a file. A named axis has a variable length: "batch" any, every other name up to max_tokens.
+    """Write one ONNX graph to a file.
 
     Args:
         module: the module to export.
         example: inputs with which the exporter traces the module.
-        inputs: the axes of each input by name: a name for a variable length, a number for a fixed one.
-        outputs: the axes of each output by name, in the same form; only the names of the outputs are used.
+        inputs: for each input, its name and its axes: an int is the size of an axis, a str the name of an axis of
+            variable size ("batch": any size; all other names: up to max_tokens).
+        outputs: for each output, its name and its axes; only the names are used.
     """
     variable_axes = {
         axis: torch.export.Dim(axis, max=None if axis == "batch" else max_tokens)
@@ -189,14 +190,17 @@ class LoadedExport:
         return logits.log_softmax(dim=1).gather(1, torch.tensor([[*tokens, EOS]]).T).sum().item()
 
     def read(self, text: str) -> list[int]:
-        """Return the ids of the pieces of a source text, EOS last."""
+        """Return the ids of the pieces of a source text, with EOS at the end."""
         return [*self.source.encode(text), EOS]
 
     def steps(self, source_ids: Sequence[int]) -> Generator[dict[str, np.ndarray], int, None]:
-        """Yield the outputs of both graphs at the step of BOS; after each token that is sent in, those at its step.
+        """Decode step by step: run the decoder on BOS, then on each token that is passed to the generator's `send`.
 
         Args:
-            source_ids: the ids of the source text, EOS last.
+            source_ids: the ids of the source text, with EOS at the end.
+
+        Yields:
+            For each step, the outputs of the encoder and of the decoder by name; "logits" predict the next token.
         """
         source = np.array([source_ids])
         lengths = np.array([source.shape[1]])
@@ -215,6 +219,6 @@ class LoadedExport:
 
 
 def empty(axes: Sequence[str | int]) -> Float[np.ndarray, "*axes"]:
-    """Return the empty part of the decoder state before the first token of one text: its axis "past" has length 0."""
+    """Return an empty tensor for the decoder state before the first token: sizes 0 ("past") and 1 ("batch")."""
     sizes = {"batch": 1, "past": 0}
     return np.zeros([axis if isinstance(axis, int) else sizes[axis] for axis in axes], dtype=np.float32)

@@ -1,12 +1,12 @@
 """Checking that an exported translator gives the same translations as the original one.
 
-Each line x is translated greedily by both. Then both compute the log-probability of the original's translation y:
+The original and the export translate each line x greedily. Then both compute the log-probability of the original's
+translation y:
 
-    difference = | log P_original(y | x) - log P_export(y | x) | / |y|          in nats per token, EOS counted
+    difference = | log P_original(y | x) - log P_export(y | x) | / |y|          in nats per token, EOS included
 
-Both compute in float32, but in different orders, so that rounding may decide between two pieces of nearly equal
-probability. Different translations are therefore accepted if, at the first piece that differs, the original model gives
-both pieces nearly the same logit:
+Rounding errors of float32 may decide between two pieces of nearly equal probability. Different translations are
+therefore accepted if, at the first piece that differs, the original model gives both pieces nearly the same logit:
 
     gap = logit of the original's piece - logit of the export's piece
 """
@@ -27,7 +27,7 @@ from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.translator_folder import TranslatorContents
 
 TOLERANCE = 1e-3
-"""The largest difference and the largest gap, in nats, that rounding may explain."""
+"""The largest difference and the largest gap, in nats, that count as rounding errors."""
 
 N_LINES = 20
 """The number of random lines for the check if the user gives no lines."""
@@ -41,10 +41,10 @@ class Exported(Protocol):
     """An exported translator, run by the library that it was exported for, such as CTranslate2 or ONNX Runtime."""
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """Return the ids of a greedy translation of at most `limit` pieces, and its text."""
+        """Return a greedy translation of at most `limit` pieces: the ids of its pieces, without EOS, and its text."""
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """Return log P(tokens, EOS | text) in nats: how probable this translation of the text is."""
+        """Return log P(tokens, EOS | text), the log-probability of a translation of the text, in nats."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,12 +52,13 @@ class Parity:
     """The result of comparing an exported translator with the original one.
 
     Attributes:
-        n_lines: the number of lines that both translated.
+        n_lines: the number of lines that both translators translated.
         n_same: the number of lines with exactly the same translation.
-        difference: the largest difference of all lines, in nats per token; the module's docstring defines it.
-        gap: the largest gap of all lines, in nats; the module's docstring defines it. 0 = all translations are the
-            same.
-        worst: the source line with the largest gap; among lines of equal gap, with the largest difference.
+        difference: the largest difference, over all lines, of the two log-probabilities of a translation, in nats per
+            token.
+        gap: the largest difference, over all lines, of the original's logits for the two pieces at which translations
+            first differ, in nats; 0 = all translations are the same.
+        worst: the source line with the largest gap; of several such lines, the one with the largest difference.
     """
 
     n_lines: int
@@ -82,7 +83,7 @@ class Parity:
 def compare(contents: TranslatorContents, exported: Exported, lines: Sequence[str]) -> Parity:
     """Translate lines with the original translator and with its export, and compare the results.
 
-    Control characters and repeated spaces are removed from the lines first; lines without a piece are skipped.
+    First the lines are cleaned of control characters and repeated spaces, and empty lines are left out.
 
     Raises:
         InputError: no line is left, or a line has more pieces than the model's max_tokens.
@@ -113,7 +114,7 @@ def compare_line(contents: TranslatorContents, exported: Exported, line: str) ->
     original = Greedy().run(contents.model, sources)[0][0]
     tokens, text = exported.translate(line, sources.limits[0])
     original_tokens = list(original.tokens)
-    # Programs decode the unknown piece to different texts
+    # The text of the unknown piece differs from program to program
     same_text = UNK in original_tokens or text == contents.target_vocabulary.decode(original_tokens)
     same = tokens == original_tokens and same_text
     exported_log_probability = exported.log_probability(line, original_tokens)
@@ -124,10 +125,10 @@ def compare_line(contents: TranslatorContents, exported: Exported, line: str) ->
 
 @torch.inference_mode()
 def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesis, tokens: Sequence[int]) -> float:
-    """Return the gap of two translations of one source: how much the original model prefers its own piece.
+    """Return the gap of two translations of one source: how much the original model prefers its own translation.
 
-    The gap is the difference of the original model's logits for the two pieces at the first position that differs. It
-    is infinite if the pieces are the same: then the export joined the same pieces to another text.
+    The gap is the difference of the original model's logits for the two pieces at the first position that differs. If
+    all pieces are the same, the export has joined them to a different text, and the gap is infinite.
 
     Args:
         sources: a batch of one source.
@@ -146,7 +147,7 @@ def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesi
 def random_lines(vocabulary: Vocabulary, n_lines: int = N_LINES, seed: int = 0) -> list[str]:
     """Return lines of 1 to `LONGEST` random pieces of a vocabulary, for the check.
 
-    They are a harder check than sentences: the model is less certain of them, so small errors change the translation.
+    Random lines are a harder check than sentences: the model is less certain, so small errors change the translation.
     """
     generator, ids = random.Random(seed), range(EOS + 1, len(vocabulary))
     return [vocabulary.decode(generator.choices(ids, k=1 + i % LONGEST)) for i in range(n_lines)]

@@ -1,8 +1,9 @@
-"""Wrapping a recurrent encoder-decoder in two modules of tensors, for torch.onnx.export with texts of any length.
+"""Wrapping a recurrent model in an encoder and a decoder module that torch.onnx.export can export.
 
-The decoder graph calls the decoder of the model, one token at a time. The LSTM or GRU of the encoder cannot be traced
-for variable lengths, so while it is exported, the encoder graph calls the custom operator `regard::read_cells` instead.
-The operator has no implementation in PyTorch: the exporter replaces it by ONNX's LSTM or GRU (`onnx_cells`).
+The inputs and outputs of the modules are only tensors, and texts may have any length. The decoder graph calls the
+decoder of the model, one token at a time. PyTorch cannot trace the LSTM or GRU of the encoder for variable lengths, so
+during the export the encoder graph calls the custom operator `regard::read_cells` instead. The operator has no
+implementation in PyTorch: the exporter replaces it by ONNX's LSTM or GRU (`onnx_cells`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,10 +34,10 @@ torch.library.define(
 
 
 def empty_results(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return uninitialised tensors of the shapes that regard::read_cells returns; torch.export traces with them.
+    """Return uninitialised tensors with the shapes of the results of regard::read_cells, for torch.export.
 
-    The results are the hidden state at every token, and for every layer the last hidden state and the last LSTM memory,
-    each with both directions concatenated.
+    The three results are the last layer's hidden state at every token, the last hidden state of every layer, and the
+    last LSTM memory of every layer. In each of them both directions are concatenated.
     """
     (batch, tokens, _), width = x.shape, 2 * weights[1].shape[2]
     last = x.new_empty(len(weights) // 3, batch, width)
@@ -47,9 +48,9 @@ torch.library.register_fake("regard::read_cells", empty_results)
 
 
 def onnx_cells(op: Any, x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
-    """Build ONNX nodes that compute `regard::read_cells` by bidirectional LSTM or GRU operators, one per layer.
+    """Build ONNX nodes that compute `regard::read_cells`: a bidirectional LSTM or GRU operator for each layer.
 
-    For a GRU, which has no memory, the third result repeats the second.
+    The results are those of `empty_results`; for a GRU, which has no memory, the third result is the second again.
 
     Args:
         op: onnxscript's opset, whose methods create nodes.
@@ -74,8 +75,8 @@ def onnx_cells(op: Any, x: Any, lengths: Any, weights: Sequence[Any], lstm: bool
 def onnx_weights(cells: Cells) -> Iterator[Tensor]:
     """Yield the parameters of an LSTM or GRU in ONNX's layout: for each layer input weights, hidden weights and biases.
 
-    Each tensor is stacked over both directions; biases are concatenated. The gates are reordered: for an LSTM from
-    PyTorch's order i f g o to ONNX's i o f c, for a GRU from r z n to z r h.
+    Each tensor is stacked over both directions; the input and hidden biases are concatenated. The gates are reordered:
+    for an LSTM from PyTorch's order i f g o to ONNX's i o f c, for a GRU from r z n to z r h.
     """
     order = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}[cells.kind]
     for layer in range(cells.layers.num_layers):
@@ -88,7 +89,7 @@ def onnx_weights(cells: Cells) -> Iterator[Tensor]:
 
 
 class EncoderGraph(nn.Module):
-    """Encodes sources; returns the encoded sources and the decoder state before the first target token."""
+    """The encoder as a module of tensors: encodes sources, and computes the decoder state before the first token."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()
@@ -96,9 +97,9 @@ class EncoderGraph(nn.Module):
         self.weights = nn.ParameterList(onnx_weights(model.encoder.cells))
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return the encoded sources and the decoder state before the first target token, as a tuple of tensors.
+        """Return the encoded sources and the decoder state before the first target token.
 
-        The order is that of `tensors_of`.
+        The result has the tensors that `tensors_of` returns, in the same order.
         """
         encoded = self.exported(source, lengths) if torch.compiler.is_exporting() else self.encoder(source, lengths)
         return tuple(tensors_of(self.decoder.start(encoded, lengths), self.decoder).values())
@@ -111,7 +112,7 @@ class EncoderGraph(nn.Module):
 
 
 class DecoderGraph(nn.Module):
-    """One step of decoding: takes a target token and the decoder state, returns logits and the new state."""
+    """One decoding step as a module of tensors: from a token and the decoder state to logits and the new state."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()
@@ -123,10 +124,10 @@ class DecoderGraph(nn.Module):
         """Return the logits of the next token, followed by the tensors of the new decoder state.
 
         Args:
-            token: the ids of the present target tokens.
+            token: the id of one target token for each source.
             lengths: the lengths of the sources.
-            tensors: the outputs of the encoder graph, in the order of `tensors_of`. After the first step, the tensors
-                whose names begin with past_ are those that the previous step returned.
+            tensors: the decoder state: in the first step the outputs of the encoder graph. In later steps, the state
+                tensors that the previous step returned replace those whose names begin with past_.
         """
         states, *rest = tensors
         keys = rest.pop(0) if isinstance(self.decoder.reader.score, Preparable) else states
@@ -147,7 +148,7 @@ class DecoderGraph(nn.Module):
 def tensors_of(state: State, decoder: Decoder) -> dict[str, Tensor]:
     """Return the tensors of a decoder state by name.
 
-    Names that begin with source_ are computed from the source once; those that begin with past_ change at each step.
+    Tensors whose names begin with source_ stay the same in all steps; tensors named past_… change in each step.
     """
     tensors = {"source_states": state.memory.states}
     if isinstance(decoder.reader.score, Preparable):
@@ -164,8 +165,8 @@ def recurrent_graphs(model: Recurrent) -> Graphs:
     """Return the encoder and the decoder graph of a recurrent encoder-decoder.
 
     Raises:
-        InputError: the model has attention="local_m", whose window moves by one source token per step: the graphs have
-            no input for the number of the step.
+        InputError: the model has attention="local_m". Its window depends on the number of the step, which is no input
+            of the graphs.
     """
     config = model.config
     if config.attention == "local_m":

@@ -1,7 +1,7 @@
 """Wrapping a Transformer in two modules whose inputs and outputs are only tensors, as torch.onnx.export requires.
 
-`EncoderGraph` and `DecoderGraph` call the encoder and the decoder of the model. Where these take or return a
-DecodingState, the wrappers take or return the keys and values that it consists of.
+`EncoderGraph` and `DecoderGraph` call the encoder and the decoder of the model. In place of a `DecodingState`, they
+take and return its keys and values.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,10 @@ from regard.transformer.decoding.state import DecodingState
 from regard.transformer.model import Transformer
 
 Axes = Sequence[str | int]
-"""The axes of a tensor: a name for an axis of variable length, a number for one of fixed length."""
-
+"""The axes of a tensor: an int is the size of an axis, a str the name of an axis of variable size."""
 
 PAST, PRESENT = "past_", "present_"
-"""The prefixes of the names of state tensors: past_ as input of a step, present_ as its output."""
+"""The prefixes of the names of state tensors: past_ for an input of a decoding step, present_ for an output."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,10 +28,10 @@ class Graph:
     """A module to export as an ONNX graph, with a description of its inputs and outputs.
 
     Attributes:
-        module: the module; it takes `inputs` and returns `outputs`, in this order.
+        module: the module; its arguments are `inputs` and its results `outputs`, in their order.
         example: example inputs with which the exporter traces the module.
-        inputs: the axes of each input, by name.
-        outputs: the axes of each output, by name.
+        inputs: the axes of each input, by the name of the input.
+        outputs: the axes of each output, by the name of the output.
     """
 
     module: nn.Module
@@ -54,7 +53,7 @@ class Graphs:
 
 
 class EncoderGraph(nn.Module):
-    """Encodes sources, and projects them to the keys and values of cross-attention in every decoder block."""
+    """The encoder as a module of tensors: encodes sources, and computes their cross-attention keys and values."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -69,7 +68,7 @@ class EncoderGraph(nn.Module):
 
 
 class DecoderGraph(nn.Module):
-    """One step of decoding: takes a target token, returns the logits of the next one."""
+    """One decoding step as a module of tensors: from a target token and earlier keys and values to logits."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -78,15 +77,13 @@ class DecoderGraph(nn.Module):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the next token's logits; then for each block its self-attention's key and value of all tokens.
-
-        The tokens are the present one and those before it.
+        """Return the logits of the next token, then for each block the self-attention keys and values of all tokens.
 
         Args:
-            token: the ids of the present target tokens.
+            token: the id of one target token for each source.
             lengths: the lengths of the sources.
-            keys_values: for each block the cross-attention's key and value, as the encoder graph returns them; then for
-                each block the self-attention's key and value of the tokens before the present one.
+            keys_values: for each block the cross-attention keys and values, in the order in which the encoder graph
+                returns them; then for each block the self-attention keys and values of the tokens before `token`.
         """
         decoded = self.decoder(token, decoding_state(lengths, keys_values))
         return decoded.logits[:, 0], *tensors_of(decoded.state.cache.blocks)

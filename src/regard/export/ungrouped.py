@@ -33,6 +33,6 @@ def repeated_heads(parameter: Float[Tensor, "*shape"], d_head: int, group: int) 
     Args:
         parameter: the weight or the bias of the projection.
         d_head: the width of a head.
-        group: the number of copies of each head, which follow one another.
+        group: the number of adjacent copies of each head.
     """
     return repeat(parameter, "(heads d_head) ... -> (heads group d_head) ...", d_head=d_head, group=group)
