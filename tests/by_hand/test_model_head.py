@@ -104,7 +104,7 @@ def test_where_no_product_is_the_query_it_starts_from_q_k_and_v_and_says_so(name
     assert list(numbers.matrices) == ["Q", "K", "V"]
     assert numbers.notes == (
         "Q and K are not plain products x W here (positions or norms come in between), "
-        "so the numbers start from Q, K and V as the attention got them.",
+        "so the numbers start from the Q, K and V that the attention got.",
     )
     assert_equal_to_the_head(numbers, model, "L1H4", minilm.tokenizer)
 
@@ -154,7 +154,7 @@ def test_keys_and_values_from_different_inputs_start_from_q_k_and_v(minilm):
     value.register_forward_pre_hook(lambda module, inputs: (inputs[0] + 1,))
     numbers, _ = model_numbers(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
     assert numbers.notes == (
-        "K and V come from different inputs here, so the numbers start from Q, K and V as the attention got them.",
+        "K and V come from different inputs here, so the numbers start from the Q, K and V that the attention got.",
     )
 
 

@@ -92,8 +92,8 @@ def test_matrices_that_do_not_fit_are_refused(sizes, message):
         ),
         (
             {"mask": "causal", "memory_tokens": named(3)},
-            "a causal mask needs queries and keys to be the same tokens, in one order, and here the keys are other "
-            "tokens; leave the mask out, or give one as a matrix of true and false.",
+            "a causal mask needs queries and keys to be the same tokens in the same order, and here the keys are other "
+            "tokens; leave the mask out, or give a matrix of true and false.",
         ),
     ],
 )
@@ -140,8 +140,8 @@ def test_more_scores_than_can_be_read_are_refused_before_they_are_computed():
     with pytest.raises(InputError) as refusal:
         Numbers(title="", matrices=zeros(Q=(100_000, 2), K=(100_000, 2), V=(100_000, 2)), n_heads=2)
     assert str(refusal.value) == (
-        "100,000 queries and 100,000 keys in 2 heads give 20,000,000,000 scores; by hand at most 16,777,216 are worked "
-        "out (4,096 x 4,096); give fewer tokens."
+        "100,000 queries and 100,000 keys in 2 heads give 20,000,000,000 scores; a worked example has at most "
+        "16,777,216 (4,096 x 4,096); give fewer tokens."
     )
 
 

@@ -95,7 +95,7 @@ def test_the_docstring_names_every_key():
         ("x = [[], []]", "x, row 1 is empty; every row must have at least one number."),
         (
             "x = [[1, 2], [3]]",
-            "x, row 2 has 1 number and row 1 has 2; every row must have as many as the others.",
+            "x, row 2 has 1 number and row 1 has 2; all rows must have the same number of entries.",
         ),
         ("x = [[1, 2], [3, 'a']]", "x, row 2, column 2: 'a' is not a number."),
         ("x = [[1, true]]", "x, row 1, column 2: true is not a number."),
@@ -107,7 +107,7 @@ def test_the_docstring_names_every_key():
         ("b_q = [1, 'a']", "b_q, row 1, column 2: 'a' is not a number."),
         (DIRECT + "mask = 'cuasal'",
          "no mask 'cuasal'; there is causal (no attention to later tokens), or in a file rows of true and false."),
-        (DIRECT + "mask = [[1, 0]]", "mask, row 1, column 1: 1 is not true or false (true = may look)."),
+        (DIRECT + "mask = [[1, 0]]", "mask, row 1, column 1: 1 is not true or false (true = may attend)."),
         (DIRECT + "mask = true", "mask must be a matrix, a list of rows of the same length, like [[1, 0], [0, 1]]."),
         (
             DIRECT + "mask = [[true]]",

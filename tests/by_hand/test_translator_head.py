@@ -53,5 +53,5 @@ def test_a_text_without_a_word_and_scores_that_are_no_plain_products_are_refused
     source, target = vocabularies
     config = RecurrentConfig.preset("tiny", n_source_tokens=len(source), n_target_tokens=len(target), max_tokens=19)
     recurrent = Translator(model=Recurrent(config).eval(), source_vocabulary=source, target_vocabulary=target)
-    with pytest.raises(InputError, match=r"L0H0 scores by General, .* `regard look` shows its weights"):
+    with pytest.raises(InputError, match=r"L0H0 computes its scores by General, .* `regard look` shows its weights"):
         translator_numbers(recurrent, TEXT)

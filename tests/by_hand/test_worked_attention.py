@@ -266,7 +266,7 @@ def test_a_query_that_sees_nothing_reads_nothing_and_is_named(normal):
     assert worked["masked"].matrix[0].tolist() == [-math.inf, -math.inf]
     assert worked["weights"].matrix[0].tolist() == [0, 0]
     assert worked["context"].matrix[0].tolist() == [0, 0, 0]
-    assert worked.notes == ("x1 may look at no key: its weights and its context are 0.",)
+    assert worked.notes == ("x1 may attend to no key: its weights and its context are 0.",)
 
 
 def test_a_sink_takes_weight_and_is_named():
@@ -275,7 +275,7 @@ def test_a_sink_takes_weight_and_is_named():
     row = softmax(np.array([1.0, 2.0, 0.5]))
     assert_close(matrix(worked["weights"])[0], torch.from_numpy(row[:2]))
     assert worked["weights"].formula == "softmax(scores and a sink), row by row"
-    assert worked.notes == ("A sink of 0.5000 takes part in each softmax and gives no value.",)
+    assert worked.notes == ("A sink of 0.5000 takes part in each softmax and has no value.",)
 
 
 # The token of interest
@@ -287,12 +287,12 @@ def test_a_sink_takes_weight_and_is_named():
         (
             0.5,
             "softmax(tempered and a sink), row by row",
-            "A sink of 2.0000 / 0.5 = 4.0000 takes part in each softmax and gives no value.",
+            "A sink of 2.0000 / 0.5 = 4.0000 takes part in each softmax and has no value.",
         ),
         (
             0.0,
             "all on the largest of scores and a sink",
-            "A sink of 2.0000 takes part: it has all weight where it is the largest.",
+            "A sink of 2.0000 takes part in each row, and gets all weight where it is the largest.",
         ),
     ],
 )

@@ -139,8 +139,8 @@ def test_json_has_every_stage(tmp_path):
         (["--digits", "18"], "--digits 18: a number is shown with 0 to 17 decimals."),
         (["--token", "x4"], "no token 'x4' in the text; nearest: x3, x2, x1."),
         (["--example", "cross", "--mask", "causal"],
-         "a causal mask needs queries and keys to be the same tokens, in one order, and here the keys are other "
-         "tokens; leave the mask out, or give one as a matrix of true and false."),
+         "a causal mask needs queries and keys to be the same tokens in the same order, and here the keys are other "
+         "tokens; leave the mask out, or give a matrix of true and false."),
         (["--text", ""], "the text is empty; give at least one word to look at."),
         (["--json", "/nowhere/all.json"],
          "cannot write /nowhere/all.json: there is no folder /nowhere; make it first or name another file."),

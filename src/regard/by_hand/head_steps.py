@@ -21,7 +21,7 @@ Matrix = Float[np.ndarray, "_ _"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeadSteps:
-    """The matrices of one head of attention, one for each step of the computation."""
+    """The matrices of one head of attention, one for each step; the module's docstring has the formulas."""
 
     query: Float[np.ndarray, "queries d_key"]
     key: Float[np.ndarray, "keys d_key"]
@@ -55,7 +55,7 @@ def head_steps(
         keep: the mask, True = the query may attend to the key; None = every query may attend to every key.
         temperature: the divisor of the scores; 0 = all weight on the largest score, in equal shares if several are the
             largest.
-        sink: one more score in the softmax of every query, which takes weight but has no value; None = no sink.
+        sink: one more score in the softmax of every query, which belongs to no key; None = no sink.
     """
     products = query @ key.T
     scores = products * (query.shape[1] ** -0.5 if scale is None else scale)
@@ -84,7 +84,7 @@ def softmax(scores: Matrix, sink: float | None = None) -> Matrix:
     """Return the softmax of each row of scores; a row of only -∞, without a sink, gives weights 0.
 
     Args:
-        sink: one more score of each row, which takes weight but gets no column; None = no sink.
+        sink: one more score in each row, whose weight is not returned; None = no sink.
 
     >>> softmax(np.log([[1.0, 2.0, 1.0]]))
     array([[0.25, 0.5 , 0.25]])
@@ -99,7 +99,7 @@ def equal_shares_of_the_largest(scores: Matrix, sink: float | None = None) -> Ma
     """Return the softmax of each row at temperature 0: equal weights on its largest scores, 0 on all others.
 
     Args:
-        sink: one more score of each row, which takes weight but gets no column; None = no sink.
+        sink: one more score in each row, whose weight is not returned; None = no sink.
 
     >>> equal_shares_of_the_largest(np.array([[2.0, 1.0, 2.0]]))
     array([[0.5, 0. , 0.5]])

@@ -1,4 +1,4 @@
-"""Record the calls of a model's linear layers, and find those that computed the queries, keys or values of a head."""
+"""Record the calls of a model's linear layers, and find the layers that computed a head's queries, keys and values."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,11 +27,12 @@ class LinearCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """The part of a linear layer that computed a head's queries, keys or values: source @ parameters + bias.
+    """The columns of a linear layer that computed a head's queries, keys or values: source @ parameters + bias.
 
     Attributes:
         source: the input of the layer.
-        bias: None = the layer has no bias.
+        parameters: the columns of the layer's weight.
+        bias: the columns of the layer's bias; None = the layer has no bias.
     """
 
     source: Float[Tensor, "tokens d_model"]
@@ -57,14 +58,14 @@ def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
 
 
 def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[LinearCall]) -> Projection | None:
-    """Find the linear layer of which some output columns are equal to `part`; return these columns of the layer.
+    """Find the linear layer that computed a head's queries, keys or values.
 
     Args:
-        part: a head's queries, keys or values.
+        part: the queries, keys or values.
         calls: the recorded calls of a model's linear layers.
 
     Returns:
-        The parameters of the columns; None if no recorded call has such columns.
+        The input and the parameters of the output columns that are equal to `part`; None if no call has such columns.
     """
     n_tokens, d_head = part.shape
     for candidate in calls:
@@ -84,7 +85,7 @@ def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[Linear
 def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projection | None:
     """Return the parameters of some output columns of a linear layer, in float64.
 
-    None if the layer's weight is not a floating-point matrix with a row for each number of the input.
+    None if the layer's weight is not a floating-point matrix, or does not fit the width of the input.
 
     Args:
         source: the input of the layer.
@@ -93,7 +94,7 @@ def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projectio
     weight, bias = layer.weight, layer.bias
     if not isinstance(weight, Tensor) or not weight.is_floating_point() or weight.ndim != 2:
         return None
-    parameters = weight.detach().T if isinstance(layer, nn.Linear) else weight.detach()  # Conv1D stores W as it is
+    parameters = weight.detach().T if isinstance(layer, nn.Linear) else weight.detach()  # Conv1D: W
     if parameters.shape[0] != source.shape[1]:
         return None
     return Projection(

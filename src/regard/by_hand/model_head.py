@@ -1,8 +1,8 @@
 """One head of a model as numbers to work out by hand: its input x with W_q, W_k and W_v, or else Q, K and V.
 
-This works for any model. While the model runs, hooks record its linear layers. If some columns of a layer's output are
-the head's queries, then Q = x W_q + b_q, where x is the input of the layer and W_q these columns of its parameters. If
-there are none (rotary positions, normalised queries), the numbers start from Q, K and V.
+This works for any model. While the model runs, hooks record the calls of its linear layers. If some columns of a
+layer's output are the head's queries, then Q = x W_q + b_q, where x is the input of the layer and W_q are these columns
+of the layer's weight. If no columns are, as with rotary positions, the worked example starts from Q, K and V.
 """
 
 from collections.abc import Sequence
@@ -46,14 +46,15 @@ def model_numbers(
 
     Args:
         model: a loaded model, or the name or folder of one; None = MiniLM.
-        head: the head's name, such as "L3H1"; None = the head that `focus_on` chooses.
-        token: the query; None = the token that `focus_on` chooses.
-        target: the decoder's text, for an encoder-decoder model.
+        head: the head's name, such as "L3H1"; None = `focus_on` chooses the head with the most salient weight.
+        token: the query token; None = `focus_on` chooses the query of this weight.
+        target: the text that the decoder of an encoder-decoder model reads.
         tokenizer: None = the tokenizer of the model's name or folder.
         truncate: whether to cut off a text that is too long for the model, instead of raising InputError.
 
     Raises:
-        InputError: as `trace` and `focus_on`, or the attention is not a softmax of products.
+        InputError: the model or the text cannot be traced, the head or the token does not exist, or the attention is
+            not a softmax of scaled dot products.
     """
     if model is None or isinstance(model, str):
         loaded = load(model)
@@ -74,10 +75,10 @@ def head_title(model_trace: Trace, focus: Focus) -> str:
 
 
 def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbers:
-    """Return the inputs and parameters of the head in `focus`, from which a worked example is computed.
+    """Return the numbers from which a worked example of the head in `focus` is computed.
 
-    They are x and the parameters W_q, W_k and W_v if linear layers among the calls produced the head's queries, keys
-    and values; otherwise Q, K and V.
+    These are the input x with the parameters W_q, W_k and W_v if recorded calls of linear layers computed the head's
+    queries, keys and values; otherwise Q, K and V.
 
     Args:
         calls: the calls of the model's linear layers, recorded while it ran.
@@ -109,9 +110,9 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
 
 
 def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, Matrix] | None:
-    """Return the matrices x, memory, W_q, W_k, W_v and the biases by name, or None if they cannot be used.
+    """Return the matrices x, memory, W_q, W_k, W_v and the biases by name, or None if x cannot be the start.
 
-    They can be used if all three projections were found, and K and V were computed from the same input.
+    x can be the start if all three projections were found, and K and V were computed from the same input.
 
     Args:
         projections: for "Q", "K" and "V", the part of a linear layer that computed it; None = not found.
@@ -140,7 +141,7 @@ def direct_note(projections: dict[str, Projection | None]) -> str:
     if unknown:
         are = "is not a plain product" if len(unknown) == 1 else "are not plain products"
         reason = f"{joined_names(unknown)} {are} x W here (positions or norms come in between)"
-    return f"{reason}, so the numbers start from Q, K and V as the attention got them."
+    return f"{reason}, so the numbers start from the Q, K and V that the attention got."
 
 
 # Score, mask and softmax of one head, as arguments of `Numbers`
@@ -155,8 +156,8 @@ def head_scores(head: Head) -> dict[str, Any]:
     score = head.pattern.score
     if not isinstance(score, ScaledDot):
         raise InputError(
-            f"{head.name} scores by {type(score).__name__}, and explain works out products of queries and keys divided "
-            "by a number; `regard look` shows its weights."
+            f"{head.name} computes its scores by {type(score).__name__}, but explain works out only scaled dot "
+            "products; `regard look` shows its weights."
         )
     d_key = head.pattern.query.shape[-1]
     is_default = score.scale is None or abs(score.scale * d_key**0.5 - 1) < 1e-6
@@ -182,7 +183,8 @@ def head_softmax(head: Head) -> dict[str, Any]:
     normalise = head.pattern.normalise
     if not isinstance(normalise, Softmax):
         raise InputError(
-            f"{head.name} weighs by {normalise!r}; explain works out softmax. `regard look` shows its weights."
+            f"{head.name} computes its weights by {normalise!r}, but explain works out only softmax; "
+            "`regard look` shows its weights."
         )
     sinks = None if normalise.sinks is None else (float(normalise.sinks[head.number]),)
     return {"temperature": normalise.temperature, "sinks": sinks}

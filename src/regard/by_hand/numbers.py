@@ -1,4 +1,4 @@
-"""The numbers that attention by hand starts from, and the checks that they fit together.
+"""The numbers from which attention by hand starts, and the checks that they fit together.
 
     Q = x W_q + b_q        K = x W_k + b_k        V = x W_v + b_v
 
@@ -24,20 +24,20 @@ MATRICES = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "Q", "K", "
 """The names of all matrices that may be given, in the order in which they are shown; a bias is a matrix of one row."""
 
 MOST_WEIGHTS = 4096 * 4096
-"""The largest number of weights in a worked example; each of about five matrices then takes 128 MiB."""
+"""The largest number of weights in a worked example; about five matrices of this size take 128 MiB each."""
 
 CHOOSE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Numbers:
-    """The inputs and parameters of one attention layer, or of one head.
+    """The inputs and parameters of one attention layer, or of one head, from which a worked example is computed.
 
     Attributes:
         title: the title above the worked example.
         matrices: the matrices by their names in `MATRICES`.
         tokens: the names of the queries; None = x1, x2, …
-        memory_tokens: the names of the keys if they are other tokens than the queries; None = m1, m2, …
+        memory_tokens: the names of the keys, if the keys are other tokens than the queries; None = m1, m2, …
         n_heads: the number of heads over which the columns of Q, K and V are split.
         scale: the factor of the dot products of queries and keys; None = 1 / √d_k.
         softcap: a score s becomes softcap · tanh(s / softcap); None = scores are not changed.
@@ -45,12 +45,12 @@ class Numbers:
         mask: "causal" = no query attends to later tokens; a matrix of booleans: True = the query may attend to the key;
             None = every query may attend to every key.
         temperature: the divisor of the scores; 0 = all weight on the largest.
-        sinks: for each head, one more score in every softmax, which takes weight but has no value; None = no sinks.
-        source: where the numbers come from.
+        sinks: for each head, one more score in every softmax, which belongs to no key; None = no sinks.
+        source: a text that says where the numbers come from.
         notes: remarks to print with the numbers, a line each.
 
     Raises:
-        InputError: matrices are missing, or too many, or of sizes that do not fit together.
+        InputError: a matrix is missing, or the matrices include both x and Q, or their sizes do not fit together.
     """
 
     title: str
@@ -85,12 +85,12 @@ class Numbers:
 
     @property
     def keys_from(self) -> str:
-        """The name of the matrix from which the keys are computed: memory or x, or K itself."""
+        """The name of the matrix whose rows are the keys' tokens: "memory", "x", or "K" if K is given."""
         return next(name for name in ("memory", "x", "K") if name in self.matrices)
 
     @property
     def crosses(self) -> bool:
-        """Whether the keys are other tokens than the queries, as in cross-attention."""
+        """Whether keys and queries are different tokens, as in cross-attention."""
         return "memory" in self.matrices or self.memory_tokens is not None or self.n_queries != self.n_keys
 
     @property
@@ -161,7 +161,7 @@ def checked_temperature(temperature: float) -> float:
 
 
 def check_names(given: Collection[str]) -> None:
-    """Raise InputError unless the names are those of x, W_q, W_k and W_v (and optional matrices), or of Q, K and V."""
+    """Raise InputError unless the names of the given matrices include either x, W_q, W_k and W_v, or Q, K and V."""
     direct = [name for name in DIRECT if name in given]
     projected = [name for name in (*PROJECTED, *OPTIONAL) if name in given]
     if direct and projected:
@@ -240,7 +240,7 @@ def check_heads(matrices: Mapping[str, np.ndarray], n_heads: int) -> None:
 
 
 def check_tokens(numbers: Numbers) -> None:
-    """Raise InputError unless there is a token name for each row of the matrix whose rows the tokens name."""
+    """Raise InputError unless `tokens` and `memory_tokens` have one name for each query and for each key."""
     if numbers.memory_tokens is not None and numbers.keys_from == "x":
         raise InputError("memory_tokens names the rows of memory, but there is no memory; give it, or leave them out.")
     x = "x" if "x" in numbers.matrices else "Q"
@@ -268,8 +268,8 @@ def check_mask(numbers: Numbers) -> None:
         )
     if isinstance(numbers.mask, str) and numbers.crosses:
         raise InputError(
-            "a causal mask needs queries and keys to be the same tokens, in one order, and here the keys are other "
-            "tokens; leave the mask out, or give one as a matrix of true and false."
+            "a causal mask needs queries and keys to be the same tokens in the same order, and here the keys are other "
+            "tokens; leave the mask out, or give a matrix of true and false."
         )
 
 
@@ -279,8 +279,8 @@ def check_work(numbers: Numbers) -> None:
     if weights > MOST_WEIGHTS:
         raise InputError(
             f"{counted(numbers.n_queries, 'query')} and {counted(numbers.n_keys, 'key')} in "
-            f"{counted(numbers.n_heads, 'head')} give {weights:,} scores; by hand at most {MOST_WEIGHTS:,} are worked "
-            "out (4,096 x 4,096); give fewer tokens."
+            f"{counted(numbers.n_heads, 'head')} give {weights:,} scores; a worked example has at most "
+            f"{MOST_WEIGHTS:,} (4,096 x 4,096); give fewer tokens."
         )
 
 

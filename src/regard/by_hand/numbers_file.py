@@ -1,4 +1,4 @@
-"""Numbers for attention by hand, from a TOML file.
+"""Read the numbers for attention by hand from a TOML file.
 
 title = "Three tokens"                     # the title above the matrices
 source = "where the numbers come from"
@@ -38,7 +38,7 @@ def read_numbers(path: Path) -> Numbers:
     """Read the inputs and parameters of attention from a TOML file.
 
     Raises:
-        InputError: the file cannot be read, or a value cannot be used; the message names the file or the value.
+        InputError: the file cannot be read, or a value in it is invalid; the message names the file or the value.
     """
     try:
         text = path.read_bytes().decode().removeprefix("\ufeff")
@@ -83,7 +83,7 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
     """
     try:
         given = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # of a number with thousands of digits; of deeply nested brackets
+    except (ValueError, RecursionError) as error:  # RecursionError: deeply nested brackets
         raise InputError(f"{file} is not TOML: {str(error)[0].lower()}{str(error)[1:]}.") from error
     for key in given:
         if key not in KEYS:
@@ -102,7 +102,7 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
 
 
 def nearest_key(key: str) -> str:
-    """Return the valid key most similar to `key`, an unknown one; a key that differs only in case is preferred."""
+    """Return the valid key that is most similar to an unknown key; a key that differs only in case is preferred."""
     same = [valid for valid in KEYS if valid.casefold() == key.casefold()]
     return (same or nearest(key, list(KEYS), n=1))[0]
 
@@ -112,10 +112,10 @@ def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:
 
     Args:
         name: the name of the matrix.
-        rows: the value in the file: a list of rows, or of numbers for a bias.
+        rows: the value in the file: a list of rows; for a bias, a list of numbers.
 
     Raises:
-        InputError: the value is something else.
+        InputError: the value is not a matrix (or a bias) of finite numbers.
     """
     if name in BIASES:
         if not isinstance(rows, list) or not rows or any(isinstance(entry, list) for entry in rows):
@@ -138,10 +138,10 @@ def read_mask(given: dict[str, Any]) -> Literal["causal"] | Bool[np.ndarray, "qu
 
 
 def named_mask(name: str) -> Literal["causal"]:
-    """Check the name of a mask, and return it; "causal" is the only mask that has a name.
+    """Return the name of a mask if it is "causal", the only mask that has a name.
 
     Raises:
-        InputError: it is another name.
+        InputError: the name is another one.
     """
     if name != "causal":
         raise InputError(
@@ -151,7 +151,7 @@ def named_mask(name: str) -> Literal["causal"]:
 
 
 def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[list[Any]]:
-    """Check that a value of a TOML file is a matrix, and return its rows, with each number or flag converted by `read`.
+    """Return the rows of a matrix in a TOML file, with each entry converted by `read`.
 
     Args:
         name: the name of the matrix, for messages.
@@ -159,7 +159,7 @@ def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[li
         read: converts one entry; its second argument says where the entry is, such as "x, row 1, column 2".
 
     Raises:
-        InputError: `rows` is not a list of lists of the same length.
+        InputError: `rows` is not a list of lists of equal lengths, or `read` refuses an entry.
     """
     if not isinstance(rows, list) or not rows or not all(isinstance(row, list) for row in rows):
         raise InputError(f"{name} must be a matrix, a list of rows of the same length, like [[1, 0], [0, 1]].")
@@ -169,7 +169,7 @@ def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[li
         if len(row) != len(rows[0]):
             raise InputError(
                 f"{name}, row {number_of_row} has {counted(len(row), 'number')} and row 1 has {len(rows[0])}; "
-                "every row must have as many as the others."
+                "all rows must have the same number of entries."
             )
     return [[read(cell, f"{name}, row {i}, column {j}") for j, cell in enumerate(r, 1)] for i, r in enumerate(rows, 1)]
 
@@ -193,16 +193,16 @@ def read_number(cell: Any, place: str) -> float:
 
 
 def read_flag(cell: Any, place: str) -> bool:
-    """Return a value of a TOML file if it is true or false.
+    """Return a value of a TOML file if it is a boolean.
 
     Args:
         place: where the value is, for messages.
 
     Raises:
-        InputError: it is another value.
+        InputError: the value is not true or false.
     """
     if not isinstance(cell, bool):
-        raise InputError(f"{place}: {shortened(cell)} is not true or false (true = may look).")
+        raise InputError(f"{place}: {shortened(cell)} is not true or false (true = may attend).")
     return cell
 
 
@@ -254,6 +254,6 @@ def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
 
 
 def shortened(value: Any) -> str:
-    """Return a value as text for a message: true and false as in TOML, at most 40 characters."""
+    """Return a value as text of at most 40 characters for a message; booleans as TOML writes them: true, false."""
     text = {True: "true", False: "false"}.get(value, repr(value)) if isinstance(value, bool) else repr(value)
     return text if len(text) <= 40 else text[:39] + "…"

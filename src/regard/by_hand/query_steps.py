@@ -1,7 +1,7 @@
 """The steps of one query of a worked example, key by key, with the exponentials of the softmax and their sum.
 
-exp_k = exp(tempered_k - the largest of the row)        subtracting the largest changes no weight
-weight_k = exp_k / sum                                  sum: of all exp of the row, and that of the sink
+exp_k = exp(tempered_k - largest of the row)        the subtraction does not change the weights
+weight_k = exp_k / sum                              sum: of all exp_k of the row, and of the exp of the sink
 """
 
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ from regard.by_hand.head_steps import largest_of_each_row
 from regard.by_hand.worked_attention import WorkedAttention
 
 STAGES = ("products", "scores", "masked", "tempered")
-"""The names of the stages before the exponential; the last two are left out if they change no number."""
+"""The names of the stages before the exponential; "masked" and "tempered" are left out if they change nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuerySteps:
-    """The steps of one query in one head.
+    """The steps from the products to the weights for one query in one head.
 
     Attributes:
-        before: the query's row of each stage before the exponential, by the stage's name.
-        formulas: the formula of each of these stages.
+        before: the query's row of each matrix before the exponential, by the name of the matrix: see `STAGES`.
+        formulas: the formula of each of these matrices, by name.
         largest: the largest score of the row, which is subtracted before the exponential.
         exponentials: the exponential for each key.
-        sink: the exponential for the head's sink; None = the softmax has none.
+        sink: the exponential for the head's sink; None = the softmax has no sink.
         total: the sum of the exponentials, the sink included.
         weights: the weight of each key.
     """
@@ -40,7 +40,7 @@ class QuerySteps:
 
 
 def query_steps(worked: WorkedAttention) -> QuerySteps:
-    """Return the steps of the marked query of a worked example with one head, whose temperature is above 0."""
+    """Return the steps of the marked query of a worked example, which has one head and a temperature above 0."""
     assert worked.query is not None
     stages = {stage.name: stage for stage in worked.stages if stage.name in STAGES}
     before = {name: stage.matrix[worked.query] for name, stage in stages.items()}

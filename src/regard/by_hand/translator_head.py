@@ -1,4 +1,4 @@
-"""One head of a translator as numbers to work out by hand; the translator reads a text and its translation."""
+"""One head of a translator, while it reads a text and its translation, as numbers to work out by hand."""
 
 from torch import nn
 
@@ -16,12 +16,12 @@ from regard.translation.translator import Translator
 def translate_or_score(
     translator: Translator, text: str, target: str | None, truncate: bool, n_best: int = 1
 ) -> Translation:
-    """Translate a text, or score the given translation `target` of it; return the translation.
+    """Return the translation of a text, or score the given translation `target` and return it.
 
     Args:
-        target: None = the translator translates.
+        target: a translation of the text; None = the translator translates.
         truncate: whether to cut off a text that is too long, instead of raising InputError.
-        n_best: the largest number of candidates, if the translator translates.
+        n_best: the largest number of candidate translations, if `target` is None.
 
     Raises:
         InputError: the text has no word, or is too long and `truncate` is False.
@@ -46,14 +46,15 @@ def translator_numbers(
     The translator reads a text and its translation.
 
     Args:
-        head: the head's name, such as "L3H1", with its kind of attention unless it is the last kind: "encoder L3H1".
-            None = the head that `focus_on` chooses.
-        token: the query; None = the token that `focus_on` chooses.
+        head: the head's name, "L3H1" for cross-attention, "encoder L3H1" or "decoder L3H1" for self-attention; None =
+            `focus_on` chooses the head with the most salient weight.
+        token: the query token; None = `focus_on` chooses the query of this weight.
         target: the translation; None = the translator translates the text.
         truncate: whether to cut off a text that is too long for the model, instead of raising InputError.
 
     Raises:
-        InputError: as `translate_or_score` and `focus_on`, or the attention is not a softmax of products.
+        InputError: the text has no word or is too long, the head or the token does not exist, or the attention is not a
+            softmax of scaled dot products.
     """
     translation = translate_or_score(translator, text, target, truncate)
     modules = translator.model.modules() if isinstance(translator.model, nn.Module) else ()

@@ -23,7 +23,7 @@ def work_out(numbers: Numbers, token: TokenReference | None = None) -> WorkedAtt
     """Compute a worked example: every matrix of attention, step by step, from its inputs and parameters.
 
     Args:
-        token: a query to mark in every matrix, whose weighted values are shown too; None = no query.
+        token: a query to mark in every matrix, and whose weighted values to show; None = no query.
 
     Raises:
         InputError: the token does not exist, or a product of the numbers overflows float64.
@@ -50,7 +50,7 @@ def worked_example(name: str, token: TokenReference | None = None) -> WorkedAtte
     """Return a built-in example with every matrix computed.
 
     Args:
-        token: a query to mark in every matrix, whose weighted values are shown too; None = no query.
+        token: a query to mark in every matrix, and whose weighted values to show; None = no query.
 
     Raises:
         InputError: there is no example of this name; the message names the nearest.
@@ -99,11 +99,11 @@ def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadS
     ]
 
 
-# The matrices to show (`Stage`), in the order of the computation
+# The matrices to show, each as a `Stage`, in the order of the computation
 
 
 def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
-    """Return the matrices that are given, in the order of their use; `output_stages` returns W_o.
+    """Return the given matrices, except W_o, in the order in which they are used.
 
     Args:
         query: the row of the marked query; None = no query is marked.
@@ -132,7 +132,7 @@ def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
 
 
 def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int | None) -> list[Stage]:
-    """Return Q, K and V with their formulas; an empty list if they are given and not computed.
+    """Return Q, K and V with their formulas; an empty list if Q, K and V are given.
 
     Args:
         projected: Q, K and V.
@@ -162,7 +162,7 @@ def token_rows(numbers: Numbers, name: str, query: int | None) -> dict[str, Any]
     """Return the arguments of `Stage` that describe the rows of Q, K or V: their names, and which row is marked.
 
     Args:
-        name: the name of the matrix; the rows of Q are the queries, those of K and V the keys.
+        name: "Q", whose rows are the queries, or "K" or "V", whose rows are the keys.
         query: the row of the marked query; None = no query is marked.
     """
     if name == "Q":
@@ -172,7 +172,7 @@ def token_rows(numbers: Numbers, name: str, query: int | None) -> dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadStages:
-    """The matrices of one head in a worked example, from its columns of Q, K and V to its context.
+    """The matrices of one head in a worked example, from the head's columns of Q, K and V to its context.
 
     Attributes:
         head: the head's number, counted from 1; None if there is only one head.
@@ -242,7 +242,7 @@ class HeadStages:
         """Return the formula that computes the weights, as text.
 
         Args:
-            scores: the name of the matrix that the softmax is applied to.
+            scores: the name of the matrix to which the softmax is applied.
         """
         sink = " and a sink" if self.numbers.sinks is not None else ""
         if self.numbers.temperature == 0:

@@ -1,6 +1,6 @@
 """A worked example of attention: every matrix of every step, with its name, its formula and its shape.
 
-`work_out.py` computes a worked example, `regard.views.terminal.matrices.show` prints it.
+`work_out.py` computes a worked example; `regard.views.terminal.matrices.show` prints one.
 """
 
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ class Stage:
 
     Attributes:
         section: the title of the section that shows the matrix, such as "Attention".
-        name: the matrix's name in the formulas of later matrices; it ends in the head's number if there are several.
+        name: the matrix's name in the formulas of later matrices; with several heads, it ends in the head's number.
         formula: how the matrix is computed from earlier matrices; empty for a given matrix.
-        rows, columns: the names of the rows and of the columns; empty if they have none.
-        keys: which of the two stand for the keys, "rows" or "columns"; None = neither.
+        rows, columns: the names of the rows and of the columns; empty = no names.
+        keys: whether the rows or the columns are the keys; None = neither.
         marked: the row of the marked query; None = no row is marked.
         summed: whether a row with the sums of the columns is shown below the matrix.
-        head: the head's number, counted from 1; None if there is only one head, or for all heads together.
+        head: the head's number, counted from 1; None if there is only one head, or if the matrix belongs to all heads.
     """
 
     section: str
@@ -55,10 +55,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class WorkedAttention:
-    """A worked example of attention: its matrices in order. worked["weights"] is the matrix of this name, as a `Stage`.
+    """A worked example of attention, with all its matrices; worked["weights"] is the `Stage` of this name.
 
     Attributes:
-        numbers: the inputs and parameters from which it was computed.
+        numbers: the inputs and parameters from which the matrices were computed.
         stages: the matrices in the order of the computation.
         query: the position of the marked query; None = no query is marked.
     """
@@ -76,21 +76,21 @@ class WorkedAttention:
     def notes(self) -> tuple[str, ...]:
         """Remarks to print with the matrices, one line each."""
         before = [stage for stage, then in pairwise(self.stages) if then.name.split("_")[0] == "weights"]
-        barred = np.isneginf([stage.matrix for stage in before])
-        names = [self.numbers.query_texts[query] for query in np.flatnonzero(barred.all(axis=(0, 2)))]
-        seen = (f"{name} may look at no key: its weights and its context are 0." for name in names)
-        return (*self.numbers.notes, *self.sink, *seen)
+        masked = np.isneginf([stage.matrix for stage in before])
+        names = [self.numbers.query_texts[query] for query in np.flatnonzero(masked.all(axis=(0, 2)))]
+        all_masked = (f"{name} may attend to no key: its weights and its context are 0." for name in names)
+        return (*self.numbers.notes, *self.sink, *all_masked)
 
     @property
     def sink(self) -> list[str]:
-        """A note on the sink of the softmax, as a list of one line; an empty list without a sink."""
+        """A remark on the sink of the softmax, as a list of one line; an empty list if there is no sink."""
         sinks, temperature = self.numbers.sinks, self.numbers.temperature
         if sinks is None:
             return []
         if temperature == 0:
-            return [f"A sink of {sinks[0]:.4f} takes part: it has all weight where it is the largest."]
+            return [f"A sink of {sinks[0]:.4f} takes part in each row, and gets all weight where it is the largest."]
         tempered = "" if temperature == 1 else f" / {temperature:g} = {sinks[0] / temperature:.4f}"
-        return [f"A sink of {sinks[0]:.4f}{tempered} takes part in each softmax and gives no value."]
+        return [f"A sink of {sinks[0]:.4f}{tempered} takes part in each softmax and has no value."]
 
     @property
     def weights(self) -> Float[np.ndarray, "heads queries keys"]:
@@ -101,7 +101,7 @@ class WorkedAttention:
     def strongest(self) -> tuple[int, ...]:
         """The positions of the keys, ordered by the marked query's weight on them, largest first.
 
-        The weights are summed over the heads. Empty if no query is marked.
+        The weights are summed over the heads. The tuple is empty if no query is marked.
         """
         if self.query is None:
             return ()

@@ -224,7 +224,7 @@ def test_a_row_that_sees_nothing_is_said_in_words():
     mask = np.array([[False, False], [True, True]])
     worked = work_out(Numbers(title="blind", matrices={"Q": q, "K": q, "V": q}, mask=mask), "x1")
     text = printed(worked)
-    assert "x1 may look at no key: its weights and its context are 0." in text
+    assert "x1 may attend to no key: its weights and its context are 0." in text
     assert text.endswith("x1 looks most at nothing\n")
 
 

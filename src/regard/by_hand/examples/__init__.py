@@ -1,4 +1,4 @@
-"""The built-in examples of attention by hand: TOML files in this folder, each of which begins with its title."""
+"""The built-in examples of attention by hand: TOML files in this folder, whose first line is the title."""
 
 import tomllib
 from importlib.resources import files
