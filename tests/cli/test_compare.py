@@ -40,7 +40,7 @@ def test_two_models_differ_and_the_status_says_so(tmp_path, minilm):
 
 def test_what_cannot_be_compared_is_refused():
     assert refused("compare", "MiniLM", "MiniLM", SNAKE, "--at-most", "2") == (
-        "--at-most 2: a share of attention is from 0 to 1."
+        "--at-most 2: a difference of attention is from 0 to 1."
     )
     assert refused("compare", "MiniLM", "MiniLM", " ") == "the text is empty; give at least one word to look at."
     assert refused("compare", "MiniLM", "MiniLM", SNAKE, "--png", "apart.pdf") == (

@@ -123,7 +123,7 @@ def test_lines_are_kept_as_they_are(tmp_path):
         ),
         (
             ["test.de", "-t", "en-de"],
-            "--translator translates --source, and there is none; name the file to translate.",
+            "--translator translates the file --source, which is missing; name the file to translate.",
         ),
         (
             ["test.de", "system.de", "--truncate"],

@@ -166,7 +166,7 @@ def test_of_a_translator_the_translation_and_its_alignment_come_first(translator
 
 def test_a_translator_is_not_asked_for_new_tokens(translator_folder):
     assert refused("look", "no dog", "--model", translator_folder, "--new-tokens", "3") == (
-        f"{translator_folder} is a translator, which writes its whole translation; leave --new-tokens out."
+        f"{translator_folder} is a translator, which always writes its whole translation; leave --new-tokens out."
     )
 
 

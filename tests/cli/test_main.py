@@ -134,7 +134,7 @@ def test_an_output_without_the_letters_is_told_in_a_line(run_main, monkeypatch):
     status, _, error = run_main("explain")
     assert status == 2
     assert error == (
-        "regard: the output is in latin-1, which has no '─'; set PYTHONUTF8=1, or another locale, for UTF-8.\n"
+        "regard: the output is encoded in latin-1, which has no '─'; set PYTHONUTF8=1 or a locale with UTF-8.\n"
     )
 
 

@@ -54,9 +54,9 @@ def test_a_stopped_scan_goes_on(tmp_path, texts, monkeypatch):
         patched.setattr(scan_module, "shown", stop)
         stopped = invoke("scan", texts, "--out", out)
     assert stopped.exit_code == 130
-    assert "regard: 1 lines are saved; the same command goes on" in stopped.stderr
+    assert "regard: 1 lines are saved; the same command continues" in stopped.stderr
     resumed = invoke("scan", texts, "--out", out)
-    assert "regard: going on after line 1 of 4" in resumed.stderr
+    assert "regard: continuing after line 1 of 4" in resumed.stderr
     assert resumed.stdout.startswith(whole)
     assert not (tmp_path / "heads.csv.progress").exists()
 

@@ -47,10 +47,10 @@ def test_texts_of_different_lengths(translator_folder, files):
     source, target = files
     target.write_text("die katze sass\nkein hund\n")
     assert refused("score", translator_folder, source, target, "--device", "cpu") == (
-        f"{target} has 2 lines and {source} has more; line n of one belongs to line n of the other."
+        f"{target} has 2 lines and {source} has more; line n of {target} must be the translation of line n of {source}."
     )
     assert refused("score", translator_folder, target, source, "--device", "cpu") == (
-        f"{target} has 2 lines and {source} has more; line n of one belongs to line n of the other."
+        f"{target} has 2 lines and {source} has more; line n of {source} must be the translation of line n of {target}."
     )
 
 

@@ -204,11 +204,11 @@ def test_prefixes(folder, tmp_path):
     found = lines(folder, "--prefix-file", path, text="the cat\nthe mat\nno dog\n")
     assert (found[0][:3], found[2][:3]) == ("die", "ein")
     assert refusal(folder, "--prefix-file", path, text="the cat\n") == (
-        f"{path} has a prefix for 3 lines and 1 were translated; do the two belong together?"
+        f"{path} has 3 prefixes, but the text has fewer lines (1); give a file with one prefix for each line."
     )
     assert refusal(folder, "--prefix-file", path, text="the cat\n" * 4) == (
-        f"{path} has a prefix for 3 lines and there are more to translate; "
-        "it needs a line for each, and may leave it empty."
+        f"{path} has 3 prefixes, and there are more lines to translate; "
+        "give a file with one prefix for each line, which may be empty."
     )
     path.write_bytes(b"die\nkatz\xe4\n")
     assert refusal(folder, "--prefix-file", path, text="the cat\n" * 2) == (
@@ -232,7 +232,7 @@ def test_a_line_that_is_too_long_is_translated_sentence_by_sentence(folder, tran
     result = invoke(*arguments_for(folder), text=f"the cat\n{' '.join(sentences)}\nno dog\n")
     assert result.exit_code == 0
     assert result.stdout.split("\n")[1] == " ".join(found)
-    assert "line 2: too long to be read at once: translated in 9 parts" in result.stderr.split("\n")
+    assert "line 2: too long for the model: translated in 9 parts" in result.stderr.split("\n")
     assert result.stdout.split("\n")[2] == translator.translate(["no dog"])[0].text
 
 
@@ -241,7 +241,7 @@ def test_a_line_with_a_clause_that_is_too_long_is_marked_and_the_rest_goes_on(fo
     result = invoke(*arguments_for(folder), text=f"the cat\n{long}\nno dog\n")
     (first, last) = (one.text for one in translator.translate(["the cat", "no dog"]))
     assert result.stdout.split("\n") == [first, f"⁇ {long}", last, ""]
-    remark = "line 2: not translated: a clause of it is too long; divide it, or read its beginning with --truncate"
+    remark = "line 2: not translated: a clause is too long; divide it, or translate only its beginning with --truncate"
     assert remark in result.stderr.split("\n")
     assert result.exit_code == 1
 
@@ -260,19 +260,19 @@ def test_a_line_that_is_no_text(folder):
     [
         (
             ("--greedy", "--beam", 3),
-            "got --greedy and --beam; a search is --greedy, or --sample, or a beam with the options of one.",
+            "got --greedy and --beam; choose one search: --greedy, --sample, or beam search with its options.",
         ),
         (
             ("--greedy", "--sample"),
-            "got --greedy and --sample; a search is --greedy, or --sample, or a beam with the options of one.",
+            "got --greedy and --sample; choose one search: --greedy, --sample, or beam search with its options.",
         ),
         (
             ("--sample", "--n-best", 3),
-            "got --sample and --n-best; a search is --greedy, or --sample, or a beam with the options of one.",
+            "got --sample and --n-best; choose one search: --greedy, --sample, or beam search with its options.",
         ),
         (
             ("--mbr", 8, "--sample"),
-            "got --sample and --mbr; a search is --greedy, or --sample, or a beam with the options of one.",
+            "got --sample and --mbr; choose one search: --greedy, --sample, or beam search with its options.",
         ),
         (("--mbr", 0), "--mbr 0 must be at least 1: candidates are compared with samples."),
         (("--mbr", 8, "--beam", 1), "--beam 1 leaves nothing to choose; it must be at least 2."),
@@ -280,8 +280,8 @@ def test_a_line_that_is_no_text(folder):
             ("--mbr", 8, "--beam", 3, "--n-best", 4),
             "--n-best 4 must be at least 1 and at most 3, the number of candidates.",
         ),
-        (("--top-p", 0.5), "--top-p 0.5 is an option of --sample; give that as well."),
-        (("--seed", 0), "--seed 0 is an option of --sample; give that as well."),
+        (("--top-p", 0.5), "--top-p 0.5 is an option of --sample; give --sample too."),
+        (("--seed", 0), "--seed 0 is an option of --sample; give --sample too."),
         (("--beam", 0), "--beam 0 is the number of hypotheses in the beam; it must be at least 1."),
         (
             ("--beam", 3, "--n-best", 4),

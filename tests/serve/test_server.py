@@ -57,16 +57,16 @@ def test_two_hundred_clients_at_once_each_get_their_own_answer(service: Running,
     [
         (b'{"texts": "the cat"}', 400, "texts must be a list of strings."),
         (b'{"texts": ["the cat", 3]}', 400, "texts must be a list of strings."),
-        (b'{"texts": [], "beam": 9}', 400, 'a request is {"texts": ["…", …]}, with nothing else in it.'),
-        (b"[]", 400, 'a request is {"texts": ["…", …]}, with nothing else in it.'),
-        (b'{"texts": [', 400, "a request is JSON in UTF-8."),
-        (b"\xff", 400, "a request is JSON in UTF-8."),
-        (b"[" * 100_000, 400, "a request is JSON in UTF-8."),
-        (b'{"texts": ["\\ud800"]}', 400, "text 1 has half of a surrogate pair, which is no character."),
+        (b'{"texts": [], "beam": 9}', 400, 'a request must be {"texts": ["…", …]}, with no other keys.'),
+        (b"[]", 400, 'a request must be {"texts": ["…", …]}, with no other keys.'),
+        (b'{"texts": [', 400, "a request must be JSON in UTF-8."),
+        (b"\xff", 400, "a request must be JSON in UTF-8."),
+        (b"[" * 100_000, 400, "a request must be JSON in UTF-8."),
+        (b'{"texts": ["\\ud800"]}', 400, "text 1 has a lone surrogate, half of a character in UTF-16."),
         (
             json.dumps({"texts": [""] * 257}).encode(),
             400,
-            "257 texts were sent; a request has at most 256: send several.",
+            "a request has 257 texts; at most 256 are allowed: send several requests.",
         ),
         (
             json.dumps({"texts": ["", "a" * 10_001]}).encode(),
@@ -132,7 +132,7 @@ def test_more_than_may_wait_is_refused(
     service.ask("/health", method="GET")
     monkeypatch.setattr(batching, "MOST_WAITING", 1)
     status, answer, headers = service.ask("/translate", {"texts": ["the cat", "no dog"]})
-    assert (status, answer) == (503, {"error": "too many texts wait for the translator; ask again later."})
+    assert (status, answer) == (503, {"error": "too many texts wait for the translator; send the request again later."})
     assert headers["retry-after"] == "1"
     assert service.ask("/translate", {"texts": ["no dog"]})[0] == 200
 

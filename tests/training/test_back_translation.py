@@ -187,7 +187,7 @@ def test_a_stopped_verb_says_so(task, translator_folder, monkeypatch):
     monkeypatch.setattr(BackTranslation, "run", lambda self, device, watcher: None)
     result = invoke("back-translate", translator_folder, task.text, task.source, task.target, "--quiet")
     assert result.exit_code == 130
-    assert result.stdout == "stopped and saved; the same command goes on from there\n"
+    assert result.stdout == "stopped and saved; the same command continues from there\n"
 
 
 @pytest.mark.parametrize(

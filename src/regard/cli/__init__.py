@@ -1,1 +1,1 @@
-"""The command line: `regard VERB`, one file for each verb; `main.py` defines the command `regard`."""
+"""The command line: `main.py` defines the command `regard`, and a file for each verb defines `regard VERB`."""

@@ -1,4 +1,4 @@
-"""`regard back-translate DIR TEXT SOURCE TARGET`: synthetic sentence pairs from text in one language."""
+"""`regard back-translate DIR TEXT SOURCE TARGET`: make synthetic sentence pairs from text in the target language."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 def back_translate(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A translator of the other direction: from the target language.")
+        Path, typer.Argument(metavar="DIR", help="The folder of a translator from the target to the source language.")
     ],
-    text: Annotated[Path, typer.Argument(help="Text of the target language, a sentence a line.")],
-    source: Annotated[Path, typer.Argument(help="The file to write: the translations of the lines.")],
-    target: Annotated[Path, typer.Argument(help="The file to write: the lines.")],
+    text: Annotated[Path, typer.Argument(help="Text in the target language, one sentence a line.")],
+    source: Annotated[
+        Path, typer.Argument(help="The file to write: translations of the lines into the source language.")
+    ],
+    target: Annotated[Path, typer.Argument(help="The file to write: the translated lines of TEXT.")],
     greedy: Annotated[bool, typer.Option("--greedy", help="Greedy search instead of sampling.")] = False,
     beam: Annotated[
         int | None, typer.Option("--beam", "-b", help="Beam search with this many hypotheses instead of sampling.")
@@ -34,12 +36,12 @@ def back_translate(
 ) -> None:
     """Make synthetic sentence pairs from text of the target language.
 
-    A translator of the other direction translates each line, by sampling. Two files are written: SOURCE with the
-    translations, TARGET with the lines. Lines without words, too long ones, and lines whose translation has unknown
-    pieces are left out and counted. Ctrl-C stops and saves; the same command goes on, after a crash too, and writes the
-    same pairs.
+    A translator from the target to the source language translates each line of TEXT by sampling. The translations are
+    written to SOURCE, the lines to TARGET. Lines that are empty or too long, and lines whose translation has unknown
+    pieces, are left out and counted. Ctrl-C stops and saves; the same command continues, also after a crash, and writes
+    the same pairs as without the interruption.
 
-    With little data for the other direction, its samples are poor: --top-k 10 or --beam 5 gives better sources then.
+    If the translator was trained on little text, its samples are poor: --top-k 10 or --beam 5 gives better sources.
 
     [bold]Examples[/bold]
 
@@ -63,16 +65,21 @@ def back_translate(
     with Watcher() if quiet else Terminal() as watcher:
         counts = task.run(device, watcher)
     if counts is None:
-        print("stopped and saved; the same command goes on from there")
+        print("stopped and saved; the same command continues from there")
         raise typer.Exit(130)
     print_counts(task, counts)
 
 
 def check_options(greedy: bool, beam: int | None, drawing: dict[str, Any]) -> None:
-    """Check that the options choose one search.
+    """Check that the options choose only one search method: greedy, beam or sampling.
+
+    Args:
+        greedy: whether --greedy is given.
+        beam: the value of --beam; None = not given.
+        drawing: the values of the options of sampling, by name; None = not given.
 
     Raises:
-        InputError: the options choose two searches.
+        InputError: the options choose two search methods.
     """
     drawn = [option_name(name) for name, value in drawing.items() if value is not None]
     given = ["--greedy"] * greedy + ["--beam"] * (beam is not None) + drawn
@@ -81,7 +88,7 @@ def check_options(greedy: bool, beam: int | None, drawing: dict[str, Any]) -> No
 
 
 def print_counts(task: "BackTranslation", counts: "Counts") -> None:
-    """Print what became of the lines, and the next command."""
+    """Print how many lines became pairs or were left out, the names of the files, and the next command."""
     reasons = {"empty": counts.empty, "too long": counts.over_long, "with unknown pieces": counts.unknown}
     left_out = ", ".join(f"{number:,} {name}" for name, number in reasons.items() if number)
     source, target = escape_controls(task.source), escape_controls(task.target)

@@ -21,20 +21,21 @@ def compare(
         float | None,
         typer.Option(
             "--at-most",
-            help="End with status 1 if a query moves more than this share of its attention; for automatic checks.",
+            help="Exit with status 1 if a query's attention differs by more than this, from 0 to 1.",
         ),
     ] = None,
     png: Annotated[Path | None, typer.Option("--png", help="Write a picture.")] = None,
     svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
     json: Annotated[
-        Path | None, typer.Option("--json", help="Write the numbers; - writes them alone to stdout.")
+        Path | None, typer.Option("--json", help="Write the numbers; - writes them to stdout, and nothing else.")
     ] = None,
     words: Words = False,
     truncate: Truncate = False,
 ) -> None:
-    """Compare two models that read the same text: checkpoints, quantised and not, before and after training.
+    """Compare the attention of two models to the same text, for example before and after training or quantisation.
 
-    For every head and query, the comparison is the share of its attention that the query moves to other keys.
+    For every head and query, the difference is half the sum of the absolute differences of the attention weights: 0 =
+    the same weights, 1 = all weight on other keys.
 
     [bold]Examples[/bold]
 
@@ -55,7 +56,7 @@ def compare(
     for output in outputs:
         check_writable(output)
     if at_most is not None and not 0 <= at_most <= 1:
-        raise InputError(f"--at-most {at_most:g}: a share of attention is from 0 to 1.")
+        raise InputError(f"--at-most {at_most:g}: a difference of attention is from 0 to 1.")
     text = read_stdin() if text == "-" else text
     with spinner("reading the text with both models"):
         traces = [trace_text(name, text, target, truncate) for name in (model, other)]

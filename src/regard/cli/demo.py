@@ -19,24 +19,26 @@ SNAKE = "The snake is very dangerous because it has a venom."
 PAIRS, EVALUATION_PAIRS, STEPS = 6_000, 300, 600
 """The numbers of training pairs, evaluation pairs and training steps of the demo's translator.
 
-Training then takes less than two minutes on two cores.
+With these numbers, training takes less than two minutes on two cores.
 """
 
 PACKAGES = (
     "transformers", "accelerate", "filelock", "num2words", "sacrebleu", "safetensors", "sentencepiece", "tomli_w"
 )  # fmt: skip
-"""The packages that the demo needs, beside those that every installation of regard has."""
+"""The optional packages that the demo needs."""
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="The folder for the picture and the page.")] = Path("demo"),
+    out: Annotated[
+        Path, typer.Option("--out", help="The folder for the pictures, the page and the translator.")
+    ] = Path("demo"),
 ) -> None:
     """Show what regard does: attention by hand, a real model on a real sentence, a translator trained from nothing.
 
-    First the numbers of a worked example, matrix by matrix. Then the sentence "The snake is very dangerous because it
-    has a venom." in MiniLM: which word does `it` attend to? Last a small translator learns the names of numbers in
-    Korean, and shows its attention while it translates numbers that were not in its training text. Pictures and a page
-    go to the folder demo.
+    First, a worked example is computed by hand, matrix by matrix. Then MiniLM reads "The snake is very dangerous
+    because it has a venom.": which word does `it` attend to? Last, a small translator learns the names of numbers in
+    Korean, and its attention is shown while it translates numbers that were not in its training text. Pictures and a
+    page are written to the folder demo.
 
     [bold]Example[/bold]
 
@@ -97,7 +99,7 @@ def demo(
 
 
 def train_number_translator(out: Path, console: "Console") -> Path:
-    """Train a translator on names of numbers and show an alignment; return the path of the alignment's picture."""
+    """Train a translator on names of numbers and print an alignment; return the path of a picture of the alignment."""
     from regard.cli.progress import spinner
 
     with spinner("naming numbers"):

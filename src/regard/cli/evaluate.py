@@ -18,10 +18,13 @@ def evaluate(
         typer.Argument(help="The translations, line by line; - reads them from standard input."),
     ] = None,
     translator: Annotated[
-        Path | None, typer.Option("--translator", "-t", help="A translator's folder: it translates --source first.")
+        Path | None,
+        typer.Option(
+            "--translator", "-t", help="The folder of a translator, which translates --source; instead of HYPOTHESIS."
+        ),
     ] = None,
     source: Annotated[
-        Path | None, typer.Option("--source", "-s", help="The source sentences; shown beside the worst lines.")
+        Path | None, typer.Option("--source", "-s", help="The source sentences, shown beside the worst lines.")
     ] = None,
     truncate: Truncate = False,
     device: Device = None,
@@ -33,23 +36,27 @@ def evaluate(
     ] = None,
     tokenize: Annotated[
         str,
-        typer.Option("--tokenize", help="How BLEU finds words: 13a, intl, char, zh, ja-mecab, ko-mecab …"),
+        typer.Option("--tokenize", help="The tokenizer of BLEU: 13a, intl, char, zh, ja-mecab, ko-mecab …"),
     ] = "13a",
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Take large and small letters as the same.")] = False,
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="Ignore the difference of upper and lower case.")
+    ] = False,
     comet: Annotated[
         str | None,
-        typer.Option("--comet", help="A COMET model, file or name; needs unbabel-comet.", metavar="MODEL"),
+        typer.Option(
+            "--comet", help="Also score by COMET: a model's file or name; needs unbabel-comet.", metavar="MODEL"
+        ),
     ] = None,
     worst: Annotated[int, typer.Option("--worst", "-n", min=0, help="How many of the worst lines to print.")] = 5,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a page, for any browser.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write the results as a page for any browser.")] = None,
     json: Annotated[
         Path | None, typer.Option("--json", help="Write every number and every line; - writes to standard output.")
     ] = None,
 ) -> None:
-    """Measure translations: BLEU, chrF, TER with their signatures, by length, and the worst lines.
+    """Score translations: BLEU, chrF and TER with signatures, also by length, and the worst lines.
 
-    With --comet MODEL, COMET too, by the package unbabel-comet and the first reference.
-    With --against, the difference between the two systems and its p-value (paired bootstrap).
+    --comet MODEL adds COMET, computed by the package unbabel-comet with the first reference.
+    --against adds the scores of a second system, and p-values of the differences (paired bootstrap).
 
     [bold]Examples[/bold]
 
@@ -121,12 +128,16 @@ def evaluate(
 def check_inputs(
     hypothesis: Path | None, translator: Path | None, source: Path | None, options: dict[str, bool]
 ) -> None:
-    """Raise InputError unless there is either a file of translations, or a translator with a source to translate."""
+    """Raise InputError unless either a file of translations is given, or a translator and a source to translate.
+
+    Args:
+        options: the options that only a translator has, and whether each of them is given.
+    """
     if (hypothesis is None) == (translator is None):
         got = "both HYPOTHESIS and --translator" if translator else "neither HYPOTHESIS nor --translator"
         raise InputError(f"got {got}; give the file of translations, or a translator that makes them.")
     if translator is not None and source is None:
-        raise InputError("--translator translates --source, and there is none; name the file to translate.")
+        raise InputError("--translator translates the file --source, which is missing; name the file to translate.")
     for option, is_given in options.items():
         if is_given and translator is None:
             raise InputError(f"{option} is an option of --translator; give that as well.")
@@ -150,7 +161,7 @@ def title(hypothesis: Path | None, translator: Path | None) -> str:
 
 
 def evaluation_json(record: Any) -> str:
-    """Return an evaluation as JSON."""
+    """Return an evaluation as JSON text, ending in a newline."""
     from json import dumps
 
     return dumps(record, ensure_ascii=False, indent=1) + "\n"

@@ -20,10 +20,10 @@ def explain(
         typer.Argument(help="A TOML file of numbers.", show_default="the example self-attention"),
     ] = None,
     example: Annotated[str | None, typer.Option("--example", "-e", help="A built-in example.")] = None,
-    list_examples: Annotated[bool, typer.Option("--list", help="Name the built-in examples.")] = False,
+    list_examples: Annotated[bool, typer.Option("--list", help="List the built-in examples.")] = False,
     text: Annotated[
         str | None,
-        typer.Option("--text", help="Work out a head of a model that reads this text."),
+        typer.Option("--text", help="Instead of a file of numbers, work out one head of a model that reads this text."),
     ] = None,
     head: HeadName = None,
     token: Token = None,
@@ -37,23 +37,24 @@ def explain(
     mask: Annotated[str | None, typer.Option("--mask", help="causal: no token attends to later tokens.")] = None,
     digits: Annotated[
         int | None,
-        typer.Option("--digits", help="Decimals of a rounded number.", show_default="4, fewer where tokens need room"),
+        typer.Option("--digits", help="The number of decimals.", show_default="4, or fewer in wide matrices"),
     ] = None,
     json: Annotated[
         Path | None,
-        typer.Option("--json", help="Write every number with all its digits; - writes that alone to standard output."),
+        typer.Option("--json", help="Write all numbers with all digits; - writes them to stdout, and nothing else."),
     ] = None,
     every_matrix: Annotated[
-        bool, typer.Option("--all", help="Show every matrix of a model's head, not the steps of one token alone.")
+        bool, typer.Option("--all", help="With --text, show every matrix of the head, not only the steps of one token.")
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", help="Write the steps as a page, for any browser, to go through one by one."),
+        typer.Option("--html", help="Write a page for any browser that shows the computation step by step."),
     ] = None,
 ) -> None:
     """Show attention by hand: every matrix of every step, with its formula and its shape.
 
-    Of a model's head, with --text, the steps of one token are shown, key by key; --all shows every matrix.
+    With --text, one head of a model is worked out. Then only the steps of one token are shown, key by key; with --all,
+    every matrix.
 
     \b
     [bold]Examples[/bold]
@@ -124,7 +125,7 @@ def explain(
 
 
 def print_steps(worked: "WorkedAttention", digits: int | None, every_matrix: bool) -> None:
-    """Print every matrix of a worked example, or the steps of the marked query alone."""
+    """Print a worked example: every matrix, or only the steps of the marked query."""
     if every_matrix:
         from regard.views.terminal.matrices import show
 
@@ -136,10 +137,11 @@ def print_steps(worked: "WorkedAttention", digits: int | None, every_matrix: boo
 
 
 def numbers_from_model(model: str | None, text: str, **options: Any) -> "tuple[Numbers, int]":
-    """Return the numbers of one head while a model reads a text, and the position of the query.
+    """Return the inputs and parameters of one head while a model reads a text, and the position of the query.
 
     Args:
-        model: a Hugging Face model, or the folder of a translator.
+        model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.
+        options: further arguments of `model_numbers` and `translator_numbers`.
     """
     from regard.translation.translator_folder import holds_translator
 
@@ -154,7 +156,7 @@ def numbers_from_model(model: str | None, text: str, **options: Any) -> "tuple[N
 
 
 def numbers_from_file(file: Path | None, example: str | None) -> "Numbers":
-    """Return the numbers in a TOML file; if `file` is None, those of the built-in example `example`."""
+    """Return the numbers in a TOML file; if `file` is None, the numbers of a built-in example."""
     from regard.by_hand.numbers_file import example_numbers, read_numbers
 
     return example_numbers(example or "self-attention") if file is None else read_numbers(file)
@@ -185,6 +187,6 @@ def check_model_options(text: str | None, options: dict[str, str | None]) -> Non
 
 
 def check_digits(digits: int | None) -> None:
-    """Raise InputError unless the number of decimals is from 0 to 17, the digits of a float64."""
+    """Raise InputError unless the number of decimals is from 0 to 17, the most digits of a float64."""
     if digits is not None and not 0 <= digits <= 17:
         raise InputError(f"--digits {digits}: a number is shown with 0 to 17 decimals.")

@@ -1,4 +1,4 @@
-"""`regard explore`: a page in the browser that shows a model's attention to the text that one types."""
+"""`regard explore`: a page in the browser that shows a model's attention to the text that the user types."""
 
 import sys
 from pathlib import Path
@@ -12,24 +12,24 @@ from regard.errors import InputError, require_packages
 
 
 def explore(
-    text: Annotated[str | None, typer.Argument(help="The text that is shown first.", show_default=False)] = None,
+    text: Annotated[str | None, typer.Argument(help="The text that the page shows first.", show_default=False)] = None,
     model: Model = None,
     trace: Annotated[
-        Path | None, typer.Option("--trace", help="Show this saved trace; without --model, nothing else.")
+        Path | None, typer.Option("--trace", help="Show this saved trace; without --model, no other text can be typed.")
     ] = None,
     translator: Annotated[
-        Path | None, typer.Option("--translator", help="The folder of a translator; type a sentence to translate it.")
+        Path | None, typer.Option("--translator", help="The folder of a translator, which translates what is typed.")
     ] = None,
     host: Host = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", help="The port to listen on; 0 takes a free one.", min=0, max=65535)
+        int, typer.Option("--port", help="The port to listen on; 0 = any free port.", min=0, max=65535)
     ] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
 ) -> None:
     """Type a text and see a model's attention, in the browser, on this machine.
 
-    The page is the one that `regard look --html` writes, but live: type a text, and the model reads it; cut an edge or
-    silence a head, and see how the model's output changes. Ctrl-C ends it.
+    The page is that of `regard look --html`, but live: a model on this machine reads what you type. Set an attention
+    weight or a head to 0, and see how the model's output changes. Ctrl-C stops the server.
 
     [bold]Examples[/bold]
 

@@ -1,4 +1,4 @@
-"""`regard export DIR --to FORMAT --out OUT`: write a translator for other programs."""
+"""`regard export DIR --to FORMAT --out OUT`: export a translator for another program."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,21 +9,21 @@ from regard.visible_text import escape_controls
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A translator's folder, as regard train wrote it.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a translator, written by regard train.")],
     to: Annotated[str, typer.Option("--to", help="huggingface, ctranslate2 or onnx.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write; it must not exist yet.")],
     lines: Annotated[
         Path | None,
         typer.Option(
             "--lines",
-            help="A file of sentences to check the export by.",
-            show_default="lines made up from its vocabulary",
+            help="A file of sentences with which the export is checked.",
+            show_default="random pieces of the vocabulary",
         ),
     ] = None,
 ) -> None:
-    """Write a translator for other programs, and check that it still translates the same.
+    """Export a translator for another program, and check that the export translates the same.
 
-    The translator and its export translate the same lines greedily, and the difference is printed. An export that
+    The translator and the export translate the same lines greedily, and the difference is printed. An export that
     differs by more than rounding errors is deleted.
 
     [bold]Examples[/bold]

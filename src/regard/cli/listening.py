@@ -1,4 +1,4 @@
-"""Listen for connections: the socket, the names by which it is reached, and the token that requests need."""
+"""Open the listening socket of a server, and decide which host names and which token its requests need."""
 
 import secrets
 import socket
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from regard.errors import InputError, reason
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""The addresses that only programs on this machine can reach."""
+"""The loopback addresses, which only programs on this machine can reach."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listening:
-    """A listening socket, and which requests are accepted.
+    """A listening socket, and the requests that the server accepts.
 
     Attributes:
-        address: the address to open in a browser, with the token in it if there is one.
-        hosts: the names and ports by which the server is reached from this machine; empty if other machines reach it.
+        address: the URL to open in a browser; it contains the token, if there is one.
+        hosts: the values of a request's Host header that are accepted, such as "localhost:8000"; empty = all.
         token: the token that every request needs; None if only this machine can reach the server.
     """
 
@@ -27,9 +27,9 @@ class Listening:
 
 
 def listen(host: str, port: int) -> Listening:
-    """Open a socket that listens on an address; port 0 chooses a free port.
+    """Open a socket that listens on a host and a port; port 0 = any free port.
 
-    If other machines can reach the address, a random token is created, which every request needs.
+    If other machines can reach the host, a random token is made, which every request needs.
 
     Raises:
         InputError: the address is in use or does not exist.
@@ -50,5 +50,5 @@ def listen(host: str, port: int) -> Listening:
 
 
 def name_of(host: str) -> str:
-    """Return a host as it is written in a URL: an IPv6 address is put in brackets."""
+    """Return a host as a URL contains it: an IPv6 address stands in brackets."""
     return f"[{host}]" if ":" in host else host

@@ -19,43 +19,45 @@ if TYPE_CHECKING:
 
 def look(
     text: Annotated[
-        str | None, typer.Argument(help="The text to look at; - reads it from standard input.", show_default=False)
+        str | None, typer.Argument(help="The text for the model; - reads it from standard input.", show_default=False)
     ] = None,
     token: Token = None,
     head: HeadName = None,
-    layer: Annotated[int | None, typer.Option("--layer", help="Look at the heads of this layer only.")] = None,
+    layer: Annotated[
+        int | None, typer.Option("--layer", help="Choose from the heads of this layer, and write only these.")
+    ] = None,
     model: Model = None,
     target: Target = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a page with every head, for any browser.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page for any browser, with every head.")] = None,
     png: Annotated[Path | None, typer.Option("--png", help="Write a picture.")] = None,
     svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
     pdf: Annotated[Path | None, typer.Option("--pdf", help="Write a picture.")] = None,
     heads: Annotated[
         Path | None,
-        typer.Option("--heads", help="Write a picture of every head's pattern, or those of --layer: .png .svg .pdf."),
+        typer.Option("--heads", help="Write a picture of the weights of every head, or of --layer: .png .svg .pdf."),
     ] = None,
     json: Annotated[
         Path | None,
         typer.Option(
-            "--json", help="Write the weights: all, or those of --head or --layer; - writes that alone to stdout."
+            "--json", help="Write the weights: all, or of --head or --layer; - writes them to stdout, and nothing else."
         ),
     ] = None,
     words: Words = False,
     span: Span = None,
     truncate: Truncate = False,
     image: Annotated[
-        Path | None, typer.Option("--image", help="A picture that the model reads, alone or beside the text.")
+        Path | None, typer.Option("--image", help="A picture that the model reads, with or without a text.")
     ] = None,
     audio: Annotated[Path | None, typer.Option("--audio", help="A recording that the model reads: a WAV file.")] = None,
     new_tokens: Annotated[
-        int | None, typer.Option("--new-tokens", help="Let the model write up to this many tokens after the text.")
+        int | None, typer.Option("--new-tokens", help="Let the model generate up to this many tokens after the text.")
     ] = None,
 ) -> None:
-    """Run a model on a text and show who looks at whom.
+    """Run a model on a text and show which tokens attend to which.
 
-    Without --token and --head, regard chooses the query and the head: it looks for a large weight on a distant word to
-    which few other tokens attend. The model may be a translator that regard train made: then look also shows its
-    translation, or the text of --target in its place.
+    Without --token and --head, regard chooses the query token and the head with a large weight on a distant word to
+    which few other tokens attend. If the model is a translator made by regard train, its translation is shown too, or
+    the text of --target in place of the translation.
 
     [bold]Examples[/bold]
 
@@ -134,7 +136,7 @@ def look(
 
 
 def read_stdin() -> str:
-    """Read the text on standard input.
+    """Return the text on standard input.
 
     Raises:
         InputError: the text is not UTF-8.
@@ -147,7 +149,7 @@ def read_stdin() -> str:
 def translate_text(
     model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None
 ) -> "Translation | None":
-    """Return None unless `model` is a translator's folder; else translate `text`, or score `target` as its translation.
+    """Return a translator's translation of `text`, or `target` with its score; None if `model` is no translator.
 
     Args:
         target: the translation to score; None = translate.
@@ -161,12 +163,12 @@ def translate_text(
     from regard.translation.translator import Translator
 
     if new_tokens is not None:
-        raise InputError(f"{model} is a translator, which writes its whole translation; leave --new-tokens out.")
+        raise InputError(f"{model} is a translator, which always writes its whole translation; leave --new-tokens out.")
     return translate_or_score(Translator.load(model), text, target, truncate, n_best=Beam().size)
 
 
 def show_alignment(translation: "Translation") -> None:
-    """Print a translation, and the alignment of its words with the words of the source as a table."""
+    """Print a translation, and a table of the alignment of source and target words."""
     from rich.console import Console
 
     from regard.views.alignment import alignment_table
@@ -183,7 +185,7 @@ def show_alignment(translation: "Translation") -> None:
 def trace_text(
     model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None = None
 ) -> "Trace":
-    """Return the trace of a Hugging Face model, or of a translator in a folder, while it reads a text."""
+    """Return the trace of a Hugging Face model, or of a translator, while it reads a text."""
     translation = translate_text(model, text, target, truncate, new_tokens)
     return trace_model(model, text, target, truncate, new_tokens) if translation is None else translation.trace
 
@@ -194,7 +196,7 @@ def trace_model(
     """Return the trace of a Hugging Face model while it reads a text.
 
     Args:
-        for_page: keep the hidden vectors too, which a page shows.
+        for_page: whether to keep the hidden states too, which a page shows.
     """
     from regard.tracing.for_page import trace_for_page
     from regard.tracing.model_loading import load
@@ -217,7 +219,7 @@ def trace_media(
     """Return the trace of a model while it reads a picture, with or without a text, or a recording.
 
     Args:
-        for_page: keep the hidden vectors too, if the model has them.
+        for_page: whether to keep the hidden states too, if the model has them.
     """
     if model is None:
         raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")

@@ -31,10 +31,10 @@ from regard.errors import InputError
 from regard.visible_text import escape_controls
 
 SPIN_COUNT = "1000"
-"""How often a waiting OpenMP thread checks for work before it sleeps, as GNU OpenMP does if threads outnumber cores."""
+"""How often a waiting OpenMP thread checks for work before it sleeps; GNU OpenMP uses 1000 if cores are few."""
 
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""The errors of a disk to which nothing can be written: no space, a quota, a file size limit, a defect."""
+"""The error numbers of failed writes: no space on the disk, a quota, a file size limit, a defect of the disk."""
 
 LOOK, LEARN, TRANSLATE = "Look at attention", "Learn how it works", "Translate"
 """The groups of verbs in `regard --help`."""
@@ -84,8 +84,9 @@ def version(
 def limit_thread_spinning() -> None:
     """Let waiting OpenMP threads sleep soon; this must run before torch is imported.
 
-    By default they keep their cores much longer. Measured on two cores, that made training 4 % faster on an idle
-    machine, but 27 times slower beside one other busy process, because the thread that has work gets no core.
+    By default, waiting threads keep their cores much longer. Measured on two cores, the default made training 4 %
+    faster on an idle machine, but 27 times slower beside one other busy process, because the thread with work got no
+    core.
     """
     if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
         os.environ["GOMP_SPINCOUNT"] = SPIN_COUNT
@@ -98,7 +99,7 @@ def exit_with_message(message: str) -> NoReturn:
 
 
 def run() -> None:
-    """Run the verb that the command line names, and exit with its status."""
+    """Run the verb that the command line names, and exit with the verb's status."""
     limit_thread_spinning()
     if sys.stdout is None:
         exit_with_message("standard output is closed; send it to a file, or to /dev/null.")
@@ -111,8 +112,8 @@ def run() -> None:
         exit_with_message(in_options(str(error)))
     except UnicodeEncodeError as error:
         exit_with_message(
-            f"the output is in {error.encoding}, which has no {error.object[error.start]!r}; set PYTHONUTF8=1, or "
-            "another locale, for UTF-8."
+            f"the output is encoded in {error.encoding}, which has no {error.object[error.start]!r}; set PYTHONUTF8=1 "
+            "or a locale with UTF-8."
         )
     except OSError as error:
         if error.filename is not None or error.errno not in {*UNWRITABLE, errno.EPIPE}:

@@ -1,4 +1,4 @@
-"""Names of options in messages: the arguments of Python's functions become the options of the command line."""
+"""Replace Python's arguments in error messages by the command line options with the same meaning."""
 
 import re
 
@@ -9,11 +9,11 @@ OPTIONS = {
     r"\baudio=…": "--audio",
     r"\bnew_tokens=": "--new-tokens ",
 }
-"""Regular expressions of Python's arguments in messages, and the options that say the same on the command line."""
+"""Regular expressions of Python arguments in messages, and the command line options with the same meaning."""
 
 
 def in_options(message: str) -> str:
-    """Return a message in which options of the command line stand for Python's arguments.
+    """Return a message with Python's arguments replaced by command line options.
 
     >>> in_options("shorten it, or read only its beginning with truncate=True.")
     'shorten it, or read only its beginning with --truncate.'

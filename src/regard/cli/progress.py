@@ -1,4 +1,4 @@
-"""Progress on the terminal's error stream, so that the output itself can still be piped."""
+"""Show progress on the error stream of a terminal, so that standard output can still be piped."""
 
 import os
 import stat
@@ -10,7 +10,7 @@ from io import BufferedIOBase
 
 @contextmanager
 def spinner(task: str) -> Iterator[None]:
-    """Show the name of a task and its elapsed time until it ends; nothing if the error stream is not a terminal."""
+    """Within the with-block, show the name of a task and the elapsed time, if the error stream is a terminal."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -35,7 +35,8 @@ def line_progress(stream: BufferedIOBase, task: str) -> Iterator[tuple[PrintRema
     """Show a progress bar for a stream of lines, if the error stream is a terminal and input and output are not.
 
     Yields:
-        Two functions: one prints a remark on the error stream, the other is called with the number of lines just done.
+        Two functions. The first prints a remark on the error stream; the second, called with a number of lines,
+        advances the bar by so many lines.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -64,11 +65,11 @@ def line_progress(stream: BufferedIOBase, task: str) -> Iterator[tuple[PrintRema
 
 
 def file_size(stream: BufferedIOBase) -> int | None:
-    """Return the size of a stream's file in bytes; None if the stream is not a regular file."""
+    """Return the size in bytes of the file that a stream reads; None if it is not a regular file."""
     status = os.fstat(stream.fileno())
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def n_bytes_read(stream: BufferedIOBase) -> int | None:
-    """Return the number of bytes read from a stream so far; None if it is unknown."""
+    """Return the number of bytes read from a stream so far; None if the number is unknown, as for a pipe."""
     return stream.tell() if stream.seekable() else None

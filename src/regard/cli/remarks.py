@@ -1,6 +1,6 @@
-"""Remarks on the error stream: a text that a model hardly knows, letters for which there is no font.
+"""Print remarks on the error stream, which all verbs that show a text share.
 
-Every verb that shows a text makes them with these functions.
+There are two remarks: a model knows few tokens of the text, or a letter in a picture has no font.
 """
 
 import sys
@@ -19,7 +19,7 @@ def print_remark(remark: str) -> None:
 
 
 def remark_on_texts(*traces: "Trace") -> None:
-    """Say which models know less than half of the tokens of the text that they read."""
+    """Print a remark for each model that knows less than half of the tokens of the text that it reads."""
     from regard.tracing.readable_tokens import unfamiliar_text_note
 
     for remark in dict.fromkeys(unfamiliar_text_note(seen.model, seen.tokens) for seen in traces):
@@ -27,7 +27,7 @@ def remark_on_texts(*traces: "Trace") -> None:
 
 
 def remark_on_fonts(text: str) -> None:
-    """Say which letters of the text in a picture have no font on this machine, and which font to install."""
+    """Print a remark if letters of a picture's text have no font on this machine: the letters and a font to install."""
     from regard.views.picture.fonts import fonts_for
 
     print_remark(fonts_for(text).advice)

@@ -7,8 +7,12 @@ import typer
 
 
 def sample(
-    source: Annotated[str, typer.Option("--source", "-s", help="The language to translate from, as num2words has it.")],
-    target: Annotated[str, typer.Option("--target", "-t", help="The language to translate to.")],
+    source: Annotated[
+        str, typer.Option("--source", "-s", help="The language to translate from: a code of num2words, such as en.")
+    ],
+    target: Annotated[
+        str, typer.Option("--target", "-t", help="The language to translate to: a code of num2words, such as ko.")
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the files.")],
     pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="Training pairs.")] = 6_000,
     dev: Annotated[int, typer.Option(min=1, help="Pairs for evaluations during the training.")] = 500,
@@ -17,10 +21,10 @@ def sample(
     below: Annotated[int, typer.Option(min=1, help="Every number is smaller than this.")] = 1_000_000,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
-    """Write parallel text: the names of numbers in two languages.
+    """Write sample parallel text: the names of numbers in two languages.
 
-    Numbers of every length are well represented, no number occurs twice, and no test number is in the training text.
-    Source and target are any two languages of num2words.
+    The numbers of 1, 2, 3, … digits are about equally many. No number occurs twice, so no test number is in the
+    training text. Source and target are any two languages of num2words.
 
     [bold]Example[/bold]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regard.tracing.scan import Scan
 
 SAVE_SECONDS = 20
-"""The number of seconds between two saves of a scan with --out. A stopped scan goes on from the last save."""
+"""The number of seconds between two saves of a scan with --out; a stopped scan continues from the last save."""
 
 
 def scan(
@@ -26,14 +26,19 @@ def scan(
     model: Model = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Write a row for each head: .csv or .parquet. A stopped scan goes on from there."),
+        typer.Option(
+            "--out", help="Write a table with a row for each head: .csv or .parquet. A stopped scan can be continued."
+        ),
     ] = None,
-    png: Annotated[Path | None, typer.Option("--png", help="Write a picture: a map of heads for each role.")] = None,
+    png: Annotated[
+        Path | None,
+        typer.Option("--png", help="Write a picture: for each role, such as previous token, a map of all heads."),
+    ] = None,
     svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
 ) -> None:
-    """Scan a file of texts: how much of its attention each head gives to the previous token, the first, and so on.
+    """Scan a file of texts: how much attention each head gives to the previous token, the first token, and so on.
 
-    A text that is longer than the model reads is cut, with a remark.
+    Of a text that is too long for the model, only the beginning is read, with a remark.
 
     [bold]Examples[/bold]
 
@@ -80,14 +85,19 @@ def scan(
 
 
 def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "Scan":
-    """Scan lines with a model; go on from a progress file if there is one, and save into it from time to time."""
+    """Return the scan of all lines with a model.
+
+    Args:
+        progress: the file in which the scan is saved from time to time, and from which a stopped scan continues; None =
+            the scan is not saved.
+    """
     from hashlib import sha256
 
     from regard.cli.progress import spinner
     from regard.translation.translator_folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
-        raise InputError(f"{model} is a translator, which reads two texts; scan takes a model of one text.")
+        raise InputError(f"{model} is a translator, which reads two texts; scan takes a model that reads one text.")
     with spinner("loading the model"):
         from regard.tracing.model_loading import load
         from regard.tracing.scan import Scan
@@ -96,7 +106,7 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
     source = sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
     result = (progress and Scan.load(progress, loaded.name, source)) or Scan(loaded.name)
     if result.n_lines:
-        print(f"regard: going on after line {result.n_lines:,} of {len(lines):,}", file=sys.stderr)
+        print(f"regard: continuing after line {result.n_lines:,} of {len(lines):,}", file=sys.stderr)
     saved = monotonic()
     try:
         for _ in result.read(loaded, shown(lines[result.n_lines :], len(lines))):
@@ -106,7 +116,7 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
     except KeyboardInterrupt:
         if progress:
             result.save(progress, source)
-            print(f"regard: {result.n_lines:,} lines are saved; the same command goes on", file=sys.stderr)
+            print(f"regard: {result.n_lines:,} lines are saved; the same command continues", file=sys.stderr)
         raise
     if progress:
         progress.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""`regard score DIR SOURCE TARGET`: the probability that a translator assigns to given translations."""
+"""`regard score DIR SOURCE TARGET`: the log-probability that a translator gives to given translations."""
 
 import json
 import sys
@@ -18,30 +18,31 @@ if TYPE_CHECKING:
     from regard.translation.translator import Translator
 
 PAIRS = 512
-"""The number of pairs that are sorted by length, scored and written together."""
+"""The number of pairs that are scored together, sorted by length, before their scores are written."""
 
 DIGITS = 6
-"""The number of decimals of a score, about as many as float32 has."""
+"""The number of decimals of a score; float32 has about as many."""
 
 
 def score(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that regard train wrote.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a translator, written by regard train.")],
     source: Annotated[Path, typer.Argument(help="The sentences, one a line.")],
     target: Annotated[Path, typer.Argument(help="Their translations, line by line.")],
     pairs: Annotated[
-        bool, typer.Option("--pairs", "-p", help="After each score the two texts, divided by tabs: to sort and cut.")
+        bool,
+        typer.Option("--pairs", "-p", help="Write both texts after each score, with tabs between, for sort and cut."),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, with the score of each piece.")
+        bool, typer.Option("--json", help="Write one JSON object a line, with the score of each piece.")
     ] = False,
     truncate: Truncate = False,
     device: Device = None,
 ) -> None:
-    """Score given translations: one score a line, in the same order.
+    """Score given translations by their probability: one score a line, in the order of the lines.
 
-    A score is the mean of log P(piece | source, pieces before) over the pieces of the translation and its end, in nats:
-    0 is certain, -1 means that a piece has a probability of 1/e on average. Pairs that are no translations have the
-    lowest scores, so that sorting a corpus by them brings its errors to the top.
+    A score is the mean log-probability of the pieces of a translation and its end: of log P(piece | source, pieces
+    before), in nats. At 0 the translation is certain; at -1 a piece has probability 1/e on average. Wrong translations
+    have the lowest scores, so sorting a corpus by score brings its errors to the top.
 
     [bold]Examples[/bold]
 
@@ -80,26 +81,27 @@ def checked_pairs(
     """Yield the pairs of lines of two texts, and check that both have the same number of lines.
 
     Raises:
-        InputError: one text has more lines than the other; all pairs have been yielded before.
+        InputError: one text has more lines than the other. It is raised after all complete pairs.
     """
     for number, (one, other) in enumerate(zip_longest(sources, targets)):
         if one is None or other is None:
             short, long = (source, target) if one is None else (target, source)
             raise InputError(
-                f"{short} has {number:,} lines and {long} has more; line n of one belongs to line n of the other."
+                f"{short} has {number:,} lines and {long} has more; line n of {target} must be the translation of "
+                f"line n of {source}."
             )
         yield one, other
 
 
 def text_lines(scored: "list[Translation]", pairs: bool) -> Iterator[str]:
-    """Yield the score of each translation as a line; with `pairs`, followed by its source and its text."""
+    """Yield a line with the score of each translation; if `pairs` is True, source and translation follow after tabs."""
     for one in scored:
         number = f"{one.mean_log_probability:.{DIGITS}f}"
         yield "\t".join([number, one.source, one.text]).replace("\n", " ") if pairs else number
 
 
 def json_lines(translator: "Translator", scored: "list[Translation]") -> Iterator[str]:
-    """Yield a line of JSON for each translation, with the log-probability of each piece."""
+    """Yield a line of JSON for each translation, with its score and the log-probability of each piece."""
     from regard.text.vocabulary import EOS
 
     end = translator.target_vocabulary.pieces([EOS])

@@ -1,4 +1,4 @@
-"""The options of the search for a translation, which several verbs share, and the search that they choose."""
+"""The command line options of the search for a translation, which several verbs share."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,28 +9,41 @@ from regard.errors import InputError
 if TYPE_CHECKING:
     from regard.translation.search.interface import Search
 
-GreedySearch = Annotated[bool, typer.Option("--greedy", help="Greedy search: the fastest.")]
+GreedySearch = Annotated[bool, typer.Option("--greedy", help="Greedy search, the fastest.")]
 BeamSize = Annotated[
     int | None, typer.Option("--beam", "-b", help="Beam search with this many hypotheses.", show_default="5")
 ]
 Temperature = Annotated[
     float | None,
     typer.Option(
-        "--temperature", help="Below 1, probable pieces become more probable; above 1, less.", show_default="1"
+        "--temperature",
+        help="In sampling: below 1, probable pieces become more probable; above 1, less probable.",
+        show_default="1",
     ),
 ]
-TopK = Annotated[int | None, typer.Option("--top-k", help="Draw from the k most probable pieces.", show_default="all")]
+TopK = Annotated[
+    int | None, typer.Option("--top-k", help="Sample from the k most probable pieces.", show_default="all")
+]
 TopP = Annotated[
     float | None,
-    typer.Option("--top-p", help="Draw from the top pieces with this total probability.", show_default="all"),
+    typer.Option(
+        "--top-p", help="Sample from the most probable pieces that together have this probability.", show_default="all"
+    ),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="Another seed, other samples.", show_default="0")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="The seed of the random numbers in sampling.", show_default="0")
+]
 
 
 def check_search_options(
     greedy: bool, sample: bool, beams: dict[str, float | int | None], drawing: dict[str, float | int | None]
 ) -> None:
     """Check that the options choose one search method, and that every given option belongs to this method.
+
+    Args:
+        greedy, sample: whether --greedy and --sample are given.
+        beams: the values of the options of beam search, by name; None = not given.
+        drawing: the values of the options of sampling, by name; None = not given.
 
     Raises:
         InputError: the options choose two methods, or an option belongs to another method.
@@ -39,15 +52,15 @@ def check_search_options(
     chosen = [option_name(name) for name, is_given in given.items() if is_given]
     if len(chosen) > 1 and (greedy or sample):
         raise InputError(
-            f"got {' and '.join(chosen)}; a search is --greedy, or --sample, or a beam with the options of one."
+            f"got {' and '.join(chosen)}; choose one search: --greedy, --sample, or beam search with its options."
         )
     for name, value in drawing.items():
         if value is not None and not (sample or given.get("mbr")):
-            raise InputError(f"{option_name(name)} {value} is an option of --sample; give that as well.")
+            raise InputError(f"{option_name(name)} {value} is an option of --sample; give --sample too.")
 
 
 def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawing: dict[str, Any]) -> "Search":
-    """Return the search method with its settings that the options choose.
+    """Return the search method that the options choose; the arguments are those of `check_search_options`.
 
     Raises:
         InputError: a number is out of range.
@@ -77,7 +90,7 @@ def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawi
 
 
 def option_name(name: str) -> str:
-    """Return the name of the command line option that sets an attribute of a search.
+    """Return the command line option that sets an attribute of a search object.
 
     >>> option_name("size"), option_name("n_samples"), option_name("n_best")
     ('--beam', '--mbr', '--n-best')

@@ -1,4 +1,4 @@
-"""`regard serve DIR`: a translator as a service for other programs."""
+"""`regard serve DIR`: run an HTTP server that translates texts for other programs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,19 +12,19 @@ from regard.errors import InputError, require_packages
 
 
 def serve(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that regard train wrote.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a translator, written by regard train.")],
     host: Host = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", help="The port to listen on; 0 takes a free one.", min=0, max=65535)
+        int, typer.Option("--port", help="The port to listen on; 0 = any free port.", min=0, max=65535)
     ] = 8000,
     greedy: GreedySearch = False,
     beam: BeamSize = None,
     device: Device = None,
 ) -> None:
-    """Serve a translator: programs send texts by HTTP and get their translations, scores and word alignments.
+    """Serve a translator: programs send texts by HTTP and get translations, scores and word alignments.
 
-    Requests that arrive together are translated together. GET /health tells that the service works, GET /openapi.json
-    describes it. Ctrl-C answers the requests that have arrived, and ends.
+    Requests that arrive at the same time are translated as one batch. GET /health says whether the service runs, GET
+    /openapi.json describes the service. Ctrl-C answers the requests that have arrived, and stops the server.
 
     [bold]Examples[/bold]
 

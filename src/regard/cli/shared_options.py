@@ -1,4 +1,4 @@
-"""Options that several verbs share."""
+"""Command line options that several verbs share."""
 
 from typing import Annotated
 
@@ -6,15 +6,15 @@ import typer
 
 Token = Annotated[
     str | None,
-    typer.Option("--token", "-t", help="The query token: its text, or it:2 for the second `it`."),
+    typer.Option("--token", "-t", help="The query token: its text, or it:2 for the second token `it`."),
 ]
 HeadName = Annotated[
     str | None,
     typer.Option(
         "--head",
-        help='The head, by layer and head counted from 0: L3H1; L3average for a mean; "encoder L3H1" where there '
-        "are several kinds.",
-        show_default="a telling one",
+        help='The head: L3H1 = layer 3, head 1, counted from 0; L3average = the mean of layer 3; "encoder L3H1" if the '
+        "model has several kinds of attention.",
+        show_default="chosen by regard",
     ),
 ]
 Model = Annotated[
@@ -28,25 +28,29 @@ Model = Annotated[
 ]
 Target = Annotated[
     str | None,
-    typer.Option("--target", help="The text on the decoder's side; for encoder-decoders only."),
+    typer.Option("--target", help="The text that the decoder of an encoder-decoder model reads."),
 ]
 Device = Annotated[
     str | None,
-    typer.Option("--device", help="cpu, cuda or mps; cuda:1 for the second.", show_default="the fastest there is"),
+    typer.Option("--device", help="cpu, cuda or mps; cuda:1 = the second GPU.", show_default="the fastest available"),
 ]
 Words = Annotated[
     bool,
-    typer.Option("--words", help="Join the pieces of each word: weights on them are added, weights of them averaged."),
+    typer.Option(
+        "--words", help="Join the tokens of each word: the weights on them are added, their own weights averaged."
+    ),
 ]
 Span = Annotated[
     list[str] | None,
-    typer.Option("--span", help='Join these words too, as if they were one: --span "Eiffel Tower". May be repeated.'),
+    typer.Option("--span", help='Join these words as if they were one word: --span "Eiffel Tower". May be repeated.'),
 ]
 Truncate = Annotated[
     bool,
-    typer.Option("--truncate", help="Read the beginning of a text that is too long for the model."),
+    typer.Option("--truncate", help="Of a text that is too long for the model, read only the beginning."),
 ]
 Host = Annotated[
     str,
-    typer.Option("--host", help="The address to listen on; others than this machine's need the token that is printed."),
+    typer.Option(
+        "--host", help="The address to listen on. If other machines can reach it, requests need the printed token."
+    ),
 ]

@@ -1,4 +1,4 @@
-"""`regard site DIR`: a folder for any web server, in which the model runs in the reader's browser."""
+"""`regard site DIR`: write a static web site that runs the model in the reader's browser."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,13 +17,13 @@ def site(
         typer.Option(
             "--model",
             "-m",
-            help="A Hugging Face model, by name or folder: an encoder of text with BERT's tokenizer.",
+            help="A Hugging Face model, by name or folder: a text encoder with BERT's tokenizer.",
             show_default="MiniLM, or none if there is a translator",
         ),
     ] = None,
     translator: Annotated[
         Path | None,
-        typer.Option("--translator", help="The folder of a translator, whose translations the reader can ask for."),
+        typer.Option("--translator", help="The folder of a translator, which translates what the reader types."),
     ] = None,
     text: Annotated[
         str | None, typer.Option("--text", help="The text that the page shows first.", show_default=False)
@@ -33,15 +33,15 @@ def site(
         typer.Option(
             "--runtime",
             help="ONNX Runtime for browsers: the file that npm pack onnxruntime-web writes, or that package's folder.",
-            show_default="the one that regard carries",
+            show_default="included in regard",
         ),
     ] = None,
 ) -> None:
-    """Write a folder for any web server, in which the model itself runs in the reader's browser.
+    """Write a static web site: a folder for any web server, with a model that runs in the reader's browser.
 
-    The page is that of regard explore: type a text, and the model reads it, or translates it. No server runs the model,
-    and the typed text stays in the browser. The folder takes about as many bytes as the model, and 5 MB. Before it is
-    written, the exported model is compared with the model itself.
+    The page is that of regard explore: the model reads, or translates, the text that the reader types. No server runs
+    the model, and the typed text stays in the browser. The folder is about 5 MB larger than the model. Before it is
+    written, the exported model is compared with the original.
 
     [bold]Examples[/bold]
 

@@ -1,4 +1,4 @@
-"""Read lines of text as they arrive: one at a time if somebody types them, many at a time from a file."""
+"""Read lines of text as they arrive: one at a time from a keyboard, many at a time from a file."""
 
 import gzip
 import sys
@@ -13,7 +13,7 @@ from regard.errors import InputError, reason
 from regard.text.parallel import GZIP, LONGEST_LINE, decoded, refuse_longer
 
 FIRST_BYTES, MOST_BYTES = 2**12, 2**20
-"""The number of bytes of the first read, which is small so that the first lines are soon answered; and the most."""
+"""The number of bytes of the first read, small so that the first lines are answered soon, and of the largest read."""
 
 
 def standard_input() -> BufferedIOBase:
@@ -34,10 +34,9 @@ def decompressed(stream: BufferedIOBase) -> BufferedIOBase:
 
 
 def available_lines(stream: BufferedIOBase) -> Iterator[list[bytes]]:
-    """Yield the lines of a stream, without line ends: for each read, a list of all lines that have arrived.
+    """Yield, after each read of a stream, the list of all complete lines that have arrived, without line ends.
 
-    A line that is already longer than `LONGEST_LINE` is yielded before its end has arrived. The last line may have no
-    end.
+    A line that is longer than `LONGEST_LINE` is yielded before it is complete. The last line may have no line end.
     """
     size, rest = FIRST_BYTES, b""
     while data := stream.read1(size):
@@ -57,12 +56,12 @@ def read_lines(
     """Yield the lines of a stream as text, without a byte order mark and without CR at the ends of lines.
 
     Args:
-        file: the name of the stream; None = standard input.
+        file: the name of the stream for messages; None = standard input.
         prompt: called before each wait for lines.
 
     Raises:
-        InputError: a line is not UTF-8, or too long, after all lines before it have been yielded; or the stream cannot
-            be read.
+        InputError: the stream cannot be read, or a line is not UTF-8 or too long; all lines before this line have been
+            yielded.
     """
     name, number = file or "standard input", 0
     prompt()

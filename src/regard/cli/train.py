@@ -15,28 +15,32 @@ if TYPE_CHECKING:
 
 def train(
     source: Annotated[
-        str, typer.Argument(help="Sentences of the language to translate from, one a line; several files: A,B.")
+        str, typer.Argument(help="Sentences in the language to translate from, one a line; several files: A,B.")
     ],
-    target: Annotated[str, typer.Argument(help="Their translations, line by line; as many files.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the translator and its training.")],
+    target: Annotated[str, typer.Argument(help="The translations of these sentences, line by line; as many files.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The folder for the translator and the state of its training.")
+    ],
     weights: Annotated[
         str | None,
-        typer.Option("--weights", help="How often a pair of each corpus is seen in an epoch: 1,0.3.", show_default="1"),
+        typer.Option("--weights", help="How often an epoch has each pair, for each corpus: 1,0.3.", show_default="1"),
     ] = None,
     synthetic: Annotated[
         str | None,
         typer.Option(
-            "--synthetic", help="The corpora, from 1, whose sources a machine wrote: 2 or 2,3.", show_default="none"
+            "--synthetic", help="The corpora, counted from 1, with machine-made sources: 2 or 2,3.", show_default="none"
         ),
     ] = None,
     dev_source: Annotated[
         Path | None,
-        typer.Option("--dev-source", help="Sentences for evaluations.", show_default="some pairs of the corpus"),
+        typer.Option(
+            "--dev-source", help="Sentences for evaluations during training.", show_default="some pairs of the corpus"
+        ),
     ] = None,
-    dev_target: Annotated[Path | None, typer.Option("--dev-target", help="Their translations.")] = None,
+    dev_target: Annotated[Path | None, typer.Option("--dev-target", help="The translations of --dev-source.")] = None,
     kind: Annotated[
         str | None,
-        typer.Option("--kind", "-k", help="transformer, or recurrent with attention.", show_default="transformer"),
+        typer.Option("--kind", "-k", help="transformer, or recurrent (with attention).", show_default="transformer"),
     ] = None,
     preset: Annotated[
         str | None,
@@ -47,14 +51,16 @@ def train(
     start_from: Annotated[
         Path | None,
         typer.Option(
-            "--from", help="A translator or Marian model to begin with: its folder.", show_default="a new translator"
+            "--from",
+            help="The folder of a translator or Marian model to train further.",
+            show_default="a new translator",
         ),
     ] = None,
     vocabulary: Annotated[
         str | None,
         typer.Option(
             "--vocabulary",
-            help="Your SentencePiece model, or one a language: SOURCE,TARGET.",
+            help="Your own SentencePiece model, or one for each language: SOURCE,TARGET.",
             show_default="made from the texts",
         ),
     ] = None,
@@ -67,9 +73,9 @@ def train(
 ) -> None:
     """Train a translator from two text files.
 
-    The files are cleaned and cut into pieces, some pairs are kept apart for evaluations, and model, batches and
-    learning rate follow from the size of the corpus and the device. From the first evaluation on the folder holds the
-    best translator so far. Ctrl-C stops and saves; the same command resumes the training, after a crash too.
+    The texts are cleaned and divided into subwords, and some pairs are held out for evaluations. Model, batch size and
+    learning rate are chosen by the size of the corpus and the device. From the first evaluation on, the folder contains
+    the best translator so far. Ctrl-C stops and saves; the same command resumes the training, also after a crash.
 
     [bold]Examples[/bold]
 
@@ -133,10 +139,14 @@ def train(
 def numbers(
     option: str, text: str | None, kind: type[int] | type[float], example: str
 ) -> tuple[int | float, ...] | None:
-    """Return the numbers in the value of an option, which has commas between them; None if the option is not given.
+    """Return the numbers in the value of an option, such as "1,0.3"; None if the option is not given.
+
+    Args:
+        text: the value of the option: numbers with commas between; None = not given.
+        example: a valid value, for the error message.
 
     Raises:
-        InputError: the value has something else than numbers.
+        InputError: the value does not consist of numbers.
     """
     if text is None:
         return None
@@ -149,7 +159,7 @@ def numbers(
 def print_result(trained: "Trained") -> None:
     """Print how the training ended, and the next command."""
     if trained.reason is None:
-        print(f"stopped at step {trained.step:,} and saved; the same command goes on from there")
+        print(f"stopped at step {trained.step:,} and saved; the same command continues from there")
         return
     print(f"trained     {trained.step:,} steps: {trained.reason}")
     if trained.best is not None:

@@ -29,67 +29,78 @@ if TYPE_CHECKING:
     from regard.translation.translator import Translator
 
 LINES = 512
-"""The number of lines that are sorted by length, translated and written together."""
+"""The number of lines that are translated together, sorted by length, before their translations are written."""
 
 
 def translate(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that regard train wrote.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a translator, written by regard train.")],
     file: Annotated[
-        Path | None, typer.Option("--input", "-i", help="Read this file.", show_default="standard input")
+        Path | None, typer.Option("--input", "-i", help="The file to translate.", show_default="standard input")
     ] = None,
     greedy: GreedySearch = False,
     beam: BeamSize = None,
     length_penalty: Annotated[
-        float | None, typer.Option("--length-penalty", help="More = longer texts; 0 = none.", show_default="1")
+        float | None, typer.Option("--length-penalty", help="Larger = longer translations; 0 = none.", show_default="1")
     ] = None,
     coverage_penalty: Annotated[
         float | None,
-        typer.Option("--coverage-penalty", help="More = less of the source left out; 0 = none.", show_default="0"),
+        typer.Option("--coverage-penalty", help="Larger = less of the source is left out; 0 = none.", show_default="0"),
     ] = None,
     n_best: Annotated[
         int | None, typer.Option("--n-best", "-n", help="Write this many translations of each line, with scores.")
     ] = None,
     mbr: Annotated[
         int | None,
-        typer.Option("--mbr", help="Choose from the beam the translation most similar to this many samples, by chrF."),
+        typer.Option("--mbr", help="From the beam, choose the translation most similar (chrF) to this many samples."),
     ] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw each piece from the model's probabilities.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Sample each piece from the model's probabilities.")] = False,
     temperature: Temperature = None,
     top_k: TopK = None,
     top_p: TopP = None,
     seed: Seed = None,
-    prefix: Annotated[str | None, typer.Option("--prefix", help="The beginning of every translation.")] = None,
+    prefix: Annotated[
+        str | None, typer.Option("--prefix", help="A text with which every translation must begin.")
+    ] = None,
     prefix_file: Annotated[
-        Path | None, typer.Option("--prefix-file", help="A beginning for each line, a line each; empty = none.")
+        Path | None,
+        typer.Option("--prefix-file", help="A file with one prefix a line, for each line to translate; empty = none."),
     ] = None,
     scores: Annotated[
-        bool, typer.Option("--scores", help="After each translation the mean log-probability of its pieces: ||| -0.12.")
+        bool,
+        typer.Option(
+            "--scores", help="After each translation, write the mean log-probability of its pieces: ||| -0.12."
+        ),
     ] = False,
     alignments: Annotated[
-        bool, typer.Option("--alignments", "-a", help="After each translation its word pairs: ||| 0-0 1-2.")
+        bool, typer.Option("--alignments", "-a", help="After each translation, write its word alignment: ||| 0-0 1-2.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with all weights.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write one JSON object a line, with all attention weights.")
+    ] = False,
     copy_unknown: Annotated[
         bool,
-        typer.Option("--copy-unknown", help="Copy unknown letters, addresses and numbers from the source."),
+        typer.Option(
+            "--copy-unknown",
+            help="Copy words with unknown letters, URLs, e-mail addresses and numbers from the source.",
+        ),
     ] = False,
     truncate: Truncate = False,
     batch_tokens: Annotated[
-        int | None, typer.Option("--batch-tokens", help="Source pieces translated at a time.", show_default="2048")
+        int | None, typer.Option("--batch-tokens", help="The number of source pieces in a batch.", show_default="2048")
     ] = None,
     device: Device = None,
 ) -> None:
-    """Translate lines of text: one translation a line, in the same order; an empty line stays empty.
+    """Translate lines of text: one translation a line, in the order of the lines; an empty line stays empty.
 
-    Remarks go to the error stream with the number of their line: characters that the translator does not know, a text
-    unlike the training texts, a text or a translation that is too long. A line that is too long for the model is
-    translated sentence by sentence; if a clause of it is too long, the line is written as it is, with ⁇ before it, and
-    the exit status is 1 in the end.
+    Remarks with line numbers are printed on the error stream: about characters that are not in the vocabulary, a text
+    unlike the training texts, and a text or translation that is too long. A line that is too long for the model is
+    translated sentence by sentence. If even a clause is too long, the line is written untranslated after the sign ⁇,
+    and the exit status is 1.
 
-    --alignments writes "translation ||| pairs". A pair is "source word-target word", by numbers: each piece of a target
-    word is aligned with the source word on which it has its largest attention weight. Words are divided at white space
-    and counted from 0. --n-best writes "line ||| translation ||| score", lines counted from 0 as Moses does. --scores
-    adds "||| score", the mean log-probability of a piece as in regard score; then --alignments adds "||| pairs".
+    --alignments writes "translation ||| pairs". A pair 1-2 aligns source word 1 with target word 2: a piece of target
+    word 2 has its largest attention weight on source word 1. Words are divided at white space and counted from 0.
+    --n-best writes "line ||| translation ||| score", with lines counted from 0, as Moses does. --scores adds
+    "||| score", the mean log-probability of a piece, as regard score prints; then --alignments adds "||| pairs".
 
     [bold]Examples[/bold]
 
@@ -148,7 +159,7 @@ def translate(
 
 
 def prompt_for(stream: BufferedIOBase, name: str) -> Callable[[], None]:
-    """Return a function that prompts for the next line if input and output are a terminal; else it does nothing."""
+    """Return a function that prints a prompt for the next line if input and output are a terminal, else nothing."""
     if not (stream.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         return lambda: None
     print("Type a text and press Enter; Ctrl-D ends.", file=sys.stderr)
@@ -159,10 +170,13 @@ def prompt_for(stream: BufferedIOBase, name: str) -> Callable[[], None]:
 
 
 def check_exclusive(options: dict[str, object]) -> None:
-    """Check that options which exclude each other are not all given.
+    """Check that two options that exclude each other are not both given.
+
+    Args:
+        options: the values of the two options, by name; None = not given.
 
     Raises:
-        InputError: all of `options` are given.
+        InputError: both options are given.
     """
     if all(value is not None for value in options.values()):
         raise InputError(f"got {' and '.join(options)}; give one of them.")
@@ -179,7 +193,7 @@ def check_positive(option: str, value: int | None) -> None:
 
 
 class Prefixes:
-    """The beginnings of translations: the same for all translations, or one for each, read from a file."""
+    """The prefixes with which translations must begin: one prefix for all, or one for each line, read from a file."""
 
     def __init__(self, prefix: str | None, file: Path | None) -> None:
         from regard.cli.text_lines import read_file_lines
@@ -188,17 +202,20 @@ class Prefixes:
         self.lines = None if file is None else read_file_lines(file)
 
     def of(self, first: int, n: int) -> str | list[str] | None:
-        """Return the prefixes of the n translations from line `first` on.
+        """Return the prefixes of n lines from line `first` on, or one prefix for all lines; None = no prefix.
+
+        Args:
+            first: the number of the first line, counted from 1.
 
         Raises:
-            InputError: the file has fewer lines.
+            InputError: the file of prefixes has too few lines.
         """
         if self.lines is None:
             return self.prefix
         if len(self.lines) < first - 1 + n:
             raise InputError(
-                f"{self.file} has a prefix for {len(self.lines)} lines and there are more to translate; "
-                "it needs a line for each, and may leave it empty."
+                f"{self.file} has {len(self.lines)} prefixes, and there are more lines to translate; give a file with "
+                "one prefix for each line, which may be empty."
             )
         return self.lines[first - 1 : first - 1 + n]
 
@@ -206,8 +223,8 @@ class Prefixes:
         """Raise InputError if the file has more prefixes than there are lines to translate."""
         if self.lines is not None and len(self.lines) > n_lines:
             raise InputError(
-                f"{self.file} has a prefix for {len(self.lines)} lines and {n_lines} were translated; "
-                "do the two belong together?"
+                f"{self.file} has {len(self.lines)} prefixes, but the text has fewer lines ({n_lines}); give a "
+                "file with one prefix for each line."
             )
 
 
@@ -216,7 +233,7 @@ class Prefixes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutputFormat:
-    """The format in which translations are written."""
+    """The format in which translations are written: which fields are added, or JSON."""
 
     alignments: bool
     scores: bool
@@ -224,18 +241,22 @@ class OutputFormat:
     n_best: bool
 
     def write(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> None:
-        """Write translations to standard output: a line for each, or for each of their candidates."""
+        """Write translations to standard output: a line for each translation, or for each of its n-best candidates.
+
+        Args:
+            first: the number of the first line, counted from 1.
+        """
         lines = self.as_json(translator, translations) if self.json else self.as_text(translator, translations, first)
         sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
         sys.stdout.buffer.flush()
 
     def as_json(self, translator: "Translator", translations: "Sequence[Translation]") -> Iterator[str]:
-        """Yield a line of JSON for each translation."""
+        """Yield a line of JSON for each translation, with its alignment."""
         for one, alignment in zip(translations, translator.align(translations), strict=True):
             yield json.dumps(one.record(alignment), ensure_ascii=False)
 
     def as_text(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> Iterator[str]:
-        """Yield a line for each translation, or for each of its candidates."""
+        """Yield the lines that `write` writes if the format is not JSON."""
         numbered = [
             (number, one)
             for number, each in enumerate(translations, first - 1)
@@ -243,7 +264,7 @@ class OutputFormat:
         ]
         pairs = translator.align([one for _, one in numbered]) if self.alignments else [None] * len(numbered)
         for (number, one), alignment in zip(numbered, pairs, strict=True):
-            text = " ".join(one.text.splitlines())  # a vocabulary of bytes can write any character
+            text = " ".join(one.text.splitlines())  # with byte pieces, a translation may have line ends
             fields = [str(number), text, f"{one.score:.6f}"] if self.n_best else [text]
             fields += [f"{one.mean_log_probability:.6f}"] if self.scores else []
             yield " ||| ".join(fields if alignment is None else [*fields, alignment.pharaoh])
@@ -256,13 +277,13 @@ def remarks(translation: "Translation") -> Iterator[str]:
     if translation.unknown:
         yield f"the translator does not know {', '.join(map(repr, dict.fromkeys(translation.unknown)))}"
     if translation.untranslated:
-        yield "not translated: a clause of it is too long; divide it, or read its beginning with --truncate"
+        yield "not translated: a clause is too long; divide it, or translate only its beginning with --truncate"
     if translation.parts:
-        yield f"too long to be read at once: translated in {len(translation.parts)} parts"
+        yield f"too long for the model: translated in {len(translation.parts)} parts"
     if translation.left_out:
         n = len(translation.source_ids) - 1
         yield f"too long: the first {n:,} pieces were read and the last {translation.left_out:,} were not"
     if translation.cut:
         yield f"the translation was ended at {len(translation.target_ids):,} pieces, the most that the search allows"
     if UNKNOWN in translation.target_pieces:
-        yield f"{UNKNOWN} stands where the translator knows no piece; --copy-unknown copies from the source"
+        yield f"{UNKNOWN} stands for an unknown piece; --copy-unknown copies the word from the source"

@@ -7,7 +7,7 @@ from regard.visible_text import escape_controls
 
 
 def print_written(outputs: Sequence[Path]) -> None:
-    """Print an empty line and the name of each file in `outputs`; print nothing if there are none."""
+    """Print an empty line and the names of the written files; print nothing if `outputs` is empty."""
     if outputs:
         print()
     for output in outputs:

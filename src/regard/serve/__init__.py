@@ -1,7 +1,7 @@
-"""The translation service: a translator behind HTTP, for `regard serve`.
+"""The translation service that `regard serve` runs: an HTTP server that translates texts with one translator.
 
-question.py   the content of a request, and its answer
-batching.py   requests that arrive together are translated together
-openapi.py    the description of the service for programs and for people
-server.py     the addresses of the service and their answers
+question.py   from the JSON of a request to its texts, and from translations to the JSON of the answer
+batching.py   translates the texts of waiting requests as one batch
+openapi.py    describes the service in the OpenAPI format and as an HTML page
+server.py     the HTTP endpoints
 """

@@ -1,7 +1,7 @@
 """Translate the texts of several requests as one batch.
 
-While the model translates a batch, new requests wait; then all of them become the next batch. So a single request is
-answered without delay, and many requests are translated at the speed of batches.
+While the model translates a batch, new requests wait in a queue; afterwards the waiting requests become the next batch.
+So a single request is answered without delay, and many requests are translated at the speed of batches.
 """
 
 import asyncio
@@ -17,23 +17,23 @@ from regard.translation.search.interface import Search
 from regard.translation.translator import Translator
 
 MOST_AT_ONCE, MOST_WAITING = 512, 4096
-"""The most texts in a batch, and the most texts that may wait."""
+"""The most texts in a batch, and the most texts that may wait in the queue."""
 
 
 class TooManyWaitingError(Exception):
-    """The texts of a request are refused, because more than MOST_WAITING texts would wait."""
+    """Raised when a request is refused because more than `MOST_WAITING` texts would wait in the queue."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting:
-    """A request that waits: its texts, and the asyncio future that will hold its answer."""
+    """A request in the queue: its texts, and the asyncio future whose result will be the answer."""
 
     texts: Sequence[str]
     answer: "asyncio.Future[dict[str, Any]]"
 
 
 class Batching:
-    """Translates the texts of requests with one translator, which works on one batch at a time."""
+    """Translates the texts of all requests with one translator, one batch after another."""
 
     def __init__(self, translator: Translator, search: Search) -> None:
         self.translator, self.search = translator, search
@@ -41,10 +41,10 @@ class Batching:
         self.arrived = asyncio.Event()
 
     async def translate(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Return the answer to a request with these texts; see `answer_to`.
+        """Put a request into the queue, wait until it is translated, and return its answer (see `answer_to`).
 
         Raises:
-            TooManyWaitingError: more than `MOST_WAITING` texts would wait.
+            TooManyWaitingError: more than `MOST_WAITING` texts would wait in the queue.
         """
         if sum(len(one.texts) for one in self.waiting) + len(texts) > MOST_WAITING:
             raise TooManyWaitingError
@@ -54,13 +54,13 @@ class Batching:
         return await one.answer
 
     async def work(self) -> None:
-        """Translate batches of waiting requests in an endless loop; to be run as an asyncio task."""
+        """Translate the waiting requests batch by batch in an endless loop; to be run as an asyncio task."""
         while True:
             await self.arrived.wait()
             batch = self.next_batch()
             try:
                 answers = await run_in_threadpool(self.batch_answers, [one.texts for one in batch])
-            except Exception as error:  # each request of the batch is told of it
+            except Exception as error:  # every request of the batch gets this error
                 for one in batch:
                     if not one.answer.done():
                         one.answer.set_exception(error)
@@ -70,9 +70,9 @@ class Batching:
                     one.answer.set_result(answer)
 
     def next_batch(self) -> list[Waiting]:
-        """Remove the requests of the next batch from the queue and return them, in order of arrival.
+        """Take requests from the front of the queue, as many as fit into one batch, and return them.
 
-        They have at most `MOST_AT_ONCE` texts together; the batch has at least one request.
+        The batch has at most `MOST_AT_ONCE` texts, but at least one request. The queue must not be empty.
         """
         batch = [self.waiting.popleft()]
         n_texts = len(batch[0].texts)
@@ -84,7 +84,7 @@ class Batching:
         return batch
 
     def batch_answers(self, requests: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-        """Translate the texts of several requests as one batch; return the answer to each request."""
+        """Translate the texts of several requests as one batch; return one answer for each request."""
         texts = [text for request in requests for text in request]
         translations = self.translator.translate(texts, search=self.search, split=True)
         alignments = self.translator.align(translations)

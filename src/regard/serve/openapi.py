@@ -7,7 +7,10 @@ from regard.serve.question import MOST_CHARACTERS, MOST_TEXTS
 
 
 def description(name: str) -> dict[str, Any]:
-    """Return the OpenAPI description of the service; `name` is the name of the translator.
+    """Return the description of the service in the OpenAPI format, as values that `json.dumps` accepts.
+
+    Args:
+        name: the name of the translator.
 
     Source: OpenAPI Specification 3.1.
     """
@@ -25,7 +28,7 @@ def description(name: str) -> dict[str, Any]:
     }
     question = {"texts": {"type": "array", "items": text, "maxItems": MOST_TEXTS}}
     answer = {"translations": {"type": "array", "items": object_of(translation)}}
-    refusals = {"400": "the request cannot be answered; error says why", "413": "the request is too large"}
+    refusals = {"400": "the request is not valid; error gives the reason", "413": "the request is too large"}
     return {
         "openapi": "3.1.0",
         "info": {"title": f"Translation by {name}", "version": "1"},
@@ -40,13 +43,13 @@ def description(name: str) -> dict[str, Any]:
                             "content": json_of(object_of(answer)),
                         },
                         **{status: {"description": meaning} for status, meaning in refusals.items()},
-                        "503": {"description": "too many texts wait; ask again later"},
+                        "503": {"description": "too many texts wait to be translated; send the request again later"},
                     },
                 }
             },
             "/health": {
                 "get": {
-                    "summary": "Tell that the service works",
+                    "summary": "Say whether the service runs",
                     "responses": {
                         "200": {
                             "description": "the translator's name",
@@ -62,7 +65,7 @@ def description(name: str) -> dict[str, Any]:
 
 
 def object_of(properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of an object in which all of these properties are required."""
+    """Return the JSON schema of an object with exactly these properties, all of them required."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
@@ -72,7 +75,12 @@ def json_of(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def page(name: str, address: str) -> str:
-    """Return an HTML page for people: what the service does, and how to send it a request."""
+    """Return an HTML page that says what the service does and how to send a request.
+
+    Args:
+        name: the name of the translator.
+        address: the base URL of the service, with a slash at the end.
+    """
     command = f"curl {address}translate -H 'Content-Type: application/json' -d '{{\"texts\": [\"…\"]}}'"
     return f"""<!doctype html>
 <html lang="en">
@@ -84,10 +92,10 @@ body {{ font: 1rem/1.6 sans-serif; max-width: 45rem; margin: 2rem auto; padding:
 pre {{ overflow: auto }}
 </style>
 <h1>Translation by {escape(name)}</h1>
-<p>Send texts, get their translations, each with its score and its word alignment:</p>
+<p>Send texts, and get a translation of each, with its score and its word alignment:</p>
 <pre>{escape(command)}</pre>
 <p>At most {MOST_TEXTS} texts in a request, and {MOST_CHARACTERS:,} characters in a text.
-<a href="openapi.json">openapi.json</a> describes the service for programs, <a href="health">health</a> tells that it
-works.</p>
+<a href="openapi.json">openapi.json</a> describes the service in the OpenAPI format, <a href="health">health</a> says
+whether it runs.</p>
 </html>
 """

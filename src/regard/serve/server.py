@@ -1,11 +1,11 @@
-"""The addresses of the translation service:
+"""The HTTP endpoints of the translation service.
 
 POST /translate      {"texts": ["…"]} → {"translations": [{"text", "score", "alignment", "untranslated"}]}
 GET  /health         {"status": "ok", "translator": "…"}
-GET  /openapi.json   the description of the service for programs
-GET  /               the description of the service for people
+GET  /openapi.json   the description of the service in the OpenAPI format
+GET  /               the description of the service as an HTML page
 
-If a request is wrong, the answer is {"error": "…"} with status 400; if too many texts wait, with status 503.
+The answer to an invalid request is {"error": "…"} with status 400; if too many texts wait, the status is 503.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from regard.translation.translator import Translator
 
 
 class Service:
-    """The handlers of the addresses of the translation service."""
+    """The handlers of the endpoints of the translation service."""
 
     def __init__(self, translator: Translator, search: Search) -> None:
         self.name = translator.name
@@ -41,15 +41,15 @@ class Service:
         except InputError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         except (ValueError, RecursionError):
-            return JSONResponse({"error": "a request is JSON in UTF-8."}, status_code=400)
+            return JSONResponse({"error": "a request must be JSON in UTF-8."}, status_code=400)
         try:
             return JSONResponse(await self.batching.translate(texts))
         except TooManyWaitingError:
-            refusal = {"error": "too many texts wait for the translator; ask again later."}
+            refusal = {"error": "too many texts wait for the translator; send the request again later."}
             return JSONResponse(refusal, status_code=503, headers={"Retry-After": "1"})
 
     async def health(self, request: Request) -> Response:
-        """Answer GET /health: the service runs, and the name of its translator."""
+        """Answer GET /health with status "ok" and the name of the translator."""
         return JSONResponse({"status": "ok", "translator": self.name})
 
     async def openapi(self, request: Request) -> Response:
@@ -62,7 +62,7 @@ class Service:
 
     @asynccontextmanager
     async def working(self, application: Starlette) -> AsyncIterator[None]:
-        """Run the task that translates waiting requests for as long as the server runs."""
+        """Run the task that translates waiting requests while the server runs (Starlette's lifespan)."""
         task = asyncio.create_task(self.batching.work())
         try:
             yield
@@ -71,7 +71,12 @@ class Service:
 
 
 def application(translator: Translator, search: Search, hosts: Collection[str] = (), token: str | None = None) -> Guard:
-    """Return the translation service as an ASGI application; see `Guard` for `hosts` and `token`."""
+    """Return the translation service as an ASGI application.
+
+    Args:
+        hosts: the names and ports by which the service may be addressed; empty = any.
+        token: the token that every request must contain; None = no token.
+    """
     service = Service(translator, search)
     routes = [
         Route("/", service.page),
