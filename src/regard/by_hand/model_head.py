@@ -2,7 +2,7 @@
 
 This works for any model. While the model runs, hooks record the calls of its linear layers. If some columns of a
 layer's output are the head's queries, then Q = x W_q + b_q, where x is the input of the layer and W_q are these columns
-of the layer's weight. If no columns are, as with rotary positions, the worked example starts from Q, K and V.
+of the layer's weight. If there are no such columns, as with rotary positions, the example starts from Q, K and V.
 """
 
 from collections.abc import Sequence

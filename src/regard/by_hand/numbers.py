@@ -2,8 +2,8 @@
 
     Q = x W_q + b_q        K = x W_k + b_k        V = x W_v + b_v
 
-or Q, K and V themselves. In cross-attention K and V come from `memory` instead of x. The biases b_q, b_k, b_v and the
-output parameters W_o may be left out.
+Q, K and V may also be given themselves. In cross-attention, K and V come from `memory` instead of x. The biases b_q,
+b_k, b_v and the output parameters W_o may be left out.
 """
 
 from collections.abc import Collection, Mapping
@@ -145,7 +145,7 @@ def numbered_tokens(letter: str, count: int) -> tuple[Token, ...]:
 
 
 def checked_temperature(temperature: float) -> float:
-    """Return the temperature unchanged if a softmax can divide by it, or if it is 0.
+    """Return the temperature if a softmax can use it: 0, or a number that the scores can be divided by.
 
     Raises:
         InputError: the temperature is below 0, infinite, NaN, or so small that scores overflow.

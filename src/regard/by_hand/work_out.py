@@ -265,7 +265,7 @@ class HeadStages:
 
 
 def output_stages(numbers: Numbers, contexts: Sequence[Matrix], query: int | None) -> list[Stage]:
-    """Return the matrices that follow the heads: the concatenated contexts, W_o and the output.
+    """Return the matrices that all heads share at the end: the concatenated contexts, W_o and the output.
 
     Args:
         contexts: the context of each head.

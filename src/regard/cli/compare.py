@@ -1,4 +1,4 @@
-"""`regard compare MODEL MODEL TEXT`: where the attention of two models differs."""
+"""`regard compare MODEL MODEL TEXT`: show where the attention of two models to the same text differs."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`regard demo`: attention by hand, the attention of a real model, and a translator trained from nothing."""
+"""`regard demo`: show attention by hand, the attention of a real model, and a translator trained from nothing."""
 
 import sys
 from pathlib import Path

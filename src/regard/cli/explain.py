@@ -1,4 +1,4 @@
-"""`regard explain`: attention by hand, every matrix of every step."""
+"""`regard explain`: show attention by hand, every matrix of every step."""
 
 import sys
 from pathlib import Path

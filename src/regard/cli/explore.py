@@ -1,4 +1,4 @@
-"""`regard explore`: a page in the browser that shows a model's attention to the text that the user types."""
+"""`regard explore`: open a page in the browser that shows a model's attention to the text that the user types."""
 
 import sys
 from pathlib import Path

@@ -31,7 +31,7 @@ from regard.errors import InputError
 from regard.visible_text import escape_controls
 
 SPIN_COUNT = "1000"
-"""How often a waiting OpenMP thread checks for work before it sleeps; GNU OpenMP uses 1000 if cores are few."""
+"""How many times a waiting OpenMP thread checks for work before it sleeps."""
 
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """The error numbers of failed writes: no space on the disk, a quota, a file size limit, a defect of the disk."""

@@ -1,4 +1,4 @@
-"""`regard scan FILE`: what every head of a model attends to, over a file of texts."""
+"""`regard scan FILE`: show what every head of a model attends to in a file of texts."""
 
 import sys
 from collections.abc import Iterator

@@ -38,11 +38,11 @@ def score(
     truncate: Truncate = False,
     device: Device = None,
 ) -> None:
-    """Score given translations by their probability: one score a line, in the order of the lines.
+    """Score given translations: print how probable the translator finds each, one score a line.
 
-    A score is the mean log-probability of the pieces of a translation and its end: of log P(piece | source, pieces
-    before), in nats. At 0 the translation is certain; at -1 a piece has probability 1/e on average. Wrong translations
-    have the lowest scores, so sorting a corpus by score brings its errors to the top.
+    A score is a mean log-probability, in nats: the mean of log P(piece | source, earlier pieces) over all pieces of a
+    translation and its end. 0 means certain; -1 means a probability of 1/e per piece (geometric mean). Wrong
+    translations have the lowest scores, so sorting a corpus by score brings its errors to the top.
 
     [bold]Examples[/bold]
 
@@ -81,7 +81,7 @@ def checked_pairs(
     """Yield the pairs of lines of two texts, and check that both have the same number of lines.
 
     Raises:
-        InputError: one text has more lines than the other. It is raised after all complete pairs.
+        InputError: one text has more lines than the other; this is raised after all complete pairs.
     """
     for number, (one, other) in enumerate(zip_longest(sources, targets)):
         if one is None or other is None:

@@ -23,8 +23,9 @@ def serve(
 ) -> None:
     """Serve a translator: programs send texts by HTTP and get translations, scores and word alignments.
 
-    Requests that arrive at the same time are translated as one batch. GET /health says whether the service runs, GET
-    /openapi.json describes the service. Ctrl-C answers the requests that have arrived, and stops the server.
+    Requests that arrive while the model is busy are translated together as the next batch. GET /health says whether
+    the service runs, GET /openapi.json describes the service. Ctrl-C answers the requests that have arrived, then stops
+    the server.
 
     [bold]Examples[/bold]
 

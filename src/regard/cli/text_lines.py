@@ -84,7 +84,7 @@ def read_lines(
 
 
 def open_lines(stack: ExitStack, path: Path) -> BufferedIOBase:
-    """Open a text file until `stack` is closed.
+    """Open a text file, which is closed together with `stack`.
 
     Raises:
         InputError: the file cannot be read.

@@ -202,7 +202,7 @@ class LoadedExport:
         return [self.target.piece_to_id(piece) for piece in pieces], self.target.decode_pieces(pieces)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """Return log P(tokens, EOS | text), in nats."""
+        """Return log P(tokens, EOS | text), the log-probability of a translation of the text, in nats."""
         target = [self.target.id_to_piece(token) for token in tokens]
         scored = self.translator.score_batch([self.source.encode(text, out_type=str)], [target])
         return float(sum(scored[0].log_probs))

@@ -195,7 +195,7 @@ class LoadedExport:
 
     @torch.inference_mode()
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """Return log P(tokens, EOS | text), in nats."""
+        """Return log P(tokens, EOS | text), the log-probability of a translation of the text, in nats."""
         expected = torch.tensor([[*tokens, EOS]])
         given = self.tokenizer(text, return_tensors="pt")
         logits = self.model(**given, decoder_input_ids=torch.tensor([[BOS, *tokens]])).logits

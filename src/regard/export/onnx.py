@@ -8,7 +8,7 @@
 To translate, run the encoder once, then the decoder once per target token, beginning with the token BOS. Decoder inputs
 whose names begin with past_ are the decoder state:
 
-    first step     the encoder's outputs of the same names; if it has none, empty tensors (the axis "past" has length 0)
+    first step     the encoder's outputs of the same names; otherwise empty tensors (the axis "past" has length 0)
     later steps    the outputs of the previous step, whose names begin with present_ instead of past_
 
 The size of the axis "past" in config.json is the number of target tokens before the token of this step.
@@ -183,7 +183,7 @@ class LoadedExport:
         return tokens, self.target.decode(tokens)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """Return log P(tokens, EOS | text), in nats."""
+        """Return log P(tokens, EOS | text), the log-probability of a translation of the text, in nats."""
         steps = self.steps(self.read(text))
         outputs = [next(steps), *map(steps.send, tokens)]
         logits = torch.from_numpy(np.concatenate([step["logits"] for step in outputs])).double()

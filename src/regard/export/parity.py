@@ -103,7 +103,10 @@ def compare(contents: TranslatorContents, exported: Exported, lines: Sequence[st
 
 
 def compare_line(contents: TranslatorContents, exported: Exported, line: str) -> tuple[bool, float, float]:
-    """Compare the two translations of one line: return whether they are the same, their difference and their gap."""
+    """Translate one line with both translators; return whether the translations are the same, difference and gap.
+
+    The module's docstring defines difference and gap.
+    """
     ids = [*contents.source_vocabulary.encode(line), EOS]
     if len(ids) > contents.model.config.max_tokens:
         raise InputError(

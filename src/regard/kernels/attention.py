@@ -1,4 +1,4 @@
-"""The C function `regard_attention` of `attention.c`, and its argument structs of `attention.h`, field by field."""
+"""ctypes bindings of the C function `regard_attention` (attention.c), and of the structs it takes (attention.h)."""
 
 import ctypes
 from ctypes import c_double, c_float, c_int32, c_int64
@@ -18,7 +18,7 @@ class CompensatedSum(ctypes.Structure):
 
 
 class Statistics(ctypes.Structure):
-    """The C struct `Statistics`: a pointer to the output array of each attention statistic, or null."""
+    """The C struct `Statistics`: pointers to the output arrays of attention statistics; null = not computed."""
 
     _fields_ = (
         ("queries", c_int64),
@@ -81,7 +81,7 @@ class WeightedSum(ctypes.Structure):
 
 
 class Arguments(ctypes.Structure):
-    """The C struct `Arguments`: all arguments of the C function `regard_attention`."""
+    """The C struct `Arguments`: all arguments of `regard_attention`, which computes attention and its statistics."""
 
     _fields_ = (
         ("statistics", Statistics),

@@ -1,4 +1,4 @@
-"""The config of a recurrent translator: its sizes, and the names of its cell, form, score and kind of attention."""
+"""The config of a recurrent translator: sizes, and names of the cell, form (Luong or Bahdanau) and attention."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from regard.checks import check_choice, check_count
 
 Cell = Literal["lstm", "gru"]
-"""The recurrent cell."""
+"""The type of the recurrent cells."""
 
 Form = Literal["luong", "luong_feeding", "bahdanau"]
 """When the decoder attends to the source: after the step of its cell (Luong's forms), or before it (Bahdanau's)."""
@@ -59,7 +59,7 @@ class RecurrentConfig:
     """The keys with nonzero weights: all ("soft"), the best one ("hard"), those near the position of the target token
     ("local_m"), or those near a predicted position ("local_p")."""
     reach: int = 10
-    """In local attention, the largest distance of a key from the position that the keys must be near, in tokens."""
+    """The largest distance, in tokens, of a key from the centre of local attention ("local_m", "local_p")."""
     share: Share = "target"
     """Which matrices are shared: "none", or "target" = the target embedding and the output projection."""
     dropout: float = 0.2

@@ -220,7 +220,7 @@ class Decoder(nn.Module):
     def start(self, encoded: Encoded, lengths: Int[Tensor, " batch"]) -> State:
         """Return the state before the first target token, computed from the encoder's final states.
 
-            hidden = tanh(W last + b)          each layer has its own W and b; in an LSTM, so have state and memory cell
+            hidden = tanh(W last + b)          a W and b for each layer, in an LSTM for both state and memory cell
 
         Args:
             encoded: the output of the encoder.

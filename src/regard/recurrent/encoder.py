@@ -51,7 +51,7 @@ class Encoder(nn.Module):
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> Encoded:
-        """Encode padded texts.
+        """Return a vector for each token of each text, and the final states of the cells.
 
         Args:
             source: token ids, padded on the right.

@@ -34,7 +34,7 @@ class CleanCopy:
         The copy is complete after the last pair.
 
         Raises:
-            InputError: see `Parallel.pairs`.
+            InputError: a file of the corpus cannot be read or is not UTF-8, or the two files do not fit together.
         """
         with self.path.open("w", encoding="utf-8", newline="\n") as file:
             for source, target in self.parallel.pairs(self.counts):

@@ -150,7 +150,7 @@ def write_corpus(
     report: Report | None = None,
     progress: Callable[[int], None] = lambda n: None,
 ) -> Corpus:
-    """Encode pairs of texts, leave out pairs that `fits` refuses, and write the other pairs as a corpus.
+    """Encode pairs of texts and write them as a corpus, but leave out empty, too long and mismatched pairs.
 
     Args:
         source, target: the vocabularies.
@@ -228,7 +228,7 @@ def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float
 
 
 def append(ids: IO[bytes], ends: IO[bytes], texts: list[list[int]], end: int, dtype: type[np.unsignedinteger]) -> int:
-    """Append texts to the two files of one language; return the number of ids in the files afterwards.
+    """Append texts to the files of a corpus's sources or targets; return the number of ids after them.
 
     Args:
         ids: the file to which the ids are written.

@@ -80,8 +80,8 @@ def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
     of the other language gets its id only where SentencePiece finds unknown letters that are exactly this piece. A
     language code such as >>fra<< is one piece.
 
-    Departure: Marian gives a piece that the table lacks the id of unknown pieces. Here SentencePiece divides the text
-    into pieces that the table has; only a letter without a piece is unknown.
+    Departure: in Marian, a piece that is not in the table becomes the unknown piece. Here SentencePiece divides the
+    text into pieces that are in the table; only a letter without a piece becomes the unknown piece.
 
     Args:
         path: the SentencePiece model.

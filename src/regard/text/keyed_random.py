@@ -15,7 +15,7 @@ Numbers = NDArray[np.int64]
 
 
 def philox(*key: int | str) -> np.random.Philox:
-    """Return a random generator whose numbers depend only on the key, on every machine."""
+    """Return a random generator whose numbers depend only on the key and are the same on every machine."""
     return np.random.Philox(key=int.from_bytes(digest(key)))
 
 

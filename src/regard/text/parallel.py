@@ -125,7 +125,7 @@ def total(reports: Iterable[Report]) -> Report:
 
 
 def paths_in(text: str) -> list[Path]:
-    """Return the paths in a text, which have commas between them; a text that is the name of a file is one path."""
+    """Return the paths in a comma-separated text; a text that is itself the name of a file is one path."""
     return [Path(text)] if Path(text).is_file() else [Path(one) for one in text.split(",")]
 
 

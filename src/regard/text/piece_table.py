@@ -15,8 +15,8 @@ from dataclasses import dataclass
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
 """The kinds of pieces in a SentencePiece model, by number.
 
-SentencePiece never divides a text into control pieces or unused pieces. Decoded, the id of a control piece such as </s>
-gives no text, and the id of an unused piece gives the text of the piece.
+SentencePiece never divides a text into control pieces or unused pieces. Decoding the id of a control piece, such as
+</s>, gives no text; decoding the id of an unused piece gives the text of the piece.
 """
 
 BPE = 2

@@ -151,7 +151,7 @@ class Vocabulary:
         return {self.processor.IdToPiece(token): token for token in unused}
 
     def _with_unused(self, clean: str, ids: list[int]) -> list[int]:
-        """Return ids in which an unknown piece whose text is that of an unused piece has its id, as in Marian.
+        """Return the ids with UNK replaced by the id of an unused piece, where there is one of this text, as in Marian.
 
         Args:
             clean: the cleaned text.

@@ -26,7 +26,7 @@ from itertools import islice
 from math import sqrt
 
 MOST = 32_000
-"""The largest number of pieces in a vocabulary."""
+"""The largest number of pieces that `vocabulary_size` returns."""
 
 LINES = 50_000
 """The largest number of lines whose letters and trigrams are counted."""

@@ -27,7 +27,7 @@ class BlockOutput:
     Attributes:
         output: the hidden states after this block, the input of the next block.
         self_attention: the output, weights and cache of the block's self-attention.
-        cross_attention: the output and weights of its cross-attention, or None if the block has no cross-attention.
+        cross_attention: the output and weights of the block's cross-attention; None = the block has no cross-attention.
     """
 
     output: Float[Tensor, "batch tokens d_model"]
@@ -36,10 +36,7 @@ class BlockOutput:
 
 
 class EncoderBlock(nn.Module):
-    """A block of the encoder: self-attention, then a feed-forward network.
-
-    Each has a residual connection and a norm.
-    """
+    """A block of the encoder: self-attention and a feed-forward network, each with a residual connection and a norm."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -72,10 +69,10 @@ class EncoderBlock(nn.Module):
 
 
 class DecoderBlock(nn.Module):
-    """A block of the decoder: self-attention, cross-attention, and a feed-forward network.
+    """A block of the decoder: self-attention, cross-attention and a feed-forward network.
 
-    Each has a residual connection and a norm. Without a source vocabulary (n_source_tokens=0) there is no
-    cross-attention.
+    Each of the three has a residual connection and a norm. Without a source vocabulary (n_source_tokens=0), the block
+    has no cross-attention.
     """
 
     def __init__(self, config: TransformerConfig) -> None:

@@ -43,9 +43,9 @@ class TransformerConfig:
     d_model: int = 512
     """Width of a token's embedding and hidden states."""
     n_heads: int = 8
-    """Query heads of every attention layer."""
+    """Number of query heads in every attention layer."""
     n_key_heads: int | None = None
-    """Key and value heads of every attention layer (grouped-query attention); they divide n_heads. None = n_heads."""
+    """Number of key and value heads (grouped-query attention), a divisor of n_heads; None = n_heads."""
     d_ff: int = 2048
     """Width of the hidden layer of the feed-forward networks; a gated network has d_ff values and d_ff gates."""
     n_layers: int = 6

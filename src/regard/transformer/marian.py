@@ -63,7 +63,8 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
 def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
     """Return a Transformer that gives the same logits as a Marian model.
 
-    Its targets begin with the Marian config's decoder_start_token_id (usually the padding id), not with BOS.
+    The targets of this Transformer begin with the Marian config's decoder_start_token_id (usually the padding id), not
+    with BOS.
     The settings activation_dropout and layerdrop, which only training uses, are not copied.
 
     Args:
@@ -179,8 +180,8 @@ def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfi
 def shared_matrices(model: "MarianMTModel") -> Share:
     """Return which vocabulary matrices the converted Transformer shares, as a value of `TransformerConfig.share`.
 
-    It is "none" if the Marian model does not scale its embeddings: the copied embeddings are then divided by √d_model,
-    but the output projection is not.
+    The value is "none" if the Marian model does not scale its embeddings: then the copied embeddings are divided by
+    √d_model, but the output projection is not.
     """
     source, target = (side.embed_tokens.weight for side in (model.model.encoder, model.model.decoder))
     if target is not model.lm_head.weight or not model.config.scale_embedding:

@@ -1,6 +1,6 @@
 """Incremental decoding: compute one more target token for each row, from cached keys and values of earlier tokens.
 
-A step is computed by `Decoder.forward`; or on a CPU, for the decoders that it supports, by one call of a C kernel.
+`Decoder.forward` computes a decoding step. On a CPU, for most decoders, one call of a C kernel computes it instead.
 
 state.py      the state of a decoder between two steps
 cache.py      the keys and values of earlier tokens

@@ -86,7 +86,7 @@ class BufferCache:
 
     @property
     def row_table(self) -> Int[Tensor, "rows tokens"]:
-        """For each row and token, the number of the buffer row that holds the token's keys and values."""
+        """For each row and token, the index of the buffer row that has the token's keys and values."""
         if self.buffer_rows is not None:
             return self.buffer_rows
         return row_numbers(self.rows, self.n_tokens, self.buffer.vectors.device)

@@ -138,7 +138,7 @@ class StepArguments(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceRows:
-    """The sources of a batch, and which source each target row reads.
+    """The encoded sources of a batch, and which source each row (target text) reads.
 
     Attributes:
         memory: for each block, the cross-attention keys and values of the sources.

@@ -72,7 +72,7 @@ class DecodingState:
 
     @property
     def sources(self) -> tuple[KeyValue, ...]:
-        """For each block, the source's keys and values; empty for a language model."""
+        """For each decoder block, the cross-attention keys and values of the sources; empty for a language model."""
         return tuple(source for source in self.memory if source is not None)
 
     @property

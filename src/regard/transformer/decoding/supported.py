@@ -1,4 +1,4 @@
-"""Check whether the CPU kernel supports a decoder: a `Decoder` with cross-attention whose modules are unchanged.
+"""Check whether the CPU kernel supports a decoder: a `Decoder` with cross-attention and its original modules.
 
 Otherwise `Decoder.forward` computes the decoding steps: if a module was replaced or has a hook, if the score is not a
 scaled dot product or the weights are not a softmax, if parameters are sharded over processes, or if d_head or d_ff is
@@ -126,7 +126,7 @@ def attentions(block: DecoderBlock) -> tuple[MultiHeadAttention, MultiHeadAttent
 
 
 def linear_layers(block: DecoderBlock) -> tuple[nn.Linear, ...]:
-    """Return the linear layers that a step computes, in the order of the C struct `Block`."""
+    """Return the linear layers that a decoding step computes, in the order of the C struct `Block`."""
     self_, cross = attentions(block)
     layers = self_.to_query, self_.to_key, self_.to_value, self_.to_output, cross.to_query, cross.to_output
     return *layers, block.feed_forward.widen, block.feed_forward.narrow
