@@ -94,7 +94,8 @@ def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projectio
     weight, bias = layer.weight, layer.bias
     if not isinstance(weight, Tensor) or not weight.is_floating_point() or weight.ndim != 2:
         return None
-    parameters = weight.detach().T if isinstance(layer, nn.Linear) else weight.detach()  # Conv1D: W
+    # nn.Linear stores the transpose of W, Conv1D stores W
+    parameters = weight.detach().T if isinstance(layer, nn.Linear) else weight.detach()
     if parameters.shape[0] != source.shape[1]:
         return None
     return Projection(

@@ -25,7 +25,7 @@ class Stage:
         formula: how the matrix is computed from earlier matrices; empty for a given matrix.
         rows, columns: the names of the rows and of the columns; empty = no names.
         keys: whether the rows or the columns are the keys; None = neither.
-        marked: the row of the marked query; None = no row is marked.
+        marked: the row to highlight, that of the query whose steps are shown; None = no row.
         summed: whether a row with the sums of the columns is shown below the matrix.
         head: the head's number, counted from 1; None if there is only one head, or if the matrix belongs to all heads.
     """

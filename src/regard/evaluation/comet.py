@@ -55,7 +55,7 @@ def load_model(model: str) -> Any:
         ) from error
     try:
         return comet.load_from_checkpoint(model if Path(model).is_file() else comet.download_model(model))
-    except Exception as error:  # the package raises whatever goes wrong in its many libraries
+    except Exception as error:  # the package raises exceptions of many classes
         raise InputError(f"COMET cannot load the model {model}: {first_paragraph(error)}.") from error
 
 

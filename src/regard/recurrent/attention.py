@@ -147,7 +147,7 @@ class SourceAttention(nn.Module):
         }
 
     def score_after(self, previous: Float[Tensor, "batch target source"] | None) -> Score:
-        """Return the attention score as a function of projected keys, since `prepare` has projected the keys already.
+        """Return the attention score for the keys in a `Memory`, which are projected already and not projected again.
 
         Args:
             previous: the attention weights of the previous decoder step; only a location-aware score uses them.

@@ -67,7 +67,7 @@ def namer(language: str) -> Callable[[int], str]:
     def name(number: int) -> str:
         try:
             words: Any = num2words.num2words(number, lang=language)
-        except Exception as error:  # num2words raises whatever goes wrong in a language's own code
+        except Exception as error:  # num2words raises exceptions of many classes
             raise InputError(
                 f"num2words cannot write {number:,} in {language} ({type(error).__name__}); take a smaller --below "
                 "or another language."

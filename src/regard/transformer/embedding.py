@@ -60,4 +60,4 @@ class Embedding(nn.Module):
             return self.positions(n_tokens, first)
         if self.waves is None or first + n_tokens <= len(self.waves):
             return None if self.waves is None else self.waves[first : first + n_tokens]
-        return sinusoidal(n_tokens, self.d_model, first=first).to(self.waves)  # longer than max_tokens
+        return sinusoidal(n_tokens, self.d_model, first=first).to(self.waves)  # positions after max_tokens

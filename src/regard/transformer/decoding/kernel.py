@@ -302,9 +302,10 @@ class CompiledDecoder:
 
 
 def source_layouts(sources: SourceRows) -> tuple["ctypes.Array[VectorLayout]", "ctypes.Array[VectorLayout]"]:
-    """Return where the kernel finds the sources' cross-attention keys and values: two C arrays, one struct per block.
+    """Return two C arrays that describe the sources' cross-attention keys and values to the kernel.
 
-    A struct has the pointer and the strides of one tensor, the keys' in the first array, the values' in the second.
+    Each array has one struct, a pointer and strides, for each decoder block: the first of the keys, the second of the
+    values.
     """
     memory = sources.memory
     return struct_array(VectorLayout, [m.key for m in memory]), struct_array(VectorLayout, [m.value for m in memory])
@@ -329,8 +330,5 @@ def unsupported_reason(decoder: nn.Module, sources: SourceRows) -> str | None:
 
 @cache
 def regard_decoding_step() -> Any | None:
-    """Return the C function that computes a decoding step, or None if no kernels were built.
-
-    It takes a pointer to `StepArguments`.
-    """
+    """Return the C function of this name, which takes a pointer to `StepArguments`; None if no kernels were built."""
     return function("regard_decoding_step", ctypes.c_void_p)

@@ -73,7 +73,7 @@ def is_standard(module: nn.Module) -> bool:
     if type(module) not in MODULES or hooked(module):
         return False
     if any(type(parameter) is not nn.Parameter for parameter in module._parameters.values()):
-        return False  # None, or sharded over processes
+        return False  # no bias, or a parameter that is sharded over processes
     if isinstance(module, MultiHeadAttention):
         return is_default_score(module.score) and is_default_softmax(module.normalise)
     if isinstance(module, DecoderBlock):
