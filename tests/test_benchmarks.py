@@ -19,6 +19,7 @@ import picture
 import pytest
 import results
 import sentences
+import service
 import table
 import torch
 import training
@@ -208,6 +209,15 @@ def test_translating_is_compared_with_other_programs(trained_folder, busy, tmp_p
     beam, greedy = json.loads((tmp_path / "translation-en-de.json").read_text())["rows"]
     assert (beam["search"], greedy["search"]) == ("beam 5", "greedy")
     assert min(beam["CTranslate2 int8"], beam["regard"], greedy["generate"]) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # of other programs
+def test_a_service_is_compared_with_another_program_behind_the_same_server(trained_folder, busy, tmp_path, capsys):
+    service.main(trained_folder / "en-de", trained_folder / "test.en", [2], quick=True, out=tmp_path)
+    (row,) = json.loads((tmp_path / "service-en-de.json").read_text())["rows"]
+    assert row["clients"] == 2
+    assert min(row["loop"], row["regard serve"], row["CTranslate2"]) > 0
 
 
 @pytest.mark.slow

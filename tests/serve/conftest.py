@@ -8,6 +8,7 @@ import uvicorn
 from running_explorer import Running
 
 from regard.cli.listening import listen
+from regard.serve.batching import Batching
 from regard.serve.server import application
 from regard.translation.search.beam import Beam
 from regard.translation.translator import Translator
@@ -20,7 +21,7 @@ def serving() -> Iterator[Callable[..., Running]]:
 
     def serve(translator: Translator, token: str | None = None) -> Running:
         place = listen("127.0.0.1", 0)
-        app = application(translator, Beam(3), () if token else place.hosts, token)
+        app = application(Batching(translator, Beam(3)), () if token else place.hosts, token)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place.socket]}, daemon=True)
         thread.start()

@@ -44,6 +44,7 @@ def serve(
     from regard.cli.progress import spinner
 
     with spinner("loading the translator"):
+        from regard.serve.batching import Batching
         from regard.serve.server import application
         from regard.translation.translator import Translator
 
@@ -51,6 +52,6 @@ def serve(
         translator = Translator.load(folder, device)
     place = listen(host, port)
     print(f"serving {translator.name} at {place.address} (Ctrl-C ends it)", flush=True)
-    app = application(translator, search, place.hosts, place.token)
+    app = application(Batching(translator, search), place.hosts, place.token)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
     server.run(sockets=[place.socket])

@@ -23,16 +23,13 @@ from regard.explore.guard import Guard
 from regard.serve.batching import Batching, TooManyWaitingError
 from regard.serve.openapi import description, page
 from regard.serve.question import texts_of
-from regard.translation.search.interface import Search
-from regard.translation.translator import Translator
 
 
 class Service:
     """The handlers of the endpoints of the translation service."""
 
-    def __init__(self, translator: Translator, search: Search) -> None:
-        self.name = translator.name
-        self.batching = Batching(translator, search)
+    def __init__(self, batching: Batching) -> None:
+        self.name, self.batching = batching.translator.name, batching
 
     async def translate(self, request: Request) -> Response:
         """Answer POST /translate with the translations of the request's texts."""
@@ -70,14 +67,14 @@ class Service:
             task.cancel()
 
 
-def application(translator: Translator, search: Search, hosts: Collection[str] = (), token: str | None = None) -> Guard:
+def application(batching: Batching, hosts: Collection[str] = (), token: str | None = None) -> Guard:
     """Return the translation service as an ASGI application.
 
     Args:
         hosts: the names and ports by which the service may be addressed; empty = any.
         token: the token that every request must contain; None = no token.
     """
-    service = Service(translator, search)
+    service = Service(batching)
     routes = [
         Route("/", service.page),
         Route("/translate", service.translate, methods=["POST"]),
