@@ -19,9 +19,7 @@ def back_translate(
         Path, typer.Argument(metavar="DIR", help="The folder of a translator from the target to the source language.")
     ],
     text: Annotated[Path, typer.Argument(help="Text in the target language, one sentence a line.")],
-    source: Annotated[
-        Path, typer.Argument(help="The file to write: translations of the lines into the source language.")
-    ],
+    source: Annotated[Path, typer.Argument(help="The file to write: translations of the lines.")],
     target: Annotated[Path, typer.Argument(help="The file to write: the translated lines of TEXT.")],
     greedy: Annotated[bool, typer.Option("--greedy", help="Greedy search instead of sampling.")] = False,
     beam: Annotated[

@@ -29,9 +29,7 @@ PACKAGES = (
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", help="The folder for the pictures, the page and the translator.")
-    ] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", help="The folder for all files that are written.")] = Path("demo"),
 ) -> None:
     """Show what regard does: attention by hand, a real model on a real sentence, a translator trained from nothing.
 

@@ -18,10 +18,7 @@ def evaluate(
         typer.Argument(help="The translations, line by line; - reads them from standard input."),
     ] = None,
     translator: Annotated[
-        Path | None,
-        typer.Option(
-            "--translator", "-t", help="The folder of a translator, which translates --source; instead of HYPOTHESIS."
-        ),
+        Path | None, typer.Option("--translator", "-t", help="The folder of a translator that translates --source.")
     ] = None,
     source: Annotated[
         Path | None, typer.Option("--source", "-s", help="The source sentences, shown beside the worst lines.")
@@ -38,14 +35,10 @@ def evaluate(
         str,
         typer.Option("--tokenize", help="The tokenizer of BLEU: 13a, intl, char, zh, ja-mecab, ko-mecab …"),
     ] = "13a",
-    lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Ignore the difference of upper and lower case.")
-    ] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore upper and lower case.")] = False,
     comet: Annotated[
         str | None,
-        typer.Option(
-            "--comet", help="Also score by COMET: a model's file or name; needs unbabel-comet.", metavar="MODEL"
-        ),
+        typer.Option("--comet", help="Add COMET: a model's file or name; needs unbabel-comet.", metavar="MODEL"),
     ] = None,
     worst: Annotated[int, typer.Option("--worst", "-n", min=0, help="How many of the worst lines to print.")] = 5,
     html: Annotated[Path | None, typer.Option("--html", help="Write the results as a page for any browser.")] = None,

@@ -23,9 +23,7 @@ def look(
     ] = None,
     token: Token = None,
     head: HeadName = None,
-    layer: Annotated[
-        int | None, typer.Option("--layer", help="Choose from the heads of this layer, and write only these.")
-    ] = None,
+    layer: Annotated[int | None, typer.Option("--layer", help="Use only the heads of this layer.")] = None,
     model: Model = None,
     target: Target = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page for any browser, with every head.")] = None,

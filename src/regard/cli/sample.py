@@ -7,12 +7,8 @@ import typer
 
 
 def sample(
-    source: Annotated[
-        str, typer.Option("--source", "-s", help="The language to translate from: a code of num2words, such as en.")
-    ],
-    target: Annotated[
-        str, typer.Option("--target", "-t", help="The language to translate to: a code of num2words, such as ko.")
-    ],
+    source: Annotated[str, typer.Option("--source", "-s", help="The source language, a num2words code such as en.")],
+    target: Annotated[str, typer.Option("--target", "-t", help="The target language, a num2words code such as ko.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the files.")],
     pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="Training pairs.")] = 6_000,
     dev: Annotated[int, typer.Option(min=1, help="Pairs for evaluations during the training.")] = 500,

@@ -29,8 +29,7 @@ def score(
     source: Annotated[Path, typer.Argument(help="The sentences, one a line.")],
     target: Annotated[Path, typer.Argument(help="Their translations, line by line.")],
     pairs: Annotated[
-        bool,
-        typer.Option("--pairs", "-p", help="Write both texts after each score, with tabs between, for sort and cut."),
+        bool, typer.Option("--pairs", "-p", help="After each score, write both texts, with tabs between.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object a line, with the score of each piece.")

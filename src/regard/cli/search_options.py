@@ -21,18 +21,12 @@ Temperature = Annotated[
         show_default="1",
     ),
 ]
-TopK = Annotated[
-    int | None, typer.Option("--top-k", help="Sample from the k most probable pieces.", show_default="all")
-]
+TopK = Annotated[int | None, typer.Option("--top-k", help="Draw from the k most probable pieces.", show_default="all")]
 TopP = Annotated[
     float | None,
-    typer.Option(
-        "--top-p", help="Sample from the most probable pieces that together have this probability.", show_default="all"
-    ),
+    typer.Option("--top-p", help="Draw from the most probable pieces with this total probability.", show_default="all"),
 ]
-Seed = Annotated[
-    int | None, typer.Option("--seed", help="The seed of the random numbers in sampling.", show_default="0")
-]
+Seed = Annotated[int | None, typer.Option("--seed", help="The seed of the drawn pieces.", show_default="0")]
 
 
 def check_search_options(

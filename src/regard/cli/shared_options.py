@@ -36,9 +36,7 @@ Device = Annotated[
 ]
 Words = Annotated[
     bool,
-    typer.Option(
-        "--words", help="Join the tokens of each word: the weights on them are added, their own weights averaged."
-    ),
+    typer.Option("--words", help="Join each word's tokens: the weights on them are added, weights from them averaged."),
 ]
 Span = Annotated[
     list[str] | None,
@@ -51,6 +49,6 @@ Truncate = Annotated[
 Host = Annotated[
     str,
     typer.Option(
-        "--host", help="The address to listen on. If other machines can reach it, requests need the printed token."
+        "--host", help="The address to listen on; if other machines reach it, requests need the printed token."
     ),
 ]

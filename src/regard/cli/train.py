@@ -18,9 +18,7 @@ def train(
         str, typer.Argument(help="Sentences in the language to translate from, one a line; several files: A,B.")
     ],
     target: Annotated[str, typer.Argument(help="The translations of these sentences, line by line; as many files.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="The folder for the translator and the state of its training.")
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the translator and its training.")],
     weights: Annotated[
         str | None,
         typer.Option("--weights", help="How often an epoch has each pair, for each corpus: 1,0.3.", show_default="1"),
@@ -33,9 +31,7 @@ def train(
     ] = None,
     dev_source: Annotated[
         Path | None,
-        typer.Option(
-            "--dev-source", help="Sentences for evaluations during training.", show_default="some pairs of the corpus"
-        ),
+        typer.Option("--dev-source", help="Sentences for evaluations.", show_default="some pairs of the corpus"),
     ] = None,
     dev_target: Annotated[Path | None, typer.Option("--dev-target", help="The translations of --dev-source.")] = None,
     kind: Annotated[

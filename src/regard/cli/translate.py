@@ -58,24 +58,19 @@ def translate(
     top_k: TopK = None,
     top_p: TopP = None,
     seed: Seed = None,
-    prefix: Annotated[
-        str | None, typer.Option("--prefix", help="A text with which every translation must begin.")
-    ] = None,
+    prefix: Annotated[str | None, typer.Option("--prefix", help="Begin every translation with this.")] = None,
     prefix_file: Annotated[
-        Path | None,
-        typer.Option("--prefix-file", help="A file with one prefix a line, for each line to translate; empty = none."),
+        Path | None, typer.Option("--prefix-file", help="A file of prefixes, one for each line; empty = none.")
     ] = None,
     scores: Annotated[
         bool,
-        typer.Option(
-            "--scores", help="After each translation, write the mean log-probability of its pieces: ||| -0.12."
-        ),
+        typer.Option("--scores", help="After each translation, add the mean log-probability of a piece: ||| -0.12."),
     ] = False,
     alignments: Annotated[
         bool, typer.Option("--alignments", "-a", help="After each translation, write its word alignment: ||| 0-0 1-2.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object a line, with all attention weights.")
+        bool, typer.Option("--json", help="One JSON object a line, with all attention weights.")
     ] = False,
     copy_unknown: Annotated[
         bool,
@@ -241,11 +236,7 @@ class OutputFormat:
     n_best: bool
 
     def write(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> None:
-        """Write translations to standard output: a line for each translation, or for each of its n-best candidates.
-
-        Args:
-            first: the number of the first line, counted from 1.
-        """
+        """Write the translations of the lines from number `first` on: a line each, or one for each n-best candidate."""
         lines = self.as_json(translator, translations) if self.json else self.as_text(translator, translations, first)
         sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
         sys.stdout.buffer.flush()

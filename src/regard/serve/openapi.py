@@ -7,10 +7,7 @@ from regard.serve.question import MOST_CHARACTERS, MOST_TEXTS
 
 
 def description(name: str) -> dict[str, Any]:
-    """Return the description of the service in the OpenAPI format, as values that `json.dumps` accepts.
-
-    Args:
-        name: the name of the translator.
+    """Return the OpenAPI description of the service, as values for `json.dumps`; `name` is the translator's name.
 
     Source: OpenAPI Specification 3.1.
     """
@@ -75,12 +72,7 @@ def json_of(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def page(name: str, address: str) -> str:
-    """Return an HTML page that says what the service does and how to send a request.
-
-    Args:
-        name: the name of the translator.
-        address: the base URL of the service, with a slash at the end.
-    """
+    """Return an HTML page on the use of the service, with the translator's name and the service's base URL (…/)."""
     command = f"curl {address}translate -H 'Content-Type: application/json' -d '{{\"texts\": [\"…\"]}}'"
     return f"""<!doctype html>
 <html lang="en">

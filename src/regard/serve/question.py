@@ -41,12 +41,7 @@ def texts_of(content: Any) -> list[str]:
 
 
 def answer_to(translations: Sequence[Translation], alignments: Sequence[Alignment]) -> dict[str, Any]:
-    """Return the answer to a request, {"translations": [{"text", "score", "alignment", "untranslated"}, …]}.
-
-    Args:
-        translations: the translation of each text of the request.
-        alignments: the word alignment of each translation.
-    """
+    """Return the answer to a request, {"translations": [{"text", "score", "alignment", "untranslated"}, …]}."""
     return {
         "translations": [
             {
