@@ -67,8 +67,8 @@ def test_what_cannot_be_done_as_asked_is_refused(normal):
     with use_backend("fused"), pytest.raises(ValueError) as refusal:
         attend(x, x, x, normalise=Softmax(sinks=torch.zeros(2)))
     assert str(refusal.value) == (
-        "the fused backend was asked for and cannot do this call: the fused kernel has no sinks; "
-        "use_backend('tiled') can, as can leaving the choice to attend."
+        "the fused backend, set by use_backend, does not support this call: the fused kernel has no sinks; "
+        "use_backend('tiled') supports every call, or let attend choose a backend."
     )
 
 
@@ -86,7 +86,7 @@ def test_the_choice_is_explained(normal):
     )
     assert explain_backend(x, x, x, dropout=0.1) == "math: on a CPU the fused kernel has no dropout"
     with use_backend("tiled"):
-        assert explain_backend(x, x, x) == "tiled: asked for by name"
+        assert explain_backend(x, x, x) == "tiled: set by use_backend"
 
 
 ONE_PASS = "tiled: it computes the statistics that `ask` names and the context in one pass"
@@ -112,7 +112,7 @@ def test_what_is_asked_of_the_pattern_counts_in_the_choice(normal, options, expl
 def test_what_is_asked_of_the_pattern_changes_no_name(normal, name):
     x = normal(1, 2, 19, 3)
     with use_backend(name):
-        assert explain_backend(x, x, x, ask=Ask()) == f"{name}: asked for by name"
+        assert explain_backend(x, x, x, ask=Ask()) == f"{name}: set by use_backend"
         assert attend(x, x, x, ask=Ask()).backend == name
 
 
@@ -156,13 +156,13 @@ def test_many_weights_are_never_built_and_few_are_by_name(normal, monkeypatch, o
         assert attend(x, x, x, **options).backend == "tiled"
     assert built.numbers < 2 * 31 * 31 / 2
     assert explain_backend(x, x, x, **options) == (
-        f"tiled: {reason}, and 1,922 weights are too many for the math backend, which builds them"
+        f"tiled: {reason}, and 1,922 weights are too many for the math backend, which stores them"
     )
     with use_backend("fused"), pytest.raises(ValueError) as refusal:
         attend(x, x, x, **options)
     assert str(refusal.value) == (
-        f"the fused backend was asked for and cannot do this call: {reason}; use_backend('tiled') can, "
-        "as can leaving the choice to attend."
+        f"the fused backend, set by use_backend, does not support this call: {reason}; use_backend('tiled') "
+        "supports every call, or let attend choose a backend."
     )
 
 
@@ -247,8 +247,8 @@ def test_a_backend_says_what_it_cannot_do(normal, name, options, reason):
     with use_backend(name), pytest.raises(ValueError) as refusal:
         attend(x, x, x, **options)
     assert str(refusal.value) == (
-        f"the {name} backend was asked for and cannot do this call: {reason}; use_backend('tiled') can, "
-        "as can leaving the choice to attend."
+        f"the {name} backend, set by use_backend, does not support this call: {reason}; use_backend('tiled') "
+        "supports every call, or let attend choose a backend."
     )
 
 

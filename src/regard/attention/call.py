@@ -94,9 +94,9 @@ class Call:
         return cls(query, key, value, grid, score, mask, normalise, formula)
 
     def changed(self, **arguments: Any) -> "Call":
-        """Return a call with some other arguments (query, key, value, score, mask, normalise) of the same shapes.
+        """Return a copy of this call with new values of some arguments: query, key, value, score, mask or normalise.
 
-        They are not checked, and the score is taken as it is: it must be of the type of the query.
+        The new arguments are not checked. They must have the shapes of the old ones; a score, the type of the query.
         """
         score, normalise = arguments.get("score", self.score), arguments.get("normalise", self.normalise)
         formula = SoftmaxFormula.of(score, normalise, arguments.get("key", self.key).shape[-1])
@@ -119,14 +119,14 @@ class Call:
 
     @property
     def softmax(self) -> SoftmaxFormula:
-        """The formula of a call whose normaliser is softmax; `formula` without None in its type."""
+        """The attribute `formula` of a call whose normaliser is softmax, so that `formula` is not None."""
         assert self.formula is not None
         return self.formula
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a boolean mask for a tile (block of the weights): True where both mask and score allow query and key.
+        """Return the boolean mask of a tile (block of the weights): True where a query may attend to a key.
 
-        Return None if it would be True everywhere. A score forbids a key if its bias is -∞.
+        The score masks a key too, by a bias of -∞. Return None if neither mask nor score masks a key of the tile.
         """
         by_mask = None if self.mask is None else self.mask.keep(tile, self.device)
         by_score = self.score.keep(tile)

@@ -1,9 +1,9 @@
 """Tests for NaN, infinity and overflow, so that neither masked keys nor overflow of float32 spoil the results.
 
-A kernel multiplies the value of a masked key by weight 0, and 0 · NaN = NaN. Scores that overflow float32 give NaN too,
-or weights 0 if all of them are below the least number of float32. `attend` therefore looks at each context on a CPU. If
-the context may be wrong, the backend `tiled` computes it again: it ignores masked keys, and it computes in float64 if
-float32 does not suffice.
+A kernel multiplies the value of a masked key by weight 0, and 0 · NaN = NaN. Scores that overflow float32 to +∞ give
+NaN too, and a query whose scores all overflow to -∞ gets weights 0. `attend` therefore checks each context on a CPU. If
+the context may be wrong, it is computed again by the backend `tiled`, which ignores the values of masked keys, and
+computes in float64 if float32 overflows.
 """
 
 import math
@@ -20,11 +20,11 @@ from regard.attention.scores.score import DotScore
 from regard.attention.stages import tensors_in
 
 SMALLEST_SCALE = 1e-29
-"""With a smaller scale, dot products that overflow float32 and dot products that do not may have similar weights."""
+"""If scale / temperature is smaller, a key whose dot product overflows to -∞ may have a correct weight above 0."""
 
 ABSORBED = 1e31
-"""A score below this number, added to any bias in float32, gives no infinity: it is less than half a unit of the last
-digit of the largest number of float32."""
+"""A score below this number never overflows when a float32 bias is added: even the largest float32 absorbs it, since
+it is less than half a unit of its last digit."""
 
 
 def total(tensor: Float[Tensor, "*shape"]) -> float:
@@ -44,11 +44,12 @@ def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
     return math.isnan(total(tensor))
 
 
-def length(tensor: Float[Tensor, "*shape"]) -> float:
-    """Return the square root of the sum of the squares of all elements; NaN or infinite if one of the elements is.
+def norm(tensor: Float[Tensor, "*shape"]) -> float:
+    """Return the Euclidean norm of all elements of a tensor; NaN or infinite if one of the elements is.
 
-    It is also infinite if the sum of the squares overflows the data type of the attention weights. Return 0 for tensors
-    that are not on a CPU, because reading it would wait for the device, and under torch.compile and torch.func.
+    The norm is also infinite if the sum of squares overflows the data type of the attention weights. Return 0 for
+    tensors that are not on a CPU, because reading the norm would wait for the device, and under torch.compile and
+    torch.func.
     """
     if not (tensor.is_cpu and are_plain((tensor,))):
         return 0.0
@@ -61,7 +62,7 @@ def are_finite(*tensors: Float[Tensor, "..."]) -> bool:
 
     Always True on other devices, and under torch.compile and torch.func.
     """
-    return all(math.isfinite(length(tensor)) for tensor in tensors)
+    return all(math.isfinite(norm(tensor)) for tensor in tensors)
 
 
 def may_hold_nan_statistics(summary: Summary) -> bool:
@@ -72,14 +73,14 @@ def may_hold_nan_statistics(summary: Summary) -> bool:
 def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value"]) -> bool:
     """Return whether the context of a call on a CPU, or its gradients, may be wrong and must be computed again.
 
-    So it is in these cases:
+    The result is True in these cases:
 
     - The context contains NaN, which may come from a masked key, or from scores that overflow.
-    - `fits` is False, and overflow may have given wrong numbers without NaN: the context contains infinity; or the
-      first number of a context vector is 0, as a fused kernel returns zeros if all scores of a query are below the
-      least number of float32; or `hides_overflow` is True.
+    - Scores may overflow (`fits` is False), and give wrong numbers without NaN: the context contains infinity; or the
+      first number of a context vector is 0, as a fused kernel returns zeros for a query whose scores all overflow to
+      -∞; or `hides_overflow` is True.
     - The call needs gradients, and key or value contains NaN, infinity or numbers whose squares overflow. The backward
-      pass of a fused kernel multiplies those of masked keys by 0.
+      pass of a fused kernel multiplies these numbers by 0 for masked keys, and 0 · NaN = NaN.
 
     Always False on other devices, and under torch.compile and torch.func.
     """
@@ -95,47 +96,47 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
 
 
 def hides_overflow(call: Call) -> bool:
-    """Return whether scores that overflow may give wrong weights without NaN, other than weights that are all 0.
+    """Return whether scores that overflow may give wrong weights that are neither NaN nor all 0.
 
-    Softmax gives NaN if the largest score is infinite. Normalisers that only compare scores do not.
+    True for a softmax with a tiny scale / temperature (see `SMALLEST_SCALE`), and for normalisers that only compare
+    scores. Any other softmax gives NaN if the largest score is infinite.
     """
     formula = call.formula
     return formula is None or formula.temperature == 0 or abs(formula.scale) / formula.temperature < SMALLEST_SCALE
 
 
 def fits(call: Call) -> bool:
-    """Return whether the scores of a call, and the sums of its weighted values, stay within the type of the weights.
+    """Return True only if no score of a call, and no sum of weighted values, can overflow the data type of the weights.
 
-    NaN and infinity in query, key and value count as 0. The lengths of query and key, each as one long vector, bound
-    every dot product and every squared distance. Of scores with other formulas, such as `Additive`, they are only an
-    estimate.
+    The norm of all queries plus the norm of all keys, squared, is a bound of every dot product and squared distance.
+    For other scores, such as `Additive`, it is only an estimate. NaN and infinity in query, key and value count as 0.
     """
     largest, temperature = torch.finfo(call.dtype).max, getattr(call.normalise, "temperature", 1.0) or 1.0
     query, key = call.query.detach(), call.key.detach()
     if isinstance(call.score, DotScore):
         with torch.no_grad():
             query, key = call.score.as_dot(query.to(call.dtype), key.to(call.dtype))
-    both = finite_length(query) + finite_length(key)
+    both = finite_norm(query) + finite_norm(key)
     score = both * both
     if isinstance(call.score, ScaledDot):
         score *= max(1.0, abs(call.score.factor(key.shape[-1])))
         bias = call.score.bias
         if isinstance(bias, Tensor) and not (score < ABSORBED and temperature >= 1):
-            score += finite_length(bias)
-    return max(score / min(1.0, temperature), finite_length(call.value) * call.grid.keys) < largest
+            score += finite_norm(bias)
+    return max(score / min(1.0, temperature), finite_norm(call.value) * call.grid.keys) < largest
 
 
-def finite_length(tensor: Float[Tensor, "*shape"]) -> float:
-    """Return the `length` of a tensor; if it contains NaN or infinity, the length without these."""
-    whole = length(tensor)
-    return whole if math.isfinite(whole) else length(tensor.where(tensor.isfinite(), 0))
+def finite_norm(tensor: Float[Tensor, "*shape"]) -> float:
+    """Return the `norm` of a tensor, in which NaN and infinity count as 0."""
+    whole = norm(tensor)
+    return whole if math.isfinite(whole) else norm(tensor.where(tensor.isfinite(), 0))
 
 
 def without_overflow(call: Call) -> Call:
     """Return a copy of the call with query, key and value in float64, so that the scores do not overflow.
 
-    Return the call itself if its tensors are float64 already, or if float32 suffices (see `fits`) and query, key or
-    value contains NaN or infinity.
+    Return the call itself if its tensors are float64 already, or if its scores cannot overflow (see `fits`) and query,
+    key or value contains NaN or infinity.
     """
     vectors = call.query, call.key, call.value
     if call.dtype == torch.float64 or (fits(call) and not are_finite(*vectors)):

@@ -192,7 +192,7 @@ def test_refusals(unhooked):
             lambda: MultiHeadAttention(4, 2)(
                 torch.zeros(1, 2, 4), torch.zeros(1, 3, 4), cache=MultiHeadAttention(4, 2).prepare(torch.zeros(1, 2, 4))
             ),
-            "got both memory and cache; a cache has the tokens before x, so give it without memory.",
+            "got both memory and cache; give memory for cross-attention, or cache for self-attention.",
         ),
         (
             lambda: MultiHeadAttention(d_model=9, n_heads=3, positions=Rotary())(torch.zeros(1, 2, 9)),

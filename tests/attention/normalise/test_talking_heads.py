@@ -233,6 +233,6 @@ def test_refusals(normal):
     with use_backend("fused"), pytest.raises(ValueError) as refusal:
         attend(x, x, x, normalise=TalkingHeads(2))
     assert str(refusal.value) == (
-        "the fused backend was asked for and cannot do this call: the fused kernel normalises by softmax, not "
-        "TalkingHeads; use_backend('tiled') can, as can leaving the choice to attend."
+        "the fused backend, set by use_backend, does not support this call: the fused kernel normalises by softmax, "
+        "not TalkingHeads; use_backend('tiled') supports every call, or let attend choose a backend."
     )

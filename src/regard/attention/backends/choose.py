@@ -36,7 +36,7 @@ Name = Literal["fused", "math", "tiled", "flex", "reference"]
 Context = Float[Tensor, "batch heads queries d_value"]
 
 MIN_WEIGHTS, MIN_QUERIES = 2**19, 64
-"""regard's CPU kernel is used only for calls with at least this many weights, and this many queries per head.
+"""The smallest numbers of weights, and of queries per head, for which `attend` may choose regard's C kernel.
 
 For smaller calls PyTorch's kernel is faster.
 """
@@ -160,7 +160,7 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
         n_weights = call.grid.shape.numel()
         if n_weights <= BLOCK_WEIGHTS:
             return Choice("math", obstacle, fused.math)
-        obstacle += f", and {n_weights:,} weights are too many for the math backend, which builds them"
+        obstacle += f", and {n_weights:,} weights are too many for the math backend, which stores them"
     return Choice("tiled", obstacle, tiled.tiled, engine_without_ask(call, dropout))
 
 
@@ -169,13 +169,13 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
     reason = BACKENDS[name].unsupported_reason(call, dropout)
     if reason is not None:
         raise ValueError(
-            f"the {name} backend was asked for and cannot do this call: {reason}; use_backend('tiled') can, "
-            "as can leaving the choice to attend."
+            f"the {name} backend, set by use_backend, does not support this call: {reason}; use_backend('tiled') "
+            "supports every call, or let attend choose a backend."
         )
     engine = None
     if name == "tiled":
         engine = engine_without_ask(call, dropout) if ask is None else engine_with_context(call, dropout)
-    return Choice(name, "asked for by name", BACKENDS[name].run, engine)
+    return Choice(name, "set by use_backend", BACKENDS[name].run, engine)
 
 
 def engine_with_context(call: Call, dropout: float) -> Engine | None:
@@ -187,9 +187,9 @@ def engine_with_context(call: Call, dropout: float) -> Engine | None:
 
 
 def engine_without_ask(call: Call, dropout: float) -> Engine | None:
-    """Return the CPU engine that computes the context of a call of `attend` without statistics, or None.
+    """Return the CPU engine, which computes the context of a call of `attend` by a C kernel, or None.
 
-    None if the engine does not support the call, if its tensors are not on a CPU, and within torch.compile.
+    None = the engine does not support the call, the tensors are not on a CPU, or torch.compile is active.
     """
     if not call.query.is_cpu or torch.compiler.is_compiling():
         return None
@@ -199,8 +199,9 @@ def engine_without_ask(call: Call, dropout: float) -> Engine | None:
 def favours_cpu_kernel(call: Call) -> bool:
     """Return whether regard's C kernel computes this call of `attend` faster than PyTorch's fused kernel.
 
-    It does for large calls whose mask or bias differs between queries: PyTorch's kernel takes such a mask as a whole
-    matrix, unless it is causal, and also computes the scores of masked keys. The fused backend must support the call.
+    True for large calls whose mask or bias differs between queries: PyTorch's kernel takes such a mask as a whole
+    matrix, unless the mask is causal, and also computes the scores of masked keys. The fused backend must support the
+    call.
     """
     if not call.query.is_cpu or torch.compiler.is_compiling() or call.softmax.projection is not None:
         return False

@@ -1,8 +1,8 @@
 """The flex backend: FlexAttention, PyTorch's compiler of attention, which skips blocks that are masked entirely.
 
-FlexAttention needs a mask in two forms: a function of one query index and one key index, and a list of the 128 × 128
-blocks that are not masked entirely. The list is made for 128 queries at a time, so that no queries × keys matrix is
-stored.
+FlexAttention needs a mask in two forms: a function of one query index and one key index, and a list of the blocks of
+128 queries × 128 keys that are not masked entirely. The list is made for 128 queries at a time, so that no queries ×
+keys matrix is stored.
 
 FlexAttention is compiled again for each combination of options and sizes. Compiling takes seconds, so this backend is
 used only if `use_backend` names it.
@@ -25,10 +25,10 @@ from regard.attention.masks import Mask
 from regard.attention.masks.flex import mask_mod
 
 BLOCK = 128
-"""The number of queries, and of keys, in a block that FlexAttention computes or skips as a whole; its default."""
+"""FlexAttention divides the attention weights into blocks of 128 queries × 128 keys, its default size."""
 
 MAX_PROGRAMS = 256
-"""How many combinations of options and sizes FlexAttention may be compiled for; PyTorch's default is 8."""
+"""The most times that FlexAttention is compiled, once for each combination of options and sizes; 8 by default."""
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
@@ -107,21 +107,23 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
         partial_blocks.append(any_kept & ~all_kept)
         full_blocks.append(all_kept)
     return BlockMask.from_kv_blocks(
-        *kept_first(torch.stack(partial_blocks, dim=2)),
-        *kept_first(torch.stack(full_blocks, dim=2)),
+        *blocks_to_compute(torch.stack(partial_blocks, dim=2)),
+        *blocks_to_compute(torch.stack(full_blocks, dim=2)),
         BLOCK_SIZE=BLOCK,
         mask_mod=mask_mod(mask, grid, device),
         seq_lengths=(grid.queries, grid.keys),
     )
 
 
-def kept_first(
-    kept: Bool[Tensor, "batch heads query_blocks key_blocks"],
+def blocks_to_compute(
+    wanted: Bool[Tensor, "batch heads query_blocks key_blocks"],
 ) -> tuple[Int[Tensor, "batch heads query_blocks"], Int[Tensor, "batch heads query_blocks key_blocks"]]:
-    """Return, for each query block, the number of key blocks to compute, and all key block indices, these first.
+    """Return, for each block of queries, the number n of key blocks to compute, and a list of key block indices.
+
+    The first n entries of the list are the key blocks to compute; FlexAttention ignores the other entries.
 
     Args:
-        kept: True for each pair of a query block and a key block that is to be computed.
+        wanted: True for each pair of a query block and a key block that is to be computed.
     """
-    order = kept.int().argsort(dim=-1, descending=True, stable=True)
-    return kept.sum(dim=-1, dtype=torch.int32), order.int()
+    order = wanted.int().argsort(dim=-1, descending=True, stable=True)
+    return wanted.sum(dim=-1, dtype=torch.int32), order.int()

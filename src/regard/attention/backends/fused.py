@@ -4,13 +4,13 @@ PyTorch takes a mask or bias that depends on the query as a matrix. To keep this
 PyTorch once for each block of queries, with only the keys that these queries may attend to. The cost of a window over a
 long sequence is then proportional to window × length.
 
-A mask tensor and a bias tensor are added block by block too, if their sum would be far larger than each of them. No
+A mask tensor and a bias tensor are added block by block too, if their sum would be far larger than mask and bias. No
 mask is built for a block whose queries may attend to all keys in their range, as for the newest token in decoding. A
-program exported for any length cannot loop over blocks, so there masks and biases are built as a whole.
+program exported for any length cannot loop over blocks, so its masks and biases are built as a whole.
 
 On a CPU, PyTorch computes calls with dropout, and calls whose bias needs gradients, by a kernel that stores the
-weights; and no fused kernel supports forward-mode derivatives. The fused backend does not support such calls. If they
-have few weights, the `math` backend computes them.
+weights; and no fused kernel supports forward-mode derivatives. The fused backend does not support such calls; those
+with few weights are computed by the `math` backend.
 """
 
 from collections.abc import Callable
@@ -91,7 +91,7 @@ def math_unsupported_reason(call: Call, dropout: float) -> str | None:
 def fused(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """Return the context of a call of `attend`, computed by PyTorch's fused kernels.
 
-    They must support the call (see `unsupported_reason`).
+    The kernels must support the call (see `unsupported_reason`).
     """
     if rounds_in_half_type(call):
         return in_float32(fused, call, dropout)
@@ -138,7 +138,7 @@ def is_kernel_causal(mask: Mask | None, grid: Grid, scale: float) -> bool:
 def rounds_in_half_type(call: Call) -> bool:
     """Return whether preparing the inputs of PyTorch's kernel would round them to float16 or bfloat16 once more.
 
-    It would if the score projects queries and keys, or if the bias must be divided by the temperature. The call is then
+    True if the score projects queries and keys, or if the bias must be divided by the temperature. The call is then
     computed in float32.
     """
     formula = call.softmax
@@ -199,7 +199,7 @@ def fits_one_tensor(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 
 
 def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
-    """Return whether the mask or the bias differs between queries; always True for a bias rule such as `Alibi`."""
+    """Return whether the mask or the bias depends on the query; always True for a bias rule such as `Alibi`."""
     if mask is not None and mask.per_query:
         return True
     return tensor_varies_by_query(bias) if isinstance(bias, Tensor) else bias is not None

@@ -23,7 +23,7 @@ def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, 
 
 def check_cache(memory: Tensor | KeyValue | None, cache: KeyValue | None) -> None:
     if memory is not None and cache is not None:
-        raise ValueError("got both memory and cache; a cache has the tokens before x, so give it without memory.")
+        raise ValueError("got both memory and cache; give memory for cross-attention, or cache for self-attention.")
 
 
 def check_sizes(d_model: int, n_heads: int, n_key_heads: int) -> None:
