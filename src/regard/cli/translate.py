@@ -236,7 +236,7 @@ class OutputFormat:
     n_best: bool
 
     def write(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> None:
-        """Write the translations of the lines from number `first` on: a line each, or one for each n-best candidate."""
+        """Print the translations of the lines from number `first` on: a line each, or one for each n-best candidate."""
         lines = self.as_json(translator, translations) if self.json else self.as_text(translator, translations, first)
         sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
         sys.stdout.buffer.flush()
