@@ -2,7 +2,8 @@
 
 import { computed, signal } from "@preact/signals";
 import type { Candidate, Side } from "./data";
-import { candidate, chooseHead, chooseKind, key, kind, locked, query, trace } from "./state";
+import { candidate, chooseHead, chooseKind, key, keptUnit, kind, locked, query, trace } from "./state";
+import { switchOf } from "./switches";
 
 export { candidate };
 
@@ -17,16 +18,15 @@ export interface Unit {
   pieces: number[];
 }
 
-export const rowsArePieces = signal(false);
-export const kept = signal<Unit | null>(null); // a word that stays chosen when the pointer leaves it
+export const alignedUnits = switchOf("aligned", "words", "pieces");
 const pointed = signal<Unit | null>(null); // the word under the pointer
 
 export const candidates = (): Candidate[] => trace.value.alignment!.candidates;
 const shown = computed(() => candidates()[candidate.value] ?? candidates()[0]);
 
 const units = computed<Record<Side, Unit[]>>(() => ({
-  source: rowsArePieces.value ? piecesOf("source") : wordsOf("source"),
-  target: rowsArePieces.value ? piecesOf("target") : wordsOf("target"),
+  source: alignedUnits.value === "pieces" ? piecesOf("source") : wordsOf("source"),
+  target: alignedUnits.value === "pieces" ? piecesOf("target") : wordsOf("target"),
 }));
 export const unitsOf = (side: Side): Unit[] => units.value[side];
 
@@ -56,7 +56,7 @@ function piecesOf(side: Side): Unit[] {
 /** The weight of a word or piece of the translation on one of the source. */
 export function weightBetween(from: Unit, to: Unit): number {
   const { weights, pieces } = shown.value;
-  return (rowsArePieces.value ? pieces.weights : weights)[to.index][from.index];
+  return (alignedUnits.value === "pieces" ? pieces.weights : weights)[to.index][from.index];
 }
 
 /** The word or piece on the other side with the largest weight. */
@@ -73,7 +73,9 @@ const reads = () => (trace.value.alignment!.rule.step === "reads" ? 1 : 0);
 /** The query whose weights are the row of a target piece. */
 const queryOf = (piece: number) => Math.min(piece + reads(), trace.value.target.length - 1);
 
-export const chosenUnit = computed<Unit | null>(() => pointed.value ?? kept.value ?? unitOfQuery());
+export const chosenUnit = computed<Unit | null>(() => pointed.value ?? kept() ?? unitOfQuery());
+
+const kept = () => (keptUnit.value && unitsOf(keptUnit.value.side)[keptUnit.value.index]) ?? null;
 
 function unitOfQuery(): Unit | null {
   if (candidate.value !== 0 || query.value === null) return null;
@@ -98,11 +100,10 @@ const positionOf = (unit: Unit) => (unit.side === "source" ? unit.pieces[0] : qu
  * @param again whether a word that is kept already is let go.
  */
 export function keepUnit(unit: Unit, again = true): void {
-  const isKept = kept.value?.side === unit.side && kept.value.index === unit.index;
-  kept.value = again && isKept ? null : unit;
+  keptUnit.value = again && kept() === unit ? null : { side: unit.side, index: unit.index };
   if (candidate.value !== 0 || !unit.pieces.length) return;
   if (unit.side === "target" && kind.value.queries === "source") chooseKind("cross");
-  if (unit.side === kind.value.queries) [query.value, locked.value] = [positionOf(unit), kept.value !== null];
+  if (unit.side === kind.value.queries) [query.value, locked.value] = [positionOf(unit), keptUnit.value !== null];
   else key.value = positionOf(unit);
 }
 

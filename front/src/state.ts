@@ -3,7 +3,7 @@
 import { batch, computed, effect as whenever, signal } from "@preact/signals";
 import { edge, UNCHANGED, type Changes } from "./attention";
 import { decode, type Decoded } from "./blocks";
-import type { Effect, Kind, Layer, Token, Trace } from "./data";
+import type { Effect, Kind, Layer, Side, Token, Trace } from "./data";
 import { itemsOf, type Item } from "./items";
 import { words } from "./words";
 
@@ -23,6 +23,7 @@ export const colourScale = signal<"absolute" | "row" | "log">("absolute");
 export const temperature = signal(1);
 export const cut = signal<ReadonlySet<string>>(new Set()); // edges of the shown head
 export const candidate = signal(0); // which of a translation's candidates is aligned; the trace is that of the first
+export const keptUnit = signal<{ side: Side; index: number } | null>(null); // of the alignment: it stays chosen when the pointer leaves it
 export const complaint = signal("");
 export const effect = signal<Effect | null>(null); // what the changes do to the model, once a server was asked
 
@@ -116,6 +117,7 @@ export function show(shown: Trace, stay = false): void {
     query.value = again >= 0 ? again : Math.min(shown.focus.query, queryTokens.value.length - 1);
     compared.value = [];
     candidate.value = 0;
+    keptUnit.value = null;
     key.value = null;
     locked.value = false;
     undoChanges();

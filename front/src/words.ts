@@ -554,5 +554,6 @@ const korean: Words = {
 
 export const LANGUAGES = { en: english as Words, ko: korean };
 export type Language = keyof typeof LANGUAGES;
-export const language = signal<Language>(navigator.language.startsWith("ko") ? "ko" : "en");
+export const browserLanguage: Language = navigator.language.startsWith("ko") ? "ko" : "en";
+export const language = signal(browserLanguage);
 export const words = () => LANGUAGES[language.value];

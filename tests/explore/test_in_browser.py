@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from page_state import assert_link_restores
 from playwright.sync_api import Page, expect
 from running_explorer import Running
 
@@ -52,6 +53,10 @@ def test_a_silenced_head_tells_its_effect(page: Page, minilm: LoadedModel) -> No
     expect(page.locator(".effect tbody tr").first).to_contain_text("L2H3")
     page.get_by_role("button", name="as the model has it").click()
     expect(page.locator(".effect")).to_have_count(0)
+
+
+def test_a_link_restores_a_silenced_head(page: Page) -> None:
+    assert_link_restores(page, [lambda page: page.get_by_label("silence this head").check()])
 
 
 def test_a_refusal_is_shown_and_the_old_trace_stays(page: Page) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from page_state import assert_link_restores
 from playwright.sync_api import Locator, Page, Route, expect
 from running_explorer import Running
 
@@ -295,3 +296,17 @@ def test_the_label_of_the_last_query_is_whole_in_a_narrow_window(page: Page) -> 
     inked = canvas(page).evaluate(script)
     assert any(inked)
     assert not inked[-1]
+
+
+def test_a_link_restores_the_map(page: Page) -> None:
+    assert_link_restores(
+        page,
+        [
+            lambda page: page.get_by_label("Head", exact=True).select_option("2"),
+            lambda page: page.get_by_label("Colour scale").select_option("absolute"),
+            lambda page: view(page).get_by_role("button", name="mean weight").click(),
+            lambda page: canvas(page).click(position={"x": LEFT + 50, "y": TOP + 900.5 * BASE}),
+            lambda page: view(page).get_by_role("button", name="larger cells").click(),
+            lambda page: page.locator("[data-view=strongest] li button").nth(3).click(),
+        ],
+    )

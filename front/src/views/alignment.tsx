@@ -1,15 +1,14 @@
 // Alignment: a translation under its source, word by word or piece by piece, with the weights that align them
 
-import { computed, signal } from "@preact/signals";
+import { computed } from "@preact/signals";
 import { useLayoutEffect, useState } from "preact/hooks";
 import {
+  alignedUnits,
   candidate,
   candidates,
   chosenUnit,
   keepUnit,
-  kept,
   pointAt,
-  rowsArePieces,
   ruleHead,
   showRule,
   strongestOfUnit,
@@ -22,11 +21,12 @@ import { measured, type Box } from "../boxes";
 import { directionOf, isolated } from "../items";
 import { useSize } from "../size";
 import type { Side } from "../data";
-import { trace } from "../state";
+import { keptUnit, trace } from "../state";
+import { switchOf } from "../switches";
 import { words } from "../words";
 import { Choice, Numbers, Panel } from "./panel";
 
-const drawnAs = signal<"lines" | "matrix">("lines");
+const drawnAs = switchOf("alignment", "lines", "matrix");
 const FAINTEST = 0.02; // smaller weights have no line
 const THICKEST = 9; // the line of the weight 1, in pixels
 const WRITTEN = 0.005; // the least weight that is written under a word
@@ -51,9 +51,9 @@ export function AlignmentView() {
         <>
           <Choice
             label={say.alignmentUnit}
-            chosen={rowsArePieces.value ? "pieces" : "words"}
+            chosen={alignedUnits.value}
             options={[["words", say.unitWords], ["pieces", say.unitPieces]]}
-            choose={(unit) => ((rowsArePieces.value = unit === "pieces"), (kept.value = null))}
+            choose={(unit) => ([alignedUnits.value, keptUnit.value] = [unit, null])}
           />
           <Choice
             label={say.drawnAs}
@@ -104,7 +104,7 @@ function Candidates() {
           {all.map(({ text, score, log_probability: nats }, i) => (
             <tr key={i}>
               <th scope="row" dir="auto">
-                <button type="button" aria-pressed={i === candidate.value} onClick={() => ((candidate.value = i), (kept.value = null))}>
+                <button type="button" aria-pressed={i === candidate.value} onClick={() => ([candidate.value, keptUnit.value] = [i, null])}>
                   {text || "∅"}
                 </button>
               </th>
@@ -129,7 +129,7 @@ function Lines() {
   const [sources, targets] = [unitsOf("source"), unitsOf("target")];
   useLayoutEffect(
     () => setBoxes(["source", "target"].map((side) => measured(text.current!, `[data-side=${side}]`))),
-    [width, rowsArePieces.value, candidate.value, trace.value],
+    [width, alignedUnits.value, candidate.value, trace.value],
   );
   return (
     <div class="arcs aligned" ref={text}>

@@ -1,12 +1,13 @@
 // All heads: layers × heads as coloured cells or small patterns; sorted by layer, weight, entropy or distance
 
-import { signal } from "@preact/signals";
+import { computed } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { dark, hueOf, shade, shades, strength } from "../colours";
 import { summariesDone, summariseAll, type Summary } from "../grid";
 import { headWeightsDone } from "../head-weights";
 import { numberText, weightText } from "../numbers";
 import { chooseHead, colourScale, head, headName, kind, layerNumber, restingQuery, trace } from "../state";
+import { switchOf } from "../switches";
 import { words } from "../words";
 import { cellOf, type Cell } from "./head-cell";
 import { HeadsCanvas, thumbnail } from "./heads-canvas";
@@ -17,8 +18,9 @@ type Order = "layer" | "token" | "entropy" | "distance";
 const MANY = 600; // more heads are drawn on a canvas, and the first of them in a sorted list or a table
 const FIRST = 120; // heads in a sorted list of so many
 
-const patterns = signal(false);
-const order = signal<Order>("layer");
+const cellShows = switchOf("heads", "token", "patterns");
+const order = switchOf<Order>("sorted-by", "layer", "token", "entropy", "distance");
+const patterns = computed(() => cellShows.value === "patterns");
 
 const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, which) => cellOf(layer, which)));
 
@@ -53,9 +55,9 @@ export function Heads() {
         <>
           <Choice
             label={say.mapShows}
-            chosen={patterns.value ? "patterns" : "token"}
+            chosen={cellShows.value}
             options={[["token", say.oneToken], ["patterns", say.patterns]]}
-            choose={(what) => (patterns.value = what === "patterns")}
+            choose={(what) => (cellShows.value = what)}
           />
           <select aria-label={say.sortBy} value={order.value} onChange={(event) => (order.value = event.currentTarget.value as Order)}>
             <option value="layer">{say.sortLayer}</option>

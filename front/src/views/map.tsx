@@ -11,10 +11,11 @@ import { inView, levelOf, squareOf, tilesInView, tokensAt, type Square, type Vie
 import { preciseText } from "../numbers";
 import { useSize } from "../size";
 import { colourScale, head, headName, key, keyItems, kindName, layerNumber, query, queryItems, trace } from "../state";
+import { switchOf } from "../switches";
 import { words } from "../words";
 import { Find } from "./find";
 import { CellSize, Choice, Failed, Numbers, Panel } from "./panel";
-import { useZoom } from "./zoom";
+import { linkedPlace, useZoom } from "./zoom";
 
 const HEIGHT = 640; // of a wide window's map, in pixels; a narrow one's is as high as it is wide
 const LISTED = 200; // the most cells in the table
@@ -22,7 +23,8 @@ const EDGE = 8; // pixels beside and under the weights: half the height of a lab
 const READABLE = 24; // the size of a cell to which one jumps, in pixels
 const STEP = 0.15; // of the part in view, for an arrow key
 
-const pool = signal<Pool>("max");
+const pool = switchOf<Pool>("cell", "max", "mean");
+const zoomPlace = linkedPlace("map-at");
 const progress = signal<Progress | null>(null); // of the high levels of the head that is shown
 const stopped = signal(false);
 const turnsFailure = signal(""); // why the high levels are not computed
@@ -47,7 +49,7 @@ export function MapView() {
   const high = Math.min(HEIGHT, Math.max(top + 120, whole - EDGE)) + EDGE;
   const [width, height] = [Math.max(1, whole - left - EDGE), high - top - EDGE];
   const base = Math.min(width / columns, height / rows);
-  const zoomed = useZoom(canvas, { base, rows, columns, left, top, width, height });
+  const zoomed = useZoom(canvas, zoomPlace, { shown: whole > 0, base, rows, columns, left, top, width, height });
   const view: View = { rows, columns, left, top, width, height, x: zoomed.x, y: zoomed.y, size: base * zoomed.k };
   const level = levelOf(view);
   const ready = progress.value !== null && progress.value.done === progress.value.of;

@@ -1,15 +1,17 @@
 // Movement: the chosen token's vector from layer to layer, in a fixed plane, with what moved it
 
-import { signal } from "@preact/signals";
+import { computed } from "@preact/signals";
 import { dark, hueOf, shade } from "../colours";
 import { movement, moves, pointAfter, shownMove, type Arrow, type Move, type Point } from "../movement";
 import { useSize } from "../size";
 import { chooseHead, head, key, keyTokens, kind, layerNumber, layerOf, query, queryTokens } from "../state";
+import { switchOf } from "../switches";
 import { words } from "../words";
 import { Choice, Numbers, Panel } from "./panel";
 
-const by = signal<"heads" | "sources" | "parts">("heads");
-const whole = signal(true); // the whole way, or this layer's move
+const by = switchOf("moved-by", "heads", "sources", "parts");
+const shows = switchOf("movement", "whole", "layer"); // the whole way, or this layer's move
+const whole = computed(() => shows.value === "whole");
 const HEIGHT = 360;
 const MARGIN = 34;
 const TIP = 8; // the length of an arrow's tip, in pixels
@@ -39,9 +41,9 @@ export function MovementView() {
           />
           <Choice
             label={say.movementShows}
-            chosen={whole.value ? "whole" : "layer"}
+            chosen={shows.value}
             options={[["whole", say.wholeWay], ["layer", say.thisLayer]]}
-            choose={(way) => (whole.value = way === "whole")}
+            choose={(way) => (shows.value = way)}
           />
         </>
       }

@@ -1,6 +1,5 @@
 // The pattern: every weight of the head as a cell; zoomed by wheel or pinch, moved by dragging
 
-import { signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { cleared } from "../canvas";
 import { dark, theme } from "../colours";
@@ -9,15 +8,17 @@ import type { Item } from "../items";
 import { weightText } from "../numbers";
 import { useSize } from "../size";
 import { colourScale, glance, headName, isChanged, key, keyItem, lock, query, queryItem, visibleKeys, visibleQueries } from "../state";
+import { switchOf } from "../switches";
 import { words } from "../words";
 import { drawPattern, LARGEST_CELL } from "./cells";
 import { Find } from "./find";
 import type { Layout } from "./layout";
 import { CellSize, Choice, Numbers, Panel } from "./panel";
-import { useZoom } from "./zoom";
+import { linkedPlace, useZoom } from "./zoom";
 
-const circles = signal(false);
-const turned = signal(false); // queries as columns
+const drawnAs = switchOf("pattern", "heat", "circles");
+const queriesAs = switchOf("queries", "rows", "columns");
+const zoomPlace = linkedPlace("pattern-at");
 const LISTED = 200; // the most pairs in the table of a long text
 const MOST_HEIGHT = 620;
 
@@ -26,11 +27,12 @@ export function Pattern() {
   const [box, { width }] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const grid = shownGrid.value;
-  const [rows, columns] = turned.value ? [visibleKeys.value, visibleQueries.value] : [visibleQueries.value, visibleKeys.value];
+  const turned = queriesAs.value === "columns";
+  const [rows, columns] = turned ? [visibleKeys.value, visibleQueries.value] : [visibleQueries.value, visibleKeys.value];
   const margins = useMemo(() => ({ left: labelWidth(rows), top: labelWidth(columns) }), [rows, columns, width]);
   const room = { across: Math.max(1, width - margins.left), down: MOST_HEIGHT - margins.top };
   const base = Math.min(LARGEST_CELL, room.across / columns.length, room.down / rows.length);
-  const transform = useZoom(canvas, { base, rows: rows.length, columns: columns.length, ...margins });
+  const transform = useZoom(canvas, zoomPlace, { shown: width > 0, base, rows: rows.length, columns: columns.length, ...margins });
   const layout: Layout = {
     rows,
     columns,
@@ -40,8 +42,8 @@ export function Pattern() {
     y: transform.y,
     width: Math.min(width, margins.left + columns.length * base + 1),
     height: margins.top + rows.length * base + 1,
-    turned: turned.value,
-    circles: circles.value,
+    turned,
+    circles: drawnAs.value === "circles",
   };
   void [progress.value, dark.value, colourScale.value, query.value, key.value];
   useEffect(() => {
@@ -65,15 +67,15 @@ export function Pattern() {
         <>
           <Choice
             label={say.drawnAs}
-            chosen={circles.value ? "circles" : "heat"}
+            chosen={drawnAs.value}
             options={[["heat", say.heat], ["circles", say.circles]]}
-            choose={(way) => (circles.value = way === "circles")}
+            choose={(way) => (drawnAs.value = way)}
           />
           <Choice
             label={say.turned}
-            chosen={turned.value ? "columns" : "rows"}
+            chosen={queriesAs.value}
             options={[["rows", say.queriesDown], ["columns", say.queriesAcross]]}
-            choose={(way) => (turned.value = way === "columns")}
+            choose={(way) => (queriesAs.value = way)}
           />
           <CellSize factor={1.6} zoomed={transform} />
         </>
@@ -137,7 +139,7 @@ function Legend({ grid }: { grid: Grid | null }) {
   const high = colourScale.value === "row" ? say.largestOfEach : "1";
   return (
     <p class="legend">
-      {low} {circles.value ? <span class="dots" aria-hidden="true">· • ●</span> : <span class="ramp" aria-hidden="true" />} {high}
+      {low} {drawnAs.value === "circles" ? <span class="dots" aria-hidden="true">· • ●</span> : <span class="ramp" aria-hidden="true" />} {high}
       {grid?.masked.includes(1) && (
         <span class="masked-legend">
           <span class="hatch" aria-hidden="true" /> {say.legendMasked}

@@ -1,6 +1,5 @@
 // The sentence: the query's weights as arcs over the text, or as lines between two columns
 
-import { signal } from "@preact/signals";
 import { hueOf } from "../colours";
 import type { Row } from "../grid";
 import { weightText } from "../numbers";
@@ -20,6 +19,7 @@ import {
   release,
   trace,
 } from "../state";
+import { switchOf } from "../switches";
 import { words } from "../words";
 import { drawnHeads, FAINTEST_LINE, figure } from "../drawn";
 import { hardlyKnown } from "../familiar";
@@ -27,7 +27,8 @@ import { Arcs } from "./arcs";
 import { Columns } from "./columns";
 import { Choice, Numbers, Panel } from "./panel";
 
-const drawnAs = signal<"arcs" | "columns">("arcs");
+const drawnAs = switchOf("sentence", "arcs", "columns");
+
 export function Sentence() {
   const say = words();
   const drawn = drawnHeads();

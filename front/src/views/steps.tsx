@@ -6,6 +6,7 @@ import { stages, vectorOf } from "../attention";
 import { shades, shownHue, textColour } from "../colours";
 import { numberText } from "../numbers";
 import { changes, decoded, head, headName, key, keyTokens, layer, query, queryTokens, trace, wholeWords } from "../state";
+import { linkedNumber } from "../switches";
 import { words } from "../words";
 import { given, hasOutput, isProjected } from "../worked";
 import { Panel } from "./panel";
@@ -26,9 +27,9 @@ const NAMES = [
 ] as const;
 const [PROJECT, PRODUCT, SCALE, MASK, EXPONENTIAL, SUM, WEIGHT, CONTEXT, OUTPUT] = NAMES.keys();
 
-const stage = signal<number>(CONTEXT);
+const stage = linkedNumber("step", CONTEXT as number);
 const playing = signal(false);
-const chosenKey = signal<number | null>(null); // the key whose dot product is shown
+const chosenKey = linkedNumber("step-key", null); // the key whose dot product is shown
 const cellSum = signal(""); // which sum the number under the pointer came from
 
 const shown = computed<Shown | null>(() => {

@@ -1,14 +1,16 @@
 // Zoom and pan of a canvas with labels at its left and top
 
-import { signal } from "@preact/signals";
+import { signal, type Signal } from "@preact/signals";
 import { select } from "d3-selection";
-import { zoom, zoomIdentity, type D3ZoomEvent, type ZoomBehavior } from "d3-zoom";
+import { zoom, zoomIdentity, type D3ZoomEvent, type ZoomBehavior, type ZoomTransform } from "d3-zoom";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { LONG_TEXT } from "../state";
+import { linkedSignal } from "../switches";
 
 const CLOSEST = 60; // the largest size of a cell, in pixels
 
 export interface Zoomed {
+  shown: boolean; // whether the canvas has its size
   base: number; // the size of a cell before it is enlarged, in pixels
   rows: number;
   columns: number;
@@ -18,32 +20,72 @@ export interface Zoomed {
   height?: number;
 }
 
+/** What is seen of the cells: how much they are enlarged, and which of them is in the middle. */
+interface Place {
+  k: number;
+  row: number;
+  column: number;
+}
+
+/** A place that the address names, as "4 120.5 88.25"; null = all cells. */
+export const linkedPlace = (name: string): Signal<Place | null> =>
+  linkedSignal<Place | null>(
+    name,
+    null,
+    (place) => [place!.k, place!.row, place!.column].map((number) => Number(number.toFixed(4))).join(" "),
+    (text) => {
+      const [k, row, column, ...others] = text.split(" ").map(Number);
+      return k > 1 && row >= 0 && column >= 0 && !others.length ? { k, row, column } : undefined;
+    },
+  );
+
 /** A transform that moves and enlarges the cells, never the labels. */
-export function useZoom(canvas: { current: HTMLCanvasElement | null }, of: Zoomed) {
-  const { base, rows, columns, left, top } = of;
+export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Signal<Place | null>, of: Zoomed) {
+  const { shown, base, rows, columns, left, top } = of;
   const [across, down] = [columns * base, rows * base];
   const [width, height] = [of.width ?? across, of.height ?? down];
   const moved = useMemo(() => signal(zoomIdentity), []);
   const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
+  const followed = useRef({ place: null as Place | null, rows, columns }); // what the canvas shows now
+  // Cells fill the part in which they are seen, or begin at its left and top if they are smaller.
+  const inside = ({ x, y, k }: ZoomTransform) => {
+    const limited = (at: number, room: number, size: number) => Math.min(0, Math.max(at, room - k * size));
+    const [right, lower] = [left * (k - 1), top * (k - 1)];
+    return zoomIdentity.translate(limited(x + right, width, across) - right, limited(y + lower, height, down) - lower).scale(k);
+  };
+  const placeOf = ({ x, y, k }: ZoomTransform): Place | null => {
+    const middle = (room: number, at: number, labels: number) => (room / 2 - at - labels * (k - 1)) / (base * k);
+    return k === 1 ? null : { k, row: middle(height, y, top), column: middle(width, x, left) };
+  };
+  const transformTo = (wanted: Place | null): ZoomTransform => {
+    if (!wanted) return zoomIdentity;
+    const k = Math.max(1, Math.min(wanted.k, CLOSEST / base));
+    const at = (room: number, cell: number, labels: number) => room / 2 - cell * base * k - labels * (k - 1);
+    return inside(zoomIdentity.translate(at(width, wanted.column, left), at(height, wanted.row, top)).scale(k));
+  };
   useEffect(() => {
+    if (!shown) return;
     const behaves = zoom<HTMLCanvasElement, unknown>()
       .scaleExtent([1, Math.max(1, CLOSEST / base)])
       .extent([[left, top], [left + width, top + height]])
-      .constrain(({ x, y, k }) => {
-        // Cells fill the part in which they are seen, or begin at its left and top if they are smaller.
-        const inside = (at: number, room: number, size: number) => Math.min(0, Math.max(at, room - k * size));
-        const [right, lower] = [left * (k - 1), top * (k - 1)];
-        return zoomIdentity.translate(inside(x + right, width, across) - right, inside(y + lower, height, down) - lower).scale(k);
-      })
+      .constrain(inside)
       // A page is scrolled by wheel and finger as usual, until there is something to zoom into.
       .filter((event: Event) => !(event.type === "wheel" && !(event as WheelEvent).ctrlKey && moved.value.k === 1 && Math.max(rows, columns) <= LONG_TEXT))
-      .on("zoom", (event: D3ZoomEvent<HTMLCanvasElement, unknown>) => (moved.value = event.transform));
+      .on("zoom", ({ transform }: D3ZoomEvent<HTMLCanvasElement, unknown>) => {
+        moved.value = transform;
+        place.value = followed.current.place = placeOf(transform);
+      });
     behaviour.current = behaves;
     const element = select(canvas.current!);
     element.call(behaves).on("dblclick.zoom", null);
-    element.call(behaves.transform, zoomIdentity);
+    const same = followed.current.rows === rows && followed.current.columns === columns;
+    element.call(behaves.transform, transformTo(same ? place.peek() : null));
+    followed.current = { ...followed.current, rows, columns };
     return () => void element.on(".zoom", null);
-  }, [base, rows, columns, left, top, width, height]);
+  }, [shown, base, rows, columns, left, top, width, height]);
+  useEffect(() => {
+    if (shown && place.value !== followed.current.place) select(canvas.current!).call(behaviour.current!.transform, transformTo(place.value));
+  }, [place.value]);
   const element = () => select(canvas.current!);
   const { x, y, k } = moved.value;
   return {

@@ -1,0 +1,48 @@
+"""All that a page shows, so that tests compare it with the page that a link to it opens."""
+
+from collections.abc import Callable, Sequence
+
+from playwright.sync_api import Page
+
+STATE = """() => {
+    const all = (selector) => [...document.querySelectorAll(selector)];
+    const value = (field) => (field.type === "checkbox" ? field.checked : field.value);
+    const chosen = (one) => ["aria-pressed", "aria-current", "aria-selected"].map((name) => one.getAttribute(name));
+    return {
+        fields: all("select, input").map((one) => [one.ariaLabel, value(one)]),
+        chosen: all("button, [role=option], tr").map((one) => [one.textContent, ...chosen(one)]),
+        text: document.body.innerText,
+        curves: all("main svg").map((one) => one.innerHTML),
+        pictures: all("canvas").map((one) => one.toDataURL()),
+    };
+}"""
+
+MOST_LOOKS = 5
+"""How often a page is looked at that does not show yet what it should."""
+
+
+def state(page: Page) -> dict[str, object]:
+    """The fields, pressed buttons, text and pictures of a page, once they rest."""
+    page.mouse.move(0, 0)
+    before: dict[str, object] = {}
+    while (now := page.evaluate(STATE)) != before:
+        before = now
+        page.wait_for_timeout(120)
+    return before
+
+
+def assert_link_restores(page: Page, choices: Sequence[Callable[[Page], object]]) -> None:
+    """Make choices, each of which changes the page and its link; the link then opens a page that shows the same."""
+    usual, address = state(page), page.url
+    for number, choose in enumerate(choices):
+        choose(page)
+        chosen = state(page)
+        assert chosen != usual, f"choice {number} changes nothing"
+        assert page.url != address, f"choice {number} is not in the link"
+        usual, address = chosen, page.url
+    page.goto("about:blank")
+    page.goto(address)
+    for _ in range(MOST_LOOKS):
+        if (now := state(page)) == usual:
+            return
+    assert now == usual
