@@ -15,7 +15,7 @@ STOPPED = 130
 def main() -> NoReturn:
     """Run the command line and end the process.
 
-    Ctrl-C ends it with one line of text and status 130, also while packages are being imported.
+    Ctrl-C ends the process with one line of text and status 130, also while packages are being imported.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if Ctrl-C is ignored, as in the background
         signal.signal(signal.SIGINT, interrupt)

@@ -30,14 +30,14 @@ class TooLongError(InputError):
     """A text is longer than a model reads.
 
     Args:
-        problem: how long it is, and how long it may be.
-        remedy: what to do, besides cutting it with truncate=True.
+        problem: the part of the message that says how long the text is, and how long it may be.
+        remedy: the part of the message that says what to do, other than to pass truncate=True.
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
         super().__init__(f"{problem}; {remedy}, or read only its beginning with truncate=True.")
         self.remedy_only = f"{problem}; {remedy}."
-        """The message where a text cannot be cut, as in `regard explore`."""
+        """The message for callers without an argument `truncate`, such as `regard explore`."""
 
 
 def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
@@ -111,7 +111,7 @@ def require_packages(packages: Sequence[str], extra: str) -> None:
 
     Args:
         packages: the names by which the packages are imported.
-        extra: the extras of regard that bring them, with commas between.
+        extra: the extras of regard that install the packages, with commas between.
 
     >>> require_packages(["json", "no_such_package", "nor_this"], "export,translation")
     Traceback (most recent call last):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-"""The escape of a surrogate, which JSON allows alone; UTF-8 cannot encode it."""
+"""The JSON escape of a surrogate, half of a UTF-16 pair. JSON allows one half alone; UTF-8 cannot encode it."""
 
 
 def read_json(path: Path) -> Any:
@@ -24,7 +24,7 @@ def parse_json(content: bytes) -> Any:
 
     Raises:
         ValueError: the text is not JSON, its brackets are nested more deeply than Python can read, or a string in it
-            has a lone surrogate, so that it could not be written again.
+            has a lone surrogate, which UTF-8 cannot encode.
     """
     try:
         value = json.loads(content)

@@ -24,17 +24,18 @@ EAST_ASIAN: dict[str, tuple[str, Callable[[str], bool]]] = {
     "EUC-JP": ("euc_jp", is_kana),
     "GB18030": ("gb18030", is_han),
 }
-"""The East Asian encodings by iconv's names: Python's name, and a function that recognises the frequent letters."""
+"""For each East Asian encoding, by its name in iconv: its name in Python, and a function that returns whether a letter
+is frequent in the language."""
 
 FEWEST_SHARE = 0.3
-"""An encoding is accepted only if at least this share of the letters that are not ASCII are frequent ones."""
+"""An encoding is accepted only if at least this proportion of the letters outside ASCII are frequent letters."""
 
 
 def likely_encoding(data: bytes) -> str:
-    """Return the name, in iconv, of the most likely encoding of a line that is not UTF-8.
+    """Return the most likely encoding of a line that is not UTF-8, by its name in iconv.
 
-    In the East Asian encodings nearly every letter takes two bytes from 0x80 on; in LATIN1 such bytes stand alone among
-    letters of ASCII.
+    In the East Asian encodings nearly every letter has two bytes of 0x80 or above. In LATIN1, such a byte usually
+    stands alone between ASCII letters.
 
     >>> [likely_encoding("뱀은 위험하다".encode("euc-kr")), likely_encoding("a café".encode("latin-1"))]
     ['CP949', 'LATIN1']
@@ -45,12 +46,12 @@ def likely_encoding(data: bytes) -> str:
     paired = sum(len(run) for run in re.findall(rb"[\x80-\xff]{2,}", data))
     if paired < 0.8 * high:
         return "LATIN1"
-    # GB18030 comes last, since nearly any bytes are Chinese characters in it.
+    # GB18030 comes last, since it decodes nearly any bytes as Chinese characters.
     return next((name for name, how in EAST_ASIAN.items() if share_of(data, *how) >= FEWEST_SHARE), "LATIN1")
 
 
 def share_of(data: bytes, codec: str, is_frequent: Callable[[str], bool]) -> float:
-    """Decode bytes, and return the share of frequent letters among the letters that are not ASCII; 0 if decoding fails.
+    """Return the proportion of frequent letters among the letters outside ASCII of a text; 0 if it cannot be decoded.
 
     Args:
         codec: Python's name of the encoding.

@@ -36,7 +36,7 @@ def escape_controls(text: object, keep: str = "") -> str:
 
 
 def isolated(text: str) -> str:
-    r"""Return a text between marks of isolation if it has right-to-left letters; else the text itself.
+    r"""Return a text between Unicode's isolation marks if it has right-to-left letters; else the text itself.
 
     Many terminals show right-to-left words in their own direction. Without the marks, such a terminal exchanges two
     Hebrew words that stand beside each other as the heads of columns, and a Hebrew word with the number after it.

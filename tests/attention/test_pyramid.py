@@ -118,7 +118,7 @@ def test_a_high_level_needs_every_row():
     pyramid.compute(1)
     with pytest.raises(ValueError) as refusal:
         pyramid.read(6, range(1), range(1), "mean")
-    assert str(refusal.value) == "level 6 is pooled from level 5, of which 2 rows are not done yet."
+    assert str(refusal.value) == "level 6 needs all rows of level 5; call compute(row) for 2 more rows."
 
 
 def test_a_score_that_is_nan_is_refused():
@@ -127,5 +127,5 @@ def test_a_score_that_is_nan_is_refused():
     broken = attend(pattern.query, pattern.key, pattern.value).pattern
     with pytest.raises(ValueError) as refusal:
         Pyramid(broken, head=2).compute(1)
-    assert str(refusal.value) == "a score is NaN or infinite, so the head has no map; mend the model's parameters."
+    assert str(refusal.value) == "a score is NaN or infinite, so the head has no map; check the model's parameters."
     Pyramid(broken, head=2).compute(0)

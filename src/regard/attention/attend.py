@@ -58,18 +58,18 @@ def attend(
 ) -> Attended:
     """Return the context of each query (the weighted sum of the values), and the pattern of the attention weights.
 
-    key and value may have fewer heads than query: each of their heads is then shared by a group of query heads, as in
+    Key and value may have fewer heads than query: each key head is then shared by a group of query heads, as in
     grouped-query attention. A batch of 1 is broadcast. A query that may attend to no key has weights 0 and context 0.
-    A NaN in a query, or in a key or value that it may attend to, gives NaN in its context. On a CPU, scores of finite
-    input that overflow float32 are computed again in float64.
+    A NaN in a query, or in a key or value that the query may attend to, gives NaN in its context. On a CPU, if scores
+    of finite input overflow float32, the call is computed again in float64.
 
     Args:
         score: computes the scores from queries and keys; by default their dot products divided by √d_key.
-        mask: which keys a query may attend to: a `Mask` such as `Causal()`, or several joined with & | ~, or a boolean
+        mask: which keys a query may attend to: a `Mask` such as `Causal()`, masks joined with & | ~, or a boolean
             tensor that broadcasts to [batch heads queries keys], True = may attend. None = all keys.
         normalise: turns the scores of each query over all keys into weights; by default softmax.
-        dropout: the probability with which a weight is set to 0, for training; the others are divided by 1 - dropout.
-            The pattern shows the weights before dropout.
+        dropout: the probability with which a weight is set to 0, for training; the other weights are divided by
+            1 - dropout. The pattern shows the weights before dropout.
         ask: statistics of the weights to compute during this call, in the same pass as the context where that is
             faster; the methods of the pattern then return them without another pass.
 
@@ -106,7 +106,7 @@ def attend(
         if may_be_wrong(call, context):
             call, backend, summary = without_overflow(call), "tiled", None
             context = tiled(call, dropout).to(value.dtype)
-        elif backend == "reference" and not fits(call):  # its context was computed in float64, as its pattern must be
+        elif backend == "reference" and not fits(call):  # the context was computed in float64: so must the pattern be
             call = without_overflow(call)
     if ask is not None and (summary is None or may_hold_nan_statistics(summary)):
         summary = Pattern(call).answer(ask)

@@ -52,8 +52,8 @@ class Pattern(ThroughDense):
 
     Attributes:
         call: the arguments of `attend`, from which the weights are computed.
-        known: statistics that were computed together with the context, so that the methods need not compute them; None
-            = there are none.
+        known: statistics that were computed together with the context, so that the methods need not compute them again;
+            None = no statistics.
 
     >>> import torch
     >>> from regard import attend, Causal
@@ -270,7 +270,7 @@ class Pattern(ThroughDense):
         """Return several statistics, while the weights are computed only once; the arguments are the fields of `Ask`.
 
         Raises:
-            ValueError: `top` or `pooled` is larger than the pattern, or weights that may be negative have no entropy.
+            ValueError: `top` or `pooled` is larger than the pattern, or weights may be negative and have no entropy.
 
         >>> import torch
         >>> from regard import attend, Causal
@@ -305,7 +305,7 @@ class Pattern(ThroughDense):
                 seconds.
 
         Raises:
-            ValueError: `top` or `pooled` is larger than the pattern, or weights that may be negative have no entropy.
+            ValueError: `top` or `pooled` is larger than the pattern, or weights may be negative and have no entropy.
         """
         with progress_callback(report) as callback:
             return summary_of(self.call, ask, callback)
@@ -320,9 +320,9 @@ class Pattern(ThroughDense):
         A backward pass recomputes the weights, one block of queries at a time, instead of storing them.
 
         Args:
-            value: one vector for each key. A batch of 1 is broadcast; if it has fewer heads than the pattern, each is
-                shared by a group of query heads.
-            dropout: the probability with which a weight is set to 0; the others are divided by 1 - dropout.
+            value: one vector for each key. A batch of 1 is broadcast. If `value` has fewer heads than the pattern, each
+                head of `value` is shared by a group of query heads.
+            dropout: the probability with which a weight is set to 0; the other weights are divided by 1 - dropout.
 
         Raises:
             ValueError: the keys, batch or heads of `value` do not fit the pattern.
@@ -338,8 +338,8 @@ class Pattern(ThroughDense):
     def back(self, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
         """Return vector @ weights: for each key j, the sum over the queries i of vector[i] · weights[i, j].
 
-        This is the step of attention rollout for one layer, applied from the last layer to the first. A backward pass
-        recomputes the weights, one block of queries at a time.
+        Attention rollout applies this product to one layer after the other, from the last to the first. A backward
+        pass recomputes the weights, one block of queries at a time.
 
         Raises:
             ValueError: a vector that does not broadcast to [batch heads queries].
@@ -355,6 +355,6 @@ class Pattern(ThroughDense):
 
 
 def present(answer: Answer | None) -> Answer:
-    """Return `answer`, which must not be None; for the type checker, since a requested statistic is never None."""
+    """Return `answer`, after asserting that it is not None: the type checker does not know which statistics exist."""
     assert answer is not None
     return answer

@@ -1,13 +1,13 @@
 """The attention weights of one head as a pyramid of maps, from the whole text down to single weights.
 
 Level 0 has the weights themselves. Level L has one cell for each square of 2^L queries × 2^L keys: the mean or the
-largest of the weights in the square. Squares at the right and at the bottom end where the tokens end.
+largest of the weights in the square. Squares at the right and bottom edges are smaller if the tokens end in them.
 
     level < STORED      computed from queries and keys when it is read
     level >= STORED     pooled from the sums and the largest weights of the squares of level STORED, which are stored
 
 The stored numbers are computed once, one row of squares after the other. If the weights are a softmax, each query's
-log-sum-exp is stored too, so that a part of a lower level needs no scores but its own:
+log-sum-exp is stored too, so that a part of a lower level is computed from the scores of this part alone:
 
     weight = exp(score / temperature - log_sum)
 """
@@ -33,7 +33,7 @@ STORED = 5
 """The lowest level whose squares are stored: 32 × 32 weights each."""
 
 KEYS_AT_ONCE = 2**14
-"""The most keys whose scores are computed at one time for a row of squares, so that they fit into the cache."""
+"""For how many keys at most the scores of a row of squares are computed at a time, to fit into the CPU's cache."""
 
 WEIGHTS_AT_ONCE = 2**19
 """The most weights of a level below STORED that are computed at one time, unless a row of squares has more."""
@@ -95,15 +95,16 @@ class Pyramid:
         self.done[row] = True
 
     def store(self, row: int, keys: range, weights: Weights, keep: Keep) -> None:
-        """Store the sums and the largest weights of one row of level STORED, for keys that begin with a square."""
+        """Store the sums and the largest weights of one row of level STORED; `keys` starts where a square starts."""
         columns = slice(keys.start >> STORED, -(-keys.stop >> STORED))
         self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in pooled(weights, keep, 1 << STORED))
 
     @torch.no_grad()
     def read(self, level: int, rows: range, columns: range, pool: Pool) -> Cells:
-        """Return some rows and columns of a level, in float32; NaN where no query of a square may attend to any key.
+        """Return the mean or the maximum (`pool`) of each square in some rows and columns of a level, in float32.
 
-        A level below STORED first computes the rows of level STORED that have the same queries.
+        A square in which no query may attend to any key is NaN. To read a level below STORED, the rows of level STORED
+        with the same queries are computed first.
 
         Raises:
             ValueError: the level is STORED or higher, and a row of level STORED is not computed; or a score is NaN or
@@ -113,7 +114,9 @@ class Pyramid:
             sums, largest = self.computed_squares(level, rows, columns)
         elif not all(self.done):
             missing = self.done.count(False)
-            raise ValueError(f"level {level} is pooled from level {STORED}, of which {missing} rows are not done yet.")
+            raise ValueError(
+                f"level {level} needs all rows of level {STORED}; call compute(row) for {missing} more rows."
+            )
         else:
             side = 1 << (level - STORED)
             part = tuple(slice(cells.start * side, cells.stop * side) for cells in (rows, columns))
@@ -161,7 +164,7 @@ class Pyramid:
         return scores if keep is None else torch.where(keep, scores, -math.inf), keep
 
     def keep(self, tile: Tile) -> Keep:
-        """Return the mask of a tile, True where the query may attend to the key; None = everywhere."""
+        """Return the mask of a tile, True where the query may attend to the key; None = True everywhere."""
         keep = self.call.keep(tile)
         return None if keep is None or bool(keep.all()) else keep.expand(tile.shape)[0, 0]
 
@@ -181,7 +184,7 @@ class Pyramid:
             log_sums = torch.logaddexp(log_sums, sink)
         log_sums = log_sums.masked_fill(blind, 0.0)
         if not bool(log_sums.isfinite().all()):
-            raise ValueError("a score is NaN or infinite, so the head has no map; mend the model's parameters.")
+            raise ValueError("a score is NaN or infinite, so the head has no map; check the model's parameters.")
         return log_sums
 
     def reach(self, queries: range) -> range:
@@ -190,7 +193,7 @@ class Pyramid:
         return range(grid.keys) if mask is None or self.softmax is None else mask.reach(grid, queries)
 
     def reached_keys(self, queries: range) -> list[range]:
-        """Return the keys in `reach(queries)` in parts of at most KEYS_AT_ONCE, each of which begins with a square."""
+        """Return `reach(queries)`, split into ranges of at most KEYS_AT_ONCE keys that start where a square starts."""
         reach = self.reach(queries)
         starts = range(reach.start >> STORED << STORED, reach.stop, KEYS_AT_ONCE) if len(reach) else []
         return [range(start, min(start + KEYS_AT_ONCE, reach.stop)) for start in starts]

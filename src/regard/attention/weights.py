@@ -64,9 +64,9 @@ def scores_of_finite_keys(
     key: Float[Tensor, "batch heads keys d_key"],
     tile: Tile,
 ) -> Weights:
-    """Return the scores of a tile; a key that contains NaN or infinity gets no gradient, and gives none to queries.
+    """Return the scores of a tile; no gradient flows through the scores of a key that contains NaN or infinity.
 
-    The backward pass multiplies a key by the gradient of its scores. For a masked key that gradient is 0, and 0 · NaN
+    The backward pass multiplies a key by the gradient of its scores. For a masked key this gradient is 0, and 0 · NaN
     = NaN.
     """
     spoilt = ~key.isfinite().all(dim=-1)
@@ -92,7 +92,7 @@ def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, Keep]:
 def weights_of(call: Call, tile: Tile) -> Weights:
     """Return the attention weights of a tile (block of the weights).
 
-    They are normalised over all keys of the call, including keys outside of the tile.
+    The weights are normalised over all keys of the call, including keys outside of the tile.
     """
 
     def block_weights(block: Tile) -> Float[Tensor, "batch heads block keys"]:
@@ -109,7 +109,7 @@ def context_of(
 
     Args:
         value: the values of the call, or other vectors, one for each key.
-        dropout: the probability with which a weight is set to 0; the others are divided by 1 - dropout.
+        dropout: the probability with which a weight is set to 0; the other weights are divided by 1 - dropout.
     """
 
     clean = are_finite(value)
@@ -191,8 +191,8 @@ def rows_of(
 ) -> Float[Tensor, "batch heads positions d"]:
     """Return the vectors of `tensor` at `positions`, for the batch items and heads of a tile (block of the weights).
 
-    They are converted to the data type of the weights. A batch of 1 is broadcast, and a key head that a group of query
-    heads shares is repeated.
+    The vectors are converted to the data type of the weights. A batch of 1 is broadcast, and a key head that a group of
+    query heads shares is repeated.
 
     Args:
         tensor: the queries, keys or values of the call, or other vectors, one for each key.

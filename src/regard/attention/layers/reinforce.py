@@ -70,7 +70,7 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
     def read(queries: range) -> Float[Tensor, "batch heads block 1"]:
         weights = weights_of(soft, pattern.grid.whole().part(queries=queries))
         chosen = select_positions(keys, 2, queries)
-        # a query that sees no key drew none: probability 1, set before the logarithm so that its gradient is 0
+        # A query that may attend to no key draws no key: its probability is set to 1, so that log and gradient are 0.
         return weights.gather(3, chosen.clamp_min(0)).masked_fill(chosen < 0, 1.0).log()
 
     blocks = [

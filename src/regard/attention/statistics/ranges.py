@@ -17,7 +17,7 @@ def key_ranges(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | 
     """
     if mask is None or not grid.queries:
         return Ranges.of(0, grid.keys, grid, device)
-    one_query = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), device)  # has as many ranges as all queries
+    one_query = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), device)  # each query has as many ranges
     if one_query is None or len(one_query.starts) > MOST_RANGES:
         return None
     ranges = mask.ranges(grid, device)

@@ -77,7 +77,7 @@ def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results
         if rows is not None:
             dist.all_reduce(rows, group=group)
     if results.top is not None:
-        dist.all_reduce(results.top.keys.add_(1), group=group)  # no key is -1
+        dist.all_reduce(results.top.keys.add_(1), group=group)  # the key index -1 (no key) becomes 0
         results.top.keys.sub_(1)
     received = reduced_over_ranks(results.received, group)
     pooled = reduced_over_ranks(results.pooled, group, maximum=results.ask.reduce == "max")

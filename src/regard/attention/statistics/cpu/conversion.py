@@ -1,7 +1,7 @@
 """Conversion of queries, keys and values to the form that the C kernel reads: float32, the tokens of a head adjacent.
 
-The kernel also reads heads whose tokens are apart in memory, as models give them, but at almost half the speed: the
-processor's cache holds fewer of them. Inputs are converted for a few heads at a time, to save memory.
+The kernel also reads heads whose tokens are not adjacent in memory, as in the tensors of most models, but at almost
+half the speed, as fewer tokens fit into the processor's cache. A few heads are converted at a time, to save memory.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,12 +16,12 @@ from regard.attention.call import Call
 from regard.attention.statistics.cpu.plan import BLOCK_QUERIES, HeadBlock
 
 CONVERTED_AT_ONCE = 2**22
-"""The largest number of numbers to convert at one time: 16 MiB of float32. One key head is converted in any case."""
+"""How many numbers at most are converted at a time: 16 MiB of float32. A single key head may have more."""
 
 MIN_QUERIES = 2 * BLOCK_QUERIES
 """Heads are copied to make their tokens adjacent only if there are at least this many queries per head.
 
-The kernel reads all keys and values of a head once for each block of queries, and the copy once more.
+The kernel reads a head's keys and values once for each block of queries; to copy them is as slow as one more block.
 """
 
 

@@ -77,7 +77,7 @@ class HeadBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyLimits:
-    """A mask that allows each query one range of keys: from `starts` to `stops` of the query, the latter excluded."""
+    """A mask that allows each query one range of keys: from its number in `starts` to its number in `stops` - 1."""
 
     starts: Int[Tensor, "#batch #heads queries"]
     stops: Int[Tensor, "#batch #heads queries"]
@@ -109,7 +109,7 @@ class KeyLimits:
             n_keys: the number of all keys.
         """
         starts, stops = self.starts[index], self.stops[index]
-        starts = torch.where(starts < stops, starts, n_keys)  # a query that sees no key does not widen the range
+        starts = torch.where(starts < stops, starts, n_keys)  # a query that may attend to no key counts not
         padding = 0, -len(starts) % size
         first = F.pad(starts, padding, value=n_keys).view(-1, size).amin(1).tolist()
         last = F.pad(stops, padding).view(-1, size).amax(1).tolist()
@@ -175,7 +175,7 @@ def plan_of_blocks(limits: KeyLimits | None, blocks: tuple[HeadBlock, ...]) -> P
 
 
 def has_only_numbers(mask: Mask) -> bool:
-    """Return whether a mask is of a class of regard, and all its fields are numbers or masks for which this is true.
+    """Return whether a mask of regard contains only numbers, and no tensors, also in the masks that it is joined from.
 
     Such masks are equal if their fields are equal, so that they can be keys of a cache.
     """

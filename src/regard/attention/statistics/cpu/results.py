@@ -58,7 +58,7 @@ class CompensatedSum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapCells:
-    """The blocks of queries × keys whose weights are pooled into one entry (cell) of the pooled map.
+    """How the queries and keys are divided among the entries (cells) of the pooled map.
 
     Attributes:
         row_of_query: for each query, its row in the map.

@@ -24,15 +24,15 @@ from regard.kernels.library import check_arguments
 from regard.kernels.threads import gnu_openmp_parallel, run_on_threads
 
 WEIGHTS_PER_THREAD = 2**18
-"""The kernel uses one more thread for every so many weights; with fewer weights, starting a thread takes longer."""
+"""The number of weights for which the kernel starts one more thread; for fewer, starting a thread takes longer."""
 
 SECONDS_AT_ONCE = 0.5
 """Seconds after which the kernel returns, so that Python can report progress and handle Ctrl-C."""
 
 COMPUTED_AT_ONCE = 2**22
-"""How many scores or mask entries torch computes before the kernel runs on them.
+"""How many scores or mask entries torch operations compute before the kernel runs on them.
 
-It computes more if they are too few for one block for each thread.
+If each thread needs more for one block, this number is exceeded.
 """
 
 PANEL = 64
@@ -136,8 +136,8 @@ class Run:
     def bounds_of(self, part: Part) -> Iterator[Int[Tensor, "blocks 8"]]:
         """Yield the bounds (fields of the C struct `BlockBounds`) of the blocks of a part, some blocks at a time.
 
-        If torch operations compute scores or masks, they do so before each yield, for as many blocks as fit into
-        `COMPUTED_AT_ONCE`. If not, the bounds of all blocks are yielded at once.
+        If torch operations compute the scores or masks, they compute about `COMPUTED_AT_ONCE` numbers before each
+        yield. Otherwise the bounds of all blocks are yielded at once.
         """
         bounds, blocks, scores = self.plan.bounds[part.numbers], self.plan.blocks[part.numbers], self.scores
         if scores is not None and not scores.computes_masks:
@@ -161,7 +161,7 @@ class Run:
     def write_block(self, block: HeadBlock, computed: Tensor) -> None:
         """Compute the mask or the scores of a block by torch operations, and write them into the tensor `computed`.
 
-        It is the mask if the kernel computes the scores itself. Otherwise it is the scores, for one range of keys after
+        If the kernel computes the scores itself, the mask is written; otherwise the scores are, one range of keys after
         the other.
         """
         if self.scores is not None:

@@ -2,8 +2,8 @@
 
     received_j = Σ_i 2^(score_ij - log_sum_i)          log_sum_i = log₂ Σ_j 2^score_ij, from the kernel `rows`
 
-Each program computes a block of keys (a tile), and reads the queries that may attend to them. Only one program adds to
-each sum, so there are no atomic operations, and every run gives the same bits.
+Each program (instance of the kernel) computes a block of keys (a tile), and reads the queries that may attend to the
+keys. Only one program adds to each sum, so there are no atomic operations, and every run gives the same bits.
 
 For the pooled map, a program reads the queries of one row of the map after the other, and adds up the weights in each
 cell of the row that its keys belong to. The keys of a cell may belong to several tiles; `into_map` adds up their sums.
@@ -155,7 +155,7 @@ def columns(
             if largest:
                 most_by_key = tl.max(most, axis=1)
                 most_of_cell = tl.max(tl.where(inside, most_by_key[:, None], 0.0), axis=0)
-                of_cell = tl.where(of_cell == of_cell, most_of_cell, of_cell)  # the maximum ignores NaN, unlike the sum
+                of_cell = tl.where(of_cell == of_cell, most_of_cell, of_cell)  # tl.max ignores NaN, unlike tl.sum
             tl.store(to, of_cell)
     if received is not None:
         tl.store(received + item * sizes.keys + j, every, mask=there)

@@ -1,7 +1,7 @@
 """The context and the log-sum-exp from kernels of PyTorch, which are faster than regard's Triton kernel in `rows.py`.
 
-They compute no statistics. They are private functions of PyTorch, which may change. So before its first use, each
-kernel is run on a small input with the same options, and is used only if its context and log-sum-exp are correct.
+The kernels compute no statistics. They are private functions of PyTorch, which may change. So before its first use,
+each kernel is run on a small input with the same options, and is used only if its context and log-sum-exp are correct.
 """
 
 import math
@@ -24,7 +24,7 @@ def context_and_log_sum(
 ) -> tuple[Float[Tensor, "batch heads queries d_value"], Float[Tensor, "batch heads queries"]] | None:
     """Return the context of a call and, for each query, log₂ Σ 2^score, or None if no kernel of PyTorch computes both.
 
-    Here the scores are multiplied by log₂ e.
+    `score` is the score times log₂ e, so that 2^score is the exponential of the score before this multiplication.
     """
     formula, grid = call.softmax, call.grid
     plain = formula.softcap is None and formula.bias is None and formula.sinks is None

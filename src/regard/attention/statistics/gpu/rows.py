@@ -1,7 +1,7 @@
 """The Triton kernel `rows`: the context and the statistics of each query.
 
-Each program computes a block of queries (a tile), and reads the keys block by block. For each query it stores the
-largest score so far, and sums over the unnormalised weights e = 2^(s - largest) of the scores s so far:
+Each program (instance of the kernel) computes a block of queries (a tile), and reads the keys block by block. For each
+query it stores the largest score so far, and sums over the unnormalised weights e = 2^(s - largest) of the scores s:
 
     total = Σ e,  product = Σ e (s - largest),  far = Σ e · distance,  context = Σ e · value
 
@@ -190,7 +190,7 @@ def read_keys(
         weights = tl.exp2(relative)
         if found.entropy is not None:
             if masked or rule.biases is not None:
-                relative = tl.maximum(relative, -1e30)  # 0 · -∞ would be NaN; a NaN stays one through its weight
+                relative = tl.maximum(relative, -1e30)  # 0 · -∞ would be NaN; a score of NaN has weight NaN
             product = rescale * (product + total * down) + tl.sum(weights * relative, axis=1)
         if found.distance is not None:
             away = tl.abs(j[None, :] - i[:, None] - sizes.offset).to(tl.float32)
@@ -217,8 +217,8 @@ def weight_on_key(queries, key, mask_ranges, rule, sizes, where, j, log_sum, ran
     keys = vectors(key, batch, head // sizes.group, 0, j.to(tl.int64), inside, sizes.width, queries.shape[1])
     products = tl.sum(queries.to(tl.float32) * keys.to(tl.float32), axis=1)
     scores = scores_of(products, i, j, inside, batch, head, rule, queries.dtype)
-    seen = log_sum != log_sum  # a query whose log_sum is NaN has NaN weights on every key
+    allowed = log_sum != log_sum  # a query whose log_sum is NaN has NaN weights on every key
     for n in range(ranges):
         start, stop = limits_of(mask_ranges, n, batch, head, i, inside)
-        seen = seen | ((j >= start) & (j < stop))
-    return tl.where(seen, tl.exp2(scores - log_sum), 0.0)
+        allowed = allowed | ((j >= start) & (j < stop))
+    return tl.where(allowed, tl.exp2(scores - log_sum), 0.0)

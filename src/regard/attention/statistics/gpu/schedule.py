@@ -1,8 +1,8 @@
-"""Which keys a kernel reads for a block of queries (a tile), and for which of them it must apply the mask.
+"""Which keys a kernel reads for a block of queries (a tile), and for which of these keys it must apply the mask.
 
 Each tile of queries has four borders, which are key positions in ascending order:
 
-    before border 0 and from border 3 on      no query may attend to these keys, and they are not read
+    before border 0 and from border 3 on      no query may attend to these keys; the kernel does not read them
     border 0 to 1, and border 2 to 3          the mask is applied to each weight
     border 1 to 2                             every query may attend to every key, and no mask is applied
 
@@ -36,8 +36,8 @@ def limits_of(ranges: Ranges, grid: Grid) -> Limits:
 def along_keys(limits: Limits, tile: int, step: int) -> Borders:
     """Return the four borders of each tile (block of queries); the borders are key positions in ascending order.
 
-    A kernel reads the keys from the first border to the last, and needs no mask between the two in the middle. All
-    borders except the last are multiples of `step`.
+    A kernel reads the keys from the first border to the last, and needs no mask between the second border and the
+    third. All borders except the last are multiples of `step`.
 
     Args:
         tile: the number of queries in a tile.
@@ -54,8 +54,8 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
     """Return the four borders of each tile (block of keys); the borders are query positions in ascending order.
 
-    A kernel reads the queries from the first border to the last, and needs no mask between the two in the middle. If
-    key ranges do not move forward from one query to the next, more queries are read and masked than necessary.
+    A kernel reads the queries from the first border to the last, and needs no mask between the second border and the
+    third. If key ranges do not move forward from one query to the next, more queries are read and masked than needed.
 
     Args:
         n_keys: the number of all keys.
@@ -66,7 +66,7 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
     starts, stops = limits.unbind(-1)
 
     def queries_before(ascending: Tensor, key: Tensor) -> Tensor:
-        """Return, for each tile, how many entries of `ascending` are at most the entry of the tile in `key`.
+        """Return, for each tile, the number of queries whose entry in `ascending` is at most the tile's entry in `key`.
 
         `ascending` has one entry for each query, in ascending order.
         """
@@ -90,9 +90,9 @@ def remaining_minimum(limits: OneSide) -> OneSide:
 
 
 def borders(begin: Tensor, whole_from: Tensor, whole_to: Tensor, end: Tensor) -> Borders:
-    """Return the four borders as one tensor, in ascending order: each is raised to at least the one before.
+    """Return the four borders as one tensor, changed where necessary so that they are in ascending order.
 
-    The two in the middle become equal if the mask must be applied to all keys.
+    If the mask must be applied to all keys, the second and the third border become equal.
     """
     end = torch.maximum(begin, end)
     whole_from = torch.minimum(torch.maximum(whole_from, begin), end)

@@ -8,9 +8,9 @@ from regard.attention.weights import blocks_of
 
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
-    """Return why the engine does not support a call of `attend`: it computes all statistics, but no context.
+    """Return None if `contexts` is False: the engine computes the statistics of every call of `attend`.
 
-    Return None if `contexts` is False.
+    If `contexts` is True, return the reason why the call is not supported: the engine computes no context.
     """
     return "it computes statistics but no context" if contexts else None
 
