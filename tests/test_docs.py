@@ -89,7 +89,7 @@ def test_the_table_of_backends_says_what_runs(path):
         for name, reason in can.reasons.items():
             with use_backend(name):
                 if reason is not None:
-                    with pytest.raises(ValueError, match=re.escape(f"cannot do this call: {reason};")):
+                    with pytest.raises(ValueError, match=re.escape(f"does not support this call: {reason};")):
                         attend(*read, **parts)
                 elif name != "flex":  # whose compiling takes seconds; tests/attention/test_flex.py runs it
                     assert_close(attend(*read, **parts).context, pattern.apply(pattern.value), atol=1e-5, rtol=1e-4)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,17 @@ def test_help_names_every_verb():
 @pytest.mark.parametrize("verb", EXAMPLES)
 def test_every_verb_has_help_with_an_example(verb):
     assert f"   {EXAMPLES[verb]}" in output(verb, "--help", columns=100)
+
+
+@pytest.mark.parametrize("columns", [60, 100, 200])
+def test_a_paragraph_of_help_fills_the_terminal(columns):
+    """Each line but the last has no room for the first word of the next line."""
+    text = output("score", "--help", columns=columns)
+    paragraph = text[text.index("A score is") :].partition("Examples")[0].rstrip()
+    lines = [line.strip() for line in paragraph.splitlines()]
+    assert lines[-1].endswith("errors to the top.")
+    for line, following in pairwise(lines):
+        assert len(line) + 1 + len(following.split()[0]) > columns - 2
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ shows its traceback. Verbs import torch and transformers only when they run.
 """
 
 import errno
+import inspect
 import os
 import sys
 from typing import NoReturn
@@ -36,8 +37,27 @@ SPIN_COUNT = "1000"
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """The error numbers of failed writes: no space on the disk, a quota, a file size limit, a defect of the disk."""
 
-LOOK, LEARN, TRANSLATE = "Look at attention", "Learn how it works", "Translate"
-"""The groups of verbs in `regard --help`."""
+VERBS = {
+    "Look at attention": (look, explore, site, compare, scan),
+    "Learn how it works": (demo, explain),
+    "Translate": (sample, train, translate, evaluate, score, serve, back_translate, export),
+}
+"""The groups of verbs in `regard --help`, and their verbs."""
+
+
+def help_text(docstring: str) -> str:
+    r"""Return the docstring of a verb with each paragraph on one line, so that a terminal of any width can wrap it.
+
+    A paragraph whose first line is \b keeps its lines.
+
+    >>> help_text("Write\n    lines.\n\n    \b\n      regard look\n      regard scan\n    ")
+    'Write lines.\n\n  regard look\n  regard scan'
+    """
+    paragraphs = inspect.cleandoc(docstring).split("\n\n")
+    return "\n\n".join(
+        paragraph.removeprefix("\b\n") if paragraph.startswith("\b") else paragraph.replace("\n", " ")
+        for paragraph in paragraphs
+    )
 
 
 app = typer.Typer(
@@ -49,21 +69,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(rich_help_panel=LOOK)(look)
-app.command(rich_help_panel=LOOK)(explore)
-app.command(rich_help_panel=LOOK)(site)
-app.command(rich_help_panel=LOOK)(compare)
-app.command(rich_help_panel=LOOK)(scan)
-app.command(rich_help_panel=LEARN)(demo)
-app.command(rich_help_panel=LEARN)(explain)
-app.command(rich_help_panel=TRANSLATE)(sample)
-app.command(rich_help_panel=TRANSLATE)(train)
-app.command(rich_help_panel=TRANSLATE)(translate)
-app.command(rich_help_panel=TRANSLATE)(evaluate)
-app.command(rich_help_panel=TRANSLATE)(score)
-app.command(rich_help_panel=TRANSLATE)(serve)
-app.command("back-translate", rich_help_panel=TRANSLATE)(back_translate)
-app.command(rich_help_panel=TRANSLATE)(export)
+for group, verbs in VERBS.items():
+    for verb in verbs:
+        app.command(help=help_text(verb.__doc__ or ""), rich_help_panel=group)(verb)
 
 
 @app.callback(invoke_without_command=True)
