@@ -103,7 +103,7 @@ def test_a_reach_that_is_none_is_refused(reach):
     with pytest.raises(ValueError) as raised:
         Local(torch.zeros(1, 1, 1), reach)
     assert str(raised.value) == (
-        f"reach={reach} is how far from its centre a query reads, so it must be above 0 and finite."
+        f"reach={reach} is the largest distance of a key from the centre; it must be above 0 and finite."
     )
 
 

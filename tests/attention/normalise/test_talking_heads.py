@@ -217,7 +217,7 @@ def test_refusals(normal):
     assert str(refusal.value) == ("TalkingHeads mixes 3 heads and query has 2 heads; build it with TalkingHeads(2).")
     with pytest.raises(ValueError) as refusal:
         TalkingHeads(0)
-    assert str(refusal.value) == "n_heads=0; heads that talk must be at least 1."
+    assert str(refusal.value) == "n_heads=0 is too small; it must be at least 1."
     with pytest.raises(ValueError) as refusal:
         Hard(StraightThrough(TalkingHeads(3)))
     assert str(refusal.value) == (

@@ -1,1 +1,1 @@
-"""Attention with parameters: multi-head and latent attention, and how hard attention is trained."""
+"""Attention layers with parameters: multi-head and latent attention; and a loss that trains hard attention."""

@@ -1,4 +1,4 @@
-"""Conversion of torch.nn.MultiheadAttention: its parameters are copied into layers with separate projections."""
+"""Conversion of torch.nn.MultiheadAttention: checks its options, and copies its parameters to `nn.Linear` layers."""
 
 import torch
 from torch import nn
@@ -32,7 +32,7 @@ def copy_projections(
 ) -> None:
     """Copy the parameters of `module` into the four linear layers.
 
-    `module` has the parameters of the query, key and value projections in one matrix and one bias.
+    In `module`, one matrix and one bias contain the parameters of the query, key and value projections.
     """
     weights, biases = module.in_proj_weight.chunk(3), module.in_proj_bias.chunk(3)
     for projection, weight, bias in zip((to_query, to_key, to_value), weights, biases, strict=True):

@@ -1,14 +1,14 @@
 """Multi-head latent attention: the keys and values of all heads are made from one narrow vector for each token.
 
     latent    = norm(x W_down)                      cached for each token
-    turned    = rotary(x W_turned)                  cached too: the part of every head's key that has the position
-    query_h   = [plain_h ; turned_h]                plain_h = x W_plain_h, turned_h = rotary(x W_turned_h)
+    turned    = rotary(x W_turned)                  cached too: the rotated part of the key, the same for all heads
+    query_h   = [plain_h ; turned_h]                plain_h = x W_plain_h (not rotated), turned_h = rotary(x W_turned_h)
     key_h     = [latent W_key_h ; turned]
     value_h   = latent W_value_h
     context_h = attend(query_h, key_h, value_h)
     output    = [context_1 ; … ; context_n] W_o
 
-With a cache, no keys and values of heads are computed. Queries attend to the latents instead:
+With a cache, the keys and values of the heads are not computed. Queries attend to the latents instead, because
 
     plain_h · (latent W_key_h) = (plain_h W_key_hᵀ) · latent
     Σ weight (latent W_value_h) = (Σ weight latent) W_value_h
@@ -145,8 +145,8 @@ class LatentAttention(nn.Module):
         Args:
             mask: as for `attend`; broadcasts to [batch heads queries keys], where keys include the cached tokens.
             cache: the latents of the tokens before x, from an earlier call.
-            score, normalise: used for this call instead of `ScaledDot` and `Softmax`; in a `ScaledDot`, scale None
-                means 1 / sqrt(d_key + d_rotary).
+            score, normalise: the score and the normaliser of this call; None = `ScaledDot()` and `Softmax()`. In a
+                `ScaledDot`, scale None means 1 / sqrt(d_key + d_rotary).
 
         Raises:
             ValueError: x has another width than d_model.

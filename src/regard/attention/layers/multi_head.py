@@ -33,7 +33,7 @@ class MultiHeadAttention(nn.Module):
     """Multi-head attention with learned projections of queries, keys, values and output.
 
     Scores are divided by √d_head, as in the paper. Some tutorials divide by √d_model, which makes the weights more
-    uniform the more heads there are; `score=ScaledDot(scale=d_model**-0.5)` does the same.
+    uniform; `score=ScaledDot(scale=d_model**-0.5)` does so too.
 
     Args:
         d_model: width of the input and output tokens.
@@ -44,8 +44,8 @@ class MultiHeadAttention(nn.Module):
         dropout: the probability with which an attention weight is set to 0 in training.
 
     Raises:
-        ValueError: n_heads does not divide d_model, or n_key_heads does not divide n_heads; the message lists numbers
-            that do.
+        ValueError: n_heads does not divide d_model, or n_key_heads does not divide n_heads; the message lists the
+            divisors.
         TypeError: positions is neither a `Rotary` nor None.
 
     >>> import torch
@@ -97,7 +97,7 @@ class MultiHeadAttention(nn.Module):
             memory: the tokens to attend to, or their keys and values as returned by `prepare`.
             mask: as for `attend`; broadcasts to [batch heads queries keys], where keys include the cached tokens.
             cache: keys and values of the tokens before x, from an earlier call of self-attention.
-            score, normalise: used for this call instead of the layer's score and normaliser.
+            score, normalise: used for this call instead of the layer's score and normaliser; None = those of the layer.
 
         Raises:
             ValueError: x or memory has another width than d_model; memory and cache are both given, although only
@@ -124,7 +124,7 @@ class MultiHeadAttention(nn.Module):
         return MultiHeadRead(output=output, attended=attended, cache=key_value)
 
     def prepare(self, memory: Float[Tensor, "batch tokens d_model"], cache: KeyValue | None = None) -> KeyValue:
-        """Return the keys and values of the tokens of `memory` in every head, preceded by those in the cache.
+        """Return the cached keys and values, followed by the keys and values of the tokens of `memory`, in every head.
 
         Args:
             cache: keys and values of the tokens before `memory`; None = `memory` begins at position 0.

@@ -1,9 +1,9 @@
-"""Registration of the parameters inside a score and a normaliser with the attention layer that contains them.
+"""Functions that register the parameters of a score and a normaliser with the attention layer that contains them.
 
-A registered parameter is trained, moved and saved with the layer. Scores and normalisers are frozen dataclasses that
-refer to the parameters they were built with, but load_state_dict with assign=True, `to_empty` and
-`torch.func.functional_call` replace the registered parameters by new ones. Before each use the layer therefore calls
-`current_parts`, which returns copies of score and normaliser with the layer's present parameters.
+A registered parameter is trained, moved and saved with the layer. A score or normaliser is a frozen dataclass, which
+keeps the parameters that it was built with. But load_state_dict with assign=True, `to_empty` and
+`torch.func.functional_call` replace the registered parameters by new ones. Before each use, the layer therefore calls
+`current_parts`, which returns copies of score and normaliser with the present parameters of the layer.
 """
 
 from torch import nn
@@ -14,10 +14,10 @@ from regard.attention.stages import modules_in, parameters_in, replace_parameter
 
 
 def held_modules(*parts: Score | Normaliser) -> nn.ModuleList | None:
-    """Return the modules in fields of a score and a normaliser, such as the RelativeBias of a ScaledDot, or None.
+    """Return the modules in fields of a score and a normaliser, such as the RelativeBias of a ScaledDot; None if none.
 
-    A score or normaliser that is itself a module is left out: the layer registers it when it is assigned to an
-    attribute.
+    A score or normaliser that is itself a module is left out, because nn.Module registers a module that is assigned to
+    an attribute.
     """
     modules = [module for part in parts if not isinstance(part, nn.Module) for module in modules_in(part)]
     return nn.ModuleList(modules) if modules else None
@@ -36,7 +36,7 @@ def current_parts(score: Score, normalise: Normaliser, parameters: nn.ParameterL
     """Return the score and the normaliser with their parameters replaced by the present parameters of the layer.
 
     Args:
-        parameters: the parameters of the layer, in the order of `held_parameters`; None = nothing is replaced.
+        parameters: the parameters of the layer, in the order of `held_parameters`; None = do not replace any.
     """
     if parameters is None:
         return score, normalise

@@ -25,11 +25,11 @@ def reinforce(
     reward: Float[Tensor, "#batch #heads #queries"],
     baseline: float | Float[Tensor, "#batch #heads #queries"] = 0.0,
 ) -> Float[Tensor, ""]:
-    """Return a loss whose expected gradient is the gradient of minus the expected reward.
+    """Return a loss; minimising it maximises the expected reward, since its gradient is -∇ E[reward] on average.
 
         loss = -1/batch Σ (reward - baseline) · log_weights
 
-    Only the gradient of the loss is meaningful, not its value.
+    Only the gradient of the loss has a meaning, not its value.
 
     Args:
         log_weights: the log-probabilities of the keys that were drawn, from `log_weights_of_choice`.

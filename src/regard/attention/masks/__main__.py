@@ -1,4 +1,4 @@
-"""Print each mask over eight queries and keys: python -m regard.attention.masks."""
+"""A script that prints an example of each mask, for eight queries and keys: python -m regard.attention.masks."""
 
 import torch
 

@@ -7,7 +7,7 @@ from regard.attention.representation import short_repr
 
 
 def check_whole(mask: str, **numbers: object) -> None:
-    """Raise TypeError unless the arguments `numbers` of a mask are integers; one named "offset" may also be None.
+    """Raise TypeError unless the arguments `numbers` of a mask are integers; the argument `offset` may also be None.
 
     Args:
         mask: the name of the mask's class, for the error message.

@@ -1,4 +1,4 @@
-"""Masks for FlexAttention, PyTorch's compiler of attention, which calls a mask for one query and one key at a time.
+"""Conversion of masks for FlexAttention, PyTorch's compiler of attention, to a function of one query and one key index.
 
     allows = mask_mod(Causal() & Documents(ids), Grid(batch=2, heads=8, queries=4096, keys=4096))
     block_mask = create_block_mask(allows, 2, 8, 4096, 4096, device="cpu")
@@ -27,7 +27,7 @@ MaskMod = Callable[[Index, Index, Index, Index], Bool[Tensor, ""]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SinglePair(Tile):
-    """A `Tile` (block of the attention weights) of one query and one key, which FlexAttention can compile.
+    """A `Tile` (block of the attention weights) of only one query and one key, as FlexAttention needs it.
 
     Attributes:
         at: the indices of the batch item, head, query and key, as scalar tensors from FlexAttention.
@@ -74,7 +74,7 @@ def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu"
 
 
 def moved_to(mask: Mask, device: torch.device) -> Mask:
-    """Return a copy of a mask, including the masks that it is joined from, with all tensors moved to `device`."""
+    """Return a copy of a mask with all its tensors moved to `device`, also in the masks that it is joined from."""
     if not is_dataclass(mask):
         return mask
     moved: dict[str, Tensor | Mask] = {}

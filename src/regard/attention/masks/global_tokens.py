@@ -1,4 +1,4 @@
-"""A mask of global tokens, which attend to all keys and which all queries attend to; to be joined with a `Window`."""
+"""A mask of global tokens: they attend to all keys, and all queries attend to them; to be joined with a `Window`."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -60,7 +60,8 @@ class Global(Mask):
     def reach(self, grid: Grid, queries: range) -> range:
         """Return a range of keys that contains all keys to which these queries may attend.
 
-        It is all keys if one of the queries is a global token, else the range from the first to the last global token.
+        If one of the queries is a global token, this is the range of all keys; else it is the range from the first to
+        the last global token.
         """
         first = first_position(self.offset, grid)
         if any(position - first in queries for position in self.positions):
@@ -75,7 +76,7 @@ class Global(Mask):
         """
         is_global = self._are_global(torch.arange(grid.queries, device=device) + first_position(self.offset, grid))
         ranges = Ranges.of(0, is_global * grid.keys, grid, device)
-        for first, last in runs(self.positions):
+        for first, last in consecutive(self.positions):
             ranges = ranges.with_disjoint(Ranges.of(first, torch.where(is_global, first, last + 1), grid, device))
         return ranges
 
@@ -91,12 +92,12 @@ class Global(Mask):
         return reduce(or_, (positions == position for position in self.positions))
 
 
-def runs(positions: Collection[int]) -> Iterator[tuple[int, int]]:
+def consecutive(positions: Collection[int]) -> Iterator[tuple[int, int]]:
     """Yield the first and the last position of each sequence of consecutive positions.
 
-    >>> list(runs([5, 0, 6, 1, 9]))
+    >>> list(consecutive([5, 0, 6, 1, 9]))
     [(0, 1), (5, 6), (9, 9)]
     """
     for _, numbered in groupby(enumerate(sorted(set(positions))), key=lambda pair: pair[1] - pair[0]):
-        run = [position for _, position in numbered]
-        yield run[0], run[-1]
+        sequence = [position for _, position in numbered]
+        yield sequence[0], sequence[-1]

@@ -37,7 +37,7 @@ def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
 
 
 def check_lengths(mask: object, lengths: int | Integer[Tensor, " batch"], grid: Grid) -> None:
-    """Raise ValueError unless `lengths` is one number for all batch items, or a tensor with one for each."""
+    """Raise ValueError unless `lengths` is an int for all batch items, or a tensor with one number for each item."""
     if not isinstance(lengths, int) and lengths.shape[0] not in (1, grid.batch):
         raise ValueError(
             f"{type(mask).__name__} was given {len(lengths)} lengths for a batch of {grid.batch}; give one for each "

@@ -30,7 +30,7 @@ class Mask(ABC):
     """
 
     per_query = True
-    """Whether the keys that a query may attend to depend on the query; for padding they do not."""
+    """Whether the keys that a query may attend to depend on the query; False for padding, for example."""
 
     @abstractmethod
     def keep(self, tile: Tile, device: torch.device) -> Kept:
@@ -51,7 +51,7 @@ class Mask(ABC):
     def fills_reach(self, grid: Grid, queries: range) -> bool:
         """Return True only if each of these queries may attend to every key in the range `reach(grid, queries)`.
 
-        If the result is True, no mask is built for these queries. A subclass may always return False.
+        If the result is True, no boolean mask is computed for these queries. A subclass may always return False.
         """
         return False
 
@@ -99,7 +99,7 @@ def require_mask(other: object) -> Mask:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Joined(Mask):
-    """The base class of the two masks that are joined from two others: `left & right` and `left | right`."""
+    """The base class of masks that are joined from two masks: `left & right` and `left | right`."""
 
     left: Mask
     right: Mask

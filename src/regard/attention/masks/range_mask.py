@@ -19,7 +19,7 @@ from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.ranges import Ranges
 
 Number = int | Integer[Tensor, "..."]
-"""A position, length or limit: an int, or a tensor with one number for each query or for each batch item.
+"""A position, length or limit: an int, or a tensor with one number for each query and/or each batch item.
 
 Such a tensor broadcasts to the shape of a tile (block of the attention weights).
 """
@@ -77,14 +77,14 @@ class RangeMask(Mask):
         return range(start, stop)
 
     def fills_reach(self, grid: Grid, queries: range) -> bool:
-        """Return True only if all of these queries may attend to the same range of keys."""
+        """Return True only if each of these queries may attend to every key in `reach(grid, queries)`."""
         if len(queries) == 1 and isinstance(self.item_lengths, int):
             return True
         bounds = self._bounds(grid, queries)
         return all(bound == bounds[0] for bound in bounds)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless `item_lengths` is one length for all batch items, or a tensor with one for each."""
+        """Raise ValueError unless `item_lengths` is an int, or a tensor with one length for each batch item."""
         check_lengths(self, self.item_lengths, grid)
 
     def _limits_of_tile(self, tile: Tile, device: torch.device) -> tuple[Number | None, Number | None]:

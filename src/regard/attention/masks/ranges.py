@@ -16,14 +16,14 @@ from torch import Tensor
 from regard.attention.grid.grid import Grid
 
 Limits = Int[Tensor, "_ranges #batch #heads #queries"]
-"""The starts of all key ranges, or the stops of all key ranges: axis 0 counts the ranges of a query."""
+"""The starts of all key ranges, or the stops of all key ranges; entry r along axis 0 is for range r of each query."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
     """The keys that each query may attend to, as ranges: range r has the keys from starts[r] to stops[r] - 1.
 
-    The ranges of one query do not overlap; some may be empty.
+    The ranges of one query do not overlap. A range may be empty.
 
     Attributes:
         n_keys: the number of all keys.
@@ -60,11 +60,11 @@ class Ranges:
         return complement
 
     def with_disjoint(self, other: "Ranges") -> "Ranges":
-        """Return these ranges followed by the ranges in `other`, which must not overlap these."""
+        """Return the ranges of `self` and of `other` together; ranges of the same query must not overlap."""
         return Ranges(concatenated(self.starts, other.starts), concatenated(self.stops, other.stops), self.n_keys)
 
     def without_empty(self) -> "Ranges":
-        """Return the ranges without those that are empty for every query; at least one range is kept."""
+        """Return a copy without each range number that is empty for every query; at least one range stays."""
         filled: Bool[Tensor, " ranges"] = (self.starts < self.stops).flatten(1).any(dim=1)
         numbers = filled.nonzero().flatten() if bool(filled.any()) else torch.zeros_like(filled[:1], dtype=torch.int64)
         return Ranges(self.starts[numbers], self.stops[numbers], self.n_keys)

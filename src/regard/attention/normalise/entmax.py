@@ -85,8 +85,8 @@ class _Entmax(torch.autograd.Function):
 def by_sorting(scores: Rows) -> Rows:
     """Return the entmax weights with alpha 3/2 for each row of scores; the threshold is computed exactly, by sorting.
 
-    The threshold solves a quadratic equation in the mean and spread of the k largest scores, where k is the number of
-    keys with weight above 0.
+    The threshold solves a quadratic equation in the mean and the variance of the k largest scores, where k is the
+    number of keys with weight above 0.
     """
     # Half scores of 1 or more below the largest get weight 0. Clamping them at -2 keeps -∞ out of the sums.
     half = ((scores - scores.amax(dim=-1, keepdim=True)) / 2).clamp_min(-2.0)
@@ -114,7 +114,7 @@ def by_bisection(scores: Rows, alpha: float) -> Rows:
     def weights(threshold: Tensor) -> Tensor:
         return (((below - threshold) * gain).clamp_min(-1.0).log1p() / gain).exp()
 
-    # The largest weight is 1 at threshold 0, and 1 / keys at this threshold: the one with sum 1 lies between.
+    # With a threshold of 0 the largest weight is 1; with this threshold it is 1 / keys. Between them, the sum is 1.
     widest = (1 - scores.shape[-1] ** -gain) / gain
     low = torch.zeros_like(below[..., :1])
     high = low + widest

@@ -50,7 +50,7 @@ class Local(Normaliser):
     def __post_init__(self) -> None:
         if not 0 < self.reach < math.inf:
             raise ValueError(
-                f"reach={self.reach} is how far from its centre a query reads, so it must be above 0 and finite."
+                f"reach={self.reach} is the largest distance of a key from the centre; it must be above 0 and finite."
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:

@@ -19,10 +19,10 @@ class Softmax(Normaliser):
     """Weights in proportion to the exponential of the scores; they sum to 1 for each query, or less with sinks.
 
     Args:
-        temperature: the scores are divided by it. 0 = all weight on the largest score, in equal shares if several are
-            the largest; large = nearly uniform weights.
-        sinks: one extra score for each head, which takes part in the softmax but has no value, so that the weights of a
-            query sum to less than 1; trained if it is a parameter. None = no sinks, a sum of 1.
+        temperature: the divisor of the scores. 0 = all weight on the largest score, divided equally if several scores
+            are the largest; large = nearly uniform weights.
+        sinks: one extra score for each head, which takes part in the softmax but belongs to no key, so that the weights
+            of a query sum to less than 1; learned if it is an nn.Parameter. None = no sinks.
 
     Raises:
         ValueError: a temperature that is negative, infinite, or so small that scores divided by it overflow float32;

@@ -50,7 +50,7 @@ class TalkingHeads(nn.Module, Normaliser):
     def __init__(self, n_heads: int, normalise: Normaliser = Softmax()) -> None:  # noqa: B008 (frozen)
         super().__init__()
         if n_heads < 1:
-            raise ValueError(f"n_heads={n_heads}; heads that talk must be at least 1.")
+            raise ValueError(f"n_heads={n_heads} is too small; it must be at least 1.")
         self.n_heads, self.normalise = n_heads, normalise
         self.before = nn.Parameter(torch.empty(n_heads, n_heads))
         self.after = nn.Parameter(torch.empty(n_heads, n_heads))
@@ -78,7 +78,7 @@ class TalkingHeads(nn.Module, Normaliser):
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Normalise scores that are mixed over heads already; the resulting weights are not mixed."""
+        """Return the normalised weights, before they are mixed, of scores that are mixed over heads already."""
         return self.normalise.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:

@@ -1,11 +1,12 @@
 """RoPE scaling: lower frequencies of rotary positions, so that a model can read longer texts than in training.
 
-    Interpolate     divides all frequencies by the factor                               Chen et al. 2023, equation 4
-    LargerBase      keeps the highest frequency, divides the lowest by the factor       Peng et al. 2024, section 3.1
-    Yarn            keeps high frequencies, divides low ones, linear in the pair        Peng et al. 2024, 3.2 to 3.4
-    LlamaStretch    keeps high frequencies, divides low ones, linear in the frequency   Llama 3.1's code
+    Interpolate     divides all frequencies by the factor                                Chen et al. 2023, equation 4
+    LargerBase      keeps the highest frequency, divides the lowest by the factor        Peng et al. 2024, section 3.1
+    Yarn            keeps high frequencies, divides low ones; between, by pair index     Peng et al. 2024, 3.2 to 3.4
+    LlamaStretch    keeps high frequencies, divides low ones; between, by frequency      Llama 3.1's code
 
-A frequency is the angle, in radians, by which a pair of numbers is rotated from one position to the next.
+A frequency is the angle, in radians, by which a pair of numbers is rotated from one position to the next. The factor is
+how many times longer the texts may be than in training.
 
 Source: Chen et al. 2023, "Extending Context Window of Large Language Models via Positional Interpolation"; Peng et al.
 2024, "YaRN".
@@ -56,7 +57,7 @@ class Stretch(ABC):
 
     @property
     def size(self) -> float:
-        """The factor by which rotated queries and keys are multiplied."""
+        """The factor by which rotated queries and keys are multiplied; 1 unless a subclass changes it."""
         return 1.0
 
     def __repr__(self) -> str:
@@ -122,20 +123,20 @@ class Yarn(Stretch):
         check_ramp(self, self.max_tokens, self.fast, self.slow)
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return share · frequency + (1 - share) · frequency / factor for each pair."""
+        """Return the frequency of each pair: unchanged, divided by the factor, or interpolated between the two."""
         d_rotary = 2 * len(frequencies)
         bounds = [
             d_rotary * math.log(self.max_tokens / (2 * math.pi * rotations)) / (2 * math.log(base))
             for rotations in (self.fast, self.slow)
         ]
         low, high = max(math.floor(bounds[0]), 0), min(math.ceil(bounds[1]), d_rotary - 1)
-        width = high - low if high > low else 0.001  # nearly a step, without division by 0
+        width = high - low if high > low else 0.001  # not 0, because it is a divisor
         share = 1 - ((torch.arange(len(frequencies)).to(frequencies) - low) / width).clamp(0, 1)
         return frequencies * share + frequencies / self.factor * (1 - share)
 
     @property
     def size(self) -> float:
-        """The factor by which rotated queries and keys are multiplied, which keeps attention sharp over more keys."""
+        """The factor by which rotated queries and keys are multiplied, so that attention stays sharp over more keys."""
         return 0.1 * math.log(self.factor) + 1
 
 
@@ -169,7 +170,7 @@ class LlamaStretch(Stretch):
         check_ramp(self, self.max_tokens, self.fast, self.slow)
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return share · frequency + (1 - share) · frequency / factor for each pair."""
+        """Return the frequency of each pair: unchanged, divided by the factor, or interpolated between the two."""
         rotations = self.max_tokens * frequencies / (2 * math.pi)
         share = ((rotations - self.slow) / (self.fast - self.slow)).clamp(0, 1)
         return frequencies * share + frequencies / self.factor * (1 - share)

@@ -87,7 +87,7 @@ class Rotary:
     ) -> tuple[Float[Tensor, "tokens pairs"], Float[Tensor, "tokens pairs"]]:
         """Return the cosine and the sine of the angle of each pair at each position.
 
-        Both are multiplied by the factor of the RoPE scaling, `stretch.size`.
+        Cosine and sine are multiplied by the factor of the RoPE scaling, `stretch.size`.
 
         Args:
             d_rotary: how many numbers of each vector are rotated; they form d_rotary / 2 pairs.

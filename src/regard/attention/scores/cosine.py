@@ -93,7 +93,7 @@ class Cosine(nn.Module, DotScore):
 
 
 def unit_vectors(vector: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
-    """Return each vector divided by its length; a vector of zeros is unchanged.
+    """Return each vector divided by its norm; a vector of zeros is unchanged.
 
     >>> import torch
     >>> unit_vectors(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))

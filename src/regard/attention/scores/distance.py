@@ -17,7 +17,7 @@ from regard.attention.scores.score import Score
 from regard.attention.scores.tiling import in_tiles
 
 LONGEST = 1e9
-"""The largest scale · ‖vector‖² for which `squares_by_products`, in float64, gives scores with errors below 10⁻⁶."""
+"""For scale · ‖vector‖² up to this number, `squares_by_products` in float64 gives scores with errors below 10⁻⁶."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -27,8 +27,8 @@ class Distance(Score):
         scores = -scale · ‖query - key‖²
 
     The squared distance is computed as ‖query‖² + ‖key‖² - 2 query · key in float64. If this sum would lose too many
-    digits, because the vectors are too long or float64 themselves, it is computed as the sum of squared differences,
-    which takes five times as long.
+    digits, because the norms are too large or the vectors are float64, the squared distance is computed as the sum of
+    squared differences, which takes five times as long.
 
     Args:
         scale: the factor of the squared distance.
@@ -64,7 +64,7 @@ def products_are_exact(
 ) -> bool:
     """Return whether `squares_by_products` computes the scores of these vectors with errors below 10⁻⁶.
 
-    False for float64 vectors, on devices without float64, and under torch.compile and torch.func, where the lengths of
+    False for float64 vectors, on devices without float64, and under torch.compile and torch.func, where the norms of
     the vectors cannot be read.
     """
     if query.dtype == torch.float64 or widest_type(query.device) != torch.float64 or not are_plain((query, key)):

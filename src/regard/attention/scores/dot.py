@@ -91,7 +91,7 @@ class ScaledDot(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key, with softcap and bias.
+        """Return the score of every query with every key: the scaled dot product, with softcap and bias if given.
 
         Args:
             tile: the indices of the batch items, heads, queries and keys, on which the bias depends.

@@ -62,11 +62,11 @@ class Location(nn.Module, DotScore):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key.
+        """Return the score of every query with every key: query · row j of W, where j is the position of the key.
 
         Args:
-            key: not used: only the positions of the keys count.
-            tile: has the positions of the keys; position j selects row j of the parameter matrix W.
+            key: the vectors of the keys, which are not used.
+            tile: the positions of the keys.
         """
         return query @ select_positions(self.weight, 0, tile.keys).to(query).mT
 

@@ -213,7 +213,7 @@ class LocationAwareAfter(Preparable):
         )
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the previous weights broadcast to [batch heads queries keys] and have all keys."""
+        """Raise ValueError unless the previous weights broadcast to [batch heads queries keys] and cover all keys."""
         if not grid.admits(self.previous) or self.previous.shape[-1] != grid.keys:
             raise ValueError(
                 f"the previous weights have shape {list(self.previous.shape)} for {grid}; give the weights of the "

@@ -1,7 +1,7 @@
-"""A hidden layer of queries × keys × d_hidden numbers, computed block by block (in tiles) and never stored as a whole.
+"""Scores with a hidden layer of queries × keys × d_hidden numbers, which is computed block by block (in tiles).
 
-The backward pass recomputes each tile. For one query, as in a decoding step, the hidden layer is no larger than the
-projected keys, so it is computed as a whole.
+The hidden layer is never stored as a whole, and the backward pass recomputes each tile. Only for one query, as in a
+decoding step, is the hidden layer computed as a whole, since it is no larger than the projected keys.
 """
 
 import math
@@ -15,7 +15,7 @@ from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import is_symbolic
 
 TILE_NUMBERS = 2**18
-"""The most elements of the hidden layer of a score that are computed at once: 1 MiB of float32."""
+"""How many numbers of the hidden layer are computed at a time at most: 1 MiB of float32."""
 
 
 def in_tiles(

@@ -53,7 +53,7 @@ class Rounded(Bias):
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
         """Return the numbers of the bias on the device `self.device`, rounded to the data type `self.dtype`.
 
-        They are computed in float32 or float64. The arguments `device` and `dtype` are ignored.
+        The numbers are computed in float32 or float64. The arguments `device` and `dtype` are ignored.
         """
         wide = torch.promote_types(self.dtype, torch.float32)
         return self.bias(tile, self.device, wide).to(self.dtype)

@@ -31,8 +31,8 @@ class Forgetting(Bias):
 
     Args:
         log_gates: the logarithm of each key's forget gate, at most 0 and finite; batch and heads may have size 1 and
-            broadcast. Logarithms keep digits that float32 would lose, since it rounds a gate near 1 to 1 and a tiny
-            gate to 0.
+            broadcast. The gates themselves would lose digits, since float32 rounds a gate near 1 to 1 and a tiny gate
+            to 0.
 
     Raises:
         TypeError: log_gates is not a floating-point tensor.

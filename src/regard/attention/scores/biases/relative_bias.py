@@ -116,7 +116,7 @@ def relative_buckets(
     first_bucket = (distance > 0) * n_buckets if bidirectional else torch.zeros_like(distance)
     steps = distance.abs() if bidirectional else (-distance).clamp(min=0)
     near = n_buckets // 2
-    # In float32 and in T5's order of operations: where a bucket ends exactly at a distance, rounding decides.
+    # In float32 and in the order of T5's code, since rounding decides on which side of a bucket's end a distance lies.
     growth = torch.log(steps.float() / near) / math.log(max_distance / near) * (n_buckets - near)
     far = near + growth.clamp(min=0).to(torch.long)
     return first_bucket + torch.where(steps < near, steps, far.clamp(max=n_buckets - 1))
