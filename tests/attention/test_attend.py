@@ -429,7 +429,7 @@ def test_tensors_that_do_not_fit_are_refused(arguments, message):
 @pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
 def test_a_dropout_that_is_no_probability_is_refused(dropout):
     assert refusal(ValueError, lambda: attend(QUERY, KEY, VALUE, dropout=dropout)) == (
-        f"dropout={dropout} is the probability that a weight is dropped; it must be at least 0 and below 1."
+        f"dropout={dropout} must be the probability that a weight is dropped, at least 0 and below 1."
     )
 
 

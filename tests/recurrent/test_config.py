@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_refused(unhooked):
         ({"max_tokens": True}, "max_tokens=True is a count; it must be a whole number of at least 1."),
         ({"n_source_tokens": 0}, "n_source_tokens=0 is a count; it must be a whole number of at least 1."),
         ({"n_target_tokens": 0}, "n_target_tokens=0 is a count; it must be a whole number of at least 1."),
-        ({"dropout": 1.0}, "dropout=1.0 is a probability; it must be at least 0 and below 1."),
+        ({"dropout": 1.0}, "dropout=1.0 must be a probability of at least 0 and below 1."),
     ]
     found = [refusal(ValueError, lambda fields=fields: RecurrentConfig(**{**BOTH, **fields})) for fields, _ in cases]
     assert found == [message for _, message in cases]

@@ -138,5 +138,5 @@ def test_damaged_ends_and_ids_are_refused(tmp_path, numbers, vocabularies):
     damaged.target.rows(np.array([4, 6]))
     assert refusal(InputError, damaged.target.rows, np.array([4, 5])) == (
         f"{folder}/target.ids is damaged: it has the id 60,000, and the vocabulary has {len(vocabularies[1])} "
-        f"pieces; delete {tmp_path}/data, and it is made again."
+        f"pieces; delete {tmp_path}/data, and the same command makes it again."
     )

@@ -309,7 +309,7 @@ def test_damaged_data_is_refused(texts, quick, trained, name, content, why):
     else:
         (out / "data" / name).write_text(content)
     assert refusal(InputError, train, *texts, out, config) == (
-        f"{out / 'data'} is damaged ({why.format(data=out / 'data')}); delete it, and it is made again."
+        f"{out / 'data'} is damaged ({why.format(data=out / 'data')}); delete it, and the same command makes it again."
     )
 
 

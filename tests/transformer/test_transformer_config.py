@@ -61,8 +61,8 @@ def test_an_unknown_preset_is_refused():
         ({"n_key_heads": -1}, "n_key_heads=-1 is a count; it must be a whole number of at least 1."),
         ({"n_source_tokens": -3}, "n_source_tokens=-3 is a count; it must be a whole number of at least 0."),
         ({"d_ff": True}, "d_ff=True is a count; it must be a whole number of at least 1."),
-        ({"dropout": 1.0}, "dropout=1.0 is a probability; it must be at least 0 and below 1."),
-        ({"attention_dropout": -0.1}, "attention_dropout=-0.1 is a probability; it must be at least 0 and below 1."),
+        ({"dropout": 1.0}, "dropout=1.0 must be a probability of at least 0 and below 1."),
+        ({"attention_dropout": -0.1}, "attention_dropout=-0.1 must be a probability of at least 0 and below 1."),
         (
             {"d_model": 10, "n_heads": 4},
             "d_model=10 does not split evenly over n_heads=4; counts that divide it: [1, 2, 5, 10].",

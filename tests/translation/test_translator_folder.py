@@ -179,7 +179,7 @@ def test_a_config_that_cannot_be(folder, translator):
     )
     change(folder, config={**config, "dropout": 2.0})
     assert refusal(folder) == (
-        "DIR/translator.json has an invalid config: dropout=2.0 is a probability; it must be at least 0 and below 1."
+        "DIR/translator.json has an invalid config: dropout=2.0 must be a probability of at least 0 and below 1."
     )
 
 

@@ -147,9 +147,7 @@ def checked_choice(call: Call, dropout: float, ask: Ask | None) -> Choice:
         TypeError: ask is neither an `Ask` nor None.
     """
     if not 0 <= dropout < 1:
-        raise ValueError(
-            f"dropout={dropout} is the probability that a weight is dropped; it must be at least 0 and below 1."
-        )
+        raise ValueError(f"dropout={dropout} must be the probability that a weight is dropped, at least 0 and below 1.")
     if ask is not None:
         if not isinstance(ask, Ask):
             raise TypeError(f"ask is {type_name(ask)}; it takes an object such as Ask(top=8).")

@@ -79,7 +79,7 @@ class RecurrentConfig:
         for name, kind in choices.items():
             check_choice(name, getattr(self, name), list(get_args(kind)))
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout} is a probability; it must be at least 0 and below 1.")
+            raise ValueError(f"dropout={self.dropout} must be a probability of at least 0 and below 1.")
 
     @classmethod
     def preset(cls, name: str, **fields: Value) -> "RecurrentConfig":

@@ -81,7 +81,7 @@ class Side:
         if self.n_tokens is not None and ids.max(initial=0) >= self.n_tokens:
             raise InputError(
                 f"{self.path} is damaged: it has the id {ids.max():,}, and the vocabulary has {self.n_tokens:,} "
-                f"pieces; delete {self.path.parents[1]}, and it is made again."
+                f"pieces; delete {self.path.parents[1]}, and the same command makes it again."
             )
         return ids, lengths
 

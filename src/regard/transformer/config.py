@@ -85,7 +85,7 @@ class TransformerConfig:
             check_choice(name, getattr(self, name), list(get_args(kind)))
         for name in ("dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} is a probability; it must be at least 0 and below 1.")
+                raise ValueError(f"{name}={getattr(self, name)} must be a probability of at least 0 and below 1.")
         self._check_heads()
         self._check_vocabularies()
 

@@ -206,7 +206,7 @@ def test_what_has_ended_costs_nothing_more(search):
             "temperature=0.0 must be a number above 0; for the most probable token use Greedy().",
         ),
         (Sample, {"top_k": 0}, "top_k=0 must be at least 1: there must be a token to draw."),
-        (Sample, {"top_p": 1.5}, "top_p=1.5 is a probability; it must be above 0 and at most 1."),
+        (Sample, {"top_p": 1.5}, "top_p=1.5 must be a probability above 0 and at most 1."),
         (Sample, {"seed": -1}, "seed=-1 must be a whole number from 0 to 2⁶³ - 1."),
     ],
 )

@@ -305,7 +305,9 @@ def load(data: Path, config: SettledConfig) -> Prepared:
         if not translated or not all(isinstance(text, str) for pair in translated for text in pair):
             raise ValueError("dev.json has no pairs of texts")
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{data} is damaged ({first_paragraph(error)}); delete it, and it is made again.") from error
+        raise InputError(
+            f"{data} is damaged ({first_paragraph(error)}); delete it, and the same command makes it again."
+        ) from error
     training = config.training
     dev = DevPairs(
         batches=Batches(dev_corpus, training.batch_tokens, seed=0),

@@ -51,7 +51,7 @@ class Sample:
         if self.top_k is not None and self.top_k < 1:
             raise ValueError(f"top_k={self.top_k} must be at least 1: there must be a token to draw.")
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p={self.top_p} is a probability; it must be above 0 and at most 1.")
+            raise ValueError(f"top_p={self.top_p} must be a probability above 0 and at most 1.")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed={self.seed} must be a whole number from 0 to 2⁶³ - 1.")
 
