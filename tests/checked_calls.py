@@ -5,6 +5,7 @@ A search or a training calls the same functions thousands of times, and a check 
 
 import functools
 import inspect
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -23,11 +24,28 @@ def begin_test() -> None:
     tests_begun += 1
 
 
-def jaxtyped(decorated: Any = None, *, typechecker: Any) -> Any:
-    """Decorate as `jaxtyping.jaxtyped` does, with checks for only the first calls of a function in each test.
+class Budget:
+    """How many calls of a function are still to be checked in this test."""
 
-    Functions inside functions are not checked: their checks would be made anew at each definition.
-    """
+    __slots__ = ("left", "test")
+
+    def __init__(self) -> None:
+        self.test, self.left = -1, 0
+
+    def spend(self) -> bool:
+        """Return whether the next call is to be checked, and count it."""
+        if self.test != tests_begun:
+            self.test, self.left = tests_begun, CHECKED_CALLS
+        self.left -= 1
+        return self.left >= 0
+
+
+inner_budgets: defaultdict[tuple[str, str], Budget] = defaultdict(Budget)
+"""The budget of each function inside a function, by module and qualified name: all its definitions share one."""
+
+
+def jaxtyped(decorated: Any = None, *, typechecker: Any) -> Any:
+    """Decorate as `jaxtyping.jaxtyped` does, with checks for only the first calls of a function in each test."""
     if decorated is None:
         return functools.partial(jaxtyped, typechecker=typechecker)
     if inspect.isclass(decorated):
@@ -35,30 +53,28 @@ def jaxtyped(decorated: Any = None, *, typechecker: Any) -> Any:
         always_checked(decorated, typechecker=typechecker)  # puts another __init__ into a dataclass
         if decorated.__init__ is not plain:
             checked = decorated.__init__
-            decorated.__init__ = limited(plain, lambda: checked)
+            decorated.__init__ = limited(plain, lambda: checked, Budget())
         return decorated
-    if "<locals>" in decorated.__qualname__:
-        return decorated
-    return limited(decorated, lambda: always_checked(decorated, typechecker=typechecker))
+    name = decorated.__qualname__
+    budget = inner_budgets[decorated.__module__, name] if "<locals>" in name else Budget()
+    return limited(decorated, lambda: always_checked(decorated, typechecker=typechecker), budget)
 
 
-def limited(plain: Any, make_checked: Callable[[], Any]) -> Any:
+def limited(plain: Any, make_checked: Callable[[], Any], budget: Budget) -> Any:
     """Return a function that calls another with checks for the first calls in each test, and later without.
 
     Args:
         plain: the function without checks.
-        make_checked: returns the function with checks; called once, before the first call.
+        make_checked: returns the function with checks; called once, before the first call that is checked.
+        budget: how many calls are checked.
     """
-    checked, test, left = None, -1, 0
+    checked = None
 
     @functools.wraps(plain)
     def call(*args: Any, **kwargs: Any) -> Any:
-        nonlocal checked, test, left
-        if test != tests_begun:
-            test, left = tests_begun, CHECKED_CALLS
-        if left == 0:
+        nonlocal checked
+        if not budget.spend():
             return plain(*args, **kwargs)
-        left -= 1
         checked = checked or make_checked()
         return checked(*args, **kwargs)
 

@@ -3,8 +3,12 @@
 import checked_calls
 import pytest
 import torch
-from jaxtyping import TypeCheckError
+from beartype import beartype
+from jaxtyping import Float, TypeCheckError
+from torch import Tensor
 
+from regard import Causal, Sparsemax, attend
+from regard.attention import weights
 from regard.attention.grid.grid import Grid
 from regard.attention.normalise.sparsemax import sparsemax
 
@@ -20,3 +24,26 @@ def test_the_first_calls_in_a_test_are_checked(test):
     for _ in range(checked_calls.CHECKED_CALLS):
         sparsemax(ROWS)
     assert sparsemax(ONE_AXIS).tolist() == pytest.approx([1 / 3] * 3)
+
+
+def test_a_function_inside_a_function_is_checked(monkeypatch):
+    monkeypatch.setattr(weights, "weighted_sum", lambda weights, keep, value: ONE_AXIS)
+    with pytest.raises(
+        TypeCheckError, match=r"return value of regard\.attention\.weights\.context_of\.<locals>\.block"
+    ):
+        attend(ROWS, ROWS, ROWS, mask=Causal(), normalise=Sparsemax())
+
+
+@pytest.mark.parametrize("test", ["the first", "the second"])
+def test_all_definitions_of_an_inner_function_share_its_checks(test):
+    def defined():
+        @checked_calls.jaxtyped(typechecker=beartype)
+        def length(vector: Float[Tensor, " n"]) -> int:
+            return len(vector)
+
+        return length
+
+    for _ in range(checked_calls.CHECKED_CALLS):
+        with pytest.raises(TypeCheckError):
+            defined()(ROWS)
+    assert defined()(ROWS) == 1
