@@ -4,10 +4,10 @@ A translator of the other direction translates each line. The pair is the transl
 so that the target of every pair is real text.
 
     SOURCE   TARGET                   the pairs, line by line, written when all lines are translated
-    .TARGET.back-translation/         until then: the pairs so far, and how far they are
+    .TARGET.back-translation/         the pairs so far and the number of lines translated, until then
 
-A run that was stopped or killed is resumed from there; its pairs are those of a run without interruption, since the
-random numbers of a sample depend only on the seed and the number of the line.
+A run that was stopped or killed is resumed from this folder. It writes the same pairs as a run without interruption,
+since the random numbers for a line depend only on the seed and the line number.
 
 Source: Sennrich, Haddow & Birch 2016, "Improving Neural Machine Translation Models with Monolingual Data"; sampling:
 Edunov et al. 2018, "Understanding Back-Translation at Scale".
@@ -36,15 +36,15 @@ from regard.translation.translation import Translation
 from regard.translation.translator import Translator
 
 LINES = 256
-"""Lines that are translated together; after each such group the pairs so far are safe on the disk."""
+"""The number of lines that are translated in one call; after each call, the pairs so far are synced to the disk."""
 
 STATE = "state.json"
-"""The file with the state of a run; its pairs are in the files source and target beside it."""
+"""The name of the file with a run's `State`; the pairs so far are in the files source and target beside it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
-    """Counts of the lines of a text, by what became of them."""
+    """The number of lines read from a text, and how many of them became a pair or were left out for each reason."""
 
     lines: int = 0
     """Lines that were read."""
@@ -62,22 +62,22 @@ class Counts:
     """Lines whose translation has a piece that the translator does not know."""
 
     def with_line(self, field_name: str) -> "Counts":
-        """Return the counts after one more line, counted in a field."""
+        """Return these counts with `lines` and the field `field_name` increased by 1."""
         return replace(self, **{"lines": self.lines + 1, field_name: getattr(self, field_name) + 1})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
-    """How far a run is."""
+    """The progress of a back-translation: the counts of the lines so far, and the sizes of the files of pairs."""
 
     counts: Counts = field(default_factory=Counts)
     bytes: tuple[int, int] = (0, 0)
-    """The sizes of the files with the sources and the targets of the pairs so far."""
+    """The sizes in bytes of the file of sources and the file of targets."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BackTranslation:
-    """A text to translate back, and the files to write."""
+    """A back-translation: a text, the translator and search that translate it, and the two files to write."""
 
     translator: Path
     """The folder of a translator from the language of the text into the language of the sources."""
@@ -89,7 +89,7 @@ class BackTranslation:
 
     @property
     def folder(self) -> Path:
-        """The folder of a run that is not complete."""
+        """The folder for the pairs and the state until all lines are translated."""
         return self.target.with_name(f".{self.target.name}.back-translation")
 
     def run(self, device: str | None, watcher: Watcher) -> Counts | None:
@@ -115,7 +115,10 @@ class BackTranslation:
         return state.counts
 
     def description(self) -> dict[str, Any]:
-        """Return what must be the same for a run to be resumed: the text, the translator and the search."""
+        """Return the inputs that must not change before a run is resumed, as JSON values.
+
+        These are the checksums of the text and of the translator's files, and the search.
+        """
         files = sorted(path for path in self.translator.iterdir() if path.suffix in (".json", ".safetensors", ".spm"))
         return {
             "text": checksum(self.text),
@@ -124,7 +127,10 @@ class BackTranslation:
         }
 
     def earlier_state(self, watcher: Watcher) -> State:
-        """Return the state of an earlier run with the same description, or make the folder of a new run."""
+        """Return the state of an unfinished run with the same `description()`, or of a new run.
+
+        A new run has counts of 0; its folder is created.
+        """
         description = self.description()
         try:
             stored = read_json(self.folder / STATE)
@@ -145,7 +151,7 @@ class BackTranslation:
     def translate_from(
         self, state: State, n_lines: int, translator: Translator, watcher: Watcher, stopped: Callable[[], bool]
     ) -> State:
-        """Translate the lines after those of `state`, until the end or until `stopped()`; return the state reached."""
+        """Translate the lines after the first `state.counts.lines`, until `stopped()`; return the new state."""
         description, lines = self.description(), islice(tidy_lines(self.text), state.counts.lines, None)
         start, first = time.monotonic(), state.counts.lines
         while not stopped() and (group := list(islice(lines, LINES))):
@@ -158,7 +164,7 @@ class BackTranslation:
         return state
 
     def append(self, state: State, found: list[Translation]) -> State:
-        """Write the pairs of translations behind those of `state`; return the state with them."""
+        """Append the pairs made from the translations `found` to the files of pairs; return the new state."""
         counts, pairs = state.counts, list[tuple[str, str]]()
         for one in found:
             outcome = outcome_of(one)
@@ -181,7 +187,7 @@ class BackTranslation:
         write_atomically(self.folder / STATE, json.dumps(values))
 
     def finish(self) -> None:
-        """Give the files with the pairs their names, and remove the folder of the run."""
+        """Move the files of pairs to their final paths, and remove the temporary folder."""
         for name, path in (("source", self.source), ("target", self.target)):
             (self.folder / name).replace(path)
             sync_folder(path.parent)
@@ -189,7 +195,7 @@ class BackTranslation:
 
 
 def outcome_of(translation: Translation) -> str:
-    """Return the field of `Counts` in which a translated line is counted."""
+    """Return the name of the field of `Counts` in which a translated line is counted, e.g. "pairs"."""
     if not translation.source or not translation.text.strip():
         return "empty"
     if translation.parts or translation.untranslated or translation.cut:
@@ -198,7 +204,7 @@ def outcome_of(translation: Translation) -> str:
 
 
 def seconds_left(start: float, n_done: int, n_left: int) -> float:
-    """Return the seconds for the lines that are left, at the pace since `start`."""
+    """Return the estimated seconds for `n_left` more lines, if `n_done` lines were translated since `start`."""
     return (time.monotonic() - start) / n_done * n_left
 
 

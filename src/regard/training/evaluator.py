@@ -1,4 +1,4 @@
-"""Evaluation on the dev set during training: the loss of all dev pairs, and BLEU of greedy translations of some."""
+"""Evaluation on the dev set during training: the loss of all dev pairs, and BLEU of a few, translated greedily."""
 
 import math
 from collections.abc import Mapping, Sequence

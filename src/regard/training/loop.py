@@ -36,7 +36,7 @@ CHECKPOINTS = 2
 """The number of latest checkpoints to keep: if the latest is damaged, training resumes from the one before it."""
 
 ASK_STEPS = 10
-"""With several processes: how many steps lie between two decisions whether to stop or to save (see `any_process`)."""
+"""The steps between two exchanges in which several processes decide whether to stop or to save (see `any_process`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +75,7 @@ class Run:
 
     @property
     def vocabularies(self) -> list[Path]:
-        """The vocabulary files. A checkpoint needs them unchanged: its parameters are indexed by their token ids."""
+        """The vocabulary files. If they change, a checkpoint is useless: its embeddings are indexed by token ids."""
         return sorted((self.folder / "data").glob("*.spm"))
 
 
@@ -107,7 +107,7 @@ def own_rows(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[lis
 
     The process takes the rows rank, rank + n, rank + 2n, and so on. Batches are sorted by length, so that all processes
     get sentences of similar lengths. If the batch has fewer rows than there are processes, a process without rows gets
-    the first row and False: it must compute some loss, multiplied by 0, to take part in the exchange of gradients.
+    the first row and False: every process must compute a loss, here multiplied by 0, before gradients are exchanged.
 
     Args:
         rank: the rank of the process.
@@ -255,7 +255,7 @@ def out_of_time(run: Run, state: TrainingState) -> bool:
 
 
 def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
-    """Log the mean loss and the speed of the steps since the last log entry, show them, and clear `totals`.
+    """Log and show the mean loss and the speed of the steps since the last log entry, and reset `totals` to 0.
 
     Raises:
         InputError: the loss is not finite.
@@ -301,8 +301,8 @@ def left_seconds(run: Run, state: TrainingState) -> float:
 def evaluate(run: Run, state: TrainingState) -> TrainingState:
     """Evaluate the current parameters, and the mean of the latest snapshots; return the state after the evaluation.
 
-    Of the two, the parameters with the lower dev loss are used. They are written as the translator if the setting
-    evaluation.keep is last, or if they are the best so far. So the first evaluation always writes a translator.
+    The result is that of the parameters with the lower dev loss. These are written as the translator if the setting
+    evaluation.keep is last, or if their result is the best so far. So the first evaluation always writes a translator.
     """
     parameters = run.processes.parameters(run.module)
     if run.evaluator is not None and run.log is not None:

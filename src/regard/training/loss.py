@@ -95,8 +95,8 @@ def loss_of(
 ) -> Float[Tensor, ""]:
     """Return the training loss of a batch in nats, summed over all target tokens that are not padding.
 
-    If the model is a `ProjectingModel`, the logits of the whole batch are never in memory at once; while torch.compile
-    traces the call, and for other models, they are.
+    If the model is a `ProjectingModel`, the logits are computed in chunks, so that the logits of the whole batch are
+    never in memory at once. Exception: a call compiled by torch.compile computes them all at once.
 
     Args:
         target: BOS and the target, the input of the decoder.

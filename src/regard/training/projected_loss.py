@@ -31,13 +31,13 @@ AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
 """The number of logits computed at a time, by type of device: as many as fit a CPU's cache, or keep a GPU busy."""
 
 LEAST_PREDICTIONS = 128
-"""The smallest number of predictions (rows of logits) computed at a time; below it, loading W would take most time."""
+"""The smallest number of predictions (rows of logits) computed at a time; with fewer, loading W takes most time."""
 
 
 class ProjectedLoss(torch.autograd.Function):
     """The training loss of the logits `x @ weight.T + bias`, summed over all tokens that are not padding.
 
-    `x` has one prediction of each token, or two for R-Drop; `labels` has each token once.
+    The first axis of `x` has length 1, or 2 with R-Drop: two predictions of each token. `labels` has each token once.
     """
 
     @staticmethod

@@ -111,10 +111,10 @@ def train(
 
 
 def measure_translator(folder: Path, pairs: DevPairs, device: torch.device, watcher: Watcher) -> None:
-    """Choose the alignment rule of the finished translator, and measure what is usual for it; save both in its folder.
+    """Measure the finished translator on dev pairs, and save its alignment rule and its `Usual` limits in its folder.
 
-    The alignment rule names the attention weights from which word alignments are read; for what is usual see
-    translation/usual.py. Do nothing if an earlier run has measured them.
+    The alignment rule names the attention weights from which word alignments are read. A text or a translation below
+    the limits is unusual (see translation/usual.py). Do nothing if an earlier run has saved both.
     """
     from regard.translation.translator import Translator
 
@@ -159,7 +159,7 @@ def set_up(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher
     If there is a checkpoint, the latest one is loaded into the model and the optimiser.
 
     Returns:
-        The objects, and the state from which training continues.
+        The objects of the training loop, and the state from which training continues.
     """
     config, training = prepared.config, prepared.config.training
     torch.manual_seed(seed_of(training.seed))
@@ -217,7 +217,7 @@ def state_in(checkpoint: Checkpoint) -> TrainingState:
     """Return the training state in a checkpoint.
 
     Raises:
-        InputError: the checkpoint has something else in its place.
+        InputError: the checkpoint's state.json is not a training state.
     """
     try:
         return TrainingState.from_json(checkpoint.state)

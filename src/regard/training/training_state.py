@@ -91,14 +91,15 @@ class TrainingState:
     """The time spent in the training loop so far, in all runs together."""
 
     def evaluated(self, result: DevResult, metric: Metric, keep: Kept) -> "TrainingState":
-        """Return the state after an evaluation.
+        """Return this state updated with the result of an evaluation: its best, kept, lowest loss and since_best.
 
-        A new lowest loss resets `since_best` even if the metric is BLEU, which is near 0 and noisy early in training.
+        `since_best` becomes 0 if the result is the best so far or has the lowest loss so far, and else grows by 1. The
+        loss counts even if the metric is BLEU, because BLEU is near 0 and noisy early in training.
 
         Args:
             result: the result of the evaluation.
-            metric: decides which evaluation is the best.
-            keep: which parameters become the translator.
+            metric: bleu or loss, by which the best evaluation is chosen.
+            keep: best or last: the evaluation that becomes `kept`, whose parameters are the translator.
         """
         best = result if result.better_than(self.best, metric) else self.best
         lower = self.lowest_loss_nats is None or result.loss_nats < self.lowest_loss_nats
@@ -115,10 +116,13 @@ class TrainingState:
 
     @classmethod
     def from_json(cls, plain: Any) -> "TrainingState":
-        """Return the state that `as_json` returned.
+        """Return the state from its JSON value.
+
+        Args:
+            plain: a result of `as_json`.
 
         Raises:
-            TypeError, ValueError, KeyError: `plain` is not such a value.
+            TypeError, ValueError, KeyError: `plain` is not a state.
         """
         position = checked(Position, plain["position"])
         if min(position.step, position.epoch, position.batch, plain["since_best"]) < 0:
@@ -131,7 +135,7 @@ class TrainingState:
 
 
 def checked(kind: type[Record], values: Any) -> Record:
-    """Return the dataclass with these field values; raise TypeError if they are not of the fields' types."""
+    """Return an instance of a dataclass from a dict of its fields; raise TypeError if a value has a wrong type."""
     if not isinstance(values, dict):
         raise TypeError(f"{kind.__name__} must be an object")
     check_fields(kind, values)

@@ -10,7 +10,7 @@ PLAIN_EVERY = 10
 """If standard error is not a terminal, only every tenth call of `progress` prints a line."""
 
 QUIET_SECONDS = 30
-"""If standard error is not a terminal: after this many seconds without a line, a line says what the task is."""
+"""The seconds without output after which a line with the present task is printed, if there is no terminal."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,7 +128,7 @@ class Terminal(Watcher):
         self.live.update(self.task, total=None, description=text)
 
     def stepped(self, step: int, max_steps: int) -> None:
-        """Show the number of steps until `progress` is called for the first time, which tells more."""
+        """Show the number of steps; do nothing after the first call of `progress`, whose line tells more."""
         if self.n_reports == 0:
             self.busy(f"training: step {step:,} of {max_steps:,}")
 

@@ -5,7 +5,7 @@ A translator's `AlignmentRule` chooses the decoder layer, one head or the mean o
 
     piece weights = the chosen cross-attention weights                  target pieces × source pieces, EOS last in both
     word weights  = mean over a target word's pieces of the sum over a source word's pieces           (EOS left out)
-    alignment     = each target word with the source word of each of its pieces' largest weight; in a tie, the first
+    alignment     = for each piece of a target word, the source word with its largest weight (the first in a tie)
 
 A target word may have several source words. For example 이천칠 (2,007) is aligned with two words of "forty-two thousand
 and seven": its piece 이천 attends most to "forty-two", its piece 칠 to "seven".

@@ -1,7 +1,8 @@
-"""Choose the cross-attention weights from which a translator's word alignments are read.
+"""The choice of the cross-attention weights from which a translator's word alignments are read.
 
 No layer aligns words best in every model. `choose_rule` tries all layers, heads and decoder steps on sentence pairs; no
-human alignment is needed. It compares them with the source words that the model needs to predict a target piece:
+human alignment is needed. The measure of a rule is whether it finds the source word that the model needs to predict a
+target piece:
 
     need(piece, word)   = log P(piece | source) - log P(piece | source without the word)
     needed word         = the source word with the largest need of a target piece
@@ -36,7 +37,7 @@ The model reads a pair once for each of its source words: 100 pairs of 10 words 
 """
 
 CLEAR_NEED = 1.0
-"""The smallest need of a target piece that is used: without the word the piece's probability falls to 1/e or less."""
+"""The smallest need, in nats, that counts: without the source word, the piece's probability falls to 1/e or less."""
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
@@ -55,7 +56,14 @@ def choose_rule(model: TranslatingModel, translations: Sequence[Translation], de
 def measured_rules(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[AlignmentRule]:
-    """Return all alignment rules of a model with their agreements, the default rule first; see `choose_rule`."""
+    """Return an `AlignmentRule` with its measured agreement for each layer, head and decoder step; the default first.
+
+    The agreement is the share of target pieces that a rule aligns with the source word that the model needs most to
+    predict the piece (see the module's docstring). If no target piece needs a source word clearly, the result is the
+    default rule alone, without an agreement.
+
+    Args:
+        translations: source texts with their target texts, chosen as by `choose_rule`."""
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]
     n_pieces = sum(map(len, needed))
@@ -95,9 +103,9 @@ def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
 def piece_needs(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[Float[Tensor, "target_pieces source_words"]]:
-    """Return by how many nats the log-probability of each target piece falls without each source word.
+    """Return, for each translation, how far each target piece's log-probability falls without each source word.
 
-    The result has one matrix for each translation.
+    The numbers are in nats; one above 0 means that the piece is less probable without the word.
     """
     whole = token_log_probabilities(model, translations, device, BATCH_TOKENS)
     alignments = [word_alignment(one, torch.empty(0, 0), "") for one in translations]

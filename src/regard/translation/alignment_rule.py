@@ -33,8 +33,7 @@ class AlignmentRule:
     ) -> Float[Tensor, "batch target source"]:
         """Return the attention weights of each target piece on the source pieces, as this rule chooses them.
 
-        No decoder step reads EOS, the last target token. With step="reads", its weights are those of the step that
-        predicts it.
+        With step="reads", the weights of EOS, which no decoder step reads, are those of the step that predicts EOS.
 
         Args:
             cross: the cross-attention pattern of each decoder layer.
@@ -56,7 +55,7 @@ class AlignmentRule:
         return rows.gather(1, reading[:, :, None].expand(-1, -1, n_columns))
 
     def layer_among(self, n_layers: int) -> int:
-        """Return the number of the layer in a model with this many decoder layers.
+        """Return the index of this rule's layer in a model with `n_layers` decoder layers.
 
         Raises:
             ValueError: the layer does not exist.

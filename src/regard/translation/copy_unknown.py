@@ -1,13 +1,13 @@
-"""Copy from the source what a translator cannot write: unknown pieces, words of unknown letters, addresses, numbers.
+"""Copying from the source what a translator cannot write: unknown pieces, words of unknown letters, URLs, numbers.
 
 An unknown target piece is replaced by the unknown source piece on which it has its largest attention weight, or, if the
 source has none, by the source word on which its word has the largest weight.
 
-Three kinds of text stand in a translation as they are in the source: a word with letters that the vocabulary does not
-know, an address, and a number. If one of them is missing from the translation, it takes the place of the target word
-that attends to it most. For a number there are two exceptions. If that target word has a number that the source lacks,
-only this number is replaced. If it has none, a number of fewer than four digits is not copied, since it may be
-translated into words: 3 into "three". A number with other separators between the same digits is not missing.
+Three kinds of text are copied unchanged: a word with letters that the vocabulary does not know, a URL or e-mail address,
+and a number. If one of them is missing from the translation, it replaces the target word that attends to its source
+word most. For a number there are two exceptions. If that target word has a number that the source lacks, only this
+number is replaced. If it has none, a number of fewer than four digits is not copied, since it may be translated into
+words: 3 into "three". A number with other separators between the same digits is not missing.
 
 Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
 """
@@ -24,20 +24,20 @@ from regard.translation.pieces import BYTE, text_of_pieces
 from regard.translation.translation import Translation
 
 ADDRESS = re.compile(r"(?:https?://|www\.)[!-~]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)
-"""An address of a page or an e-mail address, without what follows in another script, such as a Korean particle."""
+"""A regular expression for a URL or an e-mail address; it ends before letters that are not ASCII."""
 
 NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
-"""Digits, with separators between them."""
+"""A regular expression for a number: digits, perhaps with separators such as "." and "," between them."""
 
 LONG_NUMBER = 4
 """The least number of digits of a number that takes the place of a word; shorter numbers may be spelt out as words."""
 
 WORD = re.compile(r"\w(?:.*\w)?", re.DOTALL)
-"""A word without the punctuation before and after it."""
+"""A regular expression for a word without the punctuation before and after the word."""
 
 
 def with_copied_text(translation: Translation, alignment: Alignment) -> Translation:
-    """Return a translation with text from the source in place of what the translator could not write."""
+    """Return a translation in which text from the source replaces what the translator could not write."""
     pieces = list(translation.target_pieces)
     for row, token in enumerate(translation.target_ids):
         if token == UNK:
@@ -50,7 +50,7 @@ def with_copied_text(translation: Translation, alignment: Alignment) -> Translat
 
 
 def text_for_unknown_piece(translation: Translation, alignment: Alignment, row: int) -> str:
-    """Return the text of the source that replaces the unknown target piece in a row of the alignment."""
+    """Return the source text that replaces the unknown target piece with the index `row`."""
     unknown_in_source = [index for index, token in enumerate(translation.source_ids) if token == UNK]
     if unknown_in_source:
         largest = alignment.piece_weights[row, unknown_in_source].argmax()
@@ -60,10 +60,10 @@ def text_for_unknown_piece(translation: Translation, alignment: Alignment, row: 
 
 
 def copied_words(translation: Translation, alignment: Alignment, text: str) -> Iterator[tuple[int, str]]:
-    """Yield the index of each target word that is to be replaced, and the text that replaces it.
+    """Yield the index of each target word that must be replaced, and the text that replaces the word.
 
     Args:
-        text: the translation so far.
+        text: the text of the translation, in which unknown pieces have been replaced already.
     """
     if not alignment.target_words:
         return
@@ -90,12 +90,12 @@ def digits(number: str) -> str:
 
 
 def replaced(part: re.Match[str] | None, text: str, word: str) -> str:
-    """Return a word with a text in place of a part of it; of the whole word if there is no such part."""
+    """Return `word` with its matched part replaced by `text`; return `text` alone if `part` is None."""
     return text if part is None else word[: part.start()] + text + word[part.end() :]
 
 
 def kept_text(translation: Translation, alignment: Alignment, index: int) -> str | None:
-    """Return the text of a source word that must stand in the translation as it is; None = there is none.
+    """Return the part of a source word that must be copied: an address, or a word of unknown letters; or None.
 
     Args:
         index: the index of the source word.

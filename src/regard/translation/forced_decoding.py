@@ -159,10 +159,7 @@ def trace_translation(
 
 
 def attend_again(pattern: Pattern) -> Attended:
-    """Compute the attention of a pattern again, to obtain its context vectors.
-
-    A trace stores context vectors, which a pattern does not have.
-    """
+    """Compute the attention of a pattern again; return the pattern with its context vectors, which a trace stores."""
     return attend(
         pattern.query,
         pattern.key,

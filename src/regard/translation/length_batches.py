@@ -1,4 +1,4 @@
-"""Batches of sequences of similar length, with at most a given number of tokens."""
+"""Division of sequences into batches of similar length, with at most a given number of tokens."""
 
 from collections.abc import Iterator, Sequence
 

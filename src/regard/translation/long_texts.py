@@ -1,4 +1,4 @@
-"""Translate a text that is too long for the model: divide it into sentences, and join their translations."""
+"""Dividing a text that is too long for the model into sentences, and joining the translations of the sentences."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -102,10 +102,10 @@ def joined_alignment(source: str, parts: Sequence[Alignment]) -> Alignment:
 
 
 def places_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int]:
-    """Map the words of the parts of a text to the words of the text; return the index of the text's word for each.
+    """Return, for each word of the parts of a text, the index of the word of the whole text that contains it.
 
-    A word of a part may be only a piece of a word of the text: a Chinese or Japanese text has no white space between
-    sentences, so it is divided within what counts as a word.
+    Words are divided at white space. A Chinese or Japanese text has none between sentences, so that a word of the whole
+    text may contain words of several parts.
 
     >>> places_in_text(["你好。再见。", "Tom."], ["你好。", "再见。", "Tom."])
     [0, 0, 1]

@@ -4,9 +4,9 @@
     source.spm, target.spm             a SentencePiece model for each language
     vocab.json                         the id of each piece, for both languages; or target_vocab.json for the target
 
-Marian's ids are those of vocab.json. regard's vocabularies begin with padding, unknown, begin and end, so the rows of
-the vocabulary matrices are put into that order. Marian's targets begin with decoder_start_token_id, which is usually
-padding: its row becomes that of BOS, and padding gets a new row, which is never predicted.
+Marian's token ids are those of vocab.json. regard's vocabularies begin with padding, unknown, BOS and EOS, so the rows
+of the embedding matrices are reordered. Marian's targets begin with the token decoder_start_token_id, which is usually
+padding: the row of this token becomes the row of BOS, and padding gets a new row, which is never predicted.
 
 Source: Tiedemann & Thottingal 2020, "OPUS-MT".
 """
@@ -29,7 +29,7 @@ from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents, holds_translator, read_translator
 
 NEVER_PREDICTED = -100.0
-"""The bias of the new padding's logit: its probability is 0 in float32, and the loss with label smoothing is finite."""
+"""The bias of padding's logit: the probability is 0 in float32, but a loss with label smoothing remains finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def read_any_translator(folder: Path, device: torch.device | str = "cpu") -> Tra
     """Read a translator of regard, or a Marian model of transformers, from its folder.
 
     Raises:
-        InputError: the folder has neither of them, or a damaged one.
+        InputError: the folder has no translator and no Marian model, or a file is damaged.
     """
     is_marian = not holds_translator(folder) and holds_marian(folder)
     return read_marian(folder, device) if is_marian else read_translator(folder, device)
@@ -159,9 +159,9 @@ def piece_table(path: Path, n_rows: int) -> list[str]:
 
 
 def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) -> list[int | None]:
-    """Return, for each id of regard's vocabulary, the row of Marian's matrices that it gets.
+    """Return, for each id of regard's vocabulary, the index of its row in Marian's embedding matrices.
 
-    None stands for a new row, which padding needs if Marian's padding becomes BOS.
+    None = a new row, which padding needs if Marian's padding becomes BOS.
 
     Args:
         path: the file of the table, for messages.

@@ -1,4 +1,4 @@
-"""Encode the texts to translate, and the prefixes with which their translations must begin."""
+"""Encoding of the texts to translate, and of the prefixes with which the translations must begin."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def read_requests(
     truncate: bool,
     target_name: str = "prefix",
 ) -> list[Request]:
-    """Encode texts, and check the lengths of the texts and of their prefixes; return a request for each text.
+    """Encode each text as a `Request`, and check the lengths of the texts and of their prefixes.
 
     Args:
         prefixes: for each text, the ids of the target pieces with which its translation must begin.

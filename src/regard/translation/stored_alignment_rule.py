@@ -1,4 +1,4 @@
-"""Reads the alignment rule in translator.json, and checks that the model has the layer and the head of the rule."""
+"""Reading the alignment rule in translator.json, with a check that the model has the layer and head of the rule."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from regard.typed_fields import check_fields
 
 
 def alignment_rule_from(path: Path, config: Any, values: Any) -> AlignmentRule:
-    """Build a translator's alignment rule from the values in translator.json, and check that the model has its layer.
+    """Return the alignment rule stored in translator.json, after checking that the model has its layer and head.
 
     Args:
         path: the file translator.json, for messages.

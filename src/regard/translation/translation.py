@@ -116,7 +116,7 @@ class Translation:
         return write_page(self.trace, Path(path), token=token, head=head, alignment=self.page_record())
 
     def page_record(self) -> dict[str, Any]:
-        """Return what a page shows of the alignment: the rule, and each candidate with its scores and its weights."""
+        """Return the data of the alignments on a web page: the rule, and each candidate's scores and weights."""
         rule, candidates = self.translator.alignment_rule, self.candidates or (self,)
         return {
             "rule": {

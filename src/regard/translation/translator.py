@@ -276,11 +276,10 @@ class Translator:
         return replace(self, alignment_rule=choose_rule(self.model, scored, self.device))
 
     def copy_unknown(self, translations: Sequence[Translation]) -> list[Translation]:
-        """Return the translations with text from the source in place of what the translator could not write.
+        """Return the translations, and their candidates, with text from the source where the translator lacked pieces.
 
-        Unknown target pieces are replaced. Words of unknown letters, addresses and numbers of the source that are
-        missing from the translation take the place of the words that attend to them; see copy_unknown.py. The same is
-        done with the candidates of each translation.
+        Unknown target pieces are replaced. If words of unknown letters, addresses or numbers of the source are missing
+        from a translation, they replace the target words that attend to them; see copy_unknown.py.
 
         Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
         """
@@ -324,7 +323,7 @@ class Translator:
         return search.run(self.model, replace(sources, text_of=self.target_vocabulary.decode))
 
     def _too_long(self, texts: Sequence[str]) -> dict[int, str]:
-        """Return the texts that have more pieces than the model can read, by their indices in `texts`."""
+        """Return the texts that have more pieces than the model can read; a key is the text's index in `texts`."""
         encoded = self.source_vocabulary.encode_all(texts)
         return {index: texts[index] for index, ids in enumerate(encoded) if len(ids) > self._most_pieces}
 

@@ -1,6 +1,6 @@
-"""Limits that recognise a text unlike the training texts of a translator, or a translation that is improbable.
+"""Limits below which a text is unlike a translator's training texts, or a translation is improbable.
 
-    letters a piece = the letters of a text / its pieces; low where words are rare or of another language
+    letters a piece = the letters of a text / its pieces; low if words are rare or of another language
     score           = the mean log-probability of the pieces of a translation
 
 The limits are the first percentiles of both numbers over the dev texts: 99 of 100 dev texts have larger numbers. When
@@ -36,7 +36,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usual:
-    """The first percentiles of letters a piece and of scores, on the dev texts."""
+    """The limits: the first percentiles of letters per piece and of scores (mean log-probabilities) over dev texts."""
 
     letters_a_piece: float
     score: float
@@ -54,7 +54,7 @@ class Usual:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "Usual | None":
-        """Return the percentiles among the values stored with a translator; None = there are none, or no numbers."""
+        """Return the limits among the values stored with a translator; None = they are missing or not numbers."""
         values = extra.get("usual")
         names = "letters_a_piece", "score"
         if not isinstance(values, dict) or not all(isinstance(values.get(name), float) for name in names):
@@ -62,7 +62,7 @@ class Usual:
         return cls(**{name: values[name] for name in names})
 
     def differences(self, translation: Measured) -> Iterator[str]:
-        """Yield a remark for each measure by which a text with its translation is unusual."""
+        """Yield a remark for each of the two measures that is below its limit."""
         if len(translation.source_ids) < 2:  # an empty text
             return
         letters, score = letters_a_piece(translation), translation.mean_log_probability

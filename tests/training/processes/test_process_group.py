@@ -241,6 +241,6 @@ def test_a_numbered_device_and_a_launcher_are_refused(launched, n, device):
     with pytest.raises(InputError) as refusal:
         Processes.start(torch.device("cuda:1"), "float32")
     assert str(refusal.value) == (
-        "cuda:1 is one device, and a launcher gives every process its own; give --device cuda, and say which devices "
-        "there are to share out with CUDA_VISIBLE_DEVICES."
+        "cuda:1 is one device, and a launcher gives every process its own; give --device cuda, and choose the devices "
+        "with CUDA_VISIBLE_DEVICES."
     )

@@ -1,7 +1,7 @@
 """The corpora of a training: their text files, their weights, and which of them are synthetic.
 
 A synthetic corpus, such as the output of `regard back-translate`, has sources that a machine wrote. Its sources begin
-with a tag, so that the model learns how such sources look without taking other sources for them.
+with a tag, so that the model can tell them from sources written by people.
 
 Source: Caswell, Chelba & Grangier 2019, "Tagged Back-Translation".
 """
@@ -18,7 +18,7 @@ TAG = "<synthetic>"
 """The word before each source of a synthetic corpus."""
 
 Texts = str | Path | Sequence[str | Path]
-"""The type of an argument that names the text files of one language: paths, or a text with commas between the paths."""
+"""The type of an argument that names the text files of one language: paths, or one str of paths joined by commas."""
 
 
 def text_files(source: Texts, target: Texts, data: Data) -> dict[str, Path]:
@@ -82,7 +82,7 @@ def check_corpora(n_corpora: int, data: Data) -> None:
 
 
 def clean_copies(texts: Mapping[str, Path], data: Data, folder: Path) -> list[CleanCopy]:
-    """Return a `CleanCopy` of each corpus, which is still to be written; the files of the copies are in `folder`."""
+    """Return a `CleanCopy` for each corpus, with a path in `folder`; its file of cleaned pairs is not written yet."""
     copies = list[CleanCopy]()
     while (names := names_of_corpus(number := len(copies) + 1))[0] in texts:
         tag = TAG if number in (data.synthetic or ()) else ""

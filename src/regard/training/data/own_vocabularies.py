@@ -13,9 +13,9 @@ Vocabularies = tuple[Vocabulary, Vocabulary]
 
 
 def read_own_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
-    """Read the SentencePiece models in the setting vocabulary.file; return the source and the target vocabulary.
+    """Return the source and the target vocabulary that the setting vocabulary.file names; None if it is not set.
 
-    They are the same object if the setting names one file. None if it is not set.
+    If the setting names one file, both vocabularies are the same object.
 
     Raises:
         InputError: there are more than two files, or one cannot be read or is not a vocabulary.
@@ -33,7 +33,7 @@ def read_own_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
 
 
 def with_own_vocabularies(config: TrainConfig, own: Vocabularies) -> TrainConfig:
-    """Return the settings with vocabulary.joint set: True if the user's own vocabulary is for both languages.
+    """Return the settings with vocabulary.joint set: True if the user gave one vocabulary for both languages.
 
     Raises:
         InputError: a setting asks for a vocabulary that differs from the user's own.

@@ -57,7 +57,7 @@ from regard.translation.translator_folder import (
 )
 
 BYTES_FROM = 1_024
-"""The smallest size of a vocabulary that has the 256 pieces for bytes by default; they are a quarter of it at most."""
+"""By default, vocabularies of at least this many pieces include 256 pieces for bytes, at most a quarter of all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -123,7 +123,7 @@ def prepare(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Given:
-    """The parts that training takes over instead of making them: a translator to fine-tune, or vocabularies."""
+    """The optional inputs of training besides the texts: a translator to fine-tune, or the user's own vocabularies."""
 
     start: TranslatorContents | None
     """The translator to fine-tune, whose vocabularies and parameters are copied."""
@@ -156,14 +156,14 @@ class Given:
 
 
 def new_writing_folder(data: Path) -> Path:
-    """Create an empty folder in which the data folder is written, and return its path."""
+    """Create an empty temporary folder, which is renamed to `data` when it is complete; return its path."""
     shutil.rmtree(writing_folder(data), ignore_errors=True)
     writing_folder(data).mkdir()
     return writing_folder(data)
 
 
 def writing_folder(data: Path) -> Path:
-    """Return the temporary name under which the data folder is written."""
+    """Return the temporary path at which the folder `data` is written."""
     return data.with_name(f".{data.name}.writing")
 
 

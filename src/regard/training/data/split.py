@@ -1,9 +1,8 @@
 """The split of a corpus into training pairs and dev pairs, which are used only to evaluate.
 
-Without files of dev pairs, source sentences are chosen at random, and their pairs are the dev pairs. No source of a dev
-pair is a source of a training pair, and no target of a dev pair is a target of a training pair: a source is not chosen
-if one of its targets is also the target of a source that is not chosen. If this leaves no source, the first condition
-alone decides.
+Without files of dev pairs, source sentences are chosen at random, and their pairs are the dev pairs. No sentence of a
+dev pair is in a training pair: if a chosen source shares a target with a training pair, its pairs become training pairs
+again. If no dev pair would be left, the dev and the training pairs may share targets, but never sources.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,10 +33,10 @@ class Split:
     """The sources of the dev pairs that are taken out of the corpora."""
 
     held_out_targets: frozenset[str]
-    """The targets of these dev pairs; a synthetic pair with such a target is left out."""
+    """The targets of the dev pairs taken out of the corpora; a synthetic pair with such a target is left out."""
 
     seed: int
-    """The seed of the random ranks."""
+    """The seed of the random choice of dev pairs."""
 
     @classmethod
     def of(cls, corpora: Sequence[CleanCopy], texts: Mapping[str, Path], config: CorpusConfig) -> "Split":
@@ -86,7 +85,7 @@ class Split:
                 report.held_out += 1
 
     def dev(self, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the dev pairs; add their number to `report` if they come from separate files."""
+        """Yield the dev pairs; if they are read from files of dev pairs, also add their counts to `report`."""
         if self.dev_files is not None:
             return self.dev_files.pairs(report)
         pairs = chain.from_iterable(corpus.pairs() for corpus in self.corpora if not corpus.tag)
@@ -104,8 +103,8 @@ class Split:
 def sources_with_own_targets(chosen: Iterable[Pair], others: Iterable[Pair]) -> frozenset[str]:
     """Return the sources of dev pairs that share no target with a training pair.
 
-    A chosen source that shares a target becomes a training source, with all its targets; then other chosen sources may
-    share one of these targets, and so on.
+    If a chosen source shares a target with a training pair, all its pairs become training pairs. This is repeated until
+    no chosen source shares a target with a training pair.
 
     Args:
         chosen: the pairs of the sources chosen as dev pairs.

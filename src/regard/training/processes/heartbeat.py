@@ -27,7 +27,7 @@ CONNECT_SECONDS = 60
 """The seconds after which connecting fails, if the main process or another process does not answer."""
 
 GRACE_SECONDS = 10
-"""The seconds after which this process exits if another one is lost, in case it waits for the lost process."""
+"""The seconds after which this process exits if another process is lost; it could wait for that process forever."""
 
 LAST_BYTE = b"."
 """The byte that a process sends when it has finished; its connection may then close without a report of a loss."""
@@ -109,7 +109,7 @@ class Heartbeat:
             raise LostError(self.message)
 
     def finish(self) -> None:
-        """Tell the other processes that this one has finished; wait until they have, but at most `GRACE_SECONDS`."""
+        """Tell the other processes that this process has finished; wait up to `GRACE_SECONDS` until they have too."""
         self.ended.set()
         for connection in self.connections.values():
             with suppress(OSError):  # the other process is lost, and no longer needed
@@ -203,7 +203,7 @@ def with_keep_alive(connection: socket.socket) -> socket.socket:
 
 
 def ended_well(connection: socket.socket) -> bool:
-    """Return whether the other process sent its last byte; False = it closed the connection without it, or is lost."""
+    """Return whether the other process sent `LAST_BYTE` before the connection closed; False = that process is lost."""
     try:
         return connection.recv(1) == LAST_BYTE
     except OSError:

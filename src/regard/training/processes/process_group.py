@@ -83,8 +83,8 @@ class Processes:
         )
         if numbered and (processes.n > 1 or processes.device.index not in (None, device.index)):
             raise InputError(
-                f"{device} is one device, and a launcher gives every process its own; give --device cuda, and say "
-                "which devices there are to share out with CUDA_VISIBLE_DEVICES."
+                f"{device} is one device, and a launcher gives every process its own; give --device cuda, and "
+                "choose the devices with CUDA_VISIBLE_DEVICES."
             )
         if processes.n == 1:
             return processes
@@ -152,7 +152,7 @@ class Processes:
         return self.accelerator.prepare_model(shard(module, self.device, self.n), evaluation_mode=True)
 
     def gradient_exchange(self, module: nn.Module, exchange: bool) -> AbstractContextManager[None]:
-        """Return a context manager for a backward pass; the processes average their gradients only if `exchange`."""
+        """Return a context manager for a backward pass, in which the processes average gradients only if `exchange`."""
         if exchange or self.n == 1:
             return nullcontext()
         return without_exchange(module) if is_sharded(module) else self.accelerator.no_sync(module)
@@ -231,9 +231,9 @@ class Processes:
         If the module is sharded, each process gets its shards.
 
         Args:
-            parameters: what the method `parameters` returned when the checkpoint was written; only the main process
-                needs it, the others may pass an empty dict.
-            optimiser_tensors: likewise what the method `optimiser_tensors` returned.
+            parameters: the result of the method `parameters` when the checkpoint was written. Only the main process
+                needs it; other processes may pass an empty dict.
+            optimiser_tensors: the result of the method `optimiser_tensors` at that time; also only in the main process.
 
         Raises:
             InputError: a tensor is missing or has another shape: the checkpoint belongs to another model.
@@ -248,15 +248,17 @@ class Processes:
                 optimiser.state[parameter][key] = self.shard_like(tensors, f"{name}:{key}", like)
 
     def shard_like(self, tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
-        """Send tensors[name] from the main process to all processes, and return this process's shard of it.
+        """Send the tensor tensors[name] from the main process to all processes; return this process's shard of it.
+
+        The result has the data type, device and sharding of `like`: if `like` is not sharded, it is the full tensor.
 
         Args:
-            tensors: in the main process, the full tensors by name; not used in the other processes.
-            like: a tensor of the wanted type, which is sharded, or not, in the same way.
+            tensors: in the main process, the full tensors by name; other processes do not read this argument.
+            like: the parameter, or the tensor of the optimiser, that the result will be copied into.
 
         Raises:
-            InputError: in the main process the tensor is missing, its shape differs from that of `like`, or its numbers
-                are not floating-point numbers.
+            InputError: in the main process, the tensor is missing, has another shape than `like`, or is not of a
+                floating-point type.
         """
         if self.is_main:
             tensor = tensors.get(name)

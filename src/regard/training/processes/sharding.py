@@ -1,4 +1,4 @@
-"""Sharding a model over processes: each stores a part of every parameter, its gradient and its optimiser state.
+"""Sharding a model (FSDP): each process stores a part of every parameter, of its gradient and its optimiser state.
 
 The weights of a linear layer in a block are gathered from all processes just before its forward and its backward pass,
 and freed afterwards; all other parameters, such as embeddings, are gathered once per step. The results are those of
@@ -22,9 +22,9 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
     """Shard the parameters of a module over n processes, in place; return the module.
 
-    Each linear layer of a block (a member of an nn.ModuleList) is sharded separately. A whole block cannot be sharded
-    as one: FSDP gathers parameters only when `forward` is called, and needs `forward` to return tensors, but decoder
-    blocks also have a method `prepare`, and blocks return dataclasses.
+    Each linear layer of a block (a member of an nn.ModuleList) is sharded separately. FSDP cannot shard a whole block
+    at once: it gathers parameters only for calls of `forward`, which must return tensors, but decoder blocks also have
+    a method `prepare`, and blocks return dataclasses.
     """
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")  # views are never modified
     mesh = init_device_mesh(device.type, (n,))
@@ -57,9 +57,10 @@ def full_tensor(tensor: Tensor) -> Tensor:
 
 
 def part_from_main(tensor: Tensor, like: Tensor) -> Tensor:
-    """Send a tensor from the main process to all processes; return it, or this process's shard if `like` is sharded.
+    """Send a tensor from the main process to all processes; return this process's shard of the tensor.
 
-    All processes must call it, with tensors of the full shape.
+    If `like` is not sharded, the result is the full tensor. All processes must call this function, with a tensor of the
+    full shape; only the main process's numbers are used.
     """
     if isinstance(like, DTensor):
         return distribute_tensor(tensor, like.device_mesh, like.placements)

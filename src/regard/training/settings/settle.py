@@ -28,7 +28,7 @@ from regard.training.settings.train_config import Kind, Model, Precision, TrainC
 from regard.translation.translator_folder import model_kinds
 
 LONGEST = 256
-"""The default of data.max_tokens, the longest training sentence in pieces, if the model allows that many."""
+"""The default of data.max_tokens, the longest training sentence in pieces, unless the model's limit is lower."""
 
 JOINT_FROM = 0.5
 """Two languages get a joint vocabulary by default if they have at least this share of letters in common."""
@@ -289,21 +289,22 @@ def model_config(model: Model, n_source_tokens: int = 1, n_target_tokens: int = 
         raise InputError(f"the settings of [model] are not valid: {error}") from error
 
 
-def longest_sentence(max_tokens: int | None, room: int) -> int:
+def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
     """Return data.max_tokens, the longest training sentence in pieces: the user's number, or the default for the model.
 
     Args:
         max_tokens: the user's number; None = the default.
-        room: the model's max_tokens, the longest sequence that it processes.
+        model_max_tokens: the longest sequence that the model processes; it includes EOS or BOS.
 
     Raises:
-        InputError: the user's number is more than room - 1.
+        InputError: the user's number is more than model_max_tokens - 1.
     """
-    longest = value_or_default(max_tokens, min(LONGEST, room - 1))  # one token is EOS in the source, BOS in the target
-    if longest >= room:
+    most = model_max_tokens - 1  # one token is EOS in the source, BOS in the target
+    longest = value_or_default(max_tokens, min(LONGEST, most))
+    if longest > most:
         raise InputError(
-            f"data.max_tokens = {longest} does not fit model.max_tokens = {room}: the model needs room for a "
-            f"sentence's end as well; give data.max_tokens of at most {room - 1}, or leave it out, or give "
+            f"data.max_tokens = {longest} does not fit model.max_tokens = {model_max_tokens}: the model needs room for "
+            f"a sentence's end as well; give data.max_tokens of at most {most}, or leave it out, or give "
             f"model.max_tokens of at least {longest + 1}."
         )
     return longest

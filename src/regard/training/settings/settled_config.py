@@ -1,9 +1,9 @@
 """The complete settings with which a training runs: those of TrainConfig, with every derived setting filled in.
 
-Each class here repeats the fields of a section of TrainConfig that are derived, without None in their types. In a few
-settings None has a meaning of its own and may remain: no files of dev pairs, weights of 1, no synthetic corpus, no
-vocabularies of the user's own, no preset, no translator to start from, no limit in minutes, vocabulary sizes estimated
-from the texts, and `shard`, which Accelerate's config then decides.
+Each class here repeats the derived fields of a section of TrainConfig, with types that exclude None. A few other
+settings may remain None, with a meaning: no files of dev pairs, weights of 1, no synthetic corpus, no vocabularies of
+the user's own, no preset, no translator to start from, no limit in minutes, vocabulary sizes estimated from the texts,
+and `shard` as in Accelerate's config.
 """
 
 from dataclasses import dataclass, fields

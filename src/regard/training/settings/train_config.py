@@ -111,7 +111,7 @@ class VocabularySettings(Section):
     """The number of pieces in each vocabulary; None = estimated from its text, see vocabulary_size.py."""
 
     joint: bool | None = None
-    """Use one vocabulary for both languages; None = if the languages have at least half of their letters in common."""
+    """Use one vocabulary for both languages; None = do so if at least half of the languages' letters are common."""
 
     coverage: Annotated[float, Range(0.9, 1)] = 1.0
     """The share of the characters in the corpus that the vocabulary must cover; below 1, rare characters become
@@ -124,8 +124,8 @@ class VocabularySettings(Section):
     bpe_dropout: Annotated[float, Range(0, 1)] = 0.0
     """BPE-dropout: the probability that a merge of pieces is skipped, drawn anew in every epoch.
 
-    0.05 makes about a fifth more pieces. Batches are formed from the lengths without dropout, so they may get longer
-    than batch_tokens.
+    0.05 gives about a fifth more pieces. Batches are formed by the lengths without BPE-dropout, so a batch may have
+    more than batch_tokens tokens.
     """
 
 
@@ -155,7 +155,7 @@ class Training(Section):
     """The seed of all random numbers: initial parameters, the order of the pairs, dropout."""
 
     batch_tokens: BatchTokens | None = None
-    """The most tokens of a batch in source or target, whichever has more, padding included. Several processes divide
+    """The largest number of source tokens, and of target tokens, in a batch, padding counted. Several processes divide
     each batch among them."""
 
     accumulate: Count = 1

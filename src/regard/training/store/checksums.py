@@ -16,7 +16,7 @@ def checksum(path: Path) -> dict[str, Any]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove the folder of a checkpoint; it is renamed first, so that a half-removed folder is not read as one."""
+    """Rename the folder of a checkpoint, then remove it: a half-removed folder is never read as a checkpoint."""
     if folder.exists():
         removed = folder.with_name(f".{folder.name}.going.writing")
         shutil.rmtree(removed, ignore_errors=True)

@@ -17,7 +17,7 @@ from regard.errors import InputError
 from regard.tensor_file import open_tensor_file, tensor_shapes_in, write_tensors
 
 DELETE = "delete the latest checkpoint, and training goes on from the one before it."
-"""What to do if a snapshot is damaged."""
+"""The advice at the end of every message about a damaged snapshot file."""
 
 
 def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) -> str:

@@ -5,8 +5,8 @@ If TensorBoard is installed, the same numbers are also written as TensorBoard ev
 loss/training and loss/dev. `dev_loss_nats` is the dev loss without label smoothing, the logarithm of the perplexity.
 Dropout and R-Drop are a part of the training loss alone.
 
-{"step": 400, "epoch": 3, "loss_nats": 2.1, "learning_rate": 0.001, "tokens_per_second": 9000, …} {"step": 400, "epoch":
-3, "dev_loss_nats": 1.9, "dev_bleu": 31.2, "averaged": 5, "sample": {…}, …}
+    {"step": 400, "epoch": 3, "loss_nats": 2.1, "learning_rate": 0.001, "tokens_per_second": 9000, …}
+    {"step": 400, "epoch": 3, "dev_loss_nats": 1.9, "dev_bleu": 31.2, "averaged": 5, "sample": {…}, …}
 """
 
 import json
@@ -87,7 +87,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 def event_writer(folder: Path, step: int) -> Any:
     """Return TensorBoard's SummaryWriter for a folder, or None if TensorBoard is not installed.
 
-    TensorBoard then ignores events of an earlier run that are later than `step`.
+    TensorBoard will ignore events of an earlier run that are later than `step`.
     """
     try:
         from torch.utils.tensorboard import SummaryWriter

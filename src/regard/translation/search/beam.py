@@ -197,7 +197,7 @@ class Extensions:
         return (self.tokens == EOS) & (self.log_probability > -torch.inf)
 
     def unfinished(self) -> "Extensions":
-        """Return the extensions, sorted again, in which those that end with EOS have log-probability -∞."""
+        """Return the extensions sorted anew, after setting the log-probability of those that end with EOS to -∞."""
         without = self.log_probability.masked_fill(self.tokens == EOS, -torch.inf)
         log_probability, order = without.sort(dim=1, descending=True, stable=True)
         return Extensions(
@@ -214,7 +214,7 @@ class Extensions:
 
 
 def initial_hypotheses(beam: Beam, model: TranslatingModel, sources: SourceBatch) -> ActiveHypotheses:
-    """Let the model read the sources and prefixes; return one active hypothesis for each sentence, its prefix."""
+    """Let the model read the sources and prefixes; return the prefix of each sentence as its one active hypothesis."""
     step, log_probability = read_prefixes(model, sources)
     n = len(sources.limits)
     sentences = OpenSentences(
@@ -233,10 +233,11 @@ def initial_hypotheses(beam: Beam, model: TranslatingModel, sources: SourceBatch
 
 
 def extend(active: ActiveHypotheses, size: int) -> Extensions:
-    """Return the `size` most probable extensions of each sentence's hypotheses by one token.
+    """Extend the active hypotheses of each sentence by one token; return the `size` most probable results per sentence.
 
-    An extension for which the beam has no slot left has log-probability -∞. Of each hypothesis only the `size` most
-    probable next tokens are considered, because no others can be among the `size` best extensions of the sentence.
+    A sentence may have fewer than `size` active hypotheses, `active.sentences.slots`, since finished hypotheses count
+    towards the beam's size. Extensions beyond this number get log-probability -∞. For each hypothesis only the `size`
+    most probable next tokens are tried: no other token can be among the `size` best extensions of the sentence.
     """
     logits, n_sentences, length = active.step.logits, len(active.tokens), active.tokens.shape[2]
     n_each = min(size, logits.shape[2])
@@ -265,7 +266,7 @@ def collect_finished(
         lengths: the number of tokens of each source of the batch, EOS counted.
 
     Returns:
-        `active`, with the slots that are left and the new log-probabilities to beat.
+        `active` with `slots` reduced by the hypotheses that finished, and with new values of `to_beat`.
     """
     numbers = active.sentences.numbers
     for row, slot in extensions.ended.nonzero().tolist():
@@ -311,7 +312,7 @@ def advance(model: TranslatingModel, active: ActiveHypotheses, extensions: Exten
 
 
 def select_rows(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:
-    """Return some of the n rows of a decoder state; without a copy if `rows` is 0, 1, …, n - 1."""
+    """Return the decoder state of some of its n rows; it is the same object if `rows` is 0, 1, …, n - 1."""
     if len(rows) == n and torch.equal(rows, torch.arange(n, device=rows.device)):
         return state
     return state.select(rows)

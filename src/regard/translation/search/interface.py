@@ -18,7 +18,7 @@ from regard.text.vocabulary import PAD
 from regard.translation.model_protocol import TranslatingModel
 
 PIECES_PER_SOURCE_PIECE, EXTRA_PIECES = 3, 20
-"""A target text may have 3 pieces for each source token, EOS counted, and 20 more. A given prefix is not counted."""
+"""A target may have 3 pieces for each source token, EOS counted, plus 20 pieces, plus the pieces of a given prefix."""
 
 
 TextOf = Callable[[Sequence[int]], str]

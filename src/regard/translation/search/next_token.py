@@ -1,4 +1,4 @@
-"""Log-probabilities of the next token, and the tokens that every search forbids.
+"""Log-probabilities of the next token of each hypothesis, without the tokens that every search forbids.
 
 PAD and BOS are never chosen, and after the largest number of pieces only EOS can be chosen. The log-probabilities of
 allowed tokens are the model's own: they are not normalised again after other tokens have been forbidden.
@@ -37,9 +37,10 @@ def read_prefixes(model: TranslatingModel, sources: SourceBatch) -> tuple[Decode
 def top_tokens(
     logits: Float[Tensor, "rows new vocabulary"], n: int, length: int, limits: Sequence[int]
 ) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
-    """Return the n most probable next tokens of each hypothesis: their log-probabilities and ids, most probable first.
+    """Return the log-probabilities and the ids of the n most probable next tokens of each hypothesis, best first.
 
-    If fewer than n tokens are allowed, forbidden tokens with log-probability -inf follow.
+    PAD and BOS are forbidden, and all tokens but EOS after the largest number of pieces. If fewer than n tokens are
+    allowed, the last ones of a row are forbidden tokens with log-probability -inf.
 
     Args:
         logits: the logits of the model's last step, a row for each hypothesis; only those of the last token are used.
@@ -75,10 +76,10 @@ def token_log_probabilities(
 
 
 def topk(numbers: Float[Tensor, "rows columns"], n: int) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
-    """Return the n largest numbers of each row and the columns they are in, as `torch.topk` does.
+    """Return the n largest numbers of each row and their column indices, the largest first, as `torch.topk` does.
 
-    The n largest numbers of a row are in the n chunks of the row with the largest maxima. On a CPU it is faster to find
-    these chunks first than to call `torch.topk` on a whole vocabulary, except for very few rows.
+    A row is divided into chunks; its n largest numbers are in the n chunks with the largest maxima. On a CPU it is
+    faster to find these chunks first than to call `torch.topk` on a whole vocabulary, except for very few rows.
     """
     n_chunks, n_columns = numbers.shape[1] // CHUNK, numbers.shape[1]
     if n_chunks < 4 * n or len(numbers) < 4 or not numbers.is_cpu:

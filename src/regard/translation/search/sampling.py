@@ -1,4 +1,4 @@
-"""Sampling: each token is drawn at random, so that one source has many translations.
+"""Sampling: each token is drawn at random from the model's distribution, so that one source has many translations.
 
     p_i ∝ exp(log P(i) / temperature)        over all tokens, or over the most probable ones (top_k, top_p)
 
