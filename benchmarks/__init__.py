@@ -1,4 +1,4 @@
-"""Lets `python -m benchmarks.NAME` find the modules that a benchmark shares with the others."""
+"""The benchmarks as a package: `python -m benchmarks.NAME` can then import the modules that several of them share."""
 
 import sys
 from pathlib import Path

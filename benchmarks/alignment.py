@@ -1,10 +1,11 @@
-"""The word alignments of two translators against right alignments: the error of every layer, head and decoder step.
+"""Measure the word alignments of two translators: the error of the attention weights of every layer, head and step.
 
-The translators learn the names of numbers, whose right alignment follows from the digits (number_alignment.py).
+The translators learn the names of numbers. The reference alignment of a name follows from the digits
+(number_alignment.py).
 
-agreement     how often a rule aligns a target piece with the source word that the model needs: what `regard train` goes
-              by, since it has no right alignments
-AER           the alignment error rate against the right alignments; 0 is best
+agreement     how often the weights align a target piece with the source word that the model needs to predict it;
+              `regard train`, which has no reference alignments, chooses the weights by this measure
+AER           the alignment error rate against the reference alignments; 0 is best
 one a word    the AER if each target word has only the source word of its largest weight
 """
 
@@ -34,7 +35,7 @@ BELOW, SEED = 1_000_000, 7
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many numbers are for training, for the choice of a rule and for the test, and the steps of a training."""
+    """The counts of numbers for training, for choosing an alignment rule and for the test, and of training steps."""
 
     train: int
     dev: int
@@ -84,7 +85,7 @@ def main(threads: Threads = None, quick: Quick = False, out: Out = None) -> None
 
 
 def measured(source: str, target: str, sizes: Sizes) -> dict[str, Row]:
-    """Return the measures of every alignment rule of a translator of number names."""
+    """Train a translator of number names; return a table row for each of its alignment rules, by the rule's name."""
     names = {language: namer(language) for language in (source, target)}
     numbers = random_numbers(sizes.train + sizes.dev + sizes.test, BELOW, SEED)
     dev, test = numbers[sizes.train : sizes.train + sizes.dev], numbers[sizes.train + sizes.dev :]
@@ -116,7 +117,7 @@ def measured(source: str, target: str, sizes: Sizes) -> dict[str, Row]:
 
 
 def right_alignment(number: int, source: str, english: str, korean: str) -> ReferenceAlignment:
-    """Return the right alignment from the words of the source language to those of the other."""
+    """Return the reference alignment from the source words to the target words of a number's names."""
     right = reference(number, english, korean)
     if source == "en":
         return right
@@ -125,7 +126,7 @@ def right_alignment(number: int, source: str, english: str, korean: str) -> Refe
 
 
 def one_a_word(alignment: Alignment) -> set[tuple[int, int]]:
-    """Return each target word with the source word of its largest weight."""
+    """Return, for each target word, the pair (source word with the largest weight, target word), as indices."""
     largest = alignment.weights.argmax(dim=1).tolist()
     return {(source, target) for target, source in enumerate(largest)}
 

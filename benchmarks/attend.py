@@ -1,4 +1,4 @@
-"""The time of attend beside F.scaled_dot_product_attention: what the pattern costs, and what a mask as a rule saves."""
+"""Time `attend` and F.scaled_dot_product_attention: the cost of the pattern, and the gain of masks given as rules."""
 
 from itertools import product
 from statistics import median
@@ -21,10 +21,10 @@ LENGTHS = 512, 1024, 2048, 4096, 8192, 16384
 MASKS = "none", "causal", "padding", "window", "ALiBi"
 
 BEFORE = 256
-"""Keys before itself that a query of the window sees."""
+"""The number of keys before its own position that a query may attend to under the window mask."""
 
 MOST_BUILT = 2**30
-"""The largest bias tensor that PyTorch's function is given, in numbers: with its copies it fits into 24 GiB."""
+"""The largest number of elements of a bias tensor for PyTorch's function: with its copies it fits into 24 GiB."""
 
 
 def main(
@@ -64,7 +64,7 @@ def main(
 
 @torch.inference_mode()
 def measured(length: int, mask: str, heads: int, width: int, seconds: float) -> Row:
-    """Return the row of a length and a mask, after checking that both functions give the same context."""
+    """Return the table row for a length and a mask, after checking that both functions give the same context."""
     query, key, value = torch.randn(3, 1, heads, length, width).unbind()
     rule, matrix, causal = mask_rule(mask, length), mask_matrix(mask, length, heads), mask == "causal"
     score = ScaledDot(bias=Alibi() if mask == "ALiBi" else None)
@@ -85,7 +85,7 @@ def measured(length: int, mask: str, heads: int, width: int, seconds: float) -> 
 
 
 def mask_rule(mask: str, length: int) -> Mask | None:
-    """Return a mask as attend takes it."""
+    """Return the `Mask` with this name, for `attend`; None = no mask."""
     match mask:
         case "causal" | "ALiBi":
             return Causal()
@@ -97,7 +97,7 @@ def mask_rule(mask: str, length: int) -> Mask | None:
 
 
 def mask_matrix(mask: str, length: int, heads: int) -> Tensor | None:
-    """Return a mask, or a bias, as PyTorch's function takes it."""
+    """Return the mask with this name as a tensor for PyTorch's function, or its bias for ALiBi; None = not needed."""
     match mask:
         case "padding":
             return (torch.arange(length) < length * 3 // 4)[None, None, None]

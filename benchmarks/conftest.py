@@ -1,4 +1,4 @@
-"""Switch off the checks of shapes and types in the microbenchmarks, as they are for users.
+"""Switch off the runtime checks of shapes and types in the microbenchmarks: users do not have these checks either.
 
 The other files of this folder are scripts; tests/test_benchmarks.py runs their examples.
 """

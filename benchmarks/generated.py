@@ -1,4 +1,4 @@
-"""Compare what regard sees while a model writes with the weights that `generate` returns."""
+"""Compare the attention that regard records during `generate` with the attention weights that `generate` returns."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,11 +14,11 @@ import regard
 
 NEW_TOKENS = 4
 SIDES = "none", "left"
-"""The paddings that are tried: a padding on the right would stand between a text and what is written."""
+"""The sides on which texts are padded; padding on the right would come between a text and its new tokens."""
 
 
 def writing_class(config_class: type) -> Any:
-    """Return the class of a configuration whose models write text; None if transformers has none."""
+    """Return the model class of a configuration that can generate text; None if transformers has none."""
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
 
     for mapping in (MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING):
@@ -29,9 +29,10 @@ def writing_class(config_class: type) -> Any:
 
 
 def generation(config: Any) -> dict[str, Any]:
-    """Return for each padding what was measured while a small model of a configuration wrote; empty if it writes none.
+    """Run `generate` of a small model with each padding; return the results of `watched_writing`.
 
-    A model whose `generate` fails without regard too is left out.
+    The keys are such as "left, eager": the side of the padding and the kind of attention. The result is empty if the
+    model cannot generate text, and has only the key "failed" if `generate` fails without regard too.
     """
     model_class = writing_class(type(config))
     if model_class is None:
@@ -54,7 +55,7 @@ def generation(config: Any) -> dict[str, Any]:
 
 @torch.no_grad()
 def write(model: Any, side: str, **options: Any) -> Any:
-    """Return what a model writes after two texts of which one is padded."""
+    """Return the output of `generate` for two texts, of which one is padded on the given side."""
     settings = {
         "max_new_tokens": NEW_TOKENS,
         "do_sample": False,
@@ -68,7 +69,7 @@ def write(model: Any, side: str, **options: Any) -> Any:
 
 
 def weights_of(model: nn.Module, side: str) -> tuple[Tensor, list[Tensor]]:
-    """Return what a model writes and all weights that `generate` returns."""
+    """Return the token ids and all attention weights that `generate` returns."""
     outputs = write(model, side, output_attentions=True, return_dict_in_generate=True)
     return outputs.sequences, attentions_of(outputs)
 
@@ -76,7 +77,13 @@ def weights_of(model: nn.Module, side: str) -> tuple[Tensor, list[Tensor]]:
 def watched_writing(
     model: nn.Module, side: str, plain: Tensor, sequences: Tensor, weights: Sequence[Tensor]
 ) -> dict[str, Any]:
-    """Return what was measured while a watched model wrote; no weights are compared if it wrote something else."""
+    """Run `generate` within `regard.watching`; return the differences in the tokens, the contexts and the weights.
+
+    Args:
+        plain: the token ids that the model generates when it is not watched.
+        sequences: the token ids that the eager model generates.
+        weights: the attention weights of the eager model; compared only if the watched model generates `sequences`.
+    """
     with regard.watching(model) as watched:
         written = write(model, side)
     same = torch.equal(written, sequences)

@@ -1,11 +1,11 @@
-"""The GPU's kernels: checked against float64, timed beside attention alone, and run over a million tokens.
+"""Check regard's GPU kernels against float64, time them beside attention alone, and run them over a million tokens.
 
-check       every statistic of the kernels against the same in float64, for several masks, scores and types
-forward     scaled_dot_product_attention in bfloat16, by the kernel that PyTorch chooses here
-before      attend(…, ask=…): statistics and context
-after       attend(…), then pattern.answer(…)
+check       the error of every statistic against float64, for several masks, scores and data types
+forward     scaled_dot_product_attention in bfloat16, with the kernel that PyTorch chooses
+before      attend(…, ask=…): context and statistics in one call
+after       attend(…), then pattern.answer(…) for the statistics
 columns     attend(…, ask=…) for statistics of keys alone, which use the log-sum-exp of PyTorch's kernel
-long        1,048,576 tokens, 32 heads over 8 heads of keys, width 128: one forward pass, and one answer of its pattern
+long        1,048,576 tokens, 32 query heads, 8 key heads, head width 128: one forward pass, then the statistics once
 """
 
 import sys
@@ -88,7 +88,7 @@ def main(
 
 
 def attend_calls() -> Mapping[str, Mapping[str, Any]]:
-    """Return calls of attend in which tiles are visible as a whole, in part, not at all, or biased."""
+    """Return the keyword arguments of test calls by name; their masks hide blocks wholly, partly or not at all."""
     bias = RelativeBias(8).cuda()
     torch.nn.init.normal_(bias.by_bucket)
     documents = Documents(torch.arange(1201, device="cuda") // 177)
@@ -106,7 +106,7 @@ def attend_calls() -> Mapping[str, Mapping[str, Any]]:
 
 
 def check_kernels() -> Iterator[tuple[str, str]]:
-    """Yield the largest error of each call in each type; exit with an error if one is too large."""
+    """Yield the name and the largest error of each call in each data type; exit if an error is too large."""
     ask = Ask(own=True, previous=True, pooled=(11, 17))
     for (name, call), dtype, width in product(
         attend_calls().items(), (torch.bfloat16, torch.float16, torch.float32), (64, 128)
@@ -138,14 +138,14 @@ def random_inputs(queries: int, keys: int, heads: int, key_heads: int, width: in
 
 
 def difference(found: Tensor | None, truth: Tensor | None) -> float:
-    """Return the largest difference, divided by the largest number if that is above 1."""
+    """Return the largest difference of two tensors, relative to the largest number of `truth` if it is above 1."""
     assert found is not None
     assert truth is not None
     return float((found.double() - truth.double()).abs().max() / truth.double().abs().max().clamp_min(1))
 
 
 def measured(length: int, width: int, causal: bool, heads: int, seconds: float) -> Row:
-    """Return the row of a length, a width and a mask."""
+    """Return the table row for a length, a head width, and a causal mask or none."""
     query, key, value = torch.randn(3, 1, heads, length, width, device="cuda", dtype=torch.bfloat16).unbind()
     mask = Causal() if causal else None
     runs: dict[str, Run] = {
@@ -167,7 +167,7 @@ def measured(length: int, width: int, causal: bool, heads: int, seconds: float) 
 
 
 def kernel_of(run: Run) -> str:
-    """Return the name of the CUDA kernel in which a function spends most time, cut to 32 letters."""
+    """Return the name of the CUDA kernel in which a function spends most time, cut to 32 characters."""
     run()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         run()
@@ -177,7 +177,7 @@ def kernel_of(run: Run) -> str:
 
 
 def trusted_kernels() -> str:
-    """Return the names of PyTorch's kernels whose log-sum-exp is right in a small call."""
+    """Return the names of PyTorch's attention kernels that return the right log-sum-exp in a small call."""
     kind = torch.device("cuda"), torch.bfloat16, 1, 128, True
     return ", ".join(kernel.__name__ for kernel in KERNELS["cuda"] if trusted(kernel, *kind)) or "none"
 

@@ -1,9 +1,10 @@
-"""The word alignments of a Korean-English translator against alignments of Tatoeba pairs made by hand.
+"""Measure the word alignments of a Korean-English translator against hand-made alignments of Tatoeba sentence pairs.
 
-The pairs are those of the file kor.txt of manythings.org/anki, which does not come with regard. tatoeba_alignment.tsv
-names 100 of them by a hash of their texts. A line has the hash, the sure word pairs and the possible ones, each "Korean
-word-English word", words divided at white space and counted from 0. One annotator made them, and no second one has
-checked them. The error says something of new text only if the translator is not trained on these pairs.
+The sentence pairs are in the file kor.txt of manythings.org/anki, which does not come with regard.
+tatoeba_alignment.tsv has the alignments of 100 sentence pairs. A line has a hash of the two texts, the sure word pairs
+and the possible word pairs. A word pair such as 0-1 is the index of a Korean word and the index of an English word;
+words are divided at white space. One annotator made the alignments; nobody else has checked them. The error is a
+measure for new text only if the translator was not trained on these sentence pairs.
 """
 
 from hashlib import blake2b
@@ -45,7 +46,7 @@ def main(
 
 
 def aligned_pairs(path: Path) -> dict[Pair, ReferenceAlignment]:
-    """Return the right alignments of the pairs in a file, by the Korean and the English text."""
+    """Return the reference alignments of the sentence pairs in kor.txt, by (Korean text, English text)."""
     texts = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         english, korean = line.split("\t")[:2]
@@ -59,12 +60,12 @@ def aligned_pairs(path: Path) -> dict[Pair, ReferenceAlignment]:
 
 
 def hash_of(korean: str, english: str) -> str:
-    """Return the name of a pair in tatoeba_alignment.tsv."""
+    """Return the hash that stands for a sentence pair in tatoeba_alignment.tsv."""
     return blake2b(f"{korean}\t{english}".encode(), digest_size=8).hexdigest()
 
 
 def word_pairs(text: str) -> frozenset[tuple[int, int]]:
-    """Return word pairs from their text.
+    """Parse word pairs such as "0-0 1-2".
 
     >>> sorted(word_pairs("0-0 1-2"))
     [(0, 0), (1, 2)]

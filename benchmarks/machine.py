@@ -1,4 +1,4 @@
-"""The hardware and software that a table was measured with, without the name of the machine or the date."""
+"""Describing the hardware and software that a table was measured with, without the machine's name or the date."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ import psutil  # type: ignore[import-untyped]
 import torch
 
 BUSY_PERCENT = 10
-"""Above this use of the processor by other programs, times are not to be trusted."""
+"""The processor use by other programs, in percent, above which measured times are unreliable."""
 
 
 def machine(*libraries: str) -> dict[str, str]:
@@ -32,7 +32,7 @@ def machine(*libraries: str) -> dict[str, str]:
 
 
 def version_of(library: str) -> str:
-    """Return the version of a distribution, or words that say that it is not there."""
+    """Return the version of a distribution, or a note that it is not installed."""
     try:
         return version(library)
     except PackageNotFoundError:

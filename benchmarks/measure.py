@@ -1,10 +1,11 @@
-"""Measuring the time of functions that run by turns, and the peak memory of a function in a process of its own.
+"""Measuring and comparing the times of functions, and measuring the peak memory of a function in a new process.
 
-The functions to compare run in one process, one after the other, in a new random order in each round, so that other
-work of the machine slows all of them alike. Of their times the tables show:
+The functions to compare run in rounds. In each round every function runs once, in a new random order, so that other
+work of the machine slows all of them alike. The tables show:
 
-    time     the median of all runs
-    ratio    the median of the rounds' ratios, and in brackets the least and largest median of ten groups of rounds
+    time     the median over all rounds
+    ratio    the median over all rounds of the ratio of two times; in brackets, the smallest and the largest median of
+             ten groups of rounds
 
 The runs of a round follow each other closely, so a machine that slows down for a minute does not change their ratio.
 """
@@ -29,24 +30,24 @@ Run = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Elapsed:
-    """The seconds that a run measured itself, because it begins with work that does not count."""
+    """A time in seconds that a function measured itself and returns, because its first part must not be timed."""
 
     seconds: float
 
 
 GROUPS = 10
-"""Number of groups of rounds whose medians show the spread."""
+"""The number of groups of rounds; the medians of the groups show how much a result varies."""
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 300
-"""The least number of rounds, even if the time is over, and the largest, even if time is left."""
+"""The smallest number of rounds, even if time is over, and the largest number, even if time is left."""
 
 LEAST_SECONDS = 0.01
-"""The length of a turn: a function that takes less time runs several times in each turn."""
+"""The shortest time of a function in a round, in seconds; a faster function runs several times in each round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A number that was measured several times: the median, and the least and largest median of a group of rounds."""
+    """The result of repeated measurements: their median, and the smallest and largest median of a group of them."""
 
     median: float
     least: float
@@ -54,7 +55,7 @@ class Spread:
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> "Spread":
-        """Return the spread of measurements, given in the order in which they were made.
+        """Return the `Spread` of measurements, given in the order in which they were made.
 
         >>> Spread.of([1.0, 1.0, 4.0, 2.0])
         Spread(median=1.5, least=1.0, most=4.0)
@@ -67,7 +68,7 @@ class Spread:
 
 
 def groups(numbers: Sequence[float]) -> list[Sequence[float]]:
-    """Divide measurements into at most ten groups of consecutive ones, of nearly equal size.
+    """Divide measurements, in their order, into at most ten groups of nearly equal size.
 
     >>> groups([1, 2, 3])
     [[1], [2], [3]]
@@ -88,10 +89,12 @@ def ratio(one: Sequence[float], other: Sequence[float]) -> Spread:
 
 
 def take_turns(runs: Mapping[str, Run], seconds: float) -> dict[str, list[float]]:
-    """Run functions by turns and return the seconds of each run; the first run of each does not count.
+    """Run functions in rounds; return, for each function's name, its seconds in each round.
+
+    Before the first round every function runs once without being timed.
 
     Args:
-        seconds: no new round begins after so many seconds, but there are at least three rounds.
+        seconds: no new round begins after this time, but there are at least three rounds.
     """
     elapsed: dict[str, list[float]] = {name: [] for name in runs}
     repeats = {name: max(1, round(LEAST_SECONDS / (seconds_of(run) or LEAST_SECONDS))) for name, run in runs.items()}
@@ -107,7 +110,7 @@ def take_turns(runs: Mapping[str, Run], seconds: float) -> dict[str, list[float]
 
 
 def seconds_of(run: Run, repeats: int = 1) -> float:
-    """Return the mean seconds of some runs of a function; on a GPU, until all its work is done."""
+    """Return the mean seconds of `repeats` runs of a function, including its work on a GPU."""
     synchronize()
     start = time.perf_counter()
     for _ in range(repeats):
@@ -118,7 +121,7 @@ def seconds_of(run: Run, repeats: int = 1) -> float:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Switch the garbage collector off within the context; `gc.collect` then looks at objects made there alone."""
+    """Switch the garbage collector off within the with-block, and keep it from visiting objects made before."""
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -130,27 +133,27 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 def synchronize() -> None:
-    """Wait until the GPU, if PyTorch uses one, has done all its work."""
+    """Wait until the GPU has done all its work; without a GPU, do nothing."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
 
 
 def in_new_process(function: Callable[..., Result], *arguments: object) -> Result:
-    """Call a function of a module in a new process and return its result."""
+    """Call a function in a new process and return its result; it must be defined at the top level of a module."""
     with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as process:
         return process.submit(function, *arguments).result()
 
 
 @dataclass(slots=True)
 class Peak:
-    """The peak of resident memory during some work, above the memory in use before it, in bytes."""
+    """The peak of resident memory during some work, in bytes, minus the memory in use before the work."""
 
     above: int = 0
 
 
 @contextmanager
 def peak_memory() -> Iterator[Peak]:
-    """Measure the peak of resident memory within the context, as Linux counts it (VmHWM, reset first)."""
+    """Measure the peak of resident memory during the with-block by Linux's counter VmHWM; yield it as a `Peak`."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
     before, peak = resident("VmRSS"), Peak()
@@ -159,6 +162,6 @@ def peak_memory() -> Iterator[Peak]:
 
 
 def resident(field: str) -> int:
-    """Return a field of /proc/self/status, in bytes."""
+    """Return a memory field of /proc/self/status, such as VmRSS, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))

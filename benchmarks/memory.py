@@ -1,7 +1,7 @@
-"""The memory that statistics of a pattern take: regard's grows with the length, that of built weights with its square.
+"""Measure the memory for statistics of attention: by regard, and with the whole weight matrix in memory.
 
-Each row is measured in a process of its own: query, key and value are created, the function runs once on a short text,
-and then the peak of resident memory is measured, above the memory in use before and less the context.
+Each row is measured in a new process: query, key and value are created, the function runs once on a short text, and
+then the peak of resident memory is measured. The memory in use before, and the context, are subtracted.
 """
 
 import time
@@ -43,7 +43,7 @@ def main(
     quick: Quick = False,
     out: Out = None,
 ) -> None:
-    """Measure the memory that inspection takes, ours and eager's, each in a process of its own.
+    """Measure the memory for statistics of attention, by regard and from whole weight matrices, each in a new process.
 
     \b
     Examples
@@ -73,14 +73,18 @@ def main(
 
 
 def measured(way: str, length: int, heads: int, threads: int | None) -> Row:
-    """Return the row of a way to compute the statistics and a length."""
+    """Return the table row for a way to compute the statistics and a length.
+
+    Args:
+        way: the name of a function of this file: before, after, with_weights or long_text.
+    """
     above, elapsed = in_new_process(peak_of, way, length, heads, threads or torch.get_num_threads())
     return {"length": length, "way": way, "MiB above": above / 2**20, "seconds": elapsed}
 
 
 @torch.inference_mode()
 def peak_of(way: str, length: int, heads: int, threads: int) -> tuple[int, float]:
-    """Return the peak of memory above the arguments and the context of a call, and its seconds."""
+    """Return the peak of memory of a call in bytes, without its arguments and its context, and its seconds."""
     torch.set_num_threads(threads)
     WAYS[way](torch.randn(3, 1, heads, 1024 if way == "long" else 2 * CELLS, WIDTH).unbind())
     parts = torch.randn(3, 1, heads, length, WIDTH).unbind()
@@ -96,13 +100,13 @@ def before(parts: Parts) -> object:
 
 
 def after(parts: Parts) -> object:
-    """Compute the attention, and then the statistics of its pattern."""
+    """Compute the attention, and afterwards the statistics of its pattern."""
     seen = attend(*parts, mask=Causal())
     return seen, seen.pattern.answer(ASK)
 
 
 def with_weights(parts: Parts) -> object:
-    """Build the weights, and compute the statistics from them."""
+    """Compute the whole weight matrix, and the statistics from it."""
     query, key, value = parts
     return eager(query, key, value, causal=True)
 

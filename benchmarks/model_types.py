@@ -1,7 +1,7 @@
-"""Walk over all model types of transformers, and say of each whether regard sees its attention exactly.
+"""Test for all model types of transformers whether regard records their attention exactly.
 
-Each type is tried by a small random model in a process of its own, with limits of time and memory. The verdicts are
-compared with the weights that the model returns itself; see `trial.py` and `verdict.py`.
+For each type a small random model is run in a new process with limits of time and memory. The weights that regard
+records are compared with the weights that the model itself returns; see `trial.py` and `verdict.py`.
 """
 
 import json
@@ -29,7 +29,7 @@ from trial import Trial, try_type
 from verdict import EXACT, NO_ATTENTION, NO_WEIGHTS, NOT_TRIED, PARTLY, REFUSED, WRONG
 
 SECONDS, MEMORY = 90, 8 << 30
-"""The limits of a type: seconds of the processor, and bytes of address space (PyTorch itself takes about 2 GiB)."""
+"""The limits for each type: seconds of CPU time, and bytes of address space (PyTorch itself takes about 2 GiB)."""
 
 MEANINGS = {
     EXACT: "Every pattern equals the weights that the model returns, in every run.",
@@ -122,7 +122,7 @@ def read(details: Path | None) -> list[Trial]:
 
 
 def tried(names: Sequence[str], processes: int = 1) -> Iterator[Trial]:
-    """Try model types, each in a process of its own."""
+    """Test model types, each in a new process; yield their trials."""
     import_once()
     console = Console(stderr=True)
     with ThreadPoolExecutor(processes) as pool:
@@ -132,7 +132,7 @@ def tried(names: Sequence[str], processes: int = 1) -> Iterator[Trial]:
 
 
 def import_once() -> None:
-    """Import what all children need, before the first of them starts."""
+    """Import the modules that all child processes need, before the first child is forked."""
     import transformers.models.auto.modeling_auto
     import transformers.models.bert.modeling_bert  # with all that models have in common
 
@@ -145,7 +145,7 @@ def import_once() -> None:
 
 
 def in_child(name: str) -> Trial:
-    """Try a model type in a child process with limits of time and memory."""
+    """Test a model type in a child process with limits of time and memory; return its trial."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=send_trial, args=(name, sender))
@@ -165,7 +165,7 @@ def in_child(name: str) -> Trial:
 
 
 def send_trial(name: str, sender: Connection) -> None:
-    """In the child: try a model type and send the result to the parent."""
+    """Test a model type and send the trial to the parent process; the child process runs this function."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     with Path(os.devnull).open("w") as silence:
@@ -178,7 +178,7 @@ def send_trial(name: str, sender: Connection) -> None:
 
 
 def page_of(trials: Sequence[Trial]) -> str:
-    """Return the page: what was tried, what the verdicts mean, how often each was given, and a row for each type."""
+    """Return the Markdown page: what was tested, what the verdicts mean, their counts, and a row for each type."""
     import transformers
 
     command = "python -m benchmarks.model_types --write docs/model-types.md"
@@ -198,7 +198,7 @@ def packages() -> str:
 
 
 def verdicts(trials: Sequence[Trial]) -> str:
-    """Return the table of the verdicts, with how many types got each."""
+    """Return the Markdown table of the verdicts, with the number of types that got each verdict."""
     watching, install = Counter(trial.watching for trial in trials), Counter(trial.install for trial in trials)
     lines = [
         f"| {verdict} | {watching[verdict]} | {install[verdict]} | {meaning} |" for verdict, meaning in MEANINGS.items()
@@ -208,13 +208,13 @@ def verdicts(trials: Sequence[Trial]) -> str:
 
 
 def rows(trials: Sequence[Trial]) -> str:
-    """Return the table of the types."""
+    """Return the Markdown table of the types and their verdicts."""
     lines = [f"| {trial.type} | {trial.watching} | {trial.install} | {cell(trial.remark)} |" for trial in trials]
     return "\n".join(["| type | watching | install | remark |", "|---|---|---|---|", *lines])
 
 
 def cell(text: str, most: int = 200) -> str:
-    """Return a text for a cell of a table: one line, not too long, and without the characters of a table.
+    """Return a text as the cell of a Markdown table: one line of at most `most` characters, with | and < replaced.
 
     >>> cell("a|b\\nc <d>")
     'a/b c &lt;d&gt;'

@@ -1,9 +1,9 @@
-"""The time and memory of a model of transformers with statistics of all its heads: eager attention, and regard.
+"""Measure the time and memory for attention statistics of all heads of a transformers model: eager, and regard.
 
-forward     the model with SDPA, which shows nothing
-dense       output_attentions=True with eager attention, then statistics with NumPy: what transformers offers, and
-            what bertviz and its like begin with
-regard      regard.install(model), then pattern.answer(…) of each layer
+forward     the model with SDPA, without statistics
+dense       output_attentions=True with eager attention, then statistics with NumPy, the way of transformers itself and
+            of tools such as bertviz
+regard      regard.install(model), then pattern.answer(…) for each layer
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ CELLS = 64
 ASK = Ask(received=True, entropy=True, distance=False, first=False, pooled=(CELLS, CELLS))
 
 MOST_BUILT = 8192
-"""The longest text for eager attention: the weights of all layers take 8 GiB, and their copies fit into 24 GiB."""
+"""The largest number of tokens for eager attention: the weights take 8 GiB, and 24 GiB with their copies."""
 
 
 def main(
@@ -62,7 +62,7 @@ def main(
 
 
 def measured(length: int, seconds: float) -> Row:
-    """Return the row of a length, after checking that both ways give the same statistics."""
+    """Return the table row for a number of tokens, after checking that both ways give the same statistics."""
     names = [name for name in WAYS if name != "dense" or length <= MOST_BUILT]
     refuse_difference(min(length, 256))
     elapsed = take_turns({name: WAYS[name](length) for name in names}, seconds)
@@ -79,13 +79,13 @@ def measured(length: int, seconds: float) -> Row:
 
 
 def forward(length: int) -> Run:
-    """Run the model alone."""
+    """Return a function that runs the model alone, without statistics."""
     llama, text = model("sdpa", length), tokens(length)
     return torch.inference_mode()(lambda: llama(text))
 
 
 def dense(length: int) -> Run:
-    """Run the model with eager attention, and compute the statistics of each layer's weights, freed after use."""
+    """Return a function that runs the model with eager attention and computes the statistics of its weights."""
     llama, text = model("eager", length), tokens(length)
 
     @torch.inference_mode()
@@ -97,7 +97,7 @@ def dense(length: int) -> Run:
 
 
 def with_numpy(weights: np.ndarray) -> Mapping[str, np.ndarray]:
-    """Return the statistics of the weights of a layer."""
+    """Return the statistics of the weights of one layer, computed with NumPy."""
     batch, heads, queries, keys = weights.shape
     cells = weights.reshape(batch, heads, CELLS, queries // CELLS, CELLS, keys // CELLS)
     logs = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
@@ -109,7 +109,7 @@ def with_numpy(weights: np.ndarray) -> Mapping[str, np.ndarray]:
 
 
 def seen(length: int) -> Run:
-    """Run the model with regard, and compute the statistics of the patterns of all layers."""
+    """Return a function that runs the model with regard and computes the statistics of the patterns of all layers."""
     llama, text = regard.install(model("sdpa", length)), tokens(length)
 
     @torch.inference_mode()
@@ -124,7 +124,7 @@ WAYS: Mapping[str, Callable[[int], Run]] = {"forward": forward, "regard": seen, 
 
 
 def model(attention: str, length: int) -> nn.Module:
-    """Return the Llama with the same parameters every time, and one of transformers' kinds of attention."""
+    """Return a Llama model with seeded random parameters and the given `attn_implementation` of transformers."""
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=N_TOKENS,
@@ -152,7 +152,7 @@ def refuse_difference(length: int) -> None:
 
 
 def peak_of(way: str, length: int) -> int:
-    """Return the peak of memory above the model's own, after a first run on a short text."""
+    """Return the peak of memory in bytes, without the model's own, after a first run on a short text."""
     WAYS[way](CELLS)()
     run = WAYS[way](length)
     with peak_memory() as peak:

@@ -1,4 +1,4 @@
-"""The right word alignment of the names of a number in English and Korean, which follows from its digits.
+"""The reference word alignment of the English and the Korean name of a number, which follows from the digits.
 
 English groups the digits of a number by three, Korean by four: 42,007 is "forty-two thousand and seven" and
 "사만 이천칠". Two words are aligned if they name a digit in common: forty-two with 사만 (4) and with 이천칠 (2).
@@ -11,7 +11,7 @@ SCALES = "thousand", "million", "billion"
 
 
 def reference(number: int, english: str, korean: str) -> ReferenceAlignment:
-    """Return the right alignment from the English words to the Korean words of a number.
+    """Return the reference alignment from the English words to the Korean words of a number.
 
     "thousand" and "and" name no digit: a pair with "thousand" is possible if the Korean word names a digit that
     "thousand" counts, and a pair with "and" is possible with every word.
@@ -32,12 +32,14 @@ def reference(number: int, english: str, korean: str) -> ReferenceAlignment:
 
 
 def places(number: int) -> set[int]:
-    """Return the places of the digits of a number that are not 0; the last digit has place 0."""
+    """Return the powers of ten of the digits of a number that are not 0: 0 for units, 1 for tens, and so on."""
     return {place for place, digit in enumerate(reversed(str(number))) if digit != "0"}
 
 
 def english_digits(number: int, english: str) -> list[tuple[set[int], set[int] | None]]:
-    """Return, for each English word, the places of the digits that it names, and of those that it counts; None = all.
+    """Return, for each English word, the powers of ten of the digits that it names, and of those that it multiplies.
+
+    "thousand" multiplies the digits before it. None stands for all digits, with which "and" may be aligned.
 
     >>> english_digits(1_042, "one thousand and forty-two")
     [({3}, set()), (set(), {3}), (set(), None), ({0, 1}, set())]
@@ -59,7 +61,7 @@ def english_digits(number: int, english: str) -> list[tuple[set[int], set[int] |
 
 
 def korean_digits(number: int, korean: str) -> list[set[int]]:
-    """Return the places of the digits that each Korean word names.
+    """Return the powers of ten of the digits that each Korean word names.
 
     >>> korean_digits(420_000, "사십이만"), korean_digits(10_005, "만 오")
     ([{4, 5}], [{4}, {0}])

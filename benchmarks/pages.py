@@ -1,8 +1,8 @@
-"""The pages that regard, bertviz and CircuitsVis write of one text: their sizes, and how fast they are made and used.
+"""Measure the web pages that regard, bertviz and CircuitsVis write for one text: size, time to make, time to respond.
 
-Every page shows all heads of MiniLM (6 layers of 12 heads), but for that of CircuitsVis, which shows one layer. A page
-is made in a process of its own. It is then opened in Chromium without a network: a page that loads its scripts from the
-internet cannot be used there.
+Every page shows all heads of MiniLM (6 layers of 12 heads), except the page of CircuitsVis, which shows one layer. A
+page is made in a new process. It is then opened in Chromium without a network, where a page that loads its scripts from
+the internet does not work.
 """
 
 import shutil
@@ -50,14 +50,14 @@ HOVER = """async (canvas, n) => {
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What it took to make a page."""
+    """The time and memory with which a page was made."""
 
     seconds: float
     peak_bytes: int
 
 
 def main(length: Length = None, threads: Threads = None, quick: Quick = False, out: Out = None) -> None:
-    """Compare the pages that regard, bertviz and CircuitsVis write of one text.
+    """Compare the web pages that regard, bertviz and CircuitsVis write for one text.
 
     bertviz and CircuitsVis are measured if they are installed: pip install bertviz circuitsvis.
 
@@ -85,7 +85,7 @@ def main(length: Length = None, threads: Threads = None, quick: Quick = False, o
 
 
 def rows_of(n_tokens: int, threads: int, quick: bool) -> list[Row]:
-    """Return the row of each program for a text of so many tokens."""
+    """Return a table row for each program, for a text of `n_tokens` tokens."""
     rows: list[Row] = []
     with TemporaryDirectory() as folder:
         for name, write in WRITERS.items():
@@ -112,7 +112,7 @@ def rows_of(n_tokens: int, threads: int, quick: bool) -> list[Row]:
 
 
 def measured(write: Callable[[int, Path], object], n_tokens: int, file: Path, threads: int) -> Made:
-    """Write a page, and return the time and the memory that this took; a first, small page does not count."""
+    """Write a page, and return its time and memory; a small page is written before and not measured."""
     torch.set_num_threads(threads)
     write(8, file)
     with peak_memory() as peak:
@@ -123,7 +123,7 @@ def measured(write: Callable[[int, Path], object], n_tokens: int, file: Path, th
 
 
 def used(file: Path, n_hovers: int) -> tuple[float, float]:
-    """Open a page of regard; return the seconds until its numbers are there, and the milliseconds of a hover."""
+    """Open a page of regard; return the seconds until it shows weights, and the milliseconds that a hover takes."""
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
@@ -179,7 +179,7 @@ WRITERS: Mapping[str, Callable[[int, Path], None]] = {
 
 
 def text_of(n_tokens: int) -> str:
-    """Return a text of so many tokens, special tokens counted: each of these words is one token of MiniLM."""
+    """Return a text of `n_tokens` tokens of MiniLM, special tokens counted; every word is one token."""
     words = ["the", "snake", "is", "very", "dangerous", "because", "it", "has", "a", "venom"]
     return " ".join(words[i % len(words)] for i in range(n_tokens - 2))
 

@@ -1,4 +1,4 @@
-"""The pictures of the tables, as curves or bars; the same table always gives the same bytes."""
+"""Drawing a table as curves or bars in an SVG file; the same table always gives the same bytes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ LINES = "-", "--", ":"
 """Line styles of Matplotlib."""
 
 LONG = 12
-"""Names of bars with more letters than this are written aslant, so that they do not overlap."""
+"""Names of bars with more characters than this are slanted, so that they do not overlap."""
 
 MANY = 16
-"""More names of bars than this are written upright."""
+"""If there are more bars than this, their names are vertical."""
 
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "regard", "font.family": "sans-serif", "font.size": 9}
 
@@ -60,9 +60,10 @@ def draw(picture: Picture, title: str, rows: Sequence[Mapping[str, Any]], path: 
 
 
 def curves(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Draw a curve for each column and kind of row, with the spread as a band.
+    """Draw a curve for each column of `picture.y` and each group of rows, with a band from least to most.
 
-    Colours stand for kinds and line styles for columns; if there is one kind, colours stand for columns.
+    Rows are grouped by the columns `picture.each`. A group has a colour and a column has a line style; if there is one
+    group, columns have colours.
     """
     kinds = list(dict.fromkeys(tuple(str(row[column]) for column in picture.each) for row in rows))
     for (at_column, column), (at_kind, kind) in product(enumerate(picture.y), enumerate(kinds)):
@@ -107,5 +108,5 @@ def bars(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> Non
 
 
 def spread(value: Any) -> Spread:
-    """Return a cell as a `Spread`; that of a plain number has no width."""
+    """Return a cell as a `Spread`; for a number, least and most are the number itself."""
     return value if isinstance(value, Spread) else Spread(value, value, value)

@@ -1,7 +1,7 @@
 """Write RESULTS.md from the folder results/: tables from JSON, and sections written by hand in Markdown.
 
 python benchmarks/attend.py         makes results/attend.json, .md and .svg
-python benchmarks/results.py        makes RESULTS.md of all files there
+python benchmarks/results.py        makes RESULTS.md from all files in results/
 """
 
 from collections.abc import Iterator
@@ -24,14 +24,14 @@ times; their ratios are what is to be compared.
 PAGE = RESULTS.with_name("RESULTS.md")
 
 ORDER = "attend", "unfused", "inspection", "memory", "models", "training", "translation", "translators"
-"""The tables that come first, in this order; the others follow in alphabetical order."""
+"""The tables that come first, in this order; all others follow in alphabetical order."""
 
 
 def main(
     folder: Annotated[Path, typer.Option(help="Where the tables lie.", show_default="benchmarks/results")] = RESULTS,
     out: Annotated[Path, typer.Option(help="The page to write.", show_default="benchmarks/RESULTS.md")] = PAGE,
 ) -> None:
-    """Put the tables of all benchmarks together into one page.
+    """Join the tables of all benchmarks into one page.
 
     \b
     Example
@@ -53,7 +53,7 @@ def sections(folder: Path, out: Path) -> Iterator[str]:
 
 
 def sort_key(name: str) -> tuple[int, str]:
-    """Return the sort key of a section; a table of another machine, such as attend-h200, follows attend."""
+    """Return the sort key of a section; the table of another machine, such as attend-h200, follows attend."""
     kind = name.partition("-")[0]
     return (ORDER.index(kind) if kind in ORDER else len(ORDER), name)
 

@@ -1,4 +1,4 @@
-"""Compare what regard sees of a model's attention with the weights that the model returns itself.
+"""Compare the attention that regard records of a model with the attention weights that the model itself returns.
 
 The reference is the same model with attn_implementation="eager" and output_attentions=True: the weights that it puts
 into its outputs, and those that its attention modules return.
@@ -21,7 +21,7 @@ NAMED_ATTENTION = re.compile("attention|attn", re.IGNORECASE)
 
 @dataclass
 class Reference:
-    """The weights that a module returned, with its path; None if only the outputs have them."""
+    """Attention weights that a model returned, with the path of the module; the path is None if it is not known."""
 
     path: str | None
     weights: Tensor
@@ -29,13 +29,13 @@ class Reference:
 
 @dataclass
 class Comparison:
-    """Weights beside the reference's.
+    """The result of comparing recorded attention with the weights that the model returned (the reference).
 
     Attributes:
-        n_equal: how many of the reference's weights were found.
-        worst: the largest difference of those found.
-        differing: the path of each weight whose counterpart differs, with the difference.
-        missing: the path of each weight that has no counterpart.
+        n_equal: the number of reference weight tensors that equal a recorded one.
+        worst: the largest difference among the equal ones, within the tolerance.
+        differing: for the module path of each reference that differs from what was recorded, the difference.
+        missing: the module path of each reference for which nothing was recorded.
     """
 
     n_equal: int = 0
@@ -57,7 +57,7 @@ def tensors_of(value: Any) -> Iterator[Tensor]:
 
 
 def attentions_of(outputs: Any) -> list[Any]:
-    """Return the weights or patterns in a model's outputs, in their order."""
+    """Return the attention weights or patterns in a model's outputs, in their order."""
     found: list[Any] = []
 
     def visit(name: str, value: Any) -> None:
@@ -75,7 +75,7 @@ def attentions_of(outputs: Any) -> list[Any]:
 
 
 def is_weights(value: Any) -> bool:
-    """Return whether a value can be the weights of attention: its rows sum to 1, or to less with a sink or padding."""
+    """Return whether a value can be attention weights: a tensor whose rows sum to 1, or less with a sink or padding."""
     if not isinstance(value, Tensor) or value.ndim < 3 or not value.is_floating_point() or not value.numel():
         return False
     sums = value.sum(dim=-1)
@@ -84,7 +84,7 @@ def is_weights(value: Any) -> bool:
 
 @contextmanager
 def returned_weights(model: nn.Module) -> Iterator[list[Reference]]:
-    """Within a `with` block, collect the weights that the attention modules of a model return."""
+    """Collect the weights that the attention modules of a model return during the with-block; yield the list."""
     found: list[Reference] = []
 
     def follow(path: str, module: nn.Module) -> None:
@@ -115,7 +115,7 @@ def references(run: Callable[..., Any], model: nn.Module) -> list[Reference]:
 
 
 def run_for_weights(run: Callable[..., Any], model: nn.Module) -> Any:
-    """Return a model's outputs with its attention weights, if it has such an option."""
+    """Run a model with output_attentions=True, or without it if the model has no such option; return the outputs."""
     try:
         return run(model, output_attentions=True)
     except TypeError as error:
@@ -143,9 +143,9 @@ def difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | None:
 
 
 def part_difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | None:
-    """Do the same as `difference`; where the model returns the weights of some tokens alone, compare these.
+    """Return `difference` over the tokens whose weights the model returns, if it returns only a part of them.
 
-    These are the first or the last keys, or the last queries and keys.
+    The part may be the first keys, the last keys, or the last queries and keys.
     """
     n_queries, n_keys = theirs.shape[-2:]
     if ours.shape[-2] > n_queries == n_keys:
@@ -157,7 +157,7 @@ def part_difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | No
 
 
 def without_sinks(ours: Tensor, theirs: Tensor) -> Tensor:
-    """Scale weights whose rows sum to less than 1 because of a sink, if the model returns them without the sink."""
+    """Scale the rows of `ours` to sum 1 if they have a sink and the rows of `theirs`, without the sink, sum to 1."""
     ours_sum, their_sum = ours.sum(dim=-1, keepdim=True), theirs.sum(dim=-1, keepdim=True)
     has_sink = (ours_sum > 0) & (ours_sum < 1 - TOLERANCE)
     scaled = bool((their_sum - 1).abs().max() < TOLERANCE and has_sink.any())
@@ -165,7 +165,7 @@ def without_sinks(ours: Tensor, theirs: Tensor) -> Tensor:
 
 
 def compare_steps(steps: Sequence[Any], expected: Sequence[Reference], padding: Tensor) -> Comparison:
-    """Compare watched steps with the reference: by the paths of their modules, else in their order."""
+    """Compare recorded attention steps with the reference weights of the same module, or of any if it is not known."""
     result = Comparison()
     left = list(steps)
     for reference in expected:
@@ -219,7 +219,7 @@ def compare_patterns(patterns: Sequence[Any], expected: Sequence[Tensor], paddin
 
 
 class SoftmaxCounter(torch.overrides.TorchFunctionMode):
-    """Notes in which modules a softmax is computed; the independent evidence for attention that was not seen."""
+    """Records the modules that compute a softmax: evidence, independent of regard, for attention it did not record."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

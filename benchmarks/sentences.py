@@ -1,4 +1,4 @@
-"""Lines to train on and to translate: one to three number names in a line, which is then as long as a sentence."""
+"""Parallel lines for training and translating: one to three number names a line, about as long as a sentence."""
 
 from itertools import islice
 

@@ -1,7 +1,7 @@
-"""Shrink the configuration of any model of transformers, so that a random model is built of it in a moment.
+"""Shrinking the configuration of any transformers model, so that a random model can be built in a moment.
 
-The sizes of a configuration are recognised by their names, in its parts too. Sizes that must agree (the width of the
-stream, the width of a head) get one value everywhere, so that the parts still fit each other.
+The sizes in a configuration, and in the configurations inside it, are recognised by their names. Sizes that must agree,
+such as the width of the model and the width of a head, get one value everywhere, so that all parts fit together.
 """
 
 import re
@@ -39,7 +39,7 @@ RULES: tuple[tuple[str, int], ...] = (
     (r"^d_model$|n_embd|embed_dim|_hidden_size|hidden_dim|projection_dim|proj_dim|^dim$|^width$|fpn_hidden", WIDTH),
     (r"hidden_size|adapter_(?:in|out|input|output)_(?:dim|size)", WIDTH),
 )
-"""The largest value of a number by a pattern of its name. The first pattern that fits counts; -1 = as it is."""
+"""Pairs of a pattern of names and the largest value of these fields; the first match counts; -1 = leave it as it is."""
 
 SIZES = (WIDTH, FEED_FORWARD, HEADS, D_HEAD, 16, 32)
 LAYER_COUNTS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_layers", "depth")
@@ -55,7 +55,7 @@ DERIVED = (
     "architectures",
     "conv_output_size",
 )
-"""Values that follow from others, and would not fit them any more."""
+"""The fields that are left out, because their values follow from others and would no longer fit."""
 
 MISSING = {
     "vocab_size": VOCABULARY,
@@ -68,14 +68,14 @@ MISSING = {
     "prediction_length": 8,
     "context_length": 24,
 }
-"""Values that have no default in some configurations, although their models need them."""
+"""Values for fields that are None by default in some configurations, although the models need a value."""
 
 
 def shrink(config: Any, *, sizes: bool = True, derive: bool = False) -> Values:
-    """Return the values of a configuration, shrunk.
+    """Return the fields of a configuration with smaller values.
 
     Args:
-        sizes: shrink widths and heads too, not only layers, words, experts, windows and images.
+        sizes: also shrink widths and heads, besides layers, vocabularies, experts, windows and images.
         derive: leave out the lists that the configuration derives itself, such as the kinds of its layers.
     """
     values = config.to_dict()
@@ -117,7 +117,7 @@ def shrink(config: Any, *, sizes: bool = True, derive: bool = False) -> Values:
 
 
 def small_backbone(small: Values, config: Any) -> Values:
-    """Return a small backbone that gives as many feature maps as before."""
+    """Return the fields of a small backbone with as many feature maps as the original backbone `config`."""
     if small.get("model_type") == "timm_backbone":
         return dict(RESNET)
     features = getattr(config, "out_features", None) or []
@@ -127,7 +127,7 @@ def small_backbone(small: Values, config: Any) -> Values:
 
 
 def part_of(config: Any, name: str) -> Any:
-    """Return an attribute of a configuration; None if it has none, or a different one for each layer."""
+    """Return an attribute of a configuration; None if it is missing or differs between layers."""
     try:
         return getattr(config, name, None)
     except Exception:
@@ -142,11 +142,11 @@ RESNET = {
     "layer_type": "basic",
     "out_features": ["stage2", "stage3", "stage4"],
 }
-"""A backbone in place of one that needs the package timm."""
+"""A small ResNet configuration, which replaces backbones that need the package timm."""
 
 
 def layers_to_keep(values: Mapping[str, Any], n_layers: int | None) -> list[int]:
-    """Return the first layer of each kind, and at least two."""
+    """Return the indices of the layers to keep: the first layer of each kind, and at least two layers."""
     kinds = [str(k) for k in zip(*kind_lists(values, n_layers), strict=True)]
     first = sorted({kinds.index(kind) for kind in kinds})
     rest = [layer for layer in range(n_layers or LAYERS) if layer not in first]
@@ -190,12 +190,16 @@ def small_number(name: str, value: int, values: Mapping[str, Any], sizes: bool, 
 
 
 def token_id(name: str, value: int) -> int:
-    """Return the number of a special token: as it is, or one of the last 50 of the small vocabulary, by its name."""
+    """Return an id for a special token within the small vocabulary: ids below 8 stay, others are made from the name."""
     return value if value < 8 else VOCABULARY - 1 - sum(map(ord, name)) % 50
 
 
 def repair(small: Values, values: Mapping[str, Any]) -> None:
-    """Make sizes fit that depend on others."""
+    """Correct sizes in `small` that depend on other sizes.
+
+    Args:
+        values: the original fields, which show the dependences.
+    """
     if "num_feat_extract_layers" in small and "conv_dim" in small:
         small["num_feat_extract_layers"] = len(small["conv_dim"])
     if isinstance(small.get("image_embedding_size"), int):
@@ -213,7 +217,7 @@ def repair(small: Values, values: Mapping[str, Any]) -> None:
 
 
 def add_sections(small: Values) -> None:
-    """Split the small heads between time, height and width, for rotary positions of images."""
+    """Add `mrope_section`, the split of a small head's width between time, height and width in rotary positions."""
     rope = small.get("rope_parameters")
     if not rope:
         return

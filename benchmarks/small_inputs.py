@@ -1,4 +1,4 @@
-"""Inputs for any model of transformers, by the names of its forward's parameters."""
+"""Making inputs for any transformers model, from the names of the parameters of its `forward`."""
 
 import inspect
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ Inputs = dict[str, Any]
 
 BATCH, TOKENS, TARGETS = 2, 40, 13
 PADDED = 9
-"""How many tokens of the second text are padding."""
+"""The number of padding tokens in the second text of a batch."""
 
 
 def find(config: Any, *names: str, default: Any = None) -> Any:
-    """Return the first attribute of a configuration or of its parts that has one of these names and a value."""
+    """Return the first attribute with one of these names that is not None, in a configuration or those inside it."""
     for name in names:
         try:
             value = getattr(config, name, None)
@@ -63,7 +63,7 @@ def pixels(config: Any, n_frames: int | None = None) -> Tensor:
 
 
 def choices(model: nn.Module, side: str) -> Iterator[Inputs]:
-    """Yield inputs for a model, the likeliest first.
+    """Yield candidates for the inputs of a model as dicts of arguments, the most likely to work first.
 
     Args:
         side: where the second text is padded: "left", "right" or "none".
@@ -186,7 +186,7 @@ BINS = "num_mel_bins", "input_feat_per_channel", "feature_size", "n_mels", "mel_
 
 
 def known(config: Any, side: str) -> Inputs:
-    """Return every input that can be made without knowing the model."""
+    """Return all inputs that can be made from the configuration alone, by argument name."""
     generator = torch.Generator().manual_seed(2)
     most = max(3, min(70, find(config, "vocab_size", default=70) - 8))
     left = torch.randint(0, 400, (BATCH, TOKENS, 2), generator=generator)

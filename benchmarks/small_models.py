@@ -1,4 +1,4 @@
-"""Build a small random model of any type of transformers, and find inputs that it runs with."""
+"""Building a small random model of any transformers model type, and finding inputs with which it runs."""
 
 import copy
 import importlib
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 
 def model_classes(config_class: type) -> list[type]:
-    """Return the model classes of a configuration, the plain model first."""
+    """Return the model classes of a configuration class, the base model without a head first."""
     import transformers
     from transformers import MODEL_MAPPING, PreTrainedModel
 
@@ -46,7 +46,7 @@ def model_classes(config_class: type) -> list[type]:
 
 
 def wholes_of(config_class: type) -> Iterator[Any]:
-    """Yield the configurations in the same file that have a part of this class, and models of their own."""
+    """Yield the configuration classes in the same module that contain a configuration of this class and have models."""
     from transformers import PreTrainedConfig
 
     file = importlib.import_module(config_class.__module__)
@@ -58,14 +58,14 @@ def wholes_of(config_class: type) -> Iterator[Any]:
 
 
 def all_parts(config: Any) -> Iterator[Any]:
-    """Yield the configurations inside a configuration, and those inside of them."""
+    """Yield the configurations inside a configuration, at any depth."""
     for part in parts_of(config):
         yield part
         yield from all_parts(part)
 
 
 def modules_of(config_class: type, model: nn.Module) -> list[str]:
-    """Return the paths of the modules that are made by a configuration's class, or are named after it."""
+    """Return the paths of the modules whose config is of this class, or whose class name begins like the config's."""
     name = config_class.__name__.removesuffix("Config")
     return [
         path
@@ -75,7 +75,7 @@ def modules_of(config_class: type, model: nn.Module) -> list[str]:
 
 
 def configs(config_class: Any, name: str) -> Iterator[Any]:
-    """Yield small configurations, the smallest first; in place of one that cannot be made, its error."""
+    """Yield small configurations of a class, the smallest first; yield the exception if one cannot be made."""
     try:
         default = config_class()
     except Exception:
@@ -94,7 +94,7 @@ def configs(config_class: Any, name: str) -> Iterator[Any]:
 
 
 def merged(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return values with changes, also inside of parts."""
+    """Return the dict `values` updated with `changes`; dicts inside it are updated in the same way, not replaced."""
     result = dict(values)
     for name, value in changes.items():
         inner = isinstance(value, dict) and isinstance(result.get(name), dict)
@@ -108,13 +108,13 @@ def build(model_class: Any, config: Any, **options: Any) -> nn.Module:
 
 
 SECONDS_TO_FIND = 8
-"""After this time of the processor no further configuration is tried."""
+"""The CPU time in seconds after which no further configuration is tried."""
 
 MOST_PARAMETERS = 400_000_000
 
 
 def check_small(model_class: Any, config: Any) -> None:
-    """Raise ValueError if a model has too many parameters to be tried."""
+    """Raise ValueError if a model would have more than `MOST_PARAMETERS` parameters."""
     with torch.device("meta"):
         model = model_class(copy.deepcopy(config))
     n_parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -124,7 +124,7 @@ def check_small(model_class: Any, config: Any) -> None:
 
 @torch.no_grad()
 def sharpen(model: nn.Module) -> None:
-    """Give every matrix random numbers so large that attention is sharp."""
+    """Fill every matrix with seeded random numbers, so large that attention weights are far from uniform."""
     generator = torch.Generator().manual_seed(0)
     for parameter in model.parameters():
         if parameter.ndim >= 2 and parameter.numel():
@@ -136,11 +136,11 @@ def sharpen(model: nn.Module) -> None:
 
 @dataclass
 class Ready:
-    """A model that runs.
+    """A small model that runs, and what it runs with.
 
     Attributes:
-        choice: the number of its inputs among the choices.
-        part: the paths of the modules that belong to the type; all modules if empty.
+        choice: the index of the inputs with which it runs, among those that `choices` yields.
+        part: the paths of the modules that belong to the tested type; empty = all modules.
     """
 
     model_class: Any
@@ -151,7 +151,7 @@ class Ready:
 
 
 def find_ready(config_class: type, name: str) -> Ready | list[str]:
-    """Return the first model of a type that can be built and run, or one that it is a part of; else the errors."""
+    """Return the first model of a type that can be built and run, or a model that contains one; else the errors."""
     ready = find_own(config_class, name)
     if isinstance(ready, Ready):
         return ready
@@ -164,10 +164,10 @@ def find_ready(config_class: type, name: str) -> Ready | list[str]:
 
 
 def find_own(config_class: type, name: str, part: type | None = None) -> Ready | list[str]:
-    """Return the first model of a configuration that can be built and run, else the errors.
+    """Return the first model of a configuration class that can be built and run, else the errors as texts.
 
     Args:
-        part: the configuration of a part that must run too.
+        part: the configuration class of a part of the model that must run too; None = no condition.
     """
     errors: list[str] = []
     built = list(configs(config_class, name))

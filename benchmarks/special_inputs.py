@@ -1,4 +1,4 @@
-"""Inputs of single model types that no rule finds, by the type of the model's configuration."""
+"""Inputs for the model types for which `small_inputs.py` finds none, by the type of the model's configuration."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +10,12 @@ Inputs = dict[str, Any]
 
 
 def numbers(*shape: int) -> Tensor:
-    """Return random numbers, the same for the same shape."""
+    """Return a tensor of random numbers, seeded, so that a shape always gives the same numbers."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
 def ids(*shape: int, most: int = 60) -> Tensor:
-    """Return random token ids, the same for the same shape."""
+    """Return a tensor of random token ids, seeded, so that a shape always gives the same ids."""
     return torch.randint(10, most, shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
@@ -24,7 +24,7 @@ def ones(*shape: int) -> Tensor:
 
 
 def patches(config: Any, **more: Any) -> Inputs:
-    """Return 24 patches of each of two pictures, of 4 rows and 6 columns, flat."""
+    """Return two pictures, each as a sequence of 24 patches in 4 rows and 6 columns."""
     return {
         "pixel_values": numbers(2, 24, 3 * config.patch_size**2),
         "pixel_attention_mask": ones(2, 24),
@@ -34,7 +34,7 @@ def patches(config: Any, **more: Any) -> Inputs:
 
 
 def points(size: int) -> Inputs:
-    """Return two pictures, and two points on each that tell what to segment."""
+    """Return two pictures, and two points on each that mark the object to segment."""
     return {
         "pixel_values": numbers(2, 3, size, size),
         "input_points": torch.tensor([[[[5.0, 9.0], [30.0, 40.0]]], [[[20.0, 7.0], [11.0, 50.0]]]]),
@@ -43,21 +43,21 @@ def points(size: int) -> Inputs:
 
 
 def words_in_picture(n_tokens: int, first: int = 2, total: int = 40) -> Tensor:
-    """Return a mask of text tokens with 1 in the places of a picture."""
+    """Return a mask of text tokens that is 1 at the tokens that stand for a picture."""
     mask = torch.zeros(2, total, dtype=torch.long)
     mask[:, first : first + n_tokens] = 1
     return mask
 
 
 def text_with_picture(token: int, n_tokens: int) -> Tensor:
-    """Return two texts of 40 tokens with tokens of a picture, none of which is padded."""
+    """Return two texts of 40 tokens without padding, in which the id `token` stands for parts of a picture."""
     text = ids(2, 40)
     text[:, 10 : 10 + n_tokens] = token
     return text
 
 
 def boxes(config: Any) -> Inputs:
-    """Return two pictures, with three boxes on each that show what to find."""
+    """Return two pictures, with three boxes on each that mark the objects to find."""
     return {
         "pixel_values": numbers(2, 3, *[config.vision_config.image_size] * 2),
         "input_boxes": torch.tensor([0.5, 0.4, 0.2, 0.3]).expand(2, 3, 4) + 0.02 * numbers(2, 3, 4),
@@ -96,12 +96,12 @@ def masks_of_picture(config: Any) -> Inputs:
 
 
 def sound_frames(config: Any) -> Inputs:
-    """Return the frames of two sounds behind each other, and how many each has."""
+    """Return the frames of two sounds, concatenated, and the number of frames of each sound."""
     return {"input_features": numbers(config.num_mel_bins, 130), "feature_lens": torch.tensor([70, 60])}
 
 
 def film(config: Any) -> Inputs:
-    """Return the second frame of a film in which an object was found on the first."""
+    """Return the inputs for the second frame of a video, whose first frame has an object that was found already."""
     import transformers
 
     name = type(config).__name__.removesuffix("Config")
@@ -307,4 +307,4 @@ INPUTS: dict[str, Callable[[Any], Inputs]] = {
     "xcodec2": sound_and_features,
     "neucodec": sound_and_features,
 }
-"""What a type's forward needs, made from its small configuration."""
+"""For each model type, a function from its small configuration to the arguments of the model's `forward`."""

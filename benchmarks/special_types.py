@@ -1,4 +1,4 @@
-"""Values and inputs of single model types that no rule finds."""
+"""Configuration values and model classes for the model types that the rules of `small_config.py` do not fit."""
 
 from typing import Any
 
@@ -228,7 +228,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "time_series_transformer": TIME_SERIES,
     "xmod": {"default_language": "en_XX"},
 }
-"""Values of the configurations."""
+"""The fields of the configuration to set, by model type."""
 
 
 CLASSES = {
@@ -237,7 +237,7 @@ CLASSES = {
     "NougatConfig": "VisionEncoderDecoderModel",
     "PPChart2TableConfig": "GotOcr2ForConditionalGeneration",
 }
-"""The model class of configurations that use the class of another type."""
+"""The names of model classes, by the name of a configuration that uses the model class of another type."""
 
 GENERATES = "it has `generate` but no `forward`; its parts are types of their own"
 ENCODES = "it has `encode` and `decode` but no `forward`; the model around it calls them"
@@ -272,4 +272,4 @@ REASONS = {
     "vibevoice_diffusion": "the model around it runs it only while it writes sound",
     "sam3_video": "it reads a session of a detector and a tracker, which are types of their own",
 }
-"""Why types cannot be tried, in words."""
+"""The reason why a model type cannot be tested, by model type."""

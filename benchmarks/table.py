@@ -26,7 +26,7 @@ Row = Mapping[str, Value]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """The rows of a benchmark, and how they were measured.
+    """The results of a benchmark, and how they were measured.
 
     Attributes:
         name: the name of its files.
@@ -34,7 +34,7 @@ class Table:
         about: what is compared, and what the columns mean.
         command: the command that makes the table.
         machine: the hardware and software it was measured with.
-        rows: by column; None = not measured, for example because the memory is too small.
+        rows: the values of each row by column name; None = not measured, e.g. because the memory is too small.
         picture: the columns to draw.
     """
 
@@ -86,7 +86,7 @@ class Table:
 
 
 def cell_from_json(value: Any) -> Value:
-    """Return a cell from its value in JSON."""
+    """Return the value of a cell from JSON, in which a `Spread` is a dict."""
     return Spread(**value) if isinstance(value, dict) else value
 
 
@@ -118,7 +118,7 @@ def with_progress(cases: Sequence[Item], what: str) -> Iterable[Item]:
 
 
 def publish(table: Table, out: Path | None, quick: bool) -> None:
-    """Print a table, and write its files unless it is of a quick run without a folder."""
+    """Print a table, and write its files; a quick run writes files only if `out` is given."""
     print(table.markdown())
     if out is not None or not quick:
         table.write(out or RESULTS)

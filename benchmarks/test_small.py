@@ -1,4 +1,4 @@
-"""Microbenchmarks of the innermost functions; `make test` does not run them.
+"""Microbenchmarks of small functions that are called often; `make test` does not run them.
 
 pytest benchmarks --benchmark-only
 pytest benchmarks --benchmark-only --benchmark-save=before      and after a change: --benchmark-compare
@@ -43,23 +43,23 @@ def pattern(length: int) -> Pattern:
 
 
 def test_attend_64(benchmark: Benchmark) -> None:
-    """A call on few numbers: its overhead."""
+    """Time `attend` on 64 tokens, which is mostly overhead."""
     benchmark(attend, *parts(64))
 
 
 def test_attend_512(benchmark: Benchmark) -> None:
-    """A call on a text of usual length."""
+    """Time `attend` on 512 tokens."""
     benchmark(attend, *parts(512))
 
 
 def test_one_row_of_4096(benchmark: Benchmark) -> None:
-    """All weights of one query of one head."""
+    """Time the weights of one query of one head over 4,096 keys."""
     seen = pattern(4096)
     benchmark(lambda: seen[0, 3, 2000])
 
 
 def test_received_2048(benchmark: Benchmark) -> None:
-    """The column sums of every head."""
+    """Time the column sums of the weights of every head, over 2,048 tokens."""
     seen = pattern(2048)
     benchmark(seen.received)
 
@@ -70,12 +70,12 @@ def transformer() -> Transformer:
 
 
 def sources(model: Transformer) -> SourceBatch:
-    """Return 16 sources of 20 tokens."""
+    """Return a batch of 16 source sentences of 20 random tokens."""
     return SourceBatch.of(model, torch.randint(4, 8000, (16, 20)).tolist())
 
 
 def test_a_step_of_a_decoder(benchmark: Benchmark) -> None:
-    """The 21st token of 16 translations."""
+    """Time the decoder step for the 21st token of 16 translations."""
     model = transformer()
     given = sources(model)
     state = model.step(torch.randint(4, 8000, (16, 20)), model.start(given.source, given.lengths)).state
@@ -83,14 +83,14 @@ def test_a_step_of_a_decoder(benchmark: Benchmark) -> None:
 
 
 def test_a_beam(benchmark: Benchmark) -> None:
-    """16 sentences, from the encoder to the last token."""
+    """Time the beam search of 16 sentences, from the encoder to the last token."""
     model = transformer()
     given = sources(model)
     benchmark(lambda: Beam(5).run(model, given))
 
 
 def test_a_backward_pass(benchmark: Benchmark) -> None:
-    """The forward and backward pass of attention over 512 tokens."""
+    """Time the forward and backward pass of attention over 512 tokens."""
     with torch.inference_mode(False), torch.enable_grad():
         query, key, value = (part.clone().requires_grad_() for part in parts(512))
         benchmark(lambda: attend(query, key, value, mask=Causal()).context.sum().backward())  # type: ignore[no-untyped-call]

@@ -1,8 +1,8 @@
-"""The speed of training a translator: regard's loop, torch.nn.Transformer in a plain loop, and MarianMT with Trainer.
+"""Time the training of a translator: regard's loop, torch.nn.Transformer in a plain loop, and MarianMT with Trainer.
 
-All train the same Transformer (post-norm, sinusoidal positions, shared embeddings) on the same batches in the same
-order, with the same AdamW, learning rates, label smoothing and clipping. They run by turns, some steps at a time; the
-loss after the last turn shows that all learn equally well.
+All three train the same Transformer (post-norm, sinusoidal positions, shared embeddings) on the same batches in the
+same order, with the same AdamW, learning rates, label smoothing and clipping. They take turns of some steps; the loss
+after the last turn shows that all of them learn equally well.
 """
 
 import math
@@ -94,7 +94,7 @@ def main(
 
 
 def measured(preset: str, batches: Batches, steps: int, seconds: float) -> Row:
-    """Return the row of a model size."""
+    """Return the table row for a model size."""
     config = TransformerConfig.preset(
         preset, n_source_tokens=N_TOKENS, n_target_tokens=N_TOKENS, norm="post", share="all"
     )
@@ -131,18 +131,21 @@ def batches_of(folder: Path, lines: int, batch_tokens: int) -> Batches:
 
 
 def segments(batches: Batches, steps: int) -> Iterator[Segment]:
-    """Yield the batches of each turn, endlessly."""
+    """Yield the batches of each turn, `steps` at a time, without end."""
     every = chain.from_iterable(batches.epoch(number) for number in count())
     while True:
         yield list(islice(every, steps))
 
 
 Way = Callable[[Segment, int], float]
-"""Takes a training step for each batch, after so many earlier steps, and returns the mean loss."""
+"""The type of a training: a function of some batches and the number of earlier steps, which returns the mean loss.
+
+It takes one training step for each batch.
+"""
 
 
 class Turns:
-    """A training whose next steps run at each call."""
+    """A training as a function: every call takes the steps of the next turn."""
 
     def __init__(self, way: Way, given: Iterable[Segment]) -> None:
         self.way, self.given, self.step, self.loss = way, iter(given), 0, math.nan
@@ -160,7 +163,7 @@ class Turns:
 
 
 class WithRegard:
-    """The steps of `regard train`."""
+    """The training steps of `regard train`."""
 
     def __init__(self, module: TeacherForced, batches: Batches) -> None:
         self.run = Run(
@@ -227,7 +230,7 @@ class PlainTransformer(nn.Module):
     """torch.nn.Transformer with an embedding that is also its output projection.
 
     Args:
-        elsewhere: dropout on attention weights and in feed-forward networks, which PyTorch has and the paper has not.
+        elsewhere: the dropout on attention weights and in feed-forward networks, which the paper does not have.
     """
 
     def __init__(self, config: TransformerConfig, elsewhere: float) -> None:
@@ -260,15 +263,15 @@ class PlainTransformer(nn.Module):
         return F.linear(x, self.embedding.weight, self.bias)
 
     def embedded(self, tokens: Tensor) -> Tensor:
-        """Return scaled embeddings with positions added."""
+        """Return the scaled embeddings of tokens, with positional encodings added."""
         scaled = self.embedding(tokens) * math.sqrt(self.embedding.embedding_dim)
         return self.dropout(scaled + self.get_buffer("waves")[: tokens.shape[1]])
 
 
 class WithTrainer(TrainerCallback):  # type: ignore[misc]
-    """transformers' Trainer on ready batches; each turn is a call of train().
+    """transformers' Trainer on prepared batches; each turn is a call of `train()`.
 
-    The time before the first step of a call does not count.
+    The time before the first step of a call is not counted.
     """
 
     def __init__(self, model: nn.Module) -> None:

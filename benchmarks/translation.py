@@ -1,6 +1,6 @@
-"""The speed of translating the same lines with the same parameters: regard, transformers' generate, and CTranslate2.
+"""Time the translation of the same lines with the same parameters: regard, transformers' generate, and CTranslate2.
 
-All programs get the same batches, of lines of similar length, and return texts.
+All programs get the same batches of lines of similar length, and return texts.
 """
 
 import tempfile
@@ -33,14 +33,14 @@ BEAMS = 5, 1
 LINES, PAIRS, STEPS, JUDGED = 200, 6_000, 800, 5
 
 ONE_IN = 10
-"""Translating line by line takes longer, so only one in so many lines is translated."""
+"""With batches of one line, only one in this many lines is translated, since translating takes longer."""
 
 MOST_PIECES = 256
-"""The longest translation in pieces, for all programs."""
+"""The largest number of pieces in a translation, for all programs."""
 
 Lines = Sequence[str]
 Way = Callable[[Lines, int], list[str]]
-"""Translates a batch of lines with a beam size; 1 = greedy search."""
+"""The type of a program: a function of a batch of lines and a beam size (1 = greedy search) to translations."""
 
 
 def main(
@@ -98,7 +98,7 @@ def main(
 def measured(
     ways: Mapping[str, Way], translator: Translator, texts: Lines, beam: int, size: int, seconds: float
 ) -> Row:
-    """Return the row of a beam size and a batch size."""
+    """Return the table row for a beam size and a batch size."""
     texts = texts[::ONE_IN] if size == 1 else texts
     batches = [texts[start : start + size] for start in range(0, len(texts), size)]
     found = {name: [text for batch in batches for text in way(batch, beam)] for name, way in ways.items()}
@@ -126,7 +126,7 @@ def lines_of(file: Path | None, n_lines: int) -> list[str]:
 
 
 def trained(folder: Path, pairs: int, steps: int) -> Path:
-    """Train a translator of number names for a minute or two."""
+    """Train a translator of number names for a minute or two; return its folder."""
     sides = folder / "train.en", folder / "train.de"
     for side, texts in zip(sides, zip(*sentences("en", "de", train=pairs)[0], strict=True), strict=True):
         side.write_text("\n".join(texts) + "\n", encoding="utf-8")
@@ -135,7 +135,7 @@ def trained(folder: Path, pairs: int, steps: int) -> Path:
 
 
 def ways_of(processes: ExitStack, translator: Translator, folder: Path) -> dict[str, Way]:
-    """Return the programs to compare, with the same parameters."""
+    """Return the programs to compare, by name; all have the parameters of `translator`."""
     saved = translator.save(folder / "saved")
     for to in ("huggingface", "ctranslate2"):
         export(saved, to, folder / to)
@@ -148,7 +148,7 @@ def ways_of(processes: ExitStack, translator: Translator, folder: Path) -> dict[
 
 
 def by_regard(translator: Translator) -> Way:
-    """Translate as `regard translate` does."""
+    """Return a program that translates as `regard translate` does."""
 
     def translate(lines: Lines, beam: int) -> list[str]:
         search = Beam(beam) if beam > 1 else Greedy()
@@ -159,7 +159,7 @@ def by_regard(translator: Translator) -> Way:
 
 
 def by_transformers(folder: Path) -> Way:
-    """Translate with `generate` of the model exported to transformers."""
+    """Return a program that translates by `generate` of the model exported to transformers."""
     from regard.export.huggingface import LoadedExport
     from regard.tracing.model_loading import quiet_transformers
 
@@ -176,10 +176,10 @@ def by_transformers(folder: Path) -> Way:
 
 
 def by_ctranslate2(processes: ExitStack, folder: Path, kind: str) -> Way:
-    """Translate with the model exported to CTranslate2, with as many threads as PyTorch has.
+    """Return a program that translates with the model exported to CTranslate2, with as many threads as PyTorch has.
 
-    CTranslate2 runs in a process of its own: it and PyTorch both use GNU's OpenMP, which puts threads to sleep between
-    operations if a process has more threads than cores, and then both are half as fast.
+    CTranslate2 runs in another process: CTranslate2 and PyTorch both use GNU's OpenMP, which puts threads to sleep
+    between operations if a process has more threads than cores, and then both libraries are half as fast.
     """
     process = processes.enter_context(
         ProcessPoolExecutor(
@@ -193,11 +193,11 @@ def by_ctranslate2(processes: ExitStack, folder: Path, kind: str) -> Way:
 
 
 LOADED: dict[str, Any] = {}
-"""The model and the vocabularies, in the process of CTranslate2."""
+"""The loaded model and vocabularies; used only in the process of CTranslate2."""
 
 
 def load_ctranslate2(folder: str, kind: str, threads: int) -> None:
-    """Load the model in the process of CTranslate2."""
+    """Load the model; the process of CTranslate2 runs this function."""
     import ctranslate2  # type: ignore[import-untyped]
     from sentencepiece import SentencePieceProcessor
 
@@ -207,7 +207,7 @@ def load_ctranslate2(folder: str, kind: str, threads: int) -> None:
 
 
 def translate_by_ctranslate2(lines: Lines, beam: int) -> list[str]:
-    """Translate a batch of lines in the process of CTranslate2."""
+    """Translate a batch of lines; the process of CTranslate2 runs this function."""
     pieces = LOADED["source"].encode(list(lines), out_type=str)
     found = LOADED["translator"].translate_batch(
         pieces, beam_size=beam, max_batch_size=len(lines), max_decoding_length=MOST_PIECES

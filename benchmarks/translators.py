@@ -1,4 +1,4 @@
-"""The quality of translators trained on public corpora, beside published figures and in the metrics of these figures.
+"""Measure translators trained on public corpora, and compare their scores with published scores in the same metrics.
 
 The corpora do not come with regard. Put a corpus into a folder of its name, one file for each language, and train
 
@@ -6,11 +6,11 @@ The corpora do not come with regard. Put a corpus into a folder of its name, one
     regard train train.de train.en --dev-source val.de --dev-target val.en --out de-en
     regard train train.de train.en --dev-source val.de --dev-target val.en --out de-en-recurrent --kind recurrent
 
-The published figures' metrics need two more libraries: pip install spacy sacremoses
+The metrics of the published scores need two more libraries: pip install spacy sacremoses
 
-multi30k-lc is the same text as the published en-de Transformer read it: punctuation normalized and words separated by
-sacremoses (MosesPunctNormalizer, MosesTokenizer without escapes), then lower-cased. The translator was trained in two
-parts, the first of which was stopped at step 7,980, by
+multi30k-lc is Multi30k as the published en-de Transformer read it: punctuation normalized and words separated by
+sacremoses (MosesPunctNormalizer, MosesTokenizer without escapes), then lower-cased. The translator was trained by two
+commands, of which the first was stopped at step 7,980:
 
     cd multi30k-lc
     torchrun --nproc-per-node 2 $(which regard) train train.en train.de --dev-source val.en --dev-target val.de \\
@@ -39,7 +39,7 @@ from regard.training.store.training_log import read_log
 from regard.translation.translator import Translator
 
 Words = Callable[[str], list[str]]
-"""Divides a text into words."""
+"""The type of a tokenizer: a function that divides a text into words."""
 
 PUBLISHED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("multi30k", "de-en Transformer"): ("spaCy", 36.5),
@@ -48,8 +48,8 @@ PUBLISHED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("multi30k", "en-de Recurrent"): ("Moses", None),
     ("multi30k-lc", "en-de Transformer"): ("space", 41.02),
 }
-"""By corpus and translator, the tokenizer and the published BLEU: of pytorch-seq2seq's notebooks (spaCy, lower-cased,
-no smoothing) and of Revisit-MMT's Transformer-tiny; None = no figure is published for that kind of model."""
+"""The tokenizer and the published BLEU, by corpus and translator: of pytorch-seq2seq's notebooks (spaCy, lower-cased,
+no smoothing) and of Revisit-MMT's Transformer-tiny; None = no BLEU is published for that kind of model."""
 
 
 def main(
@@ -92,7 +92,10 @@ def main(
 
 
 def earlier(results: Path) -> dict[tuple[Value, Value], Row]:
-    """Return the rows of the existing table: a row takes hours of training and is kept until measured again."""
+    """Return the rows of the table in the folder `results`, by corpus and translator.
+
+    A row takes hours of training, so it stays in the table until it is measured again.
+    """
     path = results / "translators.json"
     return {key(row): row for row in Table.read(path).rows} if path.exists() else {}
 
@@ -103,7 +106,7 @@ def key(row: Row) -> tuple[Value, Value]:
 
 
 def measured(corpus: str, test: Path, folder: Path) -> Row:
-    """Return the row of a translator."""
+    """Return the table row for the translator in a folder."""
     translator = Translator.load(folder)
     assert isinstance(translator.model, nn.Module)
     source, target = folder.resolve().name.split("-")[:2]
@@ -131,7 +134,7 @@ def measured(corpus: str, test: Path, folder: Path) -> Row:
 
 
 def trainings_of(folder: Path) -> Iterator[tuple[int, int, float]]:
-    """Yield the steps, the planned steps and the seconds of a training, and of the training that it started from."""
+    """Yield (steps taken, steps planned, seconds) of a training, and then of the training that it started from."""
     last = [entry for entry in read_log(folder / "log.jsonl") if "elapsed_seconds" in entry][-1]
     config = tomllib.loads((folder / "config.toml").read_text("utf-8"))
     yield last["step"], config["training"]["max_steps"], last["elapsed_seconds"]
@@ -140,7 +143,7 @@ def trainings_of(folder: Path) -> Iterator[tuple[int, int, float]]:
 
 
 def words_of(how: str, language: str) -> Words:
-    """Return a tokenizer: spaCy's rules for a language, Moses' script, or spaces."""
+    """Return a tokenizer by its name: spaCy's rules for a language, the Moses script, or division at spaces."""
     if how == "space":
         return str.split
     if how == "spaCy":
@@ -155,13 +158,13 @@ def words_of(how: str, language: str) -> Words:
 
 
 def of_words(found: Sequence[str], references: Sequence[str], words: Words) -> float:
-    """Return BLEU of lower-cased lines in the words of a tokenizer, without smoothing."""
+    """Return BLEU of lower-cased lines, without smoothing, over the words of a tokenizer."""
     theirs, ours = ([" ".join(words(line.lower())) for line in side] for side in (found, references))
     return float(sacrebleu.corpus_bleu(theirs, [ours], tokenize="none", smooth_method="none", force=True).score)
 
 
 def signatures() -> str:
-    """Return sacreBLEU's signatures, for words and for characters."""
+    """Return sacreBLEU's signatures for BLEU over words and over characters, and for the other metrics."""
     found = (score for words in ("13a", "char") for score in evaluate(["a b c d"], ["a b c d"], tokenize=words).scores)
     return "; ".join(dict.fromkeys(f"{score.name} `{score.signature}`" for score in found)) + "."
 

@@ -1,4 +1,6 @@
-"""One model type: build a small random model, look at its attention in both ways, and compare with its own weights."""
+"""The test of one model type: record the attention of a small random model, and compare it with the model's weights.
+
+Attention is recorded in two ways, by `regard.watching` and by `regard.install`."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -28,7 +30,7 @@ SIDES = "none", "right", "left"
 
 @dataclass
 class Trial:
-    """What was seen of a model type."""
+    """The result of testing a model type: the verdicts for `watching` and `install`, a remark, and measurements."""
 
     type: str
     watching: str = "not tried"
@@ -38,7 +40,7 @@ class Trial:
 
 
 def try_type(name: str) -> Trial:
-    """Return what regard sees of a model type; with float64 where float32 is not exact enough to tell."""
+    """Test a model type, again in float64 if float32 gives the verdict "wrong", as rounding alone may be the cause."""
     trial = try_once(name)
     if trial.watching == WRONG or trial.install == WRONG:
         torch.set_default_dtype(torch.float64)
@@ -96,7 +98,7 @@ def try_once(name: str) -> Trial:
 def watch_once(
     model: nn.Module, eager: nn.Module | None, part: list[str], inputs: Any, side: str, details: dict[str, Any]
 ) -> None:
-    """Watch a model with its default attention and with eager attention; put what was measured into `details`."""
+    """Watch a model with its default attention and with eager attention; write the measurements into `details`."""
     run, padding = runner(inputs), padding_mask(side)
     expected: list[Reference] = []
     if eager is not None:
@@ -118,7 +120,7 @@ def watch_once(
 def watched_run(
     model: nn.Module, run: Any, expected: list[Reference], padding: Tensor, part: list[str]
 ) -> dict[str, Any]:
-    """Return what was measured of one watched run, in the modules of a part."""
+    """Run a model within `regard.watching`; return the measurements of the modules of a part."""
     plain = run(model)
     with SoftmaxCounter(model) as counter:
         run(model)
@@ -143,17 +145,17 @@ def watched_run(
 
 
 def changed_in_place(context: Tensor) -> bool:
-    """Return whether a model changed a context in place; a tensor of inference mode does not tell."""
+    """Return whether a model changed a context in place; False if it is not known, for tensors of inference mode."""
     return not context.is_inference() and context._version > 0
 
 
 def of_part(seen: list[Any], part: list[str]) -> list[Any]:
-    """Return those steps or references that belong to a part of the model."""
+    """Return the steps or references whose modules belong to a part of the model."""
     return [one for one in seen if belongs(one.path, part)]
 
 
 def belongs(path: str | None, part: list[str]) -> bool:
-    """Return whether a module belongs to a part of the model; every module does if the part is empty."""
+    """Return whether the module at `path` is in a part of the model; True for all modules if `part` is empty."""
     return not part or (path is not None and any(inside(path, outer) for outer in part))
 
 
@@ -164,7 +166,7 @@ def equal_bits(some: Any, other: Any) -> bool:
 
 
 def inside(path: str, outer: str) -> bool:
-    """Return whether a module is another one, or a part of it."""
+    """Return whether the module at `path` is the module at `outer`, or inside it."""
     return path == outer or path.startswith(f"{outer}.")
 
 

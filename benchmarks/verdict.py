@@ -1,4 +1,4 @@
-"""What a trial means: a verdict for watching, one for installing, and a remark in words."""
+"""The verdicts about a model type from the measurements of a trial: for `watching`, for `install`, and a remark."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ TOLERANCE = 1e-4
 
 
 def runs_of(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the watched runs, for each padding with the default attention and with eager."""
+    """Return the measurements of all watched runs: for each padding, with default and with eager attention."""
     return [
         details[side][kind]
         for side in SIDES
@@ -21,7 +21,7 @@ def runs_of(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def differs_itself(details: Mapping[str, Any], side: str) -> bool:
-    """Return whether the model computes something else with eager attention than with its default."""
+    """Return whether the outputs of the model differ between eager attention and its default attention."""
     return details[side].get("own_difference", 0.0) > 1e-3
 
 
@@ -73,12 +73,12 @@ def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def writings(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the watched runs of `generate`."""
+    """Return the measurements of the watched runs of `generate`."""
     return [one for one in details.get("generate", {}).values() if isinstance(one, Mapping)]
 
 
 def fault_of_writing(details: Mapping[str, Any]) -> str:
-    """Return what is wrong with the patterns of `generate`, in words; empty if nothing is."""
+    """Return what is wrong with the recorded attention of `generate`; an empty text if nothing is wrong."""
     for one in writings(details):
         if not one["written"]:
             return "`generate` writes something else while it is watched"
@@ -131,6 +131,6 @@ def covers(path: str, other: str) -> bool:
 
 
 def names(paths: Iterable[str], most: int = 3) -> str:
-    """Return paths in words, with * for the numbers of layers."""
+    """Return module paths as one text, with * in place of layer numbers; at most `most` different paths."""
     short = sorted({re.sub(r"\.\d+", ".*", path) for path in paths})
     return ", ".join(f"`{path}`" for path in short[:most]) + (" …" if len(short) > most else "")
