@@ -46,6 +46,25 @@ def write_marian(folder: Path, *, left_out=(), **options) -> Path:
     return folder
 
 
+def write_marian_of_two_tables(folder: Path) -> Path:
+    """Write a Marian folder whose source and target have a table of ids and an embedding each, of different sizes."""
+    folder.mkdir()
+    sizes = []
+    for side, name, lines, size in zip(
+        ("source", "target"), ("vocab.json", "target_vocab.json"), zip(*PAIRS, strict=True), (60, 53), strict=True
+    ):
+        model = sentencepiece(lines, vocab_size=size)
+        (folder / f"{side}.spm").write_bytes(model)
+        ids = {piece: number for number, piece in enumerate(["</s>", "<unk>", "<pad>", *pieces_in(model)])}
+        (folder / name).write_text(json.dumps(ids), encoding="utf-8")
+        sizes.append(len(ids))
+    names = {"tokenizer_class": "MarianTokenizer", "source_lang": "eng", "target_lang": "fra", "separate_vocabs": True}
+    (folder / "tokenizer_config.json").write_text(json.dumps(names))
+    separate = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False, "decoder_vocab_size": sizes[1]}
+    random_marian(sizes[0], eos_token_id=0, pad_token_id=2, **separate).save_pretrained(folder)
+    return folder
+
+
 def random_marian(n_pieces, **options):
     """A Marian model whose random parameters are large, so that a mistake shows."""
     sizes = {f"{side}_{name}": number for side in ("encoder", "decoder") for name, number in SIZES.items()}

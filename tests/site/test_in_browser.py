@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Request, expect
 from site_texts import TEXTS, random_texts
+from site_worker import answers
 
 import regard
 from regard.tracing.focus import focus_on
@@ -22,22 +23,6 @@ AXE = Path(__file__).parents[2] / "front" / "node_modules" / "axe-core" / "axe.m
 
 PATIENCE = 60_000
 """The milliseconds that loading the model may take."""
-
-ASK = """async ({ texts, ...start }) => {
-  const script = await (await fetch(new URL("worker.js", start.address))).text();
-  const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
-  const answers = [];
-  worker.postMessage(start);
-  for (const [id, text] of texts.entries()) {
-    answers.push(await new Promise((answered) => {
-      worker.onmessage = ({ data }) => data.id === id && answered(data.trace ?? data.refusal);
-      worker.postMessage({ id, model: 0, text, changes: null, kind: "encoder", layer: 0, head: 0 });
-    }));
-  }
-  worker.terminate();
-  return answers.map(({ text, source, ...rest }) => (source ? { text, source } : rest));
-}"""
-"""Ask a worker of the site about texts, one after another."""
 
 
 @pytest.fixture(scope="module")
@@ -142,9 +127,10 @@ def check_effect(page: Page, model: LoadedModel, changes: list, silenced: str = 
 def test_tokens_are_those_of_the_model_s_own_tokenizer(page: Page, served, minilm: LoadedModel) -> None:
     texts = [*TEXTS, *random_texts()]
     site = json.loads(page.locator("#site").text_content() or "")
-    asked = site | {"address": served.address, "texts": texts}
+    shown = {"kind": "encoder", "layer": 0, "head": 0}
+    found = answers(page, served.address, texts, ("text", "source", "reason", "tokens"), **shown)
     compared = 0
-    for text, answer in zip(texts, page.evaluate(ASK, asked), strict=True):
+    for text, answer in zip(texts, found, strict=True):
         encoded = minilm.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
         ids = encoded["input_ids"][0].tolist()
         if len(ids) > site["models"][0]["most"]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from site_texts import TEXTS
+from site_worker import answers
 from site_writing import write_unchecked
 
 from regard.tracing.focus import focus_on
@@ -32,21 +33,8 @@ SENTENCES = [
 ]
 """Sentences with known words, unknown letters, decomposed letters, and nothing but punctuation."""
 
-ASK = """async ({ texts, ...start }) => {
-  const script = await (await fetch(new URL("worker.js", start.address))).text();
-  const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
-  const answers = [];
-  worker.postMessage(start);
-  for (const [id, text] of texts.entries()) {
-    answers.push(await new Promise((answered) => {
-      worker.onmessage = ({ data }) => data.id === id && answered(data.trace ?? data.refusal);
-      worker.postMessage({ id, model: 0, text, changes: null, kind: "cross", layer: 1, head: 3 });
-    }));
-  }
-  worker.terminate();
-  return answers.map(({ numbers, masks, ...rest }) => rest);
-}"""
-"""Ask a worker of the site about texts, one after another."""
+PARTS = ("text", "target_text", "source", "target", "model", "focus", "alignment")
+"""The parts of a trace that are compared with Python's."""
 
 
 @pytest.fixture(scope="module")
@@ -88,16 +76,16 @@ def translated(python: Translator, text: str) -> Translation:
 def test_translations_scores_and_alignments_are_python_s(page: Page, translating, python: Translator) -> None:
     texts = [*SENTENCES, *(text[:12] for text in TEXTS[3:9])]
     site = json.loads(page.locator("#site").text_content() or "")
-    answers = page.evaluate(ASK, site | {"address": translating.address, "texts": texts})
+    found = answers(page, translating.address, texts, (*PARTS, "reason", "tokens"), kind="cross", layer=1, head=3)
     bytes_written = 0
-    for text, answer in zip(texts, answers, strict=True):
+    for text, answer in zip(texts, found, strict=True):
         n_pieces = len(python.source_vocabulary.encode(text))
         if n_pieces > site["models"][0]["most"]:
             assert answer == {"reason": "long", "tokens": n_pieces}, ascii(text)
             continue
         translation = translated(python, text)
         exact = page_data(translation.trace, focus_on(translation.trace, head="L1H3"), translation.page_record())
-        for name in ("text", "target_text", "source", "target", "model", "focus"):
+        for name in PARTS[:-1]:
             assert answer[name] == exact[name], (name, ascii(text))
         assert answer["alignment"]["rule"] == exact["alignment"]["rule"]
         for found, wanted in zip(answer["alignment"]["candidates"], exact["alignment"]["candidates"], strict=True):

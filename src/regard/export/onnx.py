@@ -5,6 +5,10 @@
     config.json             the ids of PAD, BOS and EOS, max_tokens, and the names and axes of all inputs and outputs
     source.spm target.spm   the vocabularies, to split texts into pieces and to join pieces
 
+To read a text, divide it into the pieces of source.spm. In an export of a Marian model, source.spm has unused pieces:
+those of the other language, which SentencePiece never uses. Where SentencePiece finds unknown letters that are exactly
+an unused piece, take the id of this piece, as Marian does. EOS is the last id.
+
 To translate, run the encoder once, then the decoder once per target token, beginning with the token BOS. Decoder inputs
 whose names begin with past_ are the decoder state:
 
@@ -31,7 +35,7 @@ from regard.errors import InputError, import_extra
 from regard.export.recurrent_graphs import onnx_cells, recurrent_graphs
 from regard.export.transformer_graphs import PAST, PRESENT, Graphs, transformer_graphs
 from regard.recurrent.model import Recurrent
-from regard.text.vocabulary import BOS, EOS, PAD
+from regard.text.vocabulary import BOS, EOS, PAD, UNK
 from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
@@ -190,8 +194,14 @@ class LoadedExport:
         return logits.log_softmax(dim=1).gather(1, torch.tensor([[*tokens, EOS]]).T).sum().item()
 
     def read(self, text: str) -> list[int]:
-        """Return the ids of the pieces of a source text, with EOS at the end."""
-        return [*self.source.encode(text), EOS]
+        """Return the ids of the pieces of a source text, with EOS at the end; see the module's docstring."""
+        pieces = zip(self.source.encode(text), self.source.encode(text, out_type=str), strict=True)
+        return [*(self.unused(piece) if token == UNK else token for token, piece in pieces), EOS]
+
+    def unused(self, letters: str) -> int:
+        """Return the id of the unused piece that consists of these letters, or UNK if there is none."""
+        token: int = self.source.piece_to_id(letters)
+        return token if self.source.is_unused(token) else UNK
 
     def steps(self, source_ids: Sequence[int]) -> Generator[dict[str, np.ndarray], int, None]:
         """Decode step by step: run the decoder on BOS, then on each token that is passed to the generator's `send`.

@@ -12,8 +12,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.layers.key_value import KeyValue
+from regard.transformer.decoder import Decoded
 from regard.transformer.decoding.cache import BlockCache
 from regard.transformer.decoding.state import DecodingState
+from regard.transformer.encoder import Encoded
 from regard.transformer.model import Transformer
 
 Axes = Sequence[str | int]
@@ -63,8 +65,14 @@ class EncoderGraph(nn.Module):
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch heads source d_head"], ...]:
         """Return, for each decoder block, the key and the value of its cross-attention, as one flat tuple."""
-        state = self.decoder.start(self.encoder(source, lengths).output, lengths)
-        return tensors_of(state.sources)
+        return self.encode(source, lengths)[1]
+
+    def encode(
+        self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
+    ) -> tuple[Encoded, tuple[Tensor, ...]]:
+        """Return what the encoder returns, and the results of `forward`."""
+        encoded = self.encoder(source, lengths)
+        return encoded, tensors_of(self.decoder.start(encoded.output, lengths).sources)
 
 
 class DecoderGraph(nn.Module):
@@ -85,8 +93,14 @@ class DecoderGraph(nn.Module):
             keys_values: for each block the cross-attention keys and values, in the order in which the encoder graph
                 returns them; then for each block the self-attention keys and values of the tokens before `token`.
         """
+        return self.decode(token, lengths, keys_values)[1]
+
+    def decode(
+        self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
+    ) -> tuple[Decoded, tuple[Tensor, ...]]:
+        """Return what the decoder returns, and the results of `forward`."""
         decoded = self.decoder(token, decoding_state(lengths, keys_values))
-        return decoded.logits[:, 0], *tensors_of(decoded.state.cache.blocks)
+        return decoded, (decoded.logits[:, 0], *tensors_of(decoded.state.cache.blocks))
 
 
 def transformer_graphs(model: Transformer) -> Graphs:

@@ -10,35 +10,25 @@ source_value_0, those of the decoder's self-attention are present_key_0 and pres
 from dataclasses import replace
 
 from jaxtyping import Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.attention.layers.key_value import KeyValue
 from regard.errors import InputError
-from regard.export.transformer_graphs import Graphs, decoding_state, tensors_of, transformer_graphs
+from regard.export.transformer_graphs import DecoderGraph, EncoderGraph, Graphs, transformer_graphs
 from regard.site.graph import PARTS, block_name
 from regard.transformer.model import Transformer
 
 
-class EncoderGraph(nn.Module):
+class TracedEncoderGraph(EncoderGraph):
     """Encodes sources for the decoder, and returns the queries, keys and values of each encoder layer."""
-
-    def __init__(self, model: Transformer) -> None:
-        super().__init__()
-        self.encoder, self.decoder = model.encoder, model.decoder
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
         """Return what the exported encoder graph returns, then the query, key and value of each encoder layer."""
-        encoded = self.encoder(source, lengths)
-        vectors = [getattr(pattern, part) for pattern in encoded.patterns for part in PARTS]
-        return *tensors_of(self.decoder.start(encoded.output, lengths).sources), *vectors
+        encoded, tensors = self.encode(source, lengths)
+        return *tensors, *(getattr(pattern, part) for pattern in encoded.patterns for part in PARTS)
 
 
-class DecoderGraph(nn.Module):
+class TracedDecoderGraph(DecoderGraph):
     """One step of decoding, which also returns the queries of the new token in each decoder layer."""
-
-    def __init__(self, model: Transformer) -> None:
-        super().__init__()
-        self.decoder = model.decoder
 
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
@@ -48,10 +38,9 @@ class DecoderGraph(nn.Module):
         Args:
             token, lengths, keys_values: as for the exported decoder graph.
         """
-        decoded = self.decoder(token, decoding_state(lengths, keys_values))
-        cached: list[KeyValue] = decoded.state.cache.blocks
-        queries = [pattern.query for pair in zip(decoded.patterns, decoded.cross, strict=True) for pattern in pair]
-        return decoded.logits[:, 0], *tensors_of(cached), *queries
+        decoded, tensors = self.decode(token, lengths, keys_values)
+        layers = zip(decoded.patterns, decoded.cross, strict=True)
+        return *tensors, *(pattern.query for layer in layers for pattern in layer)
 
 
 def translator_graphs(model: object) -> Graphs:
@@ -79,6 +68,10 @@ def translator_graphs(model: object) -> Graphs:
         for kind in ("decoder", "cross")
     }
     return Graphs(
-        encoder=replace(exported.encoder, module=EncoderGraph(model), outputs=exported.encoder.outputs | of_encoder),
-        decoder=replace(exported.decoder, module=DecoderGraph(model), outputs=exported.decoder.outputs | of_decoder),
+        encoder=replace(
+            exported.encoder, module=TracedEncoderGraph(model), outputs=exported.encoder.outputs | of_encoder
+        ),
+        decoder=replace(
+            exported.decoder, module=TracedDecoderGraph(model), outputs=exported.decoder.outputs | of_decoder
+        ),
     )

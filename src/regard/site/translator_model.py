@@ -20,7 +20,6 @@ from regard.site.graph import PARTS, block_name
 from regard.site.spm_check import check_vocabulary
 from regard.site.translator_graphs import translator_graphs
 from regard.site.unicode_tables import unassigned_letters
-from regard.text.vocabulary import EOS, Vocabulary
 from regard.tracing.encoding import check_text
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
@@ -61,7 +60,7 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
     write_graphs(translator_graphs(translator.model), contents, folder)
     alignment = first.page_record()
     write_settings(folder / FILES["settings"], beam, alignment["rule"])
-    exported = RunGraphs(folder, translator.source_vocabulary)
+    exported = LoadedExport(folder)
     parity = compare_translations(contents, exported, random_lines(translator.source_vocabulary))
     difference = check_translator(exported, translator)
     if not (parity.holds and difference.holds):
@@ -92,23 +91,7 @@ def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
     path.write_text(json.dumps(config, separators=(",", ":")) + "\n", encoding="utf-8")
 
 
-class RunGraphs(LoadedExport):
-    """The exported graphs, run by ONNX Runtime on pieces that are cut as the page cuts them.
-
-    The page gives unused pieces of a Marian model their ids (see text/foreign_vocabulary.py), as the vocabulary does;
-    SentencePiece alone gives them that of the unknown piece.
-    """
-
-    def __init__(self, folder: Path, vocabulary: Vocabulary) -> None:
-        super().__init__(folder)
-        self.vocabulary = vocabulary
-
-    def read(self, text: str) -> list[int]:
-        """Return the ids of the pieces of a source text, EOS last."""
-        return [*self.vocabulary.encode(text), EOS]
-
-
-def check_translator(exported: RunGraphs, translator: Translator) -> Difference:
+def check_translator(exported: LoadedExport, translator: Translator) -> Difference:
     """Return the largest differences between exported graphs and the translator: in vectors and in weights.
 
     Both read the same random lines and their greedy translations.
@@ -121,7 +104,7 @@ def check_translator(exported: RunGraphs, translator: Translator) -> Difference:
     )
 
 
-def vectors_of(exported: RunGraphs, translation: Translation) -> dict[str, torch.Tensor]:
+def vectors_of(exported: LoadedExport, translation: Translation) -> dict[str, torch.Tensor]:
     """Run exported graphs on a source and its translation; return the vectors by the names that `block_name` gives."""
     steps = exported.steps(translation.source_ids)
     outputs = [next(steps), *map(steps.send, translation.target_ids)]

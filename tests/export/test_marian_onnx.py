@@ -1,0 +1,43 @@
+"""The ONNX graphs of a Marian model compute what transformers computes, with one table of pieces and with two."""
+
+import json
+import warnings
+
+import pytest
+import torch
+from marian_folder import PAIRS, write_marian, write_marian_of_two_tables
+from transformers import MarianMTModel, MarianTokenizer
+
+from regard.export import export
+from regard.export.onnx import LoadedExport
+
+TEXTS = ["seven", "forty-two", "q", "quq", "é et zé", "猫 seven", *(source for source, _ in PAIRS[:3])]
+"""Texts with known letters, with letters that only the other language has, and with a letter that neither has."""
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize("write", [write_marian, write_marian_of_two_tables])
+def test_the_graphs_compute_what_transformers_computes(write, tmp_path):
+    folder = write(tmp_path / "marian")
+    parity = export(folder, "onnx", tmp_path / "onnx")
+    assert parity.n_same == parity.n_lines
+    exported = LoadedExport(tmp_path / "onnx")
+    with warnings.catch_warnings(action="ignore"):
+        tokenizer = MarianTokenizer.from_pretrained(folder)
+        model = MarianMTModel.from_pretrained(folder).eval()
+    name = "target_vocab.json" if tokenizer.separate_vocabs else "vocab.json"
+    table = json.loads((folder / name).read_text())
+    target = max((exported.target.encode(text) for _, text in PAIRS), key=len)
+    assert len(target) > 3
+    rows = {token: table.get(exported.target.id_to_piece(token)) for token in range(4, len(exported.target))}
+    compared = [token for token, row in rows.items() if row is not None]
+    assert len(compared) > 45
+    decoder_ids = torch.tensor([[model.config.decoder_start_token_id, *(rows[token] for token in target)]])
+    for text in TEXTS:
+        steps = exported.steps(exported.read(text))
+        found = [next(steps), *map(steps.send, target)]
+        logits = torch.stack([torch.from_numpy(step["logits"][0]) for step in found])
+        with torch.no_grad():
+            wanted = model(**tokenizer([text], return_tensors="pt"), decoder_input_ids=decoder_ids).logits[0]
+        wanted = wanted[:, [rows[token] for token in compared]]
+        torch.testing.assert_close(logits[:, compared], wanted, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,38 @@
+"""The worker of a site, asked about texts without its page."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from playwright.sync_api import Page
+
+ASK = """async ({ texts, shown, kept, ...start }) => {
+  const script = await (await fetch(new URL("worker.js", start.address))).text();
+  const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
+  const answers = [];
+  worker.postMessage(start);
+  for (const [id, text] of texts.entries()) {
+    answers.push(await new Promise((answered) => {
+      worker.onmessage = ({ data }) => data.id === id && answered(data.trace ?? data.refusal);
+      worker.postMessage({ id, model: 0, text, changes: null, ...shown });
+    }));
+  }
+  worker.terminate();
+  const named = (answer) => kept.filter((name) => name in answer).map((name) => [name, answer[name]]);
+  return answers.map((answer) => Object.fromEntries(named(answer)));
+}"""
+
+
+def answers(page: Page, address: str, texts: Sequence[str], kept: Sequence[str], **shown: Any) -> list[dict[str, Any]]:
+    """Ask a worker of the site about texts, one after another; return its traces and refusals.
+
+    Args:
+        page: the page of the site.
+        address: the address of the site.
+        kept: the names of the parts of a trace or a refusal to return.
+        shown: the kind, layer and head that the page would show.
+    """
+    site = json.loads(page.locator("#site").text_content() or "")
+    asked = site | {"address": address, "texts": list(texts), "shown": shown, "kept": list(kept)}
+    found: list[dict[str, Any]] = page.evaluate(ASK, asked)
+    return found
