@@ -122,6 +122,26 @@ def packed(query, key, value):
     return torch.bmm(weights.view(-1, TOKENS, TOKENS), value).unflatten(0, (BATCH, HEADS))
 
 
+def masked_where(query, key, value):
+    scores = query @ key.mT
+    return keep(torch.where(~CAUSAL, -math.inf, scores).softmax(-1)) @ value
+
+
+def packed_with_whole_numbers(query, key, value):
+    query, key, value = (part.flatten(0, 1) for part in (query, key, value))
+    scores = torch.baddbmm(BIAS.repeat(BATCH, 1, 1), query, key.mT, alpha=1)
+    scores = torch.add(scores, BIAS.repeat(BATCH, 1, 1), alpha=1)
+    return torch.bmm(keep(scores.view(BATCH, HEADS, TOKENS, TOKENS).softmax(-1)).flatten(0, 1), value).unflatten(
+        0, (BATCH, HEADS)
+    )
+
+
+def packed_by_default(query, key, value):
+    query, key, value = (part.flatten(0, 1) for part in (query, key, value))
+    scores = torch.baddbmm(BIAS.repeat(BATCH, 1, 1), query, key.mT).view(BATCH, HEADS, TOKENS, TOKENS)
+    return torch.bmm(keep(scores.softmax(-1)).flatten(0, 1), value).unflatten(0, (BATCH, HEADS))
+
+
 def sum_of_products(query, key, value):
     return keep((query @ key.mT + query @ BIAS[0, :, :WIDTH].mT).softmax(-1)) @ value
 
@@ -140,7 +160,7 @@ def in_groups(query, key, value):
 
 WRITTEN_OUT = [
     minimal, nano, masked_twice, with_a_boolean_bias, with_finite_mask, in_place, by_letters,
-    letters_in_another_order, by_ellipsis, packed,
+    letters_in_another_order, by_ellipsis, packed, masked_where, packed_with_whole_numbers, packed_by_default,
     sum_of_products, with_softcap, in_groups,
 ]  # fmt: skip
 

@@ -69,6 +69,9 @@ Origin = Product | Normalised
 OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "mat2", "other")
 """The names of the operands of torch's functions, in an order that agrees with the signature of each function."""
 
+Number = int | float
+"""A number among the arguments of an operation: 1 as well as 1.0."""
+
 Known = Callable[[Any], Origin | None]
 """A function that returns how a tensor was computed, or None if that is unknown."""
 
@@ -127,12 +130,12 @@ def matrix_product(known: Known, result: Tensor, left: Tensor, right: Tensor) ->
 
 
 def added_product(
-    known: Known, result: Tensor, bias: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
+    known: Known, result: Tensor, bias: Tensor, left: Tensor, right: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Product:
     """Return how the result of baddbmm was computed: as scores, beta · bias + alpha · left @ right."""
     if beta == 0:
-        return Product(left, right.mT, alpha)
-    return Product(left, right.mT, alpha, bias if beta == 1 else beta * bias)
+        return Product(left, right.mT, float(alpha))
+    return Product(left, right.mT, float(alpha), bias if beta == 1 else beta * bias)
 
 
 def einsum(known: Known, result: Tensor, equation: Any, *operands: Any) -> Product | WeightedSum | None:
@@ -216,7 +219,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) or (isinstance(value, Tensor) and value.numel() == 1 and value.ndim <= 1)
 
 
-def biased(known: Known, result: Tensor, left: Any, right: Any, *, alpha: float = 1) -> Product | None:
+def biased(known: Known, result: Tensor, left: Any, right: Any, *, alpha: Number = 1) -> Product | None:
     """Return how the result of an addition was computed, if it is scores plus a bias; else None."""
     product, bias = (known(left), right) if isinstance(known(left), Product) else (known(right), left)
     if alpha != 1 or not isinstance(product, Product):
@@ -245,9 +248,14 @@ def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: An
 
 
 def chosen(known: Known, result: Tensor, first: Any, second: Any = None, third: Any = None) -> Origin | None:
-    """Return how the result of torch.where(keep, scores, number) or scores.where(keep, number) was computed."""
-    keep, scores = (first, second) if known(first) is None else (second, first)
-    return None if third is None else masked(known, result, scores, ~keep, third)
+    """Return how the result of torch.where was computed, if it masks some keys of scores; else None.
+
+    torch.where(keep, scores, number), scores.where(keep, number) and torch.where(mask, number, scores) mask keys.
+    """
+    condition, taken, other = (first, second, third) if known(first) is None else (second, first, third)
+    if known(taken) is not None:
+        return masked(known, result, taken, ~condition, other)
+    return masked(known, result, other, condition, taken) if known(other) is not None else None
 
 
 def normalised(known: Known, result: Tensor, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Any:
@@ -274,7 +282,7 @@ def concatenated(known: Known, result: Tensor, tensors: Any, dim: int = 0) -> Pr
     return replace(product, sinks=by_head.flatten()) if torch.equal(column, by_head.expand_as(column)) else None
 
 
-def reduced(known: Known, result: Tensor, scores: Any, number: Any, *, alpha: float = 1) -> Origin | None:
+def reduced(known: Known, result: Tensor, scores: Any, number: Any, *, alpha: Number = 1) -> Origin | None:
     """Return how the result of a subtraction was computed, if it is scores minus one number for each query."""
     one_each = isinstance(number, Tensor) and number.ndim == result.ndim and number.shape[-1] == 1
     return known(scores) if one_each and isinstance(known(scores), Product) else None
