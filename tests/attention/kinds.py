@@ -1,9 +1,9 @@
-"""Every kind of attention there is, each built small, for the tests of what must hold for all of them.
+"""The registry of all kinds of scores, biases, masks, normalisers and positions, for tests of the laws of all kinds.
 
-    SCORES, BIASES, MASKS, NORMALISERS, POSITIONS     a name, how the kind is built over a grid, and what holds for it
+    SCORES, BIASES, MASKS, NORMALISERS, POSITIONS     for each name, how the kind is built and which laws hold for it
     MODULES                                           whole layers
-    Case                                              a score, a mask, a normaliser, positions, and numbers to try
-    products                                          as many cases as it takes to try every kind once
+    Case                                              a call of `attend`: score, mask, normaliser, positions, numbers
+    products                                          cases in which every kind comes at least once
 
 A class of `regard.attention` that is missing here fails `test_laws.py`, which says where the class is and what to add.
 """
@@ -88,13 +88,13 @@ from regard.attention.stages import modules_in
 
 WIDTH, D_VALUE = 5, 3
 SIZES = [(5, 7), (7, 7), (1, 7), (11, 5), (3, 1), (2, 19), (17, 19)]
-"""Queries and keys; fewer keys than a register holds and more, as with a cache and with more queries than keys."""
+"""(queries, keys) of the cases: fewer and more keys than a CPU register holds, fewer and more queries than keys."""
 
 HEADS = [(1, 1), (3, 3), (6, 3), (6, 2), (5, 1)]
-"""Heads of the queries and of the keys: one, as many, in groups, all on one."""
+"""(query heads, key heads) of the cases: one head, as many key heads as query heads, fewer, and one for all."""
 
 BATCHES = [(2, 2, 2), (1, 2, 2), (2, 1, 1), (2, 1, 2), (1, 1, 1)]
-"""Items of query, key and value; one serves all."""
+"""The batch sizes of query, key and value; 1 is broadcast."""
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 Sum = Literal["1", "at most 1", "at most keys", "any"]
@@ -102,20 +102,20 @@ Sum = Literal["1", "at most 1", "at most keys", "any"]
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """How one kind is built over a grid, and which of the laws that do not hold for all hold for it."""
+    """How one kind is built for a grid, and which of the laws that only some kinds obey hold for it."""
 
     build: Callable[[Grid], Any]
     by_order: bool = False
-    """The order of the keys matters; a key that is left out still changes nothing for the others."""
+    """Whether the order of the keys matters; leaving a key out changes nothing for the other keys."""
     by_position: bool = False
-    """The position of a key matters, so that a key left out in the middle changes the others."""
+    """Whether the positions of the keys matter, so that leaving out a key in the middle changes the other keys."""
     from_start: bool = True
-    """Positions count from the first key, so that keys left out at the end change nothing for the others."""
+    """Whether positions count from the first key, so that leaving out the last keys changes nothing for the others."""
     sum: Sum = "1"
     smooth: bool = True
-    """Weights have a gradient, and scores that differ by rounding give weights that do."""
+    """Whether weights have a gradient, and change only by rounding when scores change by rounding."""
     parametric: bool = False
-    """The kind has parameters to train, to move to a device and to save."""
+    """Whether the kind has trainable parameters."""
 
     @property
     def orderless(self) -> bool:
@@ -125,25 +125,25 @@ class Kind:
 
 @dataclass(frozen=True, kw_only=True)
 class BiasKind(Kind):
-    """How a bias is built over a grid, and its numbers one by one."""
+    """How a bias is built for a grid, and a function that computes each of its numbers from the equation."""
 
     expected: Callable[[Any, Grid, int, int, int, int], float]
-    """The number that a bias adds to one score, by its equation: of the bias, the grid, item, head, query and key."""
+    """The equation: a function of bias, grid, batch item, head, query and key to the number added to this score."""
     by_position: bool = True
 
 
 def random_of(*what: object) -> torch.Generator:
-    """A generator of its own for each thing that is named."""
+    """Return a random generator seeded by the given names, so that different names give different numbers."""
     return torch.Generator().manual_seed(zlib.crc32(repr(what).encode()))
 
 
 def normal(*shape: int, of: object = "") -> Tensor:
-    """Numbers in float64 that belong to a shape and a name."""
+    """Return normal random numbers in float64, seeded by the shape and the name `of`."""
     return torch.randn(shape, generator=random_of(shape, of), dtype=torch.float64)
 
 
 def filled(module: AnyModule) -> AnyModule:
-    """A module in float64 whose parameters are far from where they start, where some of them change nothing."""
+    """Return the module in float64 with random parameters, since initial values such as 0 may have no effect."""
     module.double()
     with torch.no_grad():
         for name, parameter in module.named_parameters():
@@ -152,7 +152,7 @@ def filled(module: AnyModule) -> AnyModule:
 
 
 def position(grid: Grid, offset: int | None, query: int) -> int:
-    """The position of a query among the keys."""
+    """Return the position of a query, counted as the positions of the keys are."""
     return query + (grid.keys - grid.queries if offset is None else offset)
 
 
@@ -166,7 +166,7 @@ def alibi_number(bias: Alibi, grid: Grid, b: int, h: int, i: int, j: int) -> flo
 
 
 def relative_number(bias: RelativeBias, grid: Grid, b: int, h: int, i: int, j: int) -> float:
-    """The learned number of the distance's bucket: near ones alone, further ones by logarithm."""
+    """Return the learned bias for the bucket of a distance; only small distances have a bucket of their own."""
     distance = j - position(grid, bias.offset, i)
     count = bias.n_buckets // 2 if bias.bidirectional else bias.n_buckets
     steps = abs(distance) if bias.bidirectional else max(0, -distance)
@@ -183,7 +183,7 @@ def forgetting_number(bias: Forgetting, grid: Grid, b: int, h: int, i: int, j: i
 
 
 def log_gates(*shape: int) -> Tensor:
-    """Logarithms of forget gates, from nearly 0 to nearly 1."""
+    """Return logarithms of random forget gates between 0 and 1."""
     return nn.functional.logsigmoid(2 * normal(*shape, of="gates"))
 
 
@@ -213,7 +213,7 @@ BIASES: Mapping[str, BiasKind] = {
 
 
 def with_bias(bias: BiasKind) -> Kind:
-    """Scaled products with a bias, as a score."""
+    """Return the kind of `ScaledDot` with this bias."""
     return Kind(
         build=lambda grid: ScaledDot(bias=bias.build(grid)),
         by_position=True,
@@ -223,20 +223,20 @@ def with_bias(bias: BiasKind) -> Kind:
 
 
 def bias_tensor(grid: Grid) -> Tensor:
-    """A number for each head, query and key; -∞ for a few."""
+    """Return a bias tensor with a number for each head, query and key, of which a few are -∞."""
     bias = normal(grid.heads, grid.queries, grid.keys, of="bias")
     return bias.masked_fill(bias < -1.6, -math.inf)
 
 
 def keep_tensor(grid: Grid) -> Tensor:
-    """Whether each item's and head's query sees a key; some see none."""
+    """Return a random boolean mask for each batch item, head, query and key; some queries may attend to no key."""
     keep = torch.rand(grid.shape, generator=random_of(grid, "keep")) < 0.6
     keep[..., :1, :] &= torch.arange(grid.heads)[:, None, None] % 2 == 0
     return keep
 
 
 def lengths(grid: Grid) -> Tensor:
-    """How many tokens each item has; the first has none."""
+    """Return the number of tokens of each batch item; the first item has none."""
     return torch.arange(grid.batch) * max(1, grid.keys - 2)
 
 
@@ -304,7 +304,7 @@ MASKS: Mapping[str, Kind] = {
     "Either": Kind(build=lambda grid: Window(1, 0) | Global([0])),
     "Opposite": Kind(build=lambda grid: ~Window(1, 1) & Keep(keep_tensor(grid))),
 }
-"""The position of a key matters to a mask too; a law that moves keys takes the mask as a matrix of booleans."""
+"""The masks. The positions of keys matter to them, so a law that moves keys takes the mask as a boolean matrix."""
 
 NORMALISERS: Mapping[str, Kind] = {
     "Softmax": Kind(build=lambda grid: Softmax()),
@@ -355,7 +355,7 @@ NORMALISERS: Mapping[str, Kind] = {
 
 
 def turned(rule: Rotary) -> Kind:
-    """Queries and keys turned by where they stand; both count from 0."""
+    """Return the kind of rotary positions by this rule; the positions of queries and keys both count from 0."""
     return Kind(
         build=lambda grid: lambda x: rule(x, torch.arange(x.shape[2])),
         by_position=True,
@@ -363,7 +363,7 @@ def turned(rule: Rotary) -> Kind:
 
 
 def added(vectors: Callable[[int], Tensor], parametric: bool = False) -> Kind:
-    """Vectors added to queries and keys by where they stand."""
+    """Return the kind of positions whose vectors are added to queries and keys."""
     return Kind(build=lambda grid: lambda x: x + vectors(x.shape[2]).to(x), by_position=True, parametric=parametric)
 
 
@@ -412,7 +412,7 @@ EVERY = [(stage, name) for stage, kinds in STAGES.items() for name in kinds]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Case:
-    """One product of all stages, with the numbers that it is tried on."""
+    """A call of `attend`: one kind of each stage, with the query, key and value."""
 
     grid: Grid
     query: Tensor
@@ -424,7 +424,7 @@ class Case:
     names: Mapping[str, str]
 
     def attend(self, **changed: Any) -> regard.Attended:
-        """The call, with some of its arguments changed."""
+        """Return the result of the call, with some of its arguments replaced by `changed`."""
         asked = {"score": self.score, "mask": self.mask, "normalise": self.normalise} | changed
         query, key, value = (asked.pop(name, getattr(self, name)) for name in ("query", "key", "value"))
         return attend(query, key, value, **asked)
@@ -436,27 +436,27 @@ class Case:
 
     @property
     def smooth(self) -> bool:
-        """Whether every stage is."""
+        """Whether the kinds of all stages are smooth."""
         return all(kind.smooth for kind in self.kinds)
 
     @property
     def rule(self) -> Mask:
-        """The mask as a rule that can be joined with others."""
+        """The mask as a `Mask` object, which can be joined with others by & and |."""
         return as_mask(self.mask) or Keep(torch.tensor(True))
 
     @property
     def keep(self) -> Tensor:
-        """The mask as the matrix that it is, and nothing of what a score bars."""
+        """The mask alone as a boolean matrix; keys that the score masks out with -∞ are True."""
         return self.rule.keep(self.grid.whole(), torch.device("cpu")).expand(self.grid.shape)
 
     @property
     def seen(self) -> Tensor:
-        """Which keys each query sees in the end: what the mask keeps and the score does not bar."""
+        """The keys that each query attends to, as a boolean matrix: allowed by the mask, with a score above -∞."""
         barred = self.score.keep(self.grid.whole())
         return self.keep if barred is None else self.keep & barred
 
     def parameters(self) -> list[nn.Parameter]:
-        """Whatever can be trained."""
+        """The trainable parameters of all stages."""
         return [p for part in (self.score, self.normalise) for m in modules_in(part) for p in m.parameters()]
 
     def full(self) -> "Case":
@@ -469,7 +469,7 @@ class Case:
 def built(
     names: Mapping[str, str], sizes: tuple[int, int], heads: tuple[int, int], batch: tuple[int, int, int], number: int
 ) -> Case:
-    """The product of the named kinds, of these sizes, on the numbers that belong to `number`."""
+    """Return the case of the named kinds with these sizes, and with random numbers seeded by `number`."""
     grid = Grid(min(batch) and max(batch), heads[0], *sizes)  # no items where any has none
     with torch.random.fork_rng(devices=[]):  # first parameters are drawn; the same ones whatever ran before
         torch.manual_seed(0)
@@ -484,7 +484,7 @@ def built(
 def products(
     law: str, fits: Callable[[Kind], bool] = lambda kind: True, stages: tuple[str, ...] = tuple(STAGES)
 ) -> list[dict[str, str]]:
-    """The names of cases in which every kind of these stages that fits a law comes at least once, in random company."""
+    """Return the kinds' names of random cases, in which every kind of the stages that `fits` comes at least once."""
     choose = random.Random(law)
     fitting = {stage: [name for name, kind in kinds.items() if fits(kind)] for stage, kinds in STAGES.items()}
     columns = {stage: cycle(choose.sample(names, len(names))) for stage, names in fitting.items()}
@@ -493,7 +493,7 @@ def products(
 
 
 def drawn(names: Mapping[str, str], number: int) -> Case:
-    """The product of the named kinds, of a size and a layout that are chosen by a number."""
+    """Return the case of the named kinds, with sizes, heads and batch chosen by `number`."""
     choose = random.Random(f"{names} {number}")
     return built(names, choose.choice(SIZES), choose.choice(HEADS), choose.choice(BATCHES), number)
 
@@ -508,7 +508,7 @@ REGISTRIES: Mapping[type, str] = {
     Bias: "BIASES",
     Stretch: "POSITIONS, as Rotary(stretch=…)",
 }
-"""The part of the registry that a class belongs to."""
+"""For each base class, the name of the registry that its subclasses belong to."""
 
 NOT_KINDS = {
     *("Grid", "Pattern", "Steps", "Mask", "Bias", "Stretch"),
@@ -519,7 +519,7 @@ NOT_KINDS = {
 """Public names of `regard.attention` that are no kind of attention: records, what kinds have in common, functions."""
 
 NOT_PUBLIC = {"Rounded", "LocationAwareAfter", "Both", "Either", "Opposite"}
-"""Classes that no user names: `attend` makes the first, `LocationAware.after` the second, and & | ~ the others."""
+"""Classes without a public name: `attend` makes the first, `LocationAware.after` the second, & | ~ the others."""
 
 
 def public_names() -> set[str]:
@@ -530,7 +530,7 @@ def public_names() -> set[str]:
 
 
 def registered_names() -> set[str]:
-    """The names of the classes that the registry builds, and the words of its own names, for the functions."""
+    """Return the names of the classes that the registry builds, and the words in its keys, which name functions."""
     grid = Grid(2, 2, 3, 3)
     parts = [kind.build(grid) for kinds in (SCORES, MASKS, NORMALISERS) for kind in kinds.values()]
     classes = {type(inner).__name__ for part in parts for inner in parts_of(part)}
@@ -561,7 +561,7 @@ def missing_entries() -> list[str]:
 
 
 def concrete_classes(base: type) -> list[type]:
-    """Every class of `regard.attention` that is such a thing and can be built, from modules that nobody imports too."""
+    """Return all concrete subclasses of `base` in `regard.attention`, also in modules that are not imported yet."""
     for module in walk_packages(attention.__path__, "regard.attention."):
         if not module.name.endswith("__main__") and ".statistics" not in module.name:
             import_module(module.name)
@@ -578,7 +578,7 @@ def subclasses(base: type) -> Iterator[type]:
 
 
 def parts_of(part: object) -> Iterator[object]:
-    """A part and every part that it holds."""
+    """Yield an object and, at any depth, the objects in its fields."""
     yield part
     if isinstance(part, nn.Module):
         for inner in (*part.children(), *vars(part).values()):

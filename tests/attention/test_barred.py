@@ -1,4 +1,4 @@
-"""A key that is barred is as good as absent, whatever its vectors hold: NaN, infinities, the largest numbers."""
+"""Tests that a masked-out key is as good as absent, even if its vectors are NaN, infinite or very large."""
 
 import math
 
@@ -16,7 +16,7 @@ SPOILED = [
     ("value", math.inf),
     ("key and value", 3.4e38),
 ]
-"""What is spoiled at one key, and by which number."""
+"""Pairs (the tensors that are overwritten at the masked-out key, the number that is written)."""
 
 PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
 ASK = Ask(entropy=True, received=True, top=2, distance=True, first=True)
@@ -24,12 +24,12 @@ PER_QUERY = ("entropy", "distance", "first")
 
 
 def spoiled(tensor, number, key):
-    """A copy of a tensor whose vector at one key is all of one number."""
+    """Return a copy of a tensor in which all numbers of the vector at one key are `number`."""
     return torch.where(torch.arange(tensor.shape[2])[:, None] == key, number, tensor)
 
 
 def check_law(clean, spoilt, keep):
-    """Compare a call whose last key is spoiled with the call before: what does not see that key has not changed."""
+    """Fail unless overwriting the last key changes nothing for the queries that may not attend to it."""
     unseen = ~keep[..., -1].expand(clean.context.shape[:3])
     close = {"rtol": 1e-5, "atol": 1e-5, "check_dtype": False}
     assert_close(spoilt.context[unseen], clean.context[unseen], **close)

@@ -1,4 +1,4 @@
-"""Gradients of a call whose barred key holds NaN, infinities or the largest numbers: those of a barred key of zeros."""
+"""Tests of gradients if a masked-out key is NaN, infinite or very large: they equal those for a key of zeros."""
 
 import math
 
@@ -14,19 +14,19 @@ from regard.attention.stages import tensors_in
 PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
 KEYS = 19
 KEPT = torch.arange(KEYS) < KEYS - 1
-"""The last key is barred for every query."""
+"""The mask: all queries may attend to all keys but the last."""
 
 PLACES = "key", "value", "key and value"
 NUMBERS = math.nan, math.inf, -math.inf, 3.4e38
 
 
 def filled_at_last(tensor, number):
-    """A copy of a tensor whose vector at the last key is all of one number; it takes gradients."""
+    """Return a copy of a tensor, requiring gradients, in which all numbers of the last key's vector are `number`."""
     return torch.where(KEPT[:, None], tensor.detach(), number).requires_grad_()
 
 
 def gradients(case, place, number, mask, dtype=torch.float64, queries=slice(None)):
-    """Return the gradients of query, key, value and all parameters where the last key or value is of one number.
+    """Return the gradients of query, key, value and all parameters after overwriting the last key or value.
 
     Args:
         queries: the queries on which the loss depends.
@@ -44,7 +44,7 @@ def gradients(case, place, number, mask, dtype=torch.float64, queries=slice(None
 
 
 def check_law(case, place, number, mask, dtype=torch.float64):
-    """Fail unless the gradients are those of a barred key and value of zeros, and those of the barred key are 0."""
+    """Fail unless the gradients equal those for a masked-out key and value of zeros, and the key's own are 0."""
     found, expected = (gradients(case, place, one, mask, dtype) for one in (number, 0.0))
     close = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {}
     assert_close(found, expected, **close)

@@ -187,7 +187,7 @@ MASKS = {
 
 @pytest.fixture(scope="module")
 def call():
-    """Query, key and value of two batch items and four heads, two of keys, over more keys than queries."""
+    """Return query, key and value: two batch items, four query heads, two key heads, more keys than queries."""
     random = torch.Generator().manual_seed(5)
     return [torch.randn(2, h, n, 8, generator=random) for h, n in ((4, 137), (2, 150), (2, 150))]
 

@@ -1,6 +1,6 @@
-"""Numbers, sizes and layouts at their limits, for every kind of attention: right, or refused in words.
+"""Tests of extreme numbers, sizes and layouts, for every kind of attention: the result is right, or is refused.
 
-Right is what float64 gives for the same numbers. The kinds are proved in float64 elsewhere.
+A result is right if it equals that of float64; other files test the kinds in float64.
 """
 
 import math
@@ -19,7 +19,7 @@ HALF = [torch.float16, torch.bfloat16]
 
 
 def each(*stages, without=()):
-    """Try a test on every kind of these stages, each among plain partners."""
+    """Parametrise a test over every kind of these stages; the other stages have default kinds."""
     kinds = [(stage, name) for stage in stages for name in STAGES[stage] if not name.startswith(without)]
     return pytest.mark.parametrize(
         "names", [PLAIN | {stage: name} for stage, name in kinds], ids=[f"{stage}-{name}" for stage, name in kinds]
@@ -27,13 +27,13 @@ def each(*stages, without=()):
 
 
 def in_products(test):
-    """Try a test on products in which every kind comes once."""
+    """Parametrise a test over cases in which every kind comes at least once."""
     cases = products(test.__name__)
     return pytest.mark.parametrize("names", cases, ids=lambda names: " × ".join(names.values()))(test)
 
 
 def case_of(names, dtype=torch.float32, sizes=(3, 7), heads=(6, 3), batch=(2, 2, 2), query=1.0, key=1.0):
-    """The named kinds, with queries and keys made larger or smaller and all numbers rounded to a type."""
+    """Return the case of the named kinds with queries and keys scaled, and all numbers converted to a data type."""
     case = built(names, sizes, heads, batch, 0)
     case = replace(
         case, query=(query * case.query).to(dtype), key=(key * case.key).to(dtype), value=case.value.to(dtype)
@@ -47,7 +47,7 @@ def wide(case: Case) -> Case:
 
 
 def right(case):
-    """Fail unless context and weights are those of float64, but for what rounding does to the largest score."""
+    """Fail unless context and weights equal those in float64, up to rounding of the largest score."""
     with torch.no_grad():
         found, truth = case.attend(), wide(case).attend()
         scores = truth.pattern.scores()
@@ -158,7 +158,7 @@ def test_no_items(names):
 
 
 def empty(case):
-    """Fail unless nothing comes of nothing, in the shapes that all else has."""
+    """Fail unless a call without numbers gives empty results of the usual shapes."""
     seen, grid = case.attend(), case.grid
     assert seen.context.shape == (*grid.shape[:3], case.value.shape[3])
     assert not seen.context.any()
@@ -214,6 +214,6 @@ def test_expanded_tensors_are_read_as_if_they_were_written_out(names):
 
 
 def alike(there, here):
-    """Fail unless two calls read the same."""
+    """Fail unless two calls have the same context, weights and statistics."""
     assert_close(there.attend().context, here.attend().context, rtol=1e-5, atol=1e-5)
     assert_close(there.attend().pattern.dense(), here.attend().pattern.dense(), rtol=1e-5, atol=1e-5)

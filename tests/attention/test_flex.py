@@ -33,8 +33,8 @@ CALLS = {
         )
     },
 }
-"""As few as show every argument of FlexAttention, since compiling each takes seconds; each mask as a rule is tested in
-`masks/test_flex.py`."""
+"""The smallest set of calls that uses every argument of FlexAttention, since compiling each takes seconds; the masks
+are tested in `masks/test_flex.py`."""
 
 
 def measured() -> dict[str, list[float]]:
@@ -115,7 +115,7 @@ def test_the_blocks_that_are_left_out_hold_nothing(name):
 
 
 def listed(blocks, batch, head, row):
-    """Yield the key blocks that are kept in part, and those kept as a whole, for a block of queries."""
+    """Yield, for a block of queries, the key blocks that the mask allows in part, then those it allows wholly."""
     for counts, numbers in (
         (blocks.kv_num_blocks, blocks.kv_indices),
         (blocks.full_kv_num_blocks, blocks.full_kv_indices),

@@ -1,4 +1,4 @@
-"""The fused backend: it never builds queries × keys numbers, blocks do not show, and it says what it cannot do."""
+"""Tests of the fused backend: no tensor of size queries × keys, the same result for all block sizes, refusals."""
 
 import math
 import sys
@@ -60,7 +60,7 @@ def test_the_matrix_is_never_built(normal, name, queries, dtype):
 
 
 def kept(name, queries):
-    """The rows 0, 17 and last of a rule of this file, in plain Python."""
+    """Return the rows 0, 17 and last of a mask of this file as booleans, computed in plain Python."""
     late = LONG - queries
     rules = {
         "none": lambda i, j: True,
@@ -103,7 +103,7 @@ def test_vectors_that_lie_apart_build_no_matrix_either(normal, which):
 
 
 def in_many_threads(work):
-    """Do the same in four threads, which take turns as often as they can."""
+    """Run `work` in four threads at once, which switch as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -316,7 +316,7 @@ def test_fused_and_tiled_agree(normal, mask, temperature):
 
 @dataclass(frozen=True)
 class Table(Bias):
-    """A rule that looks its numbers up."""
+    """A bias whose numbers are looked up in a table."""
 
     numbers: torch.Tensor
 
@@ -367,7 +367,7 @@ def test_it_says_what_it_cannot_do_and_another_does_it(normal, score, normalise,
 
 
 class Distance(Score):
-    """Another score: minus the squared distance of query and key."""
+    """A score of the user's own: minus the squared distance of query and key."""
 
     def __call__(self, query, key, tile):
         return -torch.cdist(query, key).square()

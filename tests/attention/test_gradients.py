@@ -1,4 +1,4 @@
-"""Derivatives of every sort come through attention: backwards, forwards, by torch.func, over a batch of their own."""
+"""Tests of derivatives through attention: backward, forward mode, torch.func, vmap."""
 
 import pytest
 import torch
@@ -48,7 +48,7 @@ FORWARD = [name for name in KINDS if name not in ("entmax by sorting", "entmax b
 
 @pytest.fixture(params=KINDS)
 def loss(request, normal, monkeypatch):
-    """A number that follows from the query, for keys and values that are given; in blocks of a few queries."""
+    """Return a loss as a function of the query, with fixed keys and values, computed in blocks of a few queries."""
     monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 2 * 19 * 3)
     key, value = normal(2, 1, 2, 19, 4, dtype=torch.float64).unbind()
     return lambda query: attend(query, key, value, mask=Causal(), **KINDS[request.param]).context.square().sum()

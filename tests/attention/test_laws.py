@@ -1,7 +1,7 @@
-"""Laws of attention of every kind, tried on products of scores, masks, normalisers, positions and head layouts.
+"""Tests of the laws of all kinds of attention, on combinations of scores, masks, normalisers, positions and heads.
 
-Each law is tried on products in which every kind of the registry comes at least once, of sizes and numbers that belong
-to the product, half of them with a backward pass in sight, which may take other backends.
+Each law is tested on combinations in which every kind of the registry comes at least once. Sizes and numbers follow
+from the combination. In half of them gradients are required, for which other backends may be chosen.
 """
 
 import math
@@ -33,12 +33,12 @@ PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "position
 
 
 def title(names):
-    """The names of a product in one line."""
+    """Return the names of a combination's kinds as one line, the id of the test."""
     return " × ".join(names.values())
 
 
 def law(fits: Callable[[Kind], bool] = lambda kind: True, stages: tuple[str, ...] = tuple(STAGES)):
-    """Try a law on products of kinds that it holds for, each kind at least once."""
+    """Parametrise a test of a law over combinations of the kinds for which the law holds, each kind at least once."""
 
     def decorate(test):
         def tried(names):
@@ -54,7 +54,7 @@ def law(fits: Callable[[Kind], bool] = lambda kind: True, stages: tuple[str, ...
 
 
 def same(found, truth, case):
-    """Fail unless both agree in float64: to 12 digits where scores that differ by rounding give weights that do."""
+    """Fail unless both results agree in float64: to 12 digits if all kinds of the case are smooth."""
     allowed = 1e-12 if case.smooth else 1e-7
     assert_close(found, truth, rtol=allowed, atol=allowed)
 

@@ -1,7 +1,7 @@
-"""Scores and sums past float32: the context is that of a loop in float64, and the pattern agrees with it.
+"""Tests of scores and sums that overflow float32: context and pattern equal those of a loop in float64.
 
-So it is for every backend, mask and normaliser, also where all scores of a query are below the least float32: PyTorch's
-kernels take such a query for one that sees no key, and give context 0.
+This holds for every backend, mask and normaliser, even if all scores of a query are below the smallest float32:
+PyTorch's kernels then return context 0, as if all keys were masked out.
 """
 
 import math
@@ -24,18 +24,18 @@ SIZES = {
     "some of them": (2e19, None),
     "products alone, not the scores": (1.5e19, -1.6e19),
 }
-"""How large queries and keys are; None = keys of both signs."""
+"""The magnitudes of queries and keys; None = keys of both signs."""
 
 
 def numbers(normal, query_size, key_size, keys=19, width=5):
-    """Queries of one sign, keys of one sign or of both, and values."""
+    """Return queries of one sign, keys of one sign or both, and values."""
     query, key, value = normal(2, 2, 3, width), normal(2, 1, keys, width), normal(2, 1, keys, 7)
     query = query_size * (query.abs() + 0.5)
     return query, 1e20 * key if key_size is None else key_size * (key.abs() + 0.5), value
 
 
 def check_agreement(seen, context, weights):
-    """Fail unless context, pattern and statistics are those of the loop."""
+    """Fail unless context, pattern and statistics equal those of the loop in float64."""
     close = {"rtol": 1e-5, "atol": 1e-5, "check_dtype": False}
     assert_close(seen.context, context, **close)
     assert_close(seen.pattern.dense(), weights, **close)

@@ -1,4 +1,4 @@
-"""The pattern: each part equals that part of the whole, each statistic the one in float64; nothing is built unseen."""
+"""Tests of `Pattern`: parts equal the same parts of the whole, statistics equal float64, nothing more is computed."""
 
 import copy
 import math
@@ -27,7 +27,7 @@ SEEN = ["none", "causal", "causal behind", "window", "padding alone", "keep", "k
 
 
 def inputs(dtype):
-    """Query, key and value, always the same."""
+    """Return query, key and value from a fixed seed."""
     generator = torch.Generator().manual_seed(0)
     shapes = (BATCH, HEADS, QUERIES, D_KEY), (BATCH, KEY_HEADS, KEYS, D_KEY), (BATCH, KEY_HEADS, KEYS, D_VALUE)
     return [torch.randn(shape, generator=generator, dtype=dtype) for shape in shapes]
@@ -35,14 +35,14 @@ def inputs(dtype):
 
 @cache
 def truth_and_control(name, dtype, temperature, sinks):
-    """The weights of the inputs under a mask of the oracle's, by the reference and by plain torch."""
+    """Return the weights of the inputs under a mask of oracle.py: by the float64 reference, and by plain torch."""
     formula = {"keep": matrix(masks(QUERIES, KEYS)[name][1], BATCH, HEADS, QUERIES, KEYS), "temperature": temperature}
     formula |= {"sinks": SINKS if sinks else None}
     return reference(*inputs(dtype), **formula)[1], eager(*inputs(dtype), **formula)[1]
 
 
 def seen(name, dtype=torch.float64, temperature=1.0, sinks=False):
-    """A pattern under a mask of the oracle's, and its weights by the reference and by plain torch."""
+    """Return a pattern under a mask of oracle.py, and its weights by the float64 reference and by plain torch."""
     normalise = Softmax(temperature=temperature, sinks=SINKS if sinks else None)
     pattern = attend(*inputs(dtype), mask=masks(QUERIES, KEYS)[name][0], normalise=normalise).pattern
     return pattern, *truth_and_control(name, dtype, temperature, sinks)
@@ -50,7 +50,7 @@ def seen(name, dtype=torch.float64, temperature=1.0, sinks=False):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Blocks of three queries, of which 11 fill no whole number."""
+    """Make blocks of three queries, so that the last block of 11 queries is not full."""
     monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 3 * BATCH * HEADS * KEYS)
 
 
@@ -139,7 +139,7 @@ def entropies(weights):
 
 
 def pooled(weights, rows, columns, reduce):
-    """A map by a plain loop over its cells."""
+    """Return the pooled map of the weights, computed by a loop over its cells."""
     queries, keys = weights.shape[2:]
     row = torch.tensor([i * rows // queries for i in range(queries)])
     column = torch.tensor([j * columns // keys for j in range(keys)])
@@ -313,7 +313,7 @@ def test_attention_is_conserved(seed, name):
 
 
 def everything(pattern):
-    """All that a pattern tells, as tensors."""
+    """Return the results of all methods of a pattern, as tensors."""
     top = pattern.top(7)
     return [
         pattern.dense(), pattern[1, 2:, ::3, 4:], pattern.received(), pattern.entropy(), top.weights, top.keys,

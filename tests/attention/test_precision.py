@@ -1,4 +1,4 @@
-"""Apple's GPUs have no float64: there nothing is computed in it, and the same comes out but for digits of float32."""
+"""Tests of devices without float64, such as Apple's GPUs: nothing is computed in float64, results agree in float32."""
 
 import math
 
@@ -17,7 +17,7 @@ from regard.attention.precision import widest_type
 
 
 class NoFloat64(TorchDispatchMode):
-    """As a device that refuses to make a tensor of float64."""
+    """Imitates a device on which creating a float64 tensor raises an error."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
@@ -27,7 +27,7 @@ class NoFloat64(TorchDispatchMode):
 
 @pytest.fixture
 def on_mps(monkeypatch):
-    """As if every tensor were on such a device."""
+    """Make every tensor count as a tensor on Apple's GPU, which has no float64."""
 
     def run(look):
         with monkeypatch.context() as patch, NoFloat64():

@@ -18,13 +18,13 @@ QUERIES, KEYS, HEADS, WIDTH = 71, 83, 4, 7
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keys of a row of squares are read in two parts, and the queries of a read in several."""
+    """Make the pyramid process keys in two parts, and queries in several."""
     monkeypatch.setattr(module, "KEYS_AT_ONCE", 64)
     monkeypatch.setattr(module, "WEIGHTS_AT_ONCE", 1000)
 
 
 def made(dtype: torch.dtype = torch.float32, **stages: Any) -> Pattern:
-    """A pattern of four query heads over two key heads; scores are large enough for weights near 0 and near 1."""
+    """Return a pattern of four query heads and two key heads, whose large scores give weights near 0 and near 1."""
     generator = torch.Generator().manual_seed(5)
     query = 3 * torch.randn(1, HEADS, QUERIES, WIDTH, generator=generator)
     key, value = torch.randn(2, 1, 2, KEYS, WIDTH, generator=generator).unbind()
@@ -32,7 +32,7 @@ def made(dtype: torch.dtype = torch.float32, **stages: Any) -> Pattern:
 
 
 def pooled(weights: Tensor, keep: Tensor, level: int, pool: str) -> Tensor:
-    """The mean or the largest weight of each square, by torch's layers for pictures; NaN where every pair is masked."""
+    """Return the mean or largest weight of each square, by torch's 2d pooling; NaN if all pairs are masked out."""
     window = {"kernel_size": 2**level, "ceil_mode": True}
     allowed = F.max_pool2d(keep[None].double(), **window)[0] > 0
     if pool == "mean":
@@ -48,7 +48,7 @@ def allowed(pattern: Pattern, head: int) -> Tensor:
 
 
 def check(pattern: Pattern, weights: Tensor, head: int, tolerance: float = 2e-6) -> None:
-    """Every level, mean and largest, equals the pooled float64 weights."""
+    """Fail unless every level, by mean and by maximum, equals the pooled float64 weights."""
     pyramid = Pyramid(pattern, head)
     for level in range(8):
         if level == STORED:

@@ -1,4 +1,4 @@
-"""The oracle itself: a plain loop against torch's own attention in float64, and against sums done by hand."""
+"""Tests of the float64 reference that other tests compare with: against torch's attention, and by hand."""
 
 import math
 

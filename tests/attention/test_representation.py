@@ -1,4 +1,4 @@
-"""The reprs of parts: their class, and only what differs from its default."""
+"""Tests of the reprs of scores, masks and normalisers: the class, and only the values that are not the default."""
 
 from dataclasses import dataclass
 

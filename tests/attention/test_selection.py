@@ -1,4 +1,4 @@
-"""Indices of a pattern: what is refused, and in which words. That parts are right is shown with the pattern."""
+"""Tests of the indices of a pattern: which are refused, with which message (test_pattern.py tests the results)."""
 
 import numpy as np
 import pytest

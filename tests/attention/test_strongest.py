@@ -1,4 +1,4 @@
-"""The strongest keys: in the order of the weights, and of equal weights the lowest key first, everywhere."""
+"""Tests of `Pattern.top`: keys in the order of their weights, the lower key first for equal weights."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def test_it_is_a_stable_sort(dtype, n):
 
 
 def sorted_rows(weights, n):
-    """The keys of the n largest weights of each row, sorted by Python."""
+    """Return the keys of the n largest weights of each row, sorted by Python."""
     if weights.ndim > 1:
         return [sorted_rows(row, n) for row in weights]
     numbers = weights.tolist()

@@ -1,6 +1,6 @@
-"""The tiled backend: by the compiled pass where there is one, by torch's operations for all else.
+"""Tests of the tiled backend: which calls its C kernel computes, and which are computed by torch's operations.
 
-That blocks and gradients of the latter are right is in test_attend.py, test_laws.py and test_gradients.py.
+The results of torch's operations are tested in test_attend.py, test_laws.py and test_gradients.py.
 """
 
 import pytest
@@ -36,7 +36,7 @@ OPTIONS = {
 
 @pytest.fixture
 def passes(monkeypatch):
-    """The patterns that the compiled pass went through."""
+    """Return the list of the patterns that the C kernel processed."""
     assert kernel.attention_function() is not None, "these tests need a C compiler"
     seen, read = [], engine.read
     monkeypatch.setattr(engine, "read", lambda asked, *rest, **named: seen.append(asked) or read(asked, *rest, **named))

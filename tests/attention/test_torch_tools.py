@@ -127,7 +127,7 @@ def compiled_without_a_backward_pass() -> None:
 
 
 def compiled_in_grad_mode(requires_grad: str) -> None:
-    """Compile calls that go by blocks by inductor, in grad mode, where gradients are needed and where none are."""
+    """Compile calls that run in blocks with Inductor, in grad mode, with and without tensors that require gradients."""
     x = normal(1, 2, 600, 8).float().requires_grad_(requires_grad == "True")
     for score in (ScaledDot(bias=Alibi()), ScaledDot(softcap=5.0)):
 

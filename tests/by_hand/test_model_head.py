@@ -1,4 +1,4 @@
-"""One head of a model as numbers: x W + b is what the head got, and working it out gives the head's own weights."""
+"""Tests of one head of a model as a worked example: its numbers give the head's own queries, keys and weights."""
 
 import copy
 from dataclasses import replace
@@ -59,7 +59,7 @@ def random_model(kind, config):
 
 
 def assert_equal_to_the_head(numbers, model, name, tokenizer, target=None):
-    """Worked out, the numbers give the weights and the context that the model's own head had."""
+    """Fail unless the worked example of the numbers has the weights and the context of the model's own head."""
     head = regard.trace(model, SNAKE, target=target, tokenizer=tokenizer)[name]
     worked = work_out(numbers)
     with torch.no_grad():

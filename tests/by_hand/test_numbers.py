@@ -1,4 +1,4 @@
-"""Whether numbers fit together: every refusal's whole text."""
+"""Tests of the checks that the numbers of a worked example fit together: the whole text of every refusal."""
 
 import numpy as np
 import pytest

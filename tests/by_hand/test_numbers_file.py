@@ -12,7 +12,7 @@ DIRECT = "Q = [[1, 2], [3, 4]]\nK = [[1, 0], [0, 1]]\nV = [[1, 0], [0, 1]]\n"
 
 @pytest.fixture
 def refused(tmp_path):
-    """refused(text) is what a file with that text is refused with, its path called FILE."""
+    """Return a function: refused(text) is the error message for a TOML file with that text; FILE is its path."""
 
     def read(text):
         path = tmp_path / "snakes.toml"

@@ -1,4 +1,4 @@
-"""One head of a translator, worked out by hand: the numbers that it has while it reads a translation."""
+"""Tests of one head of a translator as a worked example, while the model reads a source and its translation."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ TEXT = "a dog ran to the cat"
 
 
 def module_of(translator, kind):
-    """The first layer's attention of a kind."""
+    """Return the first layer's attention module of a kind: encoder, decoder or cross."""
     model = translator.model
     block = (model.encoder if kind == "encoder" else model.decoder).blocks[0]
     return block.cross_attention if kind == "cross" else block.self_attention

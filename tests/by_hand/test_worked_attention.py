@@ -22,7 +22,7 @@ W_V = np.array([[0, 2, 0], [0, 3, 0], [1, 0, 3], [1, 1, 0]], dtype=float)
 
 
 def softmax(scores):
-    """Row by row, as in any textbook."""
+    """Return the softmax of each row of a matrix."""
     exponentials = np.exp(scores)
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 

@@ -1,4 +1,4 @@
-"""`regard compare`: its text, files, exit statuses and refusals."""
+"""Tests of `regard compare`: its output, files, exit statuses and refusals."""
 
 import json
 

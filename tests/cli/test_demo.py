@@ -1,4 +1,4 @@
-"""`regard demo`: the main job from nothing."""
+"""Tests of `regard demo`: the whole tour runs and writes its files; refusals."""
 
 import re
 import sys

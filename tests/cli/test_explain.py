@@ -1,4 +1,4 @@
-"""`regard explain` as a user meets it."""
+"""Tests of `regard explain`: its output for built-in examples, files of numbers and heads of models; refusals."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The whole command: its version, its help, and how it ends: with what status, with what line."""
+"""Tests of the command `regard`: its version, its help, its exit status and its message when it fails."""
 
 import io
 import os
@@ -34,7 +34,7 @@ EXAMPLES = {
 
 @pytest.fixture
 def run_main(monkeypatch, capsys):
-    """run_main("look", "") runs the whole command, and gives its exit status, output and errors."""
+    """Return a function: run_main("look", "") runs the command and returns its exit status, output and errors."""
 
     def run(*arguments):
         monkeypatch.setenv("NO_COLOR", "1")

@@ -1,4 +1,4 @@
-"""Remarks on the error stream: texts that a model hardly knows, letters without a font; the same for every verb."""
+"""Tests of remarks on standard error: texts that a model hardly knows, letters without a font; for every verb."""
 
 import pytest
 from cli_runner import invoke
@@ -14,7 +14,7 @@ HARDLY_KNOWN = (
 
 @pytest.fixture
 def without_letters(monkeypatch):
-    """No font on this machine has the letters of साँप."""
+    """Pretend that no font on this machine has the letters of साँप."""
     monkeypatch.setattr(
         "regard.views.picture.fonts.fonts_for", lambda text: Fonts((BASE,), frozenset(set("साँप") & set(text)))
     )

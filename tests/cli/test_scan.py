@@ -1,4 +1,4 @@
-"""`regard scan`: its table, map and files, going on after a stop, refusals."""
+"""Tests of `regard scan`: its table, map and files, resuming after a stop, refusals."""
 
 import csv
 

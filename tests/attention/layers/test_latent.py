@@ -11,7 +11,7 @@ SIZES = {"d_model": 22, "n_heads": 3, "d_latent": 7, "d_rotary": 4, "d_key": 5, 
 
 
 def deepseek(d_query_latent):
-    """transformers' module with parameters large enough for mistakes to show, and ours with the same."""
+    """Return transformers' DeepSeek-V3 attention and our `LatentAttention` with the same, large parameters."""
     from transformers.models.deepseek_v3.configuration_deepseek_v3 import DeepseekV3Config
     from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Attention, DeepseekV3RotaryEmbedding
 

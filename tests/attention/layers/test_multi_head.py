@@ -1,4 +1,4 @@
-"""Multi-head attention: against torch's module and the articles' shapes, with a cache, and whose parameters it has."""
+"""Tests of MultiHeadAttention: against torch's module, shapes, the cache, and taking over torch's parameters."""
 
 import copy
 import math
@@ -27,7 +27,7 @@ from regard import (
 
 
 def torchs(d_model: int, n_heads: int) -> nn.MultiheadAttention:
-    """A torch module whose parameters are large enough for mistakes to show."""
+    """Return torch's multi-head attention with large random parameters, so that mistakes show."""
     module = nn.MultiheadAttention(d_model, n_heads, batch_first=True).eval()
     with torch.no_grad():
         for parameter in module.parameters():
@@ -238,7 +238,7 @@ def test_parameters_within_its_parts_are_its_own(normal):
 
 
 def with_parts(normalise):
-    """A layer whose parts hold parameters: a bias, and sinks."""
+    """Return a layer whose bias and sinks have parameters."""
     sinks, bias = nn.Parameter(torch.tensor([0.5, -1.0])), nn.Parameter(torch.tensor([[[0.3, -0.2, 0.1]]]))
     return MultiHeadAttention(8, 2, score=ScaledDot(bias=bias), normalise=normalise(Softmax(sinks=sinks)))
 

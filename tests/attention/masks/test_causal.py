@@ -1,4 +1,4 @@
-"""Masks of a decoder: against PyTorch's own causal masks; that no future leaks under a prefix but the prefix."""
+"""Tests of `Causal` and `Prefix`: against PyTorch's causal masks; no query attends to later keys outside a prefix."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Attention inside chunks: each chunk as it is alone, and transformers' mask of Llama 4."""
+"""Tests of `Chunked`: each chunk attends as if it were alone, and the mask equals transformers' mask for Llama 4."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Masks for FlexAttention: PyTorch's own masks made from them are the ones that attend uses, alone and joined."""
+"""Tests of `mask_mod`: FlexAttention's masks equal the masks that `attend` uses, for single and joined masks."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Tokens that see all and are seen by all: Longformer's attention as a loop, and that a path leads through them."""
+"""Tests of `Global` tokens, which attend to all keys and to which all queries attend: against Longformer as a loop."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Masks: what each keeps, as a tile and as ranges, against the rule in plain Python; how they join; refusals."""
+"""Tests of all masks: as boolean blocks and as key ranges against rules in plain Python, joined masks, refusals."""
 
 import itertools
 import runpy
@@ -28,7 +28,7 @@ TIGHT = {
     *("padding on the left", "prefix", "prefix by item", "prefix from the start", "chunked"),
     *("chunked before the start", "global", "longformer", "llama 4"),
 }
-"""Masks whose reach is the least range that has all keys that any item, head or query of a block keeps."""
+"""Masks whose key range for a block of queries is the smallest that has all keys allowed for the block."""
 
 
 def kept(mask, grid):
@@ -55,7 +55,7 @@ def test_a_mask_keeps_what_its_rule_says_in_every_form(name):
 
 
 def check_ranges(ranges, expected):
-    """Fail unless ranges keep what a matrix does and never overlap; None stands for no ranges."""
+    """Fail unless the key ranges allow the same keys as a boolean matrix and never overlap; None = no ranges."""
     assert (ranges is None) == (expected is None)
     if ranges is None:
         return
@@ -73,7 +73,7 @@ GRIDS = [Grid(2, 3, 5, 11), Grid(2, 3, 11, 11), Grid(2, 3, 11, 5), Grid(2, 3, 1,
 
 @st.composite
 def masks_on(draw, grid):
-    """Any mask that fits a grid, joined from up to about eight."""
+    """Draw a random mask that fits the grid, joined from up to about eight masks."""
 
     def tensor(*shape):
         seed = draw(st.integers(0, 99))

@@ -1,4 +1,4 @@
-"""Padding: a sequence reads the same with padding on either side as it does alone."""
+"""Tests of `Padding`: a padded sequence gives the same result as the sequence alone, with padding on either side."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Masks as ranges of keys: how many ranges, and None for a mask that is not made of ranges."""
+"""Tests of masks as ranges of keys: the number of ranges, and None for a mask that is not made of ranges."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Masks of the neighbourhood: what holds between windows with gaps and without, and transformers' sliding window."""
+"""Tests of `Window` and `Dilated`: how both are related, and transformers' sliding window."""
 
 import torch
 from hypothesis import given

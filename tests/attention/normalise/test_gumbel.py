@@ -16,7 +16,7 @@ WHOLE = Grid(1, 2, 3, 7).whole()
 
 
 def with_our_noise(scores, seed, temperature, hard):
-    """torch's gumbel_softmax, which draws -log(exponential), given our draws."""
+    """Return torch's gumbel_softmax, computed with our random numbers instead of its own."""
     noise = gumbel(seed, WHOLE, scores.detach())
     with patch.object(torch.Tensor, "exponential_", lambda drawn: drawn.copy_(torch.exp(-noise))):
         return F.gumbel_softmax(scores, temperature, hard)

@@ -1,4 +1,4 @@
-"""Hard attention: the largest, ties, how often each key is drawn, which gradients pass, what is refused."""
+"""Tests of hard attention: the largest weight, ties, how often each key is drawn, gradients, refusals."""
 
 import math
 

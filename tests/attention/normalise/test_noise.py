@@ -1,4 +1,4 @@
-"""Noise that belongs to places: against Python's whole numbers, published ones, and the distribution it should have."""
+"""Tests of random noise computed from a position: against Python's integers, published numbers, the distribution."""
 
 import math
 

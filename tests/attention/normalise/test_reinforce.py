@@ -1,4 +1,4 @@
-"""REINFORCE: its average gradient is the exact one of the expected reward; the probabilities of the drawn keys."""
+"""Tests of REINFORCE: its mean gradient is the exact gradient of the expected reward; log-probabilities of draws."""
 
 import math
 
@@ -24,7 +24,7 @@ SCORES = [0.3, -0.5, 0.1]
 
 
 def exact():
-    """The gradient of Σ p · reward with respect to the scores, by hand: p_j (reward_j - Σ p · reward)."""
+    """Return the gradient of Σ p · reward with respect to the scores, by hand: p_j (reward_j - Σ p · reward)."""
     p = [math.exp(score) / sum(map(math.exp, SCORES)) for score in SCORES]
     mean = sum(a * b for a, b in zip(p, REWARDS.tolist(), strict=True))
     return torch.tensor([a * (b - mean) for a, b in zip(p, REWARDS.tolist(), strict=True)], dtype=torch.float64)

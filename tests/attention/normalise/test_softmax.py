@@ -1,4 +1,4 @@
-"""Softmax: by hand, its limits, rows that see nothing, and what is refused."""
+"""Tests of Softmax: by hand, its limits, queries whose keys are all masked out, refusals."""
 
 import math
 

@@ -19,7 +19,7 @@ def weights(scores, keep=None):
 
 
 def by_brute_force(scores):
-    """The nearest point of the simplex: the nearest among the feet on all of its faces."""
+    """Return the point of the probability simplex nearest to the scores, found by projecting onto all its faces."""
     feet = []
     for kept in itertools.product([False, True], repeat=len(scores)):
         if any(kept):

@@ -1,4 +1,4 @@
-"""Stick-breaking weights: the plain product in a loop, by hand, what is left of the stick, long rows, and the guide."""
+"""Tests of StickBreaking: against a loop, by hand, the sum of the weights, long rows, and CONTRIBUTING's example."""
 
 import inspect
 import math

@@ -1,4 +1,4 @@
-"""Talking heads against a plain loop in float64, with laws, whatever part of the pattern is looked at."""
+"""Tests of talking heads: against a loop in float64, laws, and any part of the pattern."""
 
 import math
 
@@ -21,7 +21,7 @@ from regard import (
 
 
 def talking(normal, n_heads=3, **options):
-    """Heads whose mixtures are far from the identity, negative numbers among them."""
+    """Return `TalkingHeads` whose mixing matrices are far from the identity and have negative numbers."""
     module = TalkingHeads(n_heads, **options)
     with torch.no_grad():
         module.before.copy_(normal(n_heads, n_heads))
@@ -30,7 +30,7 @@ def talking(normal, n_heads=3, **options):
 
 
 def by_loop(query, key, value, before, after, keep):
-    """Section 3's pseudocode, one number after the other: J = Q K, L = J P_l, W = softmax(L), U = W P_w, O = U V."""
+    """Compute the paper's section 3 number by number: J = Q K, L = J P_l, W = softmax(L), U = W P_w, O = U V."""
     batch, heads, queries, width = query.shape
     keys = key.shape[2]
     weights = torch.zeros(batch, heads, queries, keys, dtype=torch.float64)
@@ -164,7 +164,7 @@ def test_gradients_reach_both_mixtures(normal):
 
 
 class Reads(torch.nn.Module):
-    """Attention with heads whose mixtures functional_call may replace."""
+    """A module around talking heads, so that functional_call can replace the mixing matrices."""
 
     def __init__(self, talking):
         super().__init__()

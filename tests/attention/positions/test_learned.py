@@ -1,4 +1,4 @@
-"""Learned positions: a table, whose rows are looked up and learned."""
+"""Tests of learned positions: a table whose rows are looked up by position and trained."""
 
 import torch
 import torch.nn.functional as F

@@ -13,7 +13,7 @@ EVERY = [Interpolate(3.0), LargerBase(3.0), Yarn(3.0, 2048), LlamaStretch(3.0, m
 
 
 def transformers_frequencies(parameters, d_head=46, max_tokens=2048, seq_len=None, base=10_000.0):
-    """The frequencies, and the factor of the vectors, that transformers computes for a Llama with these parameters."""
+    """Return the frequencies and the scale of the vectors that transformers computes for a Llama."""
     from transformers import LlamaConfig
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 

@@ -1,4 +1,4 @@
-"""Additive scores: the network as a plain loop, by hand, and a hidden layer that is never there as a whole."""
+"""Tests of additive scores: against a loop, by hand, and that the hidden layer is never in memory as a whole."""
 
 import math
 
@@ -14,7 +14,7 @@ from regard.attention.scores.prepared import Prepared
 
 
 def as_loop(query, key, first, second, vector):
-    """The scores of one head in plain Python, from lists of numbers: v · tanh(W query + U key)."""
+    """Return the scores of one head, v · tanh(W query + U key), computed on lists of numbers."""
     scores = []
     for q in query:
         row = []

@@ -1,4 +1,4 @@
-"""Cosine scores: torch's own cosine, lengths that do not matter, zeros that point nowhere."""
+"""Tests of cosine scores: against torch's cosine, vectors of any norm, zero vectors."""
 
 import math
 

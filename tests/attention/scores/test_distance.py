@@ -1,4 +1,4 @@
-"""Distances: torch's own, a loop, and moving everything changes nothing."""
+"""Tests of distance scores: against torch and a loop; adding one vector to all queries and keys changes nothing."""
 
 import pytest
 import torch

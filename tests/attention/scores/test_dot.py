@@ -1,4 +1,4 @@
-"""Scaled dot products: the formula by hand, tile by tile, and every refusal."""
+"""Tests of scaled dot products: the formula by hand, block by block, and every refusal."""
 
 import math
 

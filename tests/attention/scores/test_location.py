@@ -1,4 +1,4 @@
-"""Location scores: a linear layer over the query alone, by hand, and keys past the last place refused."""
+"""Tests of location scores: a linear layer over the query alone, by hand; too many keys are refused."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Location-aware scores: the paper's equations as a plain loop, by hand, and steps that follow one another."""
+"""Tests of location-aware scores: against a loop over the paper's equations, by hand, and over successive steps."""
 
 import math
 
@@ -13,7 +13,7 @@ from regard.attention.scores.prepared import Prepared
 
 
 def loud(score: LocationAware) -> LocationAware:
-    """In float64, with parameters large enough that each matters."""
+    """Return the score in float64 with random parameters so large that each has an effect."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in score.double().parameters():
@@ -22,7 +22,7 @@ def loud(score: LocationAware) -> LocationAware:
 
 
 def as_loop(score, query, key, previous):
-    """e_ij = w · tanh(W s_{i-1} + V h_j + U f_ij + b) with f_i = F ∗ α_{i-1}, for lists of numbers."""
+    """Compute e_ij = w · tanh(W s_{i-1} + V h_j + U f_ij + b) with f_i = F ∗ α_{i-1} on lists of numbers."""
     w, b = score.vector.tolist(), score.bias.tolist()
     matrices = (score.query_weight, score.key_weight, score.place_weight)
     to_query, to_key, to_place = (matrix.tolist() for matrix in matrices)

@@ -1,4 +1,4 @@
-"""Every score, besides the laws of all kinds: fused equals tiled, gradients, reprs, refusals."""
+"""Tests of every score, besides test_laws.py: the fused equals the tiled backend, gradients, reprs, refusals."""
 
 import pytest
 import torch

@@ -16,7 +16,7 @@ GRID = Grid(2, 3, 5, 7)
 
 
 def shaw(normal, d_key=11, max_distance=3, **given):
-    """A Shaw whose vectors are large enough for mistakes to show."""
+    """Return a `Shaw` score with large random vectors, so that mistakes show."""
     score = Shaw(d_key, max_distance, **given)
     with torch.no_grad():
         score.by_distance.copy_(normal(*score.by_distance.shape))
@@ -24,7 +24,7 @@ def shaw(normal, d_key=11, max_distance=3, **given):
 
 
 def by_hand(score, query, key, first):
-    """The scores from equation 5, one after the other, in float64."""
+    """Return the scores of equation 5, computed one by one in float64."""
     scores, vectors = torch.zeros(*query.shape[:3], key.shape[2], dtype=torch.float64), score.by_distance.detach()
     for b, h, i, j in torch.cartesian_prod(*map(torch.arange, scores.shape)).tolist():
         clipped = max(-score.max_distance, min(score.max_distance, j - (i + first)))

@@ -1,4 +1,4 @@
-"""Statistics gathered block by block: by hand, in blocks of any size, within vmap, and what is refused."""
+"""Tests of statistics computed block by block: by hand, with blocks of any size, within vmap, refusals."""
 
 import math
 from dataclasses import fields

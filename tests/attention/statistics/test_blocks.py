@@ -1,4 +1,4 @@
-"""Plans of blocks: kept where they follow from numbers alone, made anew where tensors or others' code may change."""
+"""Tests of the cache of plans (the division of a call into blocks): only plans that no tensor can change are cached."""
 
 from dataclasses import dataclass
 

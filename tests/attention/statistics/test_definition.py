@@ -1,4 +1,4 @@
-"""Every statistic against its definition in float64, over masks, scores, normalisers, layouts and types; and laws."""
+"""Tests of every statistic against its definition in float64, over masks, scores, normalisers, layouts and types."""
 
 import math
 
@@ -36,21 +36,21 @@ GROUPS = torch.rand(3, K, generator=torch.Generator().manual_seed(7)) < 0.3
 
 
 def general():
-    """A score with parameters, the same ones every time."""
+    """Return a `General` score with seeded random parameters."""
     score = General(D, D)
     torch.nn.init.normal_(score.weight, generator=torch.Generator().manual_seed(9))
     return score
 
 
 def laid_out(n_heads, n_tokens, width, seed, batch=BATCH, beyond=0.0):
-    """Vectors whose tokens lie inside of a longer text, the heads of a token side by side, as a model has them."""
+    """Return vectors as a slice of a longer tensor [batch tokens heads width], the memory layout of a model."""
     longer = torch.full((batch, n_tokens + 4, n_heads, width), beyond)
     longer[:, 2:-2] = torch.randn(batch, n_tokens, n_heads, width, generator=torch.Generator().manual_seed(seed))
     return longer[:, 2:-2].transpose(1, 2)
 
 
 def by_definition(pattern: Pattern, reduce: str) -> dict[str, torch.Tensor]:
-    """The statistics of all weights of a pattern, built."""
+    """Return the statistics of a pattern, computed from its whole weight matrix."""
     weights, query, key = pattern.dense(), torch.arange(Q), torch.arange(K)
     own = query + K - Q
     by_weight = weights.where(weights > torch.finfo(torch.float32).tiny, 0.0)  # beside a large sink float32 has 0
@@ -105,7 +105,7 @@ def test_every_statistic_is_what_its_definition_says(
 
 
 def conserved(found, weights, reduce):
-    """No weight is lost or made; entropies are those of so many keys."""
+    """Fail unless the sums of weights agree, and each entropy is at most the logarithm of the number of keys."""
     given = weights.sum(dim=(2, 3))
     assert_close(found.received.double().sum(dim=2), given, rtol=1e-5, atol=1e-4)
     if reduce == "sum":

@@ -1,6 +1,6 @@
-"""The compiled pass over rows: every size, extreme scores, NaN, any number of threads, and what it leaves to others.
+"""Tests of the C kernel for statistics: sizes, extreme scores, NaN, numbers of threads, calls it does not support.
 
-That its statistics are what their definitions say is in test_definition.py.
+test_definition.py compares its statistics with their definitions.
 """
 
 import math
@@ -51,20 +51,20 @@ def inputs(dtype=torch.float32, seed=5):
 
 
 def rows_in_a_block(patch, rows, keys=17):
-    """Make every block have so many queries, and go through so many keys at a time."""
+    """Make the kernel process `rows` queries in a block, and `keys` keys at a time."""
     patch.setattr(blocks, "BLOCK_QUERIES", rows)
     patch.setattr(blocks, "SCORES_IN_CACHE", rows * keys)
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """Blocks of a few queries and parts of a few keys, so that every sum goes over several."""
+    """Make the kernel use blocks of a few queries and keys, so that every sum is over several blocks."""
     rows_in_a_block(monkeypatch, 5)
     assert kernel.attention_function() is not None, "these tests need a C compiler"
 
 
 def truth(query, key, value, ask, **call) -> Attended:
-    """Context and statistics in float64, through torch's operations."""
+    """Return context and statistics computed in float64 by torch's operations."""
     seen = attend(query.double(), key.double(), value.double(), **doubled(call))
     assert engine.unsupported_reason(seen.pattern.call) is not None
     return seen.context, gather_statistics(
@@ -73,13 +73,13 @@ def truth(query, key, value, ask, **call) -> Attended:
 
 
 def doubled(call):
-    """The call with parameters in float64."""
+    """Return the keyword arguments of a call with all parameters in float64."""
     score = call.get("score")
     return call | {"score": General(D, D).double()} if isinstance(score, General) else call
 
 
 def same(found, expected, largest=1.0):
-    """Within what float32 and sums over 53 keys allow; keys by the weights that they have."""
+    """Fail unless two summaries agree up to float32 rounding; top keys are compared by their weights."""
     has_weight = expected.top.weights[..., 0] > torch.finfo(torch.float32).tiny  # beside a large sink float32 has 0
     expected = replace(expected, distance=expected.distance.where(has_weight, 0.0))
     for name in PER_QUERY:

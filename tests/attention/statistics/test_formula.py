@@ -1,4 +1,4 @@
-"""Where scores and masks come from: read where they lie, or made by torch's operations; the same numbers either way."""
+"""Tests of the C kernel's input: scores and masks computed in C, or first by torch's operations, give equal results."""
 
 import copy
 from dataclasses import replace
@@ -52,7 +52,7 @@ LYING = {
 
 
 def as_exact(query, key, value, ask, score=ScaledDot(), **call):  # noqa: B008 (frozen)
-    """In float64, through torch's operations."""
+    """Return context and statistics computed in float64 by torch's operations."""
     if isinstance(score, ScaledDot) and isinstance(score.bias, torch.Tensor):
         score = replace(score, bias=score.bias.double())
     elif isinstance(score, torch.nn.Module):

@@ -1,7 +1,7 @@
-"""The GPU's kernels against statistics in float64 by PyTorch's operations, for many masks, scores, types and layouts.
+"""Tests of the GPU kernels against float64 statistics by PyTorch's operations, over masks, scores, types, layouts.
 
-No GPU is needed: Triton interprets its kernels in Python if TRITON_INTERPRET is set before the import, and compiles
-them for a GPU that the machine has not. Each of the two runs in a process of its own, which prints the results as JSON.
+No GPU is needed. One process runs the kernels in Triton's interpreter (TRITON_INTERPRET must be set before the import);
+another process compiles them for a GPU that the machine does not have. Each process prints its results as JSON.
 """
 
 import json
@@ -315,7 +315,7 @@ install_import_hook("regard", "beartype.beartype")
 sys.argv.pop(0)
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-"""Runs a file with the checks of shapes and types, as these tests run."""
+"""A program that runs a file with the runtime checks of shapes and types, which pytest also switches on."""
 
 
 def in_process(what, **environment):
@@ -450,7 +450,7 @@ def test_the_kernels_compile_for_a_gpu_and_fit_into_it():
 
 @pytest.fixture
 def anywhere(monkeypatch):
-    """Take the kernels for interpreted, so that the reason is not the missing GPU."""
+    """Pretend that the kernels are interpreted, so that no refusal is due to the missing GPU."""
     monkeypatch.setattr(engine, "interpreted", lambda: True)
     monkeypatch.setattr(engine, "installed", lambda: True)
 

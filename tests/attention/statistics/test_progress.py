@@ -1,4 +1,4 @@
-"""How far a long reading is: whom it tells, when a bar is drawn, and that nothing is drawn where nobody watches."""
+"""Tests of progress reports while a long pattern is read: callbacks, and a progress bar only on a terminal."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def impatient(monkeypatch):
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Makes rich take the error stream for a terminal."""
+    """Make rich treat standard error as a terminal."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
 

@@ -1,4 +1,4 @@
-"""A pattern shared out over two processes: the numbers of one, bit for bit."""
+"""Tests of statistics computed by two processes together: they equal those of one process bit for bit."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ def numbers_of(summary):
 
 
 def one_of_two(rank: str, folder: str) -> None:
-    """What each of the two processes does."""
+    """Compute the statistics as one of two processes, and save them in `folder`; each process runs this function."""
     torch.set_num_threads(1)
     blocks.BLOCK_QUERIES = 5
     store = (Path(folder) / "store").as_uri()

@@ -1,4 +1,4 @@
-"""How a pattern is gone through: with Ctrl-C in the middle, in a forked process, whatever its vectors and its mask."""
+"""Tests of computing statistics under Ctrl-C, in a forked process, from callbacks, and with all widths of vectors."""
 
 import os
 import subprocess

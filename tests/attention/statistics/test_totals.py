@@ -1,4 +1,4 @@
-"""Sums over the columns: the same in any order, and the rows of the map that queries fall into."""
+"""Tests of column sums: the same in any order of blocks; and of the row of a pooled map that a query belongs to."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""ALiBi: the slopes of the paper, of BLOOM and of MPT, and what a half type cannot count."""
+"""Tests of ALiBi: the slopes of the paper, of BLOOM and of MPT, and distances too large for float16 and bfloat16."""
 
 import math
 

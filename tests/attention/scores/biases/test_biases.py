@@ -1,4 +1,4 @@
-"""Every bias of the registry: its equation number by number, exactness, and no matrix of biases is built."""
+"""Tests of every bias: its equation number by number, exactness, and that no bias for all queries × keys is built."""
 
 from itertools import cycle
 
@@ -19,7 +19,7 @@ GRID = Grid(2, 6, 11, 19)
 
 
 def expected_bias(name, grid=GRID):
-    """The numbers of a bias from its equation, one place after the other, in float64."""
+    """Return a bias as a tensor in float64, computed number by number from its equation."""
     bias, numbers = BIASES[name].build(grid), torch.zeros(grid.shape, dtype=torch.float64)
     with torch.no_grad():
         for b, h, i, j in torch.cartesian_prod(*map(torch.arange, grid.shape)).tolist():
@@ -47,7 +47,7 @@ MASKS = {
 }
 
 PAIRS = list(zip(cycle(BIASES), MASKS, strict=False))
-"""Each mask and each bias at least once."""
+"""Pairs of names (bias, mask), in which each mask and each bias comes at least once."""
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, *HALF])
@@ -120,7 +120,7 @@ def test_the_last_queries_alone_see_what_they_see_among_all(normal, name):
 
 
 class Saved(torch.autograd.graph.saved_tensors_hooks):
-    """How many bytes each piece of memory has that waits for the backward pass."""
+    """Records the bytes of each memory block that is saved for the backward pass."""
 
     def __init__(self):
         self.bytes = {}

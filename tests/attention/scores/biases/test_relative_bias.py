@@ -17,7 +17,7 @@ GRID = Grid(2, 6, 11, 19)
 
 
 def relative(normal, n_heads=6, **given):
-    """A RelativeBias whose numbers are all different."""
+    """Return a RelativeBias whose parameters are all different."""
     bias = RelativeBias(n_heads, **{"n_buckets": 8, "max_distance": 13, **given})
     with torch.no_grad():
         bias.by_bucket.copy_(normal(*bias.by_bucket.shape))
@@ -78,7 +78,7 @@ def test_gradients_reach_the_parameters(normal):
 
 
 class Reads(nn.Module):
-    """Attention with a bias that has parameters, which functional_call may replace."""
+    """A module around attention with a trainable bias, so that functional_call can replace the bias."""
 
     def __init__(self, bias):
         super().__init__()
