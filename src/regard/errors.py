@@ -107,7 +107,7 @@ def import_extra(module: str, extra: str) -> Any:
 
 
 def require_packages(packages: Sequence[str], extra: str) -> None:
-    """Raise InputError unless all packages are installed; the message names all that are not, and how to install them.
+    """Raise InputError unless all packages are installed; the message names the missing packages and the pip command.
 
     Args:
         packages: the names by which the packages are imported.

@@ -1,6 +1,6 @@
 r"""Make characters visible on which a terminal or a page would act: control codes, line ends, reversals of direction.
 
-A user's text, a file's name and a model's name can contain any character. They are printed only after a call of
+A user's text, a file's name and a model's name can contain any character. Such texts are printed only after a call of
 `escape_controls`.
 """
 

@@ -1,7 +1,7 @@
 """Statistics of all attention weights: `Ask` says which statistics to compute, `Summary` stores the results.
 
     received    Σ over queries of the weights: how much attention each key gets
-    entropy     -Σ weights · log(weights): 0 if all weight is on one key, log(keys) if it is equal on all keys
+    entropy     -Σ weights · log(weights): 0 if all weight is on one key, log(keys) if all weights are equal
     distance    Σ weights · |position of the query - position of the key|, in tokens
     first       the weight on the first key, which is an attention sink in many models (Xiao et al. 2024, section 3.1)
     own         the weight on the key at the query's own position: the diagonal of the weights
@@ -105,8 +105,8 @@ NOTHING = Ask(received=False, entropy=False, distance=False, first=False)
 class Top:
     """For each query, the indices of the n keys with the largest weights, and these weights, largest first.
 
-    Of equal weights, the one on the lowest key index comes first. If the mask lets a query attend to fewer than n keys,
-    the entries left over have key index -1 and weight 0.
+    Of equal weights, the weight on the lowest key index comes first. If a query may attend to fewer than n keys, the
+    remaining entries have key index -1 and weight 0.
     """
 
     weights: Float[Tensor, "batch heads queries n"]

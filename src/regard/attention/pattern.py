@@ -236,8 +236,8 @@ class Pattern(ThroughDense):
     def top(self, n: int) -> Top:
         """Return, for each query, the `n` keys with the largest weights, and these weights, largest first.
 
-        Of equal weights, the one on the lowest key index comes first. If the mask lets a query attend to fewer than `n`
-        keys, the entries left over have key index -1 and weight 0.
+        Of equal weights, the weight on the lowest key index comes first. If a query may attend to fewer than `n` keys,
+        the remaining entries have key index -1 and weight 0.
         """
         if self.known is not None and self.known.top is not None and n in range(1, self.known.top.keys.shape[-1] + 1):
             return Top(self.known.top.weights[..., :n], self.known.top.keys[..., :n])

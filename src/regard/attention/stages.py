@@ -1,7 +1,7 @@
 """The tensors, modules and parameters inside scores, biases, masks and normalisers.
 
-Scores, biases, masks and normalisers are called parts here. Each part is a frozen dataclass or an `nn.Module`, and may
-contain other parts.
+In this file, a score, bias, mask or normaliser is called a part. Each part is a frozen dataclass or an `nn.Module`, and
+may contain other parts, such as the bias in a `ScaledDot`.
 """
 
 from collections.abc import Iterator

@@ -12,7 +12,7 @@ OPERATORS = (
 )
 """Names of operators, such as "add" for `__add__`, that are applied to the tensor from `dense()`.
 
-`==` is not among them: it still tests whether two objects are the same.
+`==` is not among these operators: `a == b` still tests whether a and b are the same object.
 """
 
 

@@ -294,7 +294,7 @@ def test_numbers_that_make_no_mask_are_refused(unhooked):
             lambda: Dilated(1, 2, 0),
             "Dilated(step=0): step is the distance between allowed keys, so it must be at least 1.",
         ),
-        (lambda: Chunked(0), "Chunked(size=0) cuts the tokens into chunks, so a chunk takes at least 1."),
+        (lambda: Chunked(0), "Chunked(size=0): size is the length of a chunk, so it must be at least 1."),
         (
             lambda: Global([]),
             "Global(positions=[]) names tokens by their position, counted from 0; give at least one, and none below 0.",
@@ -389,8 +389,8 @@ def test_what_masks_are_not_made_of_is_refused(unhooked):
         (lambda: Prefix(1.5), f"Prefix was given length=1.5; {WHOLE}"),
         (lambda: Global([0, 1.5]), "Global was given position=1.5; it takes a whole number, such as 3."),
         (lambda: Global([0], 1.5), "Global was given offset=1.5; it takes a whole number, such as 3, or None."),
-        (lambda: Global(1.5), "Global(1.5) takes several positions; one goes in a list: Global([1.5])."),
-        (lambda: Global(3), "Global(3) takes several positions; one goes in a list: Global([3])."),
+        (lambda: Global(1.5), "Global(1.5) is given a number; it takes a list of positions: Global([1.5])."),
+        (lambda: Global(3), "Global(3) is given a number; it takes a list of positions: Global([3])."),
         (
             lambda: Causal() & FLAGS,
             "a mask can be joined only with another mask, not with a Tensor; give a boolean tensor as Keep(tensor).",

@@ -150,10 +150,10 @@ def test_stretches_introduce_themselves():
 
 def test_refusals():
     cases = [
-        (lambda: Interpolate(0.5), "Interpolate was given factor=0.5; texts grow by a factor of at least 1."),
-        (lambda: LargerBase(math.inf), "LargerBase was given factor=inf; texts grow by a factor of at least 1."),
-        (lambda: Yarn(math.nan, 2048), "Yarn was given factor=nan; texts grow by a factor of at least 1."),
-        (lambda: LlamaStretch(-1.0), "LlamaStretch was given factor=-1.0; texts grow by a factor of at least 1."),
+        (lambda: Interpolate(0.5), "Interpolate was given factor=0.5; the factor must be finite and at least 1."),
+        (lambda: LargerBase(math.inf), "LargerBase was given factor=inf; the factor must be finite and at least 1."),
+        (lambda: Yarn(math.nan, 2048), "Yarn was given factor=nan; the factor must be finite and at least 1."),
+        (lambda: LlamaStretch(-1.0), "LlamaStretch was given factor=-1.0; the factor must be finite and at least 1."),
         (
             lambda: Yarn(2.0, 0),
             "Yarn was given max_tokens=0, fast=32.0, slow=1.0; max_tokens must be at least 1 and 0 < slow < fast.",

@@ -49,8 +49,8 @@ class Backend:
     Attributes:
         run: the function that computes the context from a `Call` (the checked arguments of `attend`) and the dropout
             probability.
-        unsupported_reason: a function of the same arguments; returns the reason why the backend does not support them,
-            or None if it does.
+        unsupported_reason: a function of the same arguments; returns the reason why the backend does not support these
+            arguments, or None if it does.
     """
 
     run: Callable[[Call, float], Context]
@@ -104,7 +104,7 @@ FASTEST = Choice("fused", "the fastest, and exact for this call", fused.fused)
 class Preferred:
     """A global variable: the name of the backend set by `use_backend`, or None outside of `use_backend`.
 
-    It is a plain object instead of a ContextVar, because torch.compile does not recompile when a ContextVar changes.
+    This is not a ContextVar, because torch.compile does not recompile when a ContextVar changes.
     """
 
     name: Name | None = None

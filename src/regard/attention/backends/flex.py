@@ -92,8 +92,8 @@ def softcap_of_score(softcap: float) -> Callable[..., Tensor]:
 def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
     """Convert a mask to the `BlockMask` that FlexAttention takes.
 
-    A `BlockMask` lists the 128 × 128 blocks that are masked in part and those that are not masked at all. It also
-    contains the mask as a function of one query index and one key index.
+    A `BlockMask` contains a list of the 128 × 128 blocks that are masked in part, a list of the blocks that are not
+    masked at all, and the mask as a function of one query index and one key index.
     """
     from torch.nn.attention.flex_attention import BlockMask
 

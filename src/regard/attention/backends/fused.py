@@ -127,7 +127,7 @@ def math(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_val
 
 
 def is_kernel_causal(mask: Mask | None, grid: Grid, scale: float) -> bool:
-    """Return whether `is_causal=True` of PyTorch's kernel is the same as this mask: query i may attend to keys 0 … i.
+    """Return whether PyTorch's kernel can apply a mask by `is_causal=True`: query i may attend to keys 0 … i.
 
     The scale must be above 0: the kernel sets masked dot products to -∞ before it multiplies by the scale, and -∞ · 0
     is NaN.
@@ -280,8 +280,8 @@ def kernel(
 ) -> Float[Tensor, "batch heads queries d_value"]:
     """Return the context, computed by F.scaled_dot_product_attention.
 
-    Vectors that are not contiguous are copied first, since PyTorch would store the whole matrix of weights for them. On
-    a CPU, calls with fewer than `REGISTER_NUMBERS` keys are computed by `math_kernel`.
+    Vectors that are not contiguous are copied first, since PyTorch would otherwise store the whole matrix of weights.
+    On a CPU, calls with fewer than `REGISTER_NUMBERS` keys are computed by `math_kernel`.
 
     Args:
         attn_mask: a tensor of numbers to be added to the scores; None = nothing is added.
@@ -359,7 +359,7 @@ def math_kernel(
 
 
 def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return query, key and value, all padded with zeros to the same width, which `kernel_width` rounds up.
+    """Return query, key and value padded with zeros to the larger of their widths, rounded up by `kernel_width`.
 
     If the widths of key and value differed, PyTorch would store the whole matrix of weights.
     """

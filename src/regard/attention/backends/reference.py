@@ -2,7 +2,7 @@
 
 For each batch item, head and query:
 
-    scores_j  = scale · query · key_j          for the keys j that the mask keeps
+    scores_j  = scale · query · key_j          for the keys j that the mask allows
     weights_j = exp(scores_j) / Σ exp(scores)
     context   = Σ weights_j · value_j
 
@@ -96,7 +96,7 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
 def looped(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """Return the context of a call of `attend`, computed by `reference`, in the data type of the value.
 
-    The call must be supported (see `unsupported_reason`).
+    `reference` must support the call (see `unsupported_reason`).
     """
     formula, grid, device = call.softmax, call.grid, call.device
     whole = grid.whole()

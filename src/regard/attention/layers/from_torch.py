@@ -10,8 +10,8 @@ def check_torch_module(module: object) -> None:
     """Raise an error unless `module` is an nn.MultiheadAttention that MultiHeadAttention can reproduce.
 
     Raises:
-        TypeError: it is not an nn.MultiheadAttention.
-        ValueError: it has an option that MultiHeadAttention does not have; the message names the option.
+        TypeError: `module` is not an nn.MultiheadAttention.
+        ValueError: `module` has an option that MultiHeadAttention does not have; the message names the option.
     """
     if not isinstance(module, nn.MultiheadAttention):
         raise TypeError(f"from_torch takes an nn.MultiheadAttention; got {type_name(module)}.")

@@ -33,10 +33,10 @@ def reinforce(
 
     Args:
         log_weights: the log-probabilities of the keys that were drawn, from `log_weights_of_choice`.
-        reward: the reward of each draw, e.g. the log-likelihood of the target. It is detached from the graph, so
-            parameters that the reward depends on need another loss to be trained.
-        baseline: a number near the mean reward, not computed from these draws; it lowers the variance of the gradient
-            without changing its mean. E.g. 0.9 · previous baseline + 0.1 · mean reward of the previous step.
+        reward: the reward of each draw, e.g. the log-likelihood of the target. The reward gets no gradient, so
+            parameters that the reward depends on need another loss.
+        baseline: a number near the mean reward, not computed from these draws, which lowers the variance of the
+            gradient without changing the mean. E.g. 0.9 · previous baseline + 0.1 · mean reward of the previous step.
 
     Source: Williams 1992, theorem 1; Xu et al. 2015, equation 12.
     """

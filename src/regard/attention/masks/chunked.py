@@ -29,7 +29,7 @@ class Chunked(RangeMask):
     def __post_init__(self) -> None:
         check_whole("Chunked", size=self.size, offset=self.offset)
         if self.size < 1:
-            raise ValueError(f"Chunked(size={self.size}) cuts the tokens into chunks, so a chunk takes at least 1.")
+            raise ValueError(f"Chunked(size={self.size}): size is the length of a chunk, so it must be at least 1.")
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number, Number]:
         """Return (start, stop): the query may attend to the keys from start to stop - 1, its chunk."""

@@ -74,7 +74,7 @@ def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu"
 
 
 def moved_to(mask: Mask, device: torch.device) -> Mask:
-    """Return a copy of a mask with all its tensors moved to `device`, also in the masks that it is joined from."""
+    """Return a copy of a mask with all tensors moved to `device`; of a joined mask, the tensors in all its masks."""
     if not is_dataclass(mask):
         return mask
     moved: dict[str, Tensor | Mask] = {}

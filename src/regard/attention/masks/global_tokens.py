@@ -40,7 +40,7 @@ class Global(Mask):
     def __post_init__(self) -> None:
         if isinstance(self.positions, int | float):
             raise TypeError(
-                f"Global({self.positions}) takes several positions; one goes in a list: Global([{self.positions}])."
+                f"Global({self.positions}) is given a number; it takes a list of positions: Global([{self.positions}])."
             )
         object.__setattr__(self, "positions", tuple(self.positions))
         check_whole("Global", offset=self.offset)

@@ -1,4 +1,4 @@
-"""The lengths of the batch items, for masks that depend on them."""
+"""Functions on the lengths of batch items (numbers of tokens, without padding), for masks that depend on lengths."""
 
 import torch
 from jaxtyping import Integer

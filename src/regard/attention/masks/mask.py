@@ -1,10 +1,10 @@
 """`Mask`, the base class of masks, and masks joined from other masks.
 
-A mask keeps a key for a query if the query may attend to that key.
+A mask allows a key for a query if the query may attend to the key.
 
-    a & b    keeps the keys that both a and b keep
-    a | b    keeps the keys that a or b keeps
-    ~a       keeps the keys that a does not keep
+    a & b    allows the keys that both a and b allow
+    a | b    allows the keys that a or b allows
+    ~a       allows the keys that a does not allow
 """
 
 from abc import ABC, abstractmethod
@@ -114,7 +114,7 @@ class Joined(Mask):
 
 
 class Both(Joined):
-    """`left & right`: keeps the keys that both masks keep."""
+    """`left & right`: a query may attend to the keys that both masks allow."""
 
     __slots__ = ()
 
@@ -137,7 +137,7 @@ class Both(Joined):
 
 
 class Either(Joined):
-    """`left | right`: keeps the keys that at least one of the two masks keeps."""
+    """`left | right`: a query may attend to the keys that at least one of the two masks allows."""
 
     __slots__ = ()
 
@@ -160,7 +160,7 @@ class Either(Joined):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Opposite(Mask):
-    """`~mask`: keeps the keys that the mask does not keep."""
+    """`~mask`: a query may attend to the keys that the mask does not allow."""
 
     mask: Mask
 

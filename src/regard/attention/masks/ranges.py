@@ -4,7 +4,7 @@ Causal masks, windows, chunks, padding and documents allow each query one range 
 
     (a & b)    the overlap of each range of a with each range of b
     ~a         the keys outside of all ranges of a
-    (a | b)    the ranges of a, and the parts of the ranges of b outside of them
+    (a | b)    the ranges of a, and the parts of the ranges of b outside of the ranges of a
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Masks of keys near the query's position: all of them (`Window`), or every n-th of them (`Dilated`)."""
+"""Masks that allow keys near the query's position: all such keys (`Window`), or every n-th such key (`Dilated`)."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from regard.attention.masks.range_mask import Number, RangeMask, first_position
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Window(RangeMask):
-    """A query attends to keys from `before` positions before its own to `after` positions after it.
+    """A query attends to the keys from `before` positions before the query to `after` positions after the query.
 
     Args:
         before, after: the numbers of keys before and after the query's own position; the key at its own position is

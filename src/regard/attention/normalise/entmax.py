@@ -104,8 +104,8 @@ def by_sorting(scores: Rows) -> Rows:
 def by_bisection(scores: Rows, alpha: float) -> Rows:
     """Return the entmax weights with any alpha above 1 for each row of scores; the threshold is found by bisection.
 
-    For alpha above 2, the slope of the weights is infinite where they reach 0, so that a rounding error in the
-    threshold is a large error in a small weight. The threshold is then computed in float64 if the device supports it.
+    For alpha above 2, the derivative of a weight near 0 is very large, so that a rounding error in the threshold is a
+    large error in the weight. The threshold is then computed in float64 if the device supports float64.
     """
     gain = alpha - 1
     wide = scores.to(widest_type(scores.device)) if alpha > 2 else scores

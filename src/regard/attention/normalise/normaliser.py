@@ -1,7 +1,7 @@
 """The base class of normalisers, which turn the scores of each query over all keys into attention weights.
 
-A query that may attend to no key has weights 0. All its scores are -∞, which softmax would turn into NaN, so they are
-replaced before they are normalised. NaN in the weights then always comes from NaN in the input, and is never hidden.
+A query that may attend to no key has weights 0. All scores of such a query are -∞, which softmax would turn into NaN;
+the scores are therefore replaced by 0 first. So NaN in the weights always comes from the input, and is never hidden.
 """
 
 import math

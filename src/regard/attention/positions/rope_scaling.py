@@ -41,7 +41,7 @@ class Stretch(ABC):
     def __post_init__(self) -> None:
         if not 1 <= self.factor < math.inf:
             raise ValueError(
-                f"{type(self).__name__} was given factor={self.factor}; texts grow by a factor of at least 1."
+                f"{type(self).__name__} was given factor={self.factor}; the factor must be finite and at least 1."
             )
 
     @abstractmethod

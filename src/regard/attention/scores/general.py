@@ -17,7 +17,7 @@ class General(nn.Module, DotScore):
         scores = queryᵀ W key
 
     All heads share the matrix; for a matrix per head, project the heads before `attend`, as `MultiHeadAttention`
-    does. Half-precision inputs are converted to float32 before they are projected and multiplied.
+    does. Half-precision queries and keys are projected and multiplied in float32.
 
     Args:
         d_query, d_key: widths of the queries and of the keys; W is [d_query d_key].

@@ -69,8 +69,8 @@ class LocationAware(nn.Module, Preparable):
     taken as 0. For each later step, use `score.after(weights)`, where `weights` are the weights of the previous step,
     stored by the caller. Gradients flow back through these weights.
 
-    Masking the last keys is the same as removing them. Masking a key between others is not the same as removing it: its
-    weight is 0, but the filters still count its position.
+    To mask the last keys is the same as to remove them. To mask a key between others is not: its weight is 0, but the
+    distance between its neighbours stays 2, which matters for the filters.
 
     Args:
         d_query, d_key: widths of the queries and of the keys.

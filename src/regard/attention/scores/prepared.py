@@ -17,7 +17,7 @@ from regard.attention.scores.score import Score, check_built_for
 
 
 class Preparable(Score):
-    """The base class of scores that project the keys by a learned matrix before they use the queries.
+    """The base class of scores that project the keys by a learned matrix, independently of the queries.
 
     Attributes:
         d_query: width of the queries.

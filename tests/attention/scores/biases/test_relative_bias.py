@@ -160,8 +160,8 @@ def test_it_introduces_itself():
         ),
         (
             lambda: RelativeBias(3, max_distance=8),
-            "max_distance=8 lies within the first 8 distances, which have a bucket each of n_buckets=32; "
-            "take a larger max_distance or fewer buckets.",
+            "max_distance=8 must be above 8: with n_buckets=32, each of the first 8 distances has its own bucket; "
+            "use a larger max_distance or fewer buckets.",
         ),
         (
             lambda: RelativeBias(5).check(Grid(1, 3, 5, 5)),

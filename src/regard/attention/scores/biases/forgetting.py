@@ -25,8 +25,8 @@ class Forgetting(Bias):
         scores += Σ_{k = j+1 … i} log f_k          0 for keys after the query, where the sum is empty
 
     i and j are the positions of query and key. The gates f are computed from the tokens, usually by
-    `log_gates = F.logsigmoid(linear(x))` with one number for each head; they get gradients. If all gates are equal,
-    the bias is that of `Alibi` under a `Causal` mask. The queries are the last tokens: a model with a key cache must
+    `log_gates = F.logsigmoid(linear(x))` with one number for each head, and get gradients. If all gates are equal, the
+    bias equals that of `Alibi` under a `Causal` mask. The queries are the last tokens: a model with a key cache must
     cache the log gates of earlier tokens too.
 
     Args:
@@ -69,7 +69,7 @@ class Forgetting(Bias):
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
         """Return the bias Σ_{k = j+1 … i} log f_k for every query i and key j of a tile (block of the weights).
 
-        It is summed in float64 if the device supports float64.
+        The sum is computed in float64 if the device supports float64.
         """
         cumulative = self.log_gates.to(device, widest_type(device)).cumsum(dim=2)
         sums = tile.at_queries(cumulative) - tile.select(cumulative[:, :, None])

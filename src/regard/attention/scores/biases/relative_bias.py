@@ -63,8 +63,8 @@ class RelativeBias(nn.Module, Bias):
         near = n_buckets // directions // 2
         if max_distance <= near:
             raise ValueError(
-                f"max_distance={max_distance} lies within the first {near} distances, which have a bucket each of "
-                f"n_buckets={n_buckets}; take a larger max_distance or fewer buckets."
+                f"max_distance={max_distance} must be above {near}: with n_buckets={n_buckets}, each of the first "
+                f"{near} distances has its own bucket; use a larger max_distance or fewer buckets."
             )
         self.n_heads, self.n_buckets, self.max_distance = n_heads, n_buckets, max_distance
         self.bidirectional, self.offset = bidirectional, offset

@@ -53,7 +53,7 @@ def sums_fit_float32(call: Call) -> bool:
 
     The kernel computes Σ exp(score - largest score) · value, and divides by Σ exp(score - largest score) afterwards. As
     the exponentials are at most 1, the first sum is at most the number of keys times the largest value. Values that
-    contain NaN are treated as if they fit.
+    contain NaN give True.
     """
     value = call.value
     if value.numel() == 0 or value.dtype == torch.float16:

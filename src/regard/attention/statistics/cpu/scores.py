@@ -41,7 +41,7 @@ class DistanceTable:
     def of(cls, bias: Bias, grid: Grid) -> "DistanceTable":
         """Return the table of a bias rule such as `Alibi`, whose bias depends only on head and distance.
 
-        Every distance occurs in the first column or in the first row of the bias matrix, so only these are computed.
+        Every distance occurs in the first column or in the first row of the bias matrix; only these are computed.
         """
         one_item = grid.whole().part(batch=range(1))
         first_column = bias(one_item.part(keys=range(1)), CPU).float()[0, :, :, 0]
@@ -114,7 +114,7 @@ class KernelScores:
 def computes_scores(call: Call) -> bool:
     """Return whether the C kernel can compute the scores of a call of `attend`.
 
-    It can if the scores are dot products, and the bias, if there is one, is readable (see `is_readable`).
+    True if the scores are dot products, and the bias, if there is one, is readable (see `is_readable`).
     """
     formula = call.formula
     if formula is None or formula.other_score is not None:
@@ -125,8 +125,8 @@ def computes_scores(call: Call) -> bool:
 def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
     """Return whether the C kernel can read a bias or mask from memory.
 
-    It can read a float32 or boolean tensor on the CPU with stride 1 along the keys axis. It can also read the bias
-    rules `Alibi` and `RelativeBias`, which depend only on head and distance, from a `DistanceTable`.
+    True for a float32 or boolean tensor on the CPU with stride 1 along the keys axis. True also for the bias rules
+    `Alibi` and `RelativeBias`: these depend only on head and distance, so the kernel reads a `DistanceTable`.
     """
     if isinstance(numbers, Bias):
         return type(unrounded(numbers)) in (Alibi, RelativeBias) and min(grid.queries, grid.keys) > 0

@@ -50,8 +50,8 @@ class Rows(NamedTuple):
 class Table(NamedTuple):
     """A contiguous integer tensor, and the strides of its first four axes (0 for an axis of size 1).
 
-    It is one of two tensors of a `MaskRanges`: `limits` [ranges batch heads queries 2] or `borders` [ranges batch heads
-    tiles 4].
+    The tensor is one of the two in a `MaskRanges`: `limits` [ranges batch heads queries 2] or `borders` [ranges batch
+    heads tiles 4].
     """
 
     numbers: Any
@@ -131,7 +131,7 @@ class KernelArguments:
 
     @classmethod
     def of(cls, call: Call) -> "KernelArguments":
-        """Return the kernel arguments for a call of `attend`, which `engine.unsupported_reason` must not exclude."""
+        """Return the kernel arguments for a call of `attend`, which the kernels must support."""
         grid, formula = call.grid, call.softmax
         ranges = key_ranges(grid, call.mask, call.device)
         assert ranges is not None

@@ -2,8 +2,8 @@
 
     scores = (softcap(scale · query · key) + bias) / temperature · log₂ e
 
-Scores are multiplied by log₂ e, because a GPU computes 2^x faster than e^x. The dot products and everything after them
-are computed in float32.
+Scores are multiplied by log₂ e, because a GPU computes 2^x faster than e^x. Dot products and scores are computed in
+float32.
 """
 
 from typing import no_type_check

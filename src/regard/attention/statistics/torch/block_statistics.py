@@ -130,7 +130,7 @@ class WeightOnGroups:
 class TopKeys:
     """The `Statistic` that is, for each query, the n keys with the largest weights.
 
-    If a query may attend to fewer than n keys, the entries left over have key -1 and weight 0.
+    If a query may attend to fewer than n keys, the remaining entries have key index -1 and weight 0.
     """
 
     def __init__(self, grid: Grid, like: Tensor, n: int) -> None:
