@@ -1,6 +1,6 @@
-"""jaxtyping's checks of shapes and types, under which the tests run, for the first calls of each function in a test.
+"""jaxtyping's checks of shapes and types for the tests, limited to the first calls of each function in a test.
 
-A search or a training calls the same functions thousands of times, and a check takes longer than most of them.
+A search or a training calls the same functions thousands of times, and a check takes longer than most of these calls.
 """
 
 import functools
@@ -12,14 +12,14 @@ from typing import Any
 import jaxtyping
 
 CHECKED_CALLS = 20
-"""How many calls of a function are checked in each test."""
+"""The number of calls of a function that are checked in each test."""
 
 always_checked = jaxtyping.jaxtyped
 tests_begun = 0
 
 
 def begin_test() -> None:
-    """Check the first calls of every function again."""
+    """Reset the counts of calls, so that the first calls of every function are checked in the next test."""
     global tests_begun
     tests_begun += 1
 
@@ -61,7 +61,7 @@ def jaxtyped(decorated: Any = None, *, typechecker: Any) -> Any:
 
 
 def limited(plain: Any, make_checked: Callable[[], Any], budget: Budget) -> Any:
-    """Return a function that calls another with checks for the first calls in each test, and later without.
+    """Return a function that checks shapes and types in its first calls in each test, and not in later calls.
 
     Args:
         plain: the function without checks.

@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def cases(request: pytest.FixtureRequest) -> int:
-    """How many hostile files of each kind to try."""
+    """Return the number of hostile files of each kind to test."""
     return int(request.config.getoption("--cases"))
 
 

@@ -13,10 +13,9 @@ FRONT = Path(__file__).parents[1] / "front"
 
 
 def in_firefox(*steps: list[Any]) -> list[list[str]]:
-    """Take steps in Firefox, such as ["open", address] or ["read", selector]; return the texts that each "read" found.
+    """Run steps in Firefox, such as ["open", URL] or ["read", selector]; return the texts that each "read" found.
 
-    The page must have complained about nothing. Without Firefox, node or puppeteer-core the test is skipped, but not by
-    CI.
+    The test fails if the page logs an error. It is skipped without Firefox, node or puppeteer-core, except in CI.
     """
     firefox, node = shutil.which("firefox-esr") or shutil.which("firefox"), shutil.which("node")
     if not (firefox and node and (FRONT / "node_modules/puppeteer-core").exists()) and "CI" not in os.environ:

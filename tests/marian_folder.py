@@ -1,4 +1,4 @@
-"""A folder as those of OPUS-MT: a small random Marian model of transformers and vocabularies of SentencePiece."""
+"""Writing a folder like those of OPUS-MT: a small random Marian model with SentencePiece vocabularies."""
 
 import json
 from io import BytesIO
@@ -15,7 +15,7 @@ CODE = ">>fra<<"
 
 
 def sentencepiece(lines, **options):
-    """A SentencePiece model with SentencePiece's own ids: <unk>, <s> and </s>, and no padding."""
+    """Train a SentencePiece model on lines; its special ids are the defaults <unk>, <s>, </s>, no padding."""
     written = BytesIO()
     given = {"vocab_size": 60, "model_type": "unigram", "normalization_rule_name": "nmt_nfkc", **options}
     SentencePieceTrainer.Train(sentence_iterator=iter(lines), model_writer=written, minloglevel=3, **given)

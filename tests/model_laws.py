@@ -1,4 +1,4 @@
-"""The laws of every translating model: no future, no padding, and step by step the same as all at once.
+"""Tests for every translating model: logits do not depend on later tokens, on padding, or on decoding in steps.
 
 class TestLaws(Laws): ...       in a file whose fixture `model` is a model in float64, over at least 31 tokens a side
 """
@@ -31,7 +31,7 @@ def start(model):
 
 
 class Laws:
-    """What holds for all of them."""
+    """The tests; a subclass in a test file with a fixture `model` runs them on its model."""
 
     def test_it_is_a_translating_model(self, model):
         assert isinstance(model, TranslatingModel)

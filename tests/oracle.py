@@ -1,9 +1,9 @@
-"""What the tests of attention hold the fast paths against.
+"""References and checks for the tests of attention.
 
-    MASKS     each mask beside the same rule in plain Python
-    eager     the formula in plain torch, in the type of its input: how wrong rounding alone makes it
-    Largest   how large a tensor any operation makes
-    correct   the rule for "right": at most twice as far from the truth as eager is
+    masks     every mask with the same rule in plain Python
+    eager     attention in plain torch, in the data type of its input; its error is due to rounding alone
+    Largest   records the size of the largest tensor that any operation makes
+    correct   the check: an error of at most twice that of `eager`
 
 Source of the rule: FlashAttention, tests/test_flash_attn.py ("at most twice the numerical error of a Pytorch
 implementation").
@@ -21,18 +21,18 @@ from regard.attention.masks import Causal, Chunked, Dilated, Documents, Global, 
 
 BATCH, HEADS, KEY_HEADS, D_KEY, D_VALUE = 2, 6, 3, 11, 13
 SIZES = [(11, 19), (19, 17), (1, 19), (3, 5)]
-"""Queries and keys: as with a cache, more queries than keys, the one query of a decoding step, and fewer than a
-register of the CPU holds, which another kernel computes."""
+"""(queries, keys): fewer queries than keys, as with a cache; more queries; one query, as in decoding; and fewer of both
+than a CPU register holds, for which another kernel runs."""
 
 HALF = [torch.bfloat16, torch.float16]
 DTYPES = [torch.float32, *HALF]
 
 Sees = Callable[[int, int, int, int], bool]
-"""Whether query i of head h in batch item b sees key j."""
+"""The type of a rule in plain Python: whether, in batch item b and head h, query i may attend to key j."""
 
 
 def masks(queries: int, keys: int) -> dict[str, tuple[Mask | Tensor | None, Sees]]:
-    """Every kind of mask, and joined ones, for two batch items and six heads, each beside what it means."""
+    """Return masks of every kind, and joined masks, for two batch items and six heads, each with its rule in Python."""
     late = keys - queries
     lengths, documents = [3, keys], ([4] * 3 + [9] * 7 + [0] * keys)[:keys]
     by_item = [documents, documents[::-1]]
@@ -115,7 +115,7 @@ MASKS = [(queries, keys, name) for queries, keys in SIZES for name in masks(quer
 
 
 def matrix(sees: Sees, batch: int, heads: int, queries: int, keys: int) -> Tensor:
-    """A rule as a boolean tensor, one place after the other."""
+    """Return a rule in plain Python as a boolean tensor [batch heads queries keys]."""
     places = itertools.product(range(batch), range(heads), range(queries), range(keys))
     return torch.tensor([sees(*place) for place in places], dtype=torch.bool).reshape(batch, heads, queries, keys)
 
@@ -155,7 +155,7 @@ def eager(
 def correct(found: Tensor, truth: Tensor, control: Tensor) -> None:
     """Fail unless `found` is at most twice as far from the truth as `control`, which is computed in plain torch.
 
-    Control may hit the truth by luck, so the last digit that the type of `found` has at this magnitude is allowed too.
+    `control` may equal the truth by chance, so an error in the last digit of the type of `found` is allowed too.
     """
     assert found.shape == truth.shape == control.shape
     if truth.numel() == 0:
@@ -178,7 +178,7 @@ def row(*scores: float) -> Tensor:
 
 
 class Largest(TorchDispatchMode):
-    """How many numbers the largest tensor holds in memory that any operation makes."""
+    """Records the number of elements of the largest tensor that any operation allocates."""
 
     def __init__(self):
         super().__init__()

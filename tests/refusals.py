@@ -1,4 +1,4 @@
-"""Reading the message of a refusal."""
+"""A helper that returns the message of an expected exception."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def refusal(kind: type[Exception], call: Callable[..., object], /, *arguments: object, **named: object) -> str:
-    """The text with which a call is refused."""
+    """Call a function that must raise an exception of this class; return the exception's message."""
     with pytest.raises(kind) as raised:
         call(*arguments, **named)
     return str(raised.value)

@@ -1,4 +1,4 @@
-"""A running explorer, and a way to ask it."""
+"""A running explorer or translation service, with a method that sends requests to it."""
 
 import http.client
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Running:
-    """The address of a running explorer."""
+    """A running server, known by its URL."""
 
     port: int
 

@@ -141,7 +141,7 @@ def test_the_command_is_told_without_the_place_that_it_writes_to(monkeypatch):
 
 @pytest.fixture
 def busy(monkeypatch):
-    """The share of the processor in use as a constant: measuring it takes a second."""
+    """Replace the measurement of the processor use, which takes a second, by a constant."""
     monkeypatch.setattr("psutil.cpu_percent", lambda interval: 3.0)
 
 

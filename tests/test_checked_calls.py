@@ -1,4 +1,4 @@
-"""The checks of shapes and types under which the tests run see a wrong call, in every test anew."""
+"""Tests that the checks of shapes and types, switched on for all tests, find a wrong call in every test."""
 
 import checked_calls
 import pytest

@@ -1,4 +1,4 @@
-"""Devices by name."""
+"""Tests of choosing a device by name: cpu, cuda, mps, and names that are refused."""
 
 import pytest
 import torch

@@ -32,7 +32,7 @@ def page(path: str) -> Text:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built with every warning an error."""
+    """Build the documentation, in which every warning is an error; return its folder."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -65,7 +65,7 @@ def test_the_python_of_a_page_prints_what_it_shows(path, tmp_path, monkeypatch):
 
 
 SHOWN = [block for block in blocks("docs/command-line.md", "console") if block not in blocks("README.md", "console")]
-"""Commands of the page that the README does not show."""
+"""The console blocks of docs/command-line.md that are not in the README."""
 
 
 @pytest.mark.parametrize("block", SHOWN, ids=lambda block: block.split("\n")[0])

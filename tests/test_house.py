@@ -1,4 +1,4 @@
-"""The house: the imports between rooms and files, every module's docstring, the spaces in messages."""
+"""Tests of the source itself: imports between folders and files, docstrings of modules, spaces in messages."""
 
 import ast
 import posixpath
@@ -54,7 +54,7 @@ ROOMS = {
     ),
     "__main__": "cli",
 }
-"""The rooms that each room may import from, besides itself: the ground floor first. `regard` is the package's front."""
+"""For each folder or top-level module of regard (a "room"), the others that it may import from; the lowest first."""
 
 MAY_IMPORT = {room: {room, *others.split()} for room, others in ROOMS.items()}
 
@@ -68,13 +68,13 @@ views, and from the package's front to what a notebook shows."""
 
 
 def room_of(module: str) -> str:
-    """The room that a module of ours, e.g. regard.attention.attend, lies in."""
+    """Return the room of a module of regard, e.g. attention for regard.attention.attend."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "regard"
 
 
 def imports(tree: ast.AST, module: str, inside: bool = False) -> list[tuple[str, bool]]:
-    """Every module that is imported, and whether inside a function."""
+    """Return every module that a syntax tree imports, and whether the import is inside a function."""
     found = []
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
@@ -90,7 +90,7 @@ def imports(tree: ast.AST, module: str, inside: bool = False) -> list[tuple[str,
 
 
 def wrong_arrows(name: str, text: str) -> list[str]:
-    """The imports of a file that the house does not allow."""
+    """Return the imports of a file that `ROOMS` and `DOORS` do not allow."""
     module = name.removesuffix(".py").replace("/", ".")
     room = room_of(module.removesuffix(".__init__"))
     wrong = []
@@ -216,7 +216,7 @@ def test_circles_of_scripts_are_seen():
 
 
 def early_imports_of_transformers(name: str) -> list[str]:
-    """The imports of transformers that run when a file is imported, or that stand in attention's room."""
+    """Return the imports of transformers that run when a file is imported, or that are in the folder attention/."""
     tree = TREES[name]
     checked_only = [
         child for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
@@ -250,7 +250,7 @@ def test_every_module_has_a_docstring():
 
 
 def literals(text: str) -> list[tuple[tuple[int, int], str]]:
-    """Every string literal of a file with where it starts; other tokens as empty, so that neighbours are neighbours."""
+    """Return (start, text) of every string literal of a file; other tokens have the text "", to separate literals."""
     lines = text.splitlines(keepends=True)
     starts = {getattr(tokenize, name) for name in ("FSTRING_START", "TSTRING_START") if hasattr(tokenize, name)}
     ends = {getattr(tokenize, name) for name in ("FSTRING_END", "TSTRING_END") if hasattr(tokenize, name)}
@@ -277,14 +277,14 @@ def between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> s
 
 
 def content(literal: str) -> str:
-    """What stands between the quotes of a literal."""
+    """Return the text between the quotes of a string literal."""
     quoted = literal.lstrip("bBfFrRtTuU")
     quotes = 3 if quoted[:3] in ('"""', "'''") else 1
     return quoted[quotes:-quotes]
 
 
 def meeting_without_a_space(text: str) -> list[str]:
-    """Neighbouring literals of raise statements where the words of one run into the other's."""
+    """Return the adjacent literals of raise statements that are joined without a space between two words."""
     raised = {
         line for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Raise)
         for line in range(node.lineno, node.end_lineno + 1)

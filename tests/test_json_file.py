@@ -1,4 +1,4 @@
-"""JSON files that are damaged end in one of two kinds of error."""
+"""Tests that reading a damaged JSON file raises only OSError or ValueError."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The encoding that bytes are likely in: sentences of many languages, encoded by Python's own codecs."""
+"""Tests of guessing the encoding of bytes: sentences of many languages, encoded by Python's codecs."""
 
 import pytest
 

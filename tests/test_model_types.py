@@ -1,4 +1,4 @@
-"""The walk over the model types of transformers: three types in full, and each verdict by what was measured."""
+"""Tests of the benchmark of transformers' model types: three types are run, and every verdict is derived."""
 
 import doctest
 import json
@@ -127,7 +127,7 @@ PADDING = torch.ones(2, 5)
 
 @torch.no_grad()
 def watched(change=0.0):
-    """The steps of a layer of PyTorch's, and the weights that it returned, changed."""
+    """Return the watched steps of a PyTorch attention layer, and its weights plus `change`."""
     torch.manual_seed(0)
     model = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
     x = torch.randn(2, 5, 8)

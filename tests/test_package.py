@@ -14,7 +14,7 @@ HEAVY = ("torch", "transformers", "matplotlib", "numpy", "jaxtyping")
 
 
 def loaded_by(program):
-    """Return the heavy packages that a program has imported at its end."""
+    """Run a program; return the slow-to-import packages, such as torch, that it has imported at its end."""
     done = subprocess.run(
         [sys.executable, "-c", f"{program}\nimport sys; print([name for name in {HEAVY} if name in sys.modules])"],
         capture_output=True,
@@ -51,7 +51,7 @@ def test_an_unknown_name_is_refused():
 
 
 def undocumented(name: str) -> list[str]:
-    """The public object of this name, and its own public methods and properties, as far as they have no docstring."""
+    """Return the names without a docstring among a public object and its public methods and properties."""
     owner = getattr(regard, name)
     members = {} if not inspect.isclass(owner) else {
         f"{name}.{key}": getattr(owner, key)

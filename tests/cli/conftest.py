@@ -8,7 +8,7 @@ from regard.tracing.model_loading import LoadedModel
 
 @pytest.fixture
 def minilm_once(monkeypatch: pytest.MonkeyPatch, minilm: LoadedModel) -> None:
-    """The default model is not loaded again at each call."""
+    """Make every command use the model that is loaded already, instead of loading it again."""
     load = loading.load
 
     def load_once(name: str | None = None, writes: bool = False) -> LoadedModel:

@@ -26,7 +26,7 @@ TEXT = "".join(f"{line}\n" for line in LINES)
 
 @pytest.fixture
 def folder(translator_folder, translator, monkeypatch):
-    """The trained translator's folder, which is not read again at each call."""
+    """Return the trained translator's folder; commands use the translator in memory instead of reading the folder."""
     load = Translator.load
 
     def load_once(folder, device=None):

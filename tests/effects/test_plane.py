@@ -1,4 +1,4 @@
-"""The plane of movements: the principal components of numpy, and vectors that are too long for the fit."""
+"""Tests of the plane onto which token vectors are projected: against numpy's principal components; outliers."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""The arrows of a layer against `movement`, which adds up the same vectors for one token."""
+"""Tests of the arrows of a layer in the plane against `movement`, which adds the same vectors for one token."""
 
 import math
 

@@ -15,7 +15,7 @@ SPECIAL = [True, *[False] * 6, True]
 
 
 def has_role(role, query, key):
-    """Whether a key has a role for a query, by the words of the module's docstring."""
+    """Return whether a key has a role for a query, e.g. "previous", by the definitions in roles.py."""
     return {
         "previous": key == query - 1,
         "next": key == query + 1,

@@ -1,4 +1,4 @@
-"""COMET, with a stand-in for the package unbabel-comet: what it is given, what becomes of its scores, every refusal."""
+"""Tests of COMET with a fake package unbabel-comet: the texts it gets, the use of its scores, every refusal."""
 
 import sys
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ SOURCE, REFERENCE = ["ein Hund", "eine Katze"], ["a dog", "a cat"]
 
 @pytest.fixture
 def package(monkeypatch):
-    """The stand-in: a score is the share of words that the translation has in common with the reference."""
+    """Install a fake package, whose score is the share of words common to the translation and the reference."""
     seen = []
 
     def predict(samples, batch_size, gpus, progress_bar):

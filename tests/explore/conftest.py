@@ -1,4 +1,4 @@
-"""Explorers that run while they are tested."""
+"""Fixtures that start the explorer's server for tests."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from regard.tracing.model_loading import LoadedModel
 
 @pytest.fixture(scope="session")
 def serving() -> Iterator[Callable[..., Running]]:
-    """serving(session, token="…") is a running explorer; it ends with the tests."""
+    """Yield a function: serving(session, token="…") returns a running explorer, which is stopped after the tests."""
     servers: list[tuple[uvicorn.Server, threading.Thread]] = []
 
     def serve(session: Session, token: str | None = None) -> Running:

@@ -1,4 +1,4 @@
-"""The map of a long text: its tiles equal softmax in float64, pooled; what is no tile is refused."""
+"""Tests of the map of a long text: its image tiles equal pooled softmax weights in float64; invalid requests fail."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -30,7 +30,7 @@ def long(handmade: Callable[..., Trace]) -> Trace:
 
 @pytest.fixture(scope="module")
 def mapped(long: Trace, serving: Callable[..., Running]) -> Iterator[Running]:
-    """A running explorer that shows the trace as a map; its page was loaded once."""
+    """Yield a running explorer that shows the trace as a map, after its page was loaded once."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(data, "MOST_TOKENS", 600)
         running = serving(Session(None, long))
@@ -41,7 +41,7 @@ def mapped(long: Trace, serving: Callable[..., Running]) -> Iterator[Running]:
 
 
 def exact(long: Trace, level: int, pool: str) -> torch.Tensor:
-    """A level of the map, pooled from softmax in float64."""
+    """Return a zoom level of the map: softmax weights in float64, pooled by mean or maximum."""
     call = long.decoder[1].call
     scores = call.query.double()[0, 2] @ call.key.double()[0, 2].mT / 5**0.5
     masked = torch.ones(TOKENS, TOKENS).triu(1).bool()

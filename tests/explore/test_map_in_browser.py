@@ -1,4 +1,4 @@
-"""The map of a long text in a real browser: its numbers at every zoom are Python's."""
+"""Tests of the map of a long text in a browser: the numbers it shows at every zoom equal Python's."""
 
 import os
 import re
@@ -21,17 +21,17 @@ from regard.views.page import data
 
 TOKENS = 1501
 LEFT, TOP, HEIGHT = 118, 104, 640
-"""The room of the labels of a wide window, and the height of labels and map, in pixels."""
+"""The left and top margins with the labels, and the height of labels and map, in pixels."""
 
 EDGE = 8
 """Pixels at the right and at the bottom of the canvas, outside of the map."""
 
 BASE = (HEIGHT - TOP) / TOKENS
-"""The size of a weight when the whole map is shown."""
+"""The size of the square of one weight in pixels when the whole map is shown."""
 
 
 PIXEL = 3
-"""The number of weights along a pixel then: a pointer is at a whole pixel."""
+"""The number of weights along one pixel when the whole map is shown."""
 
 AXE = Path(__file__).parents[2] / "front" / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -88,7 +88,7 @@ def routed(page: Page, address: str, answer: Callable[[Route], None]) -> Iterato
 
 
 def read(page: Page, query: int, key: int, size: float, x: float = 0, y: float = 0) -> str:
-    """Point at the weight of a query on a key, and return what is read there once its tile is loaded."""
+    """Point at the weight of a query on a key; return the text that the page shows when the weight is loaded."""
     canvas(page).hover(position={"x": LEFT + x + (key + 0.5) * size, "y": TOP + y + (query + 0.5) * size})
     readout = view(page).locator(".readout")
     expect(readout).to_have_text(re.compile(r"[0-9]"))
@@ -96,7 +96,7 @@ def read(page: Page, query: int, key: int, size: float, x: float = 0, y: float =
 
 
 def number(text: str) -> float:
-    """The number at the end of a readout, which writes small ones with a minus sign of its own."""
+    """Return the number at the end of the shown text, whose exponent may have a typographic minus sign."""
     return float(text.split()[-1].replace("−", "-"))
 
 

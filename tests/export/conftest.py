@@ -16,13 +16,13 @@ ITALIAN = ["il gatto è sul tappeto .", "un cane corre attraverso il campo verde
 
 @pytest.fixture(scope="session")
 def vocabularies():
-    """English, and a smaller or a larger one of Italian."""
+    """Return an English vocabulary, a smaller one of Italian, and a larger one of Italian."""
     return Vocabulary.train(ENGLISH * 5, 37), Vocabulary.train(ITALIAN * 5, 47)
 
 
 @pytest.fixture(scope="session")
 def contents_of(vocabularies):
-    """contents_of(joint=True, norm="post", ...) is a translator with a drawn Transformer of these settings."""
+    """Return a function: contents_of(joint=True, norm="post", …) is a translator with a random Transformer."""
 
     def new(joint=False, turned=False, **fields):
         source, target = reversed(vocabularies) if turned else vocabularies
@@ -42,7 +42,7 @@ def contents_of(vocabularies):
 
 @pytest.fixture(scope="session")
 def recurrent_of(vocabularies):
-    """recurrent_of(form="bahdanau", ...) is a translator with a drawn Recurrent of these settings."""
+    """Return a function: recurrent_of(form="bahdanau", …) is a translator with a random Recurrent."""
 
     def new(**fields):
         source, target = vocabularies
@@ -55,7 +55,7 @@ def recurrent_of(vocabularies):
 
 
 def loud(model):
-    """A model whose parameters are so large that every text is another one."""
+    """Return the model with random parameters, so large that different sources have different translations."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))

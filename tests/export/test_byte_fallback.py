@@ -1,4 +1,4 @@
-"""Vocabularies with bytes: an export translates characters without a piece of their own as the translator does."""
+"""Tests of exports of vocabularies with byte pieces: characters without a piece are translated as by the translator."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ LINES = ["the cat sat", "a 뱀 🐍", "ẞ ▅ <s>"]
 
 @pytest.fixture(scope="module")
 def contents():
-    """A drawn translator whose vocabularies have bytes."""
+    """Return a random translator whose vocabularies have pieces for bytes."""
     source, target = (Vocabulary.train(lines * 5, 300, byte_fallback=True) for lines in (ENGLISH, ITALIAN))
     torch.manual_seed(5)
     config = TransformerConfig(

@@ -1,4 +1,4 @@
-"""CTranslate2: for every choice that a Transformer has the same log-probabilities, and the same by beam search."""
+"""Tests of exports to CTranslate2: equal log-probabilities for all settings of a Transformer, equal beam search."""
 
 from dataclasses import dataclass
 
@@ -83,7 +83,7 @@ def test_the_folder_is_all_that_is_needed(contents_of, tmp_path):
 
 @dataclass
 class Fake:
-    """A model of another kind."""
+    """A model of a kind that cannot be exported."""
 
 
 def test_what_it_cannot_express(contents_of, tmp_path):

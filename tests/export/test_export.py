@@ -1,4 +1,4 @@
-"""Exporting as a whole: what is kept, what is refused, that nothing is left of what fails."""
+"""Tests of `export`: existing files are kept, refusals, and no files remain of an export that fails."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""transformers: the exported folder loads as any other, and gives the same logits, pieces and texts."""
+"""Tests of exports to transformers: the folder loads as any other, and gives equal logits, pieces and texts."""
 
 import json
 
@@ -80,7 +80,7 @@ def test_ids_are_those_of_the_vocabularies(contents_of, tmp_path):
 
 
 class Fake:
-    """A model of another kind."""
+    """A model of a kind that cannot be exported."""
 
 
 def test_what_it_cannot_express(contents_of, tmp_path):

@@ -1,4 +1,4 @@
-"""ONNX: the graphs are the model, before they are exported and after, for every length."""
+"""Tests of exports to ONNX: the graphs compute what the model computes, for every length."""
 
 import json
 
@@ -87,7 +87,7 @@ def test_a_window_that_moves_with_the_tokens_is_refused(recurrent_of, tmp_path):
 
 @pytest.fixture(scope="module")
 def exported(contents_of, tmp_path_factory):
-    """One exported translator with rotary positions, which depend on the number of tokens; exporting takes seconds."""
+    """Return an exported translator, shared by the tests; its rotary positions depend on the number of tokens."""
     contents = contents_of(norm="pre", positions="rotary", n_key_heads=2, n_layers=1)
     folder = tmp_path_factory.mktemp("onnx")
     jaxtyping.config.update("jaxtyping_disable", True)  # an exported length is no int
@@ -132,7 +132,7 @@ def test_the_folder_says_what_the_graphs_take(exported):
 
 
 class Fake:
-    """A model of another kind."""
+    """A model of a kind that cannot be exported."""
 
 
 def test_what_has_no_graphs():

@@ -1,4 +1,4 @@
-"""The check of exports: a twin passes, a tie passes, anything else does not."""
+"""Tests of the check of an export: it passes if the translations are equal or equally probable, and else fails."""
 
 import math
 
@@ -15,7 +15,7 @@ LINES = ["the cat sat", "two men"]
 
 
 class Twin:
-    """What the translator itself does, with whatever is to be wrong."""
+    """An export that translates as the translator itself, except for the errors given to it."""
 
     def __init__(self, contents, more=0.0, change=lambda tokens: tokens, text=lambda text: text):
         self.contents, self.more, self.change, self.text = contents, more, change, text

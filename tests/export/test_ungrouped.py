@@ -1,4 +1,4 @@
-"""Grouped heads spelled out: the same logits."""
+"""Test that a model with grouped key heads, rewritten with one key head per query head, has the same logits."""
 
 import torch
 from torch.testing import assert_close

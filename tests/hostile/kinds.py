@@ -1,4 +1,4 @@
-"""The kinds of files that regard reads: how a good one is written, and what a user does with a damaged one.
+"""The kinds of files that regard reads: for each, a function that writes a valid file, and one that uses a file.
 
 A new kind of file gets a row in `KINDS`.
 """
@@ -66,13 +66,13 @@ class Kind:
     """Reads the files of a folder, and does with the object what a user would do."""
 
     damaged: Callable[[str], bool] = lambda name: True
-    """Says by its name whether a file of the folder is damaged; the others stay as they are."""
+    """A function of a file's name: True = damage this file of the folder, False = leave it as it is."""
 
     seal: Callable[[Path], object] = lambda folder: None
-    """Writes the checksums that are in other files again, in every second case."""
+    """A function that corrects checksums of damaged files that other files have; used in half of the cases."""
 
     is_slow: bool = False
-    """Whether a case takes a tenth of a second; a tenth of the cases is tried."""
+    """Whether a case takes a tenth of a second or more; then only a tenth of the cases is run."""
 
 
 # Translators
@@ -135,12 +135,12 @@ def resume_training(folder):
 
 
 def of_training(name):
-    """Say whether a training reads this file again: not what it only writes."""
+    """Return whether a training reads the file with this name when it is resumed."""
     return not name.startswith(("tensorboard/", "translator", "model.", "source.", "target.")) and "lock" not in name
 
 
 def seal_checkpoints(folder):
-    """Write the sizes and checksums of a folder's checkpoints again, as far as their manifests can be read."""
+    """Correct the sizes and checksums in the manifests of a folder's checkpoints, if the manifests can be read."""
     for path in folder.glob("**/step-*/manifest.json"):
         try:
             manifest = json.loads(path.read_bytes())

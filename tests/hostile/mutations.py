@@ -1,7 +1,7 @@
-"""Damage to files, drawn at random: bytes, JSON values, tensors, headers, fields of protobuf, lines of text.
+"""Random damage to files: changed bytes, JSON values, tensors, headers, fields of protobuf, lines of text.
 
-`mutated` knows a file's format by the end of its name and its first bytes. It takes the files of a folder, and returns
-them with one or two of them changed.
+`mutated` takes the files of a folder and returns them with one or two files changed. It recognises the format of a file
+by the end of its name and its first bytes.
 """
 
 import copy
@@ -18,7 +18,7 @@ from regard.tensor_file import CHECKSUM, content_checksum
 from regard.text.piece_table import bytes_field, fields, varint
 
 DEEP, LONG_INTEGER = "@deep@", "@long integer@"
-"""Stand for JSON that `json.dumps` does not write: brackets 20,000 deep, and an integer of 5,000 digits."""
+"""Placeholders for JSON that `json.dumps` does not write: brackets 20,000 deep, and an integer of 5,000 digits."""
 
 VALUES = [
     None, True, False, 0, -1, 1, 2, 3, 7, 100_000, 10**9, 2**31, 2**63, 10**30, 0.5, -1.5, 1e308, float("nan"),
@@ -26,7 +26,7 @@ VALUES = [
     "/etc/passwd", "../../x", [], {}, [[]], [1], [None] * 3, {"rule": "Causal"}, {"several": [{"several": []}]},
     {"tensor": "0"}, {"tensor": "99"}, {"torch": "load", "kind": "dtype"}, "relu", "transformer", DEEP, LONG_INTEGER,
 ]  # fmt: skip
-"""What any value of a document may be replaced with."""
+"""The values that may replace any value of a JSON document."""
 
 DTYPES = [
     torch.float64,
@@ -44,13 +44,13 @@ WORDS = [
     '"\\u001b"', "'x'", "[" * 5000, "9" * 5000, '"""', "\u2028", "\ufeff", "\x1b[2J", "word " * 3000, "\r", "\n\n\n",
     "#", "\x00",
 ]  # fmt: skip
-"""What any word of a text may be replaced with."""
+"""The words that may replace any word of a text."""
 
 
 UNPARSABLE = (
     ValueError, TypeError, AttributeError, LookupError, RecursionError, EOFError, OSError, zlib.error, SafetensorError
 )  # fmt: skip
-"""What is raised where a file is to be changed that an earlier change made unreadable."""
+"""The exceptions of changing a file that an earlier change made unreadable."""
 
 
 def mutated(files, chance):
@@ -135,7 +135,7 @@ def changed(document, chance):
 
 
 def similar(value, chance):
-    """A value of the same type, which a reader may accept."""
+    """Return a random value of the same type, which a reader of the file may accept."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -221,7 +221,7 @@ def changed_protobuf(content, chance):
 
 
 def changed_tensor_file(content, chance):
-    """A safetensors file with other tensors or texts and their checksum, or with a header that lies."""
+    """Return a safetensors file with changed tensors or texts and a right checksum, or with a false header."""
     size = int.from_bytes(content[:8], "little")
     header, how = json.loads(content[8 : 8 + size]), chance.random()
     if how < 0.15:

@@ -1,6 +1,6 @@
-"""Run many cases in a forked process with limits of time and memory: a signal, a hang, a huge allocation are seen.
+"""Running many cases in a forked process with limits of time and memory, so that crashes and hangs are detected.
 
-A process runs a batch of cases, because a fork of a grown process takes as long as many cases.
+A process runs a batch of cases, because forking a large process takes as long as many cases.
 """
 
 import json
@@ -18,17 +18,17 @@ import jaxtyping
 from regard import InputError
 
 BATCH = 100
-"""The cases of one process."""
+"""The number of cases that one forked process runs."""
 
 SECONDS, IDLE_SECONDS, BYTES = 10, 100, 2**30
-"""The limits of a case: its processor time, its time without an answer, and the memory beside what the tests have."""
+"""The limits of a case: seconds of CPU time, seconds without an answer, and bytes of memory added to the process."""
 
 LONGEST = 1_000
-"""The most letters of a message without the paths in it."""
+"""The largest number of characters of a message, not counting the paths in it."""
 
 
 def first_failure(cases, run):
-    """Run `run(number)` for the numbers from 0 to `cases`; return what is wrong with the first that fails, else ""."""
+    """Call `run(number)` for each number below `cases`; return the failure of the first case that fails, else ""."""
     for begin in range(0, cases, BATCH):
         numbers = range(begin, min(begin + BATCH, cases))
         if failure := failure_in(numbers, run):
@@ -37,7 +37,7 @@ def first_failure(cases, run):
 
 
 def failure_in(numbers, run):
-    """Run a batch in a forked process; return what is wrong with the first case that fails, else ""."""
+    """Run a batch of cases in a forked process; return the failure of the first case that fails, else ""."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -71,7 +71,7 @@ def failure_in(numbers, run):
 
 
 def run_batch(numbers, run, answers):
-    """Run each case under the limits, and write a line to `answers` after it: what is wrong with it, as JSON."""
+    """Run each case under the limits; after each, write its `outcome` to `answers` as a line of JSON."""
     jaxtyping.config.update("jaxtyping_disable", True)  # a user's program runs without these checks
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + BYTES, size + BYTES))
@@ -93,7 +93,7 @@ def run_batch(numbers, run, answers):
 
 
 def outcome(number, run):
-    """Run one case; return "" if it ends as it may, else what happened."""
+    """Run one case; return "" if it succeeds or raises a proper InputError, else a description of the failure."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

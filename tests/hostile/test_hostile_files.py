@@ -1,6 +1,6 @@
-"""Files that nobody wrote by accident: each ends as an object that can be used, or as one clean line.
+"""Tests with damaged files of every kind: each is read as a usable object, or refused with a message of one line.
 
-A kind of file is a row of the table in kinds.py. `pytest tests/hostile --cases 5000` tries as many of each kind.
+The kinds of files are the table in kinds.py. `pytest tests/hostile --cases 5000` tests 5,000 damaged files of each.
 """
 
 import random
@@ -42,7 +42,7 @@ def contents(folder):
 
 
 def restore(folder, files):
-    """Make the files of a folder those given; a file whose content is None is removed."""
+    """Write the given contents to the files of a folder, by path; a file whose content is None is removed."""
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         if files.get(str(path.relative_to(folder))) is None:
             path.unlink()

@@ -14,7 +14,10 @@ TRACE = "t.safetensors"
 
 
 def trace_of(source, target=(), **fields):
-    """A trace of these tokens with attention of three kinds of masks and scores, and encoder or all of three."""
+    """Return a trace of these tokens with three kinds of masks and scores.
+
+    It has encoder attention alone, or also decoder and cross-attention if there are target tokens.
+    """
     torch.manual_seed(0)
     n, m = len(source), len(target)
     query, key, value = torch.randn(1, 4, n, 8), torch.randn(1, 2, n, 8), torch.randn(1, 2, n, 3)

@@ -1,4 +1,4 @@
-"""What the C functions refuse: arguments that do not fit each other."""
+"""Tests of the C functions' refusals of arguments that do not fit each other."""
 
 import ctypes
 from collections.abc import Callable
@@ -47,7 +47,7 @@ WRONG: dict[str, tuple[Callable[[Arguments], None], str]] = {
     "blocks": (lambda a: setattr(a, "bounds", None), "n_blocks is below 0, or bounds or scratch is a null pointer"),
     "scratch": (lambda a: setattr(a, "scratch_size", 64), "a block needs more scratch memory than scratch_size"),
 }
-"""What is changed in good arguments, and what the kernel says of it."""
+"""By the name of a test: a function that makes valid arguments wrong, and the kernel's error message."""
 
 BOUNDS = {
     0: (2, "a block has a batch item or a head that does not exist"),
@@ -58,12 +58,12 @@ BOUNDS = {
     5: (N, "a block goes past the last key"),
     6: (0, "the width of a block does not fit its number of keys"),
 }
-"""By the place in the bounds of a block: a wrong number, and what the kernel says of it."""
+"""By the index among a block's bounds: a wrong number, and the kernel's error message."""
 
 
 @pytest.fixture
 def good(normal, monkeypatch):
-    """good(spoil) runs attention whose arguments are spoilt just before the kernel checks them."""
+    """Return a function: good(spoil) runs attention, and calls `spoil` on the arguments just before the kernel runs."""
     query, key, value = normal(2, 4, 7, 5), normal(2, 2, 7, 5), normal(2, 2, 7, 5)
 
     def run(spoil):
@@ -109,7 +109,7 @@ def test_a_block_beyond_the_tensors_is_refused(good, place):
 
 
 def restore(arguments, place, number):
-    """Write a number of the first block's bounds, which are cached with their plan."""
+    """Restore a number of the first block's bounds, because the bounds are cached."""
     ctypes.cast(arguments.bounds, ctypes.POINTER(ctypes.c_int64))[place] = number
 
 

@@ -1,4 +1,4 @@
-"""Building the C kernels: for every level of the processor, past a compiler that fails, and never half."""
+"""Tests of building the C kernels: for every processor level, with failing compilers, completely or not at all."""
 
 import json
 import shutil
@@ -26,13 +26,13 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def one_level(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The only level that is built, so that a test compiles once."""
+    """Limit the build to one processor level, so that a test compiles once; return the level's name."""
     monkeypatch.setattr(builder, "levels", lambda: {"any": ()})
     return "any"
 
 
 def compiler(folder: Path, script: str) -> str:
-    """An executable that pretends to be a C compiler."""
+    """Write a shell script that replaces the C compiler; return its path."""
     path = folder / "pretended-cc"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)

@@ -22,7 +22,7 @@ RUNNABLE = [level for level in levels() if level <= str(processor_level())]
 
 @pytest.fixture(autouse=True, params=RUNNABLE)
 def level(request, monkeypatch):
-    """The library of one level, as on a processor that has no higher one."""
+    """Make the library of one processor level be loaded, as on a processor without higher levels."""
     monkeypatch.setattr(library, "processor_level", lambda: request.param)
     for function in CACHED:
         function.cache_clear()

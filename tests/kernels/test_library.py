@@ -20,7 +20,7 @@ LOWEST = f"kernels-{next(iter(levels()))}.so"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the kernels, which are loaded from there."""
+    """Return a folder with a copy of the kernels, from which they are loaded."""
     copied = tmp_path / "kernels"
     shutil.copytree(FOLDER, copied)
     monkeypatch.setattr(library, "FOLDER", copied)
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refused(folder: Path, why: str) -> None:
-    """The library is refused with this reason, and --version says so."""
+    """Fail unless the library is refused with this reason, which --version shows too."""
     message = (
         f"the compiled kernels in {folder} cannot be used: {why}; build them again with python -m regard.kernels.build."
     )

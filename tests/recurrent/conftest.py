@@ -11,9 +11,9 @@ from regard.recurrent.model import Recurrent
 
 @pytest.fixture
 def loud() -> Callable[..., Recurrent]:
-    """loud(form="bahdanau") builds a small model in float64; its sizes are all different, and prime where they can be.
+    """Return a function: loud(form="bahdanau") builds a small float64 model with large, seeded random parameters.
 
-    The same choices give the same parameters.
+    Its sizes are all different, and most are prime numbers.
     """
 
     def build(**given: object) -> Recurrent:

@@ -1,4 +1,4 @@
-"""The whole model against the papers' equations: one sentence at a time, cell by cell, key by key, in float64."""
+"""Tests of the whole recurrent model against the papers' equations, computed cell by cell in float64."""
 
 import itertools
 import math
@@ -26,14 +26,14 @@ class Cell:
                 getattr(self.cell, part).copy_(getattr(layers, part + name))
 
     def __call__(self, x, state):
-        """The (state, memory) after one more input."""
+        """Return (state, memory) of the cell after one more input."""
         if isinstance(self.cell, nn.GRUCell):
             return self.cell(x[None], state[0][None])[0], None
         state, memory = self.cell(x[None], (state[0][None], state[1][None]))
         return state[0], memory[0]
 
     def read(self, xs):
-        """The state after each input, and the last (state, memory)."""
+        """Return the state after each input, and the last (state, memory)."""
         nothing, states = torch.zeros(self.cell.hidden_size, dtype=torch.float64), []
         state = nothing, nothing
         for x in xs:

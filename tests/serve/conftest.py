@@ -1,4 +1,4 @@
-"""Translation services that run while they are tested."""
+"""Fixtures that start the translation service for tests."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from regard.translation.translator import Translator
 
 @pytest.fixture(scope="session")
 def serving() -> Iterator[Callable[..., Running]]:
-    """serving(translator, token="…") is a running service; it ends with the tests."""
+    """Yield a function: serving(translator, token="…") returns a running service, which is stopped after the tests."""
     servers: list[tuple[uvicorn.Server, threading.Thread]] = []
 
     def serve(translator: Translator, token: str | None = None) -> Running:

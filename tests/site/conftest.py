@@ -25,7 +25,7 @@ TEXT = "the cat sat on a mat"
 """The text that the site of a translator shows first."""
 
 MOST = 64
-"""The most tokens that the small model reads."""
+"""The largest number of tokens that the small model reads."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Served:
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
-    """A plain server of files that logs nothing, and whose reader may go away."""
+    """An HTTP server of files that logs nothing and ignores clients that disconnect early."""
 
     def log_message(self, *args: object) -> None:
         """Log nothing."""
 
     def copyfile(self, *args: object) -> None:
-        """Send a file, as long as somebody reads."""
+        """Send a file; do not fail if the client disconnects."""
         try:
             super().copyfile(*args)
         except ConnectionError:
@@ -53,7 +53,7 @@ class Files(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="session")
 def carried() -> None:
-    """ONNX Runtime for browsers; without it the test is skipped, but not by CI, which runs `make front` first."""
+    """Skip the test without ONNX Runtime for browsers, except in CI, which runs `make front` first."""
     if not files("regard.views.page").joinpath(CARRIED).is_file():
         assert "CI" not in os.environ, f"`make front` puts {CARRIED} into the page's room"
         pytest.skip("a site needs ONNX Runtime for browsers: run `make front`; CI always does")
@@ -84,7 +84,7 @@ def small(tmp_path_factory: pytest.TempPathFactory, minilm: LoadedModel) -> Path
 
 @pytest.fixture(scope="session")
 def serve_folder() -> Iterator[Callable[[Path], str]]:
-    """serve_folder(path) is the address of a plain server of this folder's files; it ends with the tests."""
+    """Yield a function: serve_folder(path) starts an HTTP server of the folder's files and returns its URL."""
     servers: list[http.server.ThreadingHTTPServer] = []
 
     def serve(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Write a site in a test."""
+"""Writing a site in a test."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from regard.site import Site, write_site
 
 
 def write_unchecked(folder: Path, model: str | None = None, **settings: object) -> Site:
-    """Write a site while the checks of shapes and types are off: a length that is exported is no int."""
+    """Write a site with the checks of shapes and types off, since lengths are symbols and not ints during an export."""
     jaxtyping.config.update("jaxtyping_disable", True)
     try:
         return write_site(folder, model, **settings)

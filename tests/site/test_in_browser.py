@@ -1,4 +1,4 @@
-"""A site in a real browser: its tokens and numbers are Python's, and it asks no server but that of its files."""
+"""Tests of a site in a browser: its tokens and numbers equal Python's, and it sends requests only to its own server."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def model(small: Path) -> LoadedModel:
 
 @pytest.fixture
 def requests(tab: Page) -> list[str]:
-    """The addresses that the page asks for, from now on."""
+    """Return a list, to which the URL of every later request of the page is added."""
     asked: list[str] = []
 
     def note(request: Request) -> None:
@@ -55,7 +55,7 @@ def page(tab: Page, served, requests) -> Page:
 
 
 def numbers(page: Page, view: str) -> list[list[str]]:
-    """The cells of a view's table for screen readers."""
+    """Return the cells of the table for screen readers of a view, as rows of texts."""
     table = page.locator(f"[data-view={view}] .numbers")
     if table.get_attribute("open") is None:
         table.locator("summary").click()
@@ -104,10 +104,10 @@ def test_a_cut_edge_a_sharper_and_a_silenced_head_have_python_s_effect(page: Pag
 
 
 def check_effect(page: Page, model: LoadedModel, changes: list, silenced: str = "") -> None:
-    """Run the model with what is changed in the page, and compare what is shown with Python's.
+    """Run the model with the changes made in the page, and compare the shown effect with Python's.
 
     Args:
-        silenced: the head whose queries all move half of their attention, so that any of them may be named.
+        silenced: the silenced head; all its queries move half of their attention, so the page may name any of them.
     """
     page.get_by_role("button", name="run the model with this").click()
     plain = regard.trace(model.model, RAIN, tokenizer=model.tokenizer)

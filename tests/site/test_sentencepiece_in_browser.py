@@ -26,7 +26,7 @@ ESBUILD = FRONT / "node_modules" / ".bin" / "esbuild"
 SOURCES = FRONT / "src" / "site" / "translator"
 
 LINES = [line for text in TEXTS[:18] for line in (text, text[::2], text.lower())]
-"""What the vocabularies are trained on: many scripts, so that only some letters have a piece."""
+"""The lines on which the vocabularies are trained: many scripts, so that only some letters have a piece."""
 
 DECOMPOSED = ["뱀은", "한국어 글", "Ångström naïve", "e\u0327\u0301", "각\u11a8"]
 """Texts whose letters are composed, or put into another order, before they are cut into pieces."""
@@ -48,7 +48,7 @@ IN_PAGE = """({ model, texts, ids, pieces, unassigned }) => {
     joined: pieces.map((some) => pieceCode.textOfPieces(some)),
   };
 }"""
-"""Cut texts into pieces, join pieces, and divide texts into words."""
+"""A JavaScript function that cuts texts into pieces, joins pieces, and divides texts into words."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def page(tab: Page) -> Page:
 
 
 def trained(**settings: object) -> bytes:
-    """A SentencePiece model of another program, which is trained on LINES."""
+    """Return the bytes of a SentencePiece model trained on LINES, as if by another program than regard."""
     model = BytesIO()
     sentencepiece.SentencePieceTrainer.Train(
         sentence_iterator=iter(LINES), model_writer=model, minloglevel=3, hard_vocab_limit=False, **settings
@@ -91,7 +91,7 @@ def marian(tmp_path: Path) -> Vocabulary:
 
 
 def with_unused_merges(tmp_path: Path) -> Vocabulary:
-    """A BPE vocabulary some of whose merges are only a step to longer pieces: SentencePiece takes them apart again."""
+    """Return a BPE vocabulary with unused pieces, which exist only for merges and which SentencePiece splits again."""
     vocabulary = Vocabulary.train(LINES, 350)
     table = pieces_of(vocabulary.model)
     merged = [piece for piece in table[EOS + 1 :] if len(piece.text) > 1]
@@ -125,7 +125,7 @@ VOCABULARIES: dict[str, Callable[[Path], Vocabulary]] = {
 
 
 def some_pieces(vocabulary: Vocabulary, chance: random.Random) -> Sequence[list[int]]:
-    """Lists of random ids, none of them unknown, with many pieces for bytes where the vocabulary has some."""
+    """Return lists of random ids without the unknown piece, with many byte pieces if the vocabulary has them."""
     ids = [token for token in range(len(vocabulary)) if token != UNK]
     byte_ids = [token for token in ids if vocabulary.processor.IsByte(token)]
     texts = [chance.choices(ids, k=chance.randint(1, 9)) for _ in range(100)]

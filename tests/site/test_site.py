@@ -1,4 +1,4 @@
-"""Writing a site: the graph beside the model, the tokenizer's tables, and everything that is refused."""
+"""Tests of writing a site: the ONNX graph against the model, the tables of the tokenizer, every refusal."""
 
 import io
 import json

@@ -59,7 +59,7 @@ def view(page: Page, name: str = "alignment") -> Locator:
 
 
 def numbers(page: Page, name: str) -> list[list[str]]:
-    """The cells of a view's table for screen readers."""
+    """Return the cells of the table for screen readers of a view, as rows of texts."""
     table = view(page, name).locator(".numbers")
     if table.get_attribute("open") is None:
         table.locator("summary").click()
@@ -95,7 +95,7 @@ def test_translations_scores_and_alignments_are_python_s(page: Page, translating
 
 
 def compare(found: dict[str, Any], wanted: dict[str, Any], text: str) -> None:
-    """Compare a candidate of the page with Python's."""
+    """Fail unless a candidate translation in the page has the numbers that Python computes."""
     assert found["text"] == wanted["text"], text
     for name in ("source_words", "target_words", "source_word_of", "target_word_of"):
         assert found[name] == wanted[name], (name, text)
