@@ -125,6 +125,46 @@ def test_numbers_are_read_at_three_zooms(page: Page, weights: torch.Tensor, pool
     assert number(view(page).locator(".readout").inner_text()) == pytest.approx(wanted, rel=1e-5)
 
 
+def test_queries_are_columns_too(page: Page, weights: torch.Tensor) -> None:
+    view(page).get_by_role("button", name="queries →").click()
+    canvas(page).hover(position={"x": LEFT + 1202.5 * BASE, "y": TOP + 401.5 * BASE})
+    readout = view(page).locator(".readout")
+    expect(readout).to_have_text(re.compile("^queries 1,200–1,203, keys 400–403: the largest weight is [0-9]"))
+    assert number(readout.inner_text()) == pytest.approx(float(weights[1200:1204, 400:404].max()), rel=1e-5)
+    canvas(page).click(position={"x": LEFT + 900.5 * BASE, "y": TOP + 50})
+    heading = page.locator("[data-view=strongest] h2")
+    expect(heading).to_have_text(re.compile("^Where “w[89][0-9]+” looks most in L0H0$"))
+    query = int(heading.inner_text().split("”")[0].split("w")[1])
+    assert abs(query - 900) <= PIXEL
+    page.locator("[data-view=strongest] li button").nth(1).click()
+    key = int(weights[query].topk(2).indices[1])
+    middle = {"x": LEFT + (canvas(page).bounding_box()["width"] - LEFT - EDGE) / 2, "y": TOP + (HEIGHT - TOP) / 2}
+    for name in ("queries →", "queries ↓"):  # the same weight stays in the middle
+        view(page).get_by_role("button", name=name).click()
+        canvas(page).hover(position=middle)
+        expect(readout).to_have_text(re.compile(f"^{query} w{query} → {key:,} w{key} "))
+        assert number(readout.inner_text()) == pytest.approx(float(weights[query, key]), rel=1e-5)
+
+
+def test_the_colours_of_a_map_are_mirrored_when_it_is_turned(page: Page) -> None:
+    script = """(canvas, [left, top, side]) => {
+        const { data } = canvas.getContext("2d").getImageData(left, top, side, side);
+        return Array.from({ length: side * side }, (_, i) => data.slice(4 * i, 4 * i + 3).join());
+    }"""
+    expect(page.locator("[data-view=strongest] li")).to_have_count(8)
+    page.get_by_label("find a token").fill("w0")  # the first query, whose line and ring are small
+    view(page).get_by_role("button", name="fit").click()
+    found = []
+    for name in ("queries ↓", "queries →"):
+        view(page).get_by_role("button", name=name).click()
+        page.wait_for_timeout(300)
+        found.append(canvas(page).evaluate(script, [LEFT + 12, TOP + 12, 500]))
+    rows, turned = found
+    assert len(set(rows)) > 100
+    same = sum(rows[500 * y + x] == turned[500 * x + y] for y in range(500) for x in range(500))
+    assert same > 0.99 * 500**2  # a pixel between two cells may take the colour of either
+
+
 def test_the_table_has_the_largest_cells_in_view(page: Page, weights: torch.Tensor) -> None:
     view(page).locator(".numbers summary").click()
     expect(view(page).locator(".numbers tbody tr")).to_have_count(200)
@@ -305,6 +345,7 @@ def test_a_link_restores_the_map(page: Page) -> None:
             lambda page: page.get_by_label("Head", exact=True).select_option("2"),
             lambda page: page.get_by_label("Colour scale").select_option("absolute"),
             lambda page: view(page).get_by_role("button", name="mean weight").click(),
+            lambda page: view(page).get_by_role("button", name="queries →").click(),
             lambda page: canvas(page).click(position={"x": LEFT + 50, "y": TOP + 900.5 * BASE}),
             lambda page: view(page).get_by_role("button", name="larger cells").click(),
             lambda page: page.locator("[data-view=strongest] li button").nth(3).click(),

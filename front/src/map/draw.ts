@@ -4,12 +4,14 @@ import { bytesOf, dark, shades, theme } from "../colours";
 import type { Item } from "../items";
 import { drawArrow, shortened } from "../views/cells";
 import type { Tile, Tiles } from "./tiles";
-import { inView, levelOf, tilesInView, type View } from "./view";
+import { axes, inView, levelOf, tilesInView, type View } from "./view";
 
 const LABEL_PITCH = 15; // the least distance between two labels, in pixels
 const LEAST_NUMBER = 42; // cells of this size have their number in them
 const FAINTEST = 1e-6; // where the logarithmic scale begins
 const COARSER = 12; // how many levels above are searched for a tile that takes a missing one's place
+
+const MIRRORED = [0, 1, 1, 0, 0, 0] as const; // the transform that swaps both axes
 
 export interface Colours {
   scale: "absolute" | "row" | "log";
@@ -49,7 +51,9 @@ function pictureOf(tile: Tile, colours: Colours): OffscreenCanvas {
 /** Draw the tiles in view; where one is missing, the part of a coarser one. */
 export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view: View, tile: number, colours: Colours): void {
   const level = levelOf(view);
-  const [right, bottom] = [view.x + view.columns * view.size, view.y + view.rows * view.size];
+  const [across, down] = view.turned ? [view.queries, view.keys] : [view.keys, view.queries];
+  const [right, bottom] = [view.x + across * view.size, view.y + down * view.size];
+  const { queriesFrom, keysFrom } = axes(view);
   const [x, y] = [Math.max(0, view.x), Math.max(0, view.y)];
   context.save();
   context.translate(view.left, view.top); // and no further: canvases compute in float32
@@ -59,6 +63,7 @@ export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view:
   context.fillStyle = theme("--faint");
   context.fillRect(0, 0, view.width, view.height);
   context.imageSmoothingEnabled = false;
+  if (view.turned) context.transform(...MIRRORED);
   const side = tile * 2 ** level * view.size;
   for (const place of tilesInView(view, level, tile)) {
     for (let up = 0; up <= COARSER; up++) {
@@ -69,7 +74,7 @@ export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view:
       const [fromX, fromY] = [(place.column % 2 ** up) * part, (place.row % 2 ** up) * part];
       const [cellsX, cellsY] = [Math.min(part, found.columns - fromX), Math.min(part, found.rows - fromY)];
       const picture = pictureOf(found, colours);
-      context.drawImage(picture, fromX, fromY, cellsX, cellsY, view.x + place.column * side, view.y + place.row * side, (cellsX / part) * side, (cellsY / part) * side);
+      context.drawImage(picture, fromX, fromY, cellsX, cellsY, keysFrom + place.column * side, queriesFrom + place.row * side, (cellsX / part) * side, (cellsY / part) * side);
       break;
     }
   }
@@ -79,7 +84,7 @@ export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view:
 
 /** The weights as numbers in their cells, without the 0 before the point. */
 function drawNumbers(context: CanvasRenderingContext2D, tiles: Tiles, view: View, tile: number, colours: Colours): void {
-  const { rows, columns } = inView(view);
+  const { queries, keys } = inView(view);
   context.save();
   context.beginPath();
   context.rect(view.left, view.top, view.width, view.height);
@@ -87,13 +92,14 @@ function drawNumbers(context: CanvasRenderingContext2D, tiles: Tiles, view: View
   context.font = `${Math.min(13, view.size / 3.6)}px ${theme("--sans")}`;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  for (let row = rows[0]; row < rows[1]; row++) {
-    for (let column = columns[0]; column < columns[1]; column++) {
-      const number = numberAt(tiles, tile, 0, row, column);
+  for (let query = queries[0]; query < queries[1]; query++) {
+    for (let key = keys[0]; key < keys[1]; key++) {
+      const number = numberAt(tiles, tile, 0, query, key);
+      const [across, down] = view.turned ? [query, key] : [key, query];
       if (number === undefined || Number.isNaN(number)) continue;
       const strength = strengthOf(number, colours);
       context.fillStyle = strength > 0.5 ? (dark.value ? "#000" : "#fff") : theme("--ink");
-      context.fillText(number.toFixed(4).replace(/^0/, ""), view.left + view.x + (column + 0.5) * view.size, view.top + view.y + (row + 0.5) * view.size);
+      context.fillText(number.toFixed(4).replace(/^0/, ""), view.left + view.x + (across + 0.5) * view.size, view.top + view.y + (down + 0.5) * view.size);
     }
   }
   context.restore();
@@ -116,7 +122,7 @@ function pitchOf(size: number): number {
 /** Positions and words along both axes, as many as have room; the chosen ones always, in bold. */
 export function drawLabels(context: CanvasRenderingContext2D, view: View, queries: Item[], keys: Item[], query: number | null, key: number | null): void {
   const pitch = pitchOf(view.size);
-  const { rows, columns } = inView(view);
+  const inSight = inView(view);
   const label = (item: Item, token: number, bold: boolean, isRow: boolean) => {
     const middle = (token + 0.5) * view.size;
     const at = isRow ? view.y + middle : view.x + middle;
@@ -136,36 +142,38 @@ export function drawLabels(context: CanvasRenderingContext2D, view: View, querie
     context.restore();
   };
   const marks = (items: Item[], [first, last]: [number, number], chosen: number | null, isRow: boolean) => {
-    const inSight = chosen !== null && chosen >= first && chosen < last;
+    const isShown = chosen !== null && chosen >= first && chosen < last;
     for (let token = Math.ceil(first / pitch) * pitch; token < last; token += pitch) {
-      if (!inSight || Math.abs(token - chosen) * view.size >= LABEL_PITCH) label(items[token], token, false, isRow);
+      if (!isShown || Math.abs(token - chosen) * view.size >= LABEL_PITCH) label(items[token], token, false, isRow);
     }
-    if (inSight) label(items[chosen], chosen, true, isRow);
+    if (isShown) label(items[chosen], chosen, true, isRow);
   };
-  marks(queries, rows, query, true);
-  marks(keys, columns, key, false);
+  marks(queries, inSight.queries, query, !view.turned);
+  marks(keys, inSight.keys, key, view.turned);
 }
 
 /** A line along the chosen query, and a ring around its strongest key, or an arrow to it if it is out of view. */
 export function drawChosen(context: CanvasRenderingContext2D, view: View, query: number | null, strongest: number | null): void {
   if (query === null) return;
-  const y = view.y + query * view.size;
+  const { queriesFrom, queriesRoom, keysFrom, keysRoom } = axes(view);
+  const y = queriesFrom + query * view.size;
   const ring = Math.max(4, view.size / 2 + 2);
   context.save();
   context.translate(view.left, view.top);
   context.beginPath();
   context.rect(-1, -1, view.width + 2, view.height + 2);
   context.clip();
+  if (view.turned) context.transform(...MIRRORED);
   context.strokeStyle = theme("--accent");
   context.lineWidth = 1.5;
-  if (y + view.size >= 0 && y <= view.height) {
-    const [from, to] = [Math.max(0, view.x), Math.min(view.width, view.x + view.columns * view.size)];
+  if (y + view.size >= 0 && y <= queriesRoom) {
+    const [from, to] = [Math.max(0, keysFrom), Math.min(keysRoom, keysFrom + view.keys * view.size)];
     if (view.size >= 6) context.strokeRect(from, y, to - from, view.size);
     else context.strokeRect(from, y + view.size / 2, to - from, 0);
   }
   if (strongest !== null) {
-    const [across, down] = [view.x + (strongest + 0.5) * view.size, y + view.size / 2];
-    if (across < 0 || down < 0 || across > view.width || down > view.height) drawArrow(context, across, down, view.width, view.height);
+    const [across, down] = [keysFrom + (strongest + 0.5) * view.size, y + view.size / 2];
+    if (across < 0 || down < 0 || across > keysRoom || down > queriesRoom) drawArrow(context, across, down, keysRoom, queriesRoom);
     else {
       context.strokeStyle = theme("--ink");
       context.beginPath();

@@ -4,13 +4,14 @@ import type { Place } from "./tiles";
 
 /** Lengths in pixels. */
 export interface View {
-  rows: number; // queries
-  columns: number; // keys
+  queries: number;
+  keys: number;
+  turned: boolean; // queries from left to right, keys downwards
   left: number; // where the weights begin
   top: number;
   width: number; // of the part in which weights are seen
   height: number;
-  x: number; // of the first key, from `left`
+  x: number; // of the first key, from `left`; of the first query, if it is turned
   y: number;
   size: number; // of one weight
 }
@@ -18,33 +19,42 @@ export interface View {
 /** The level that is drawn: the lowest one whose cells are at least a pixel of the screen. */
 export const levelOf = (view: View): number => Math.max(0, Math.ceil(-Math.log2(view.size * (devicePixelRatio || 1))));
 
+/** Where queries and keys begin on their axes, and how much room they have there. */
+export function axes({ turned, x, y, width, height }: View): { queriesFrom: number; queriesRoom: number; keysFrom: number; keysRoom: number } {
+  const [across, down] = [{ from: x, room: width }, { from: y, room: height }];
+  const [queries, keys] = turned ? [across, down] : [down, across];
+  return { queriesFrom: queries.from, queriesRoom: queries.room, keysFrom: keys.from, keysRoom: keys.room };
+}
+
 /** The tokens in view, from the first to the one after the last. */
-export function inView(view: View): { rows: [number, number]; columns: [number, number] } {
+export function inView(view: View): { queries: [number, number]; keys: [number, number] } {
+  const { queriesFrom, queriesRoom, keysFrom, keysRoom } = axes(view);
   const range = (moved: number, room: number, count: number): [number, number] => [
     Math.max(0, Math.floor(-moved / view.size)),
     Math.min(count, Math.ceil((room - moved) / view.size)),
   ];
-  return { rows: range(view.y, view.height, view.rows), columns: range(view.x, view.width, view.columns) };
+  return { queries: range(queriesFrom, queriesRoom, view.queries), keys: range(keysFrom, keysRoom, view.keys) };
 }
 
 /** The tiles in view, and `around` more rows and columns of tiles on each side. */
 export function tilesInView(view: View, level: number, tile: number, around = 0): Place[] {
-  const { rows, columns } = inView(view);
+  const { queries, keys } = inView(view);
   const side = tile * 2 ** level;
   const range = ([first, last]: [number, number], count: number) => {
     const from = Math.max(0, Math.floor(first / side) - around);
     const to = Math.min(Math.ceil(count / side), Math.ceil(last / side) + around);
     return Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i);
   };
-  const across = range(columns, view.columns);
-  return range(rows, view.rows).flatMap((row) => across.map((column) => ({ level, row, column })));
+  const columns = range(keys, view.keys);
+  return range(queries, view.queries).flatMap((row) => columns.map((column) => ({ level, row, column })));
 }
 
 /** The query and the key under a point of the canvas; null beside the map. */
 export function tokensAt(view: View, x: number, y: number): { query: number; key: number } | null {
   if (x < view.left || y < view.top || x > view.left + view.width || y > view.top + view.height) return null;
-  const [key, query] = [(x - view.left - view.x) / view.size, (y - view.top - view.y) / view.size].map(Math.floor);
-  return key >= 0 && query >= 0 && key < view.columns && query < view.rows ? { query, key } : null;
+  const [across, down] = [(x - view.left - view.x) / view.size, (y - view.top - view.y) / view.size].map(Math.floor);
+  const [query, key] = view.turned ? [across, down] : [down, across];
+  return key >= 0 && query >= 0 && key < view.keys && query < view.queries ? { query, key } : null;
 }
 
 /** A cell of the level that is drawn, and the tokens of its square. */
@@ -59,5 +69,5 @@ export function squareOf(view: View, level: number, query: number, key: number):
     const first = Math.floor(token / 2 ** level) * 2 ** level;
     return [first, Math.min(first + 2 ** level, count) - 1];
   };
-  return { level, queries: range(query, view.rows), keys: range(key, view.columns) };
+  return { level, queries: range(query, view.queries), keys: range(key, view.keys) };
 }

@@ -14,7 +14,7 @@ import { colourScale, head, headName, key, keyItems, kindName, layerNumber, quer
 import { switchOf } from "../switches";
 import { words } from "../words";
 import { Find } from "./find";
-import { CellSize, Choice, Failed, Numbers, Panel } from "./panel";
+import { CellSize, Choice, Failed, Numbers, Panel, QueriesAs, queriesAs } from "./panel";
 import { linkedPlace, useZoom } from "./zoom";
 
 const HEIGHT = 640; // of a wide window's map, in pixels; a narrow one's is as high as it is wide
@@ -38,25 +38,29 @@ const headPlace = (): HeadPlace => ({ map: trace.value.map!.number, kind: kindNa
 export function MapView() {
   const say = words();
   const map = trace.value.map!;
-  const [rows, columns] = [queryItems.value.length, keyItems.value.length];
+  const [queries, keys] = [queryItems.value.length, keyItems.value.length];
+  const turned = queriesAs.value === "columns";
+  const [rows, columns] = turned ? [keys, queries] : [queries, keys];
   const [box, { width: whole }] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const place = headPlace();
   const same = [map, place.kind, place.layer, place.head];
-  const tiles = useMemo(() => new Tiles((tile, end) => loadTile(map, place, pool.value, rows, tile, end)), [...same, pool.value]);
+  const tiles = useMemo(() => new Tiles((tile, end) => loadTile(map, place, pool.value, queries, tile, end)), [...same, pool.value]);
   const pointed = useMemo(() => signal<{ query: number; key: number } | null>(null), []);
   const [left, top] = whole < 600 ? [100, 100] : [118, 104];
   const high = Math.min(HEIGHT, Math.max(top + 120, whole - EDGE)) + EDGE;
   const [width, height] = [Math.max(1, whole - left - EDGE), high - top - EDGE];
   const base = Math.min(width / columns, height / rows);
   const zoomed = useZoom(canvas, zoomPlace, { shown: whole > 0, base, rows, columns, left, top, width, height });
-  const view: View = { rows, columns, left, top, width, height, x: zoomed.x, y: zoomed.y, size: base * zoomed.k };
+  const view: View = { queries, keys, turned, left, top, width, height, x: zoomed.x, y: zoomed.y, size: base * zoomed.k };
   const level = levelOf(view);
   const ready = progress.value !== null && progress.value.done === progress.value.of;
   const colours: Colours = { scale: colourScale.value, largest: 1, hue: shownHue() };
   if (colours.scale === "row") colours.largest = largestInView(tiles, view, map.tile);
   useEffect(() => {
-    if (target.value && whole) zoomed.centre(...target.value, READABLE);
+    if (!target.value || !whole) return;
+    const [at, to] = target.value;
+    zoomed.centre(...((turned ? [to, at] : [at, to]) as [number, number]), READABLE);
     target.value = null;
   }, [target.value, whole]);
   useTurns(same);
@@ -64,7 +68,7 @@ export function MapView() {
   void [dark.value, tiles.arrived.value];
   useEffect(() => {
     if (whole) tiles.want(wanted(view, level, map.tile).filter((one) => one.level < map.stored || ready));
-  }, [tiles, whole, view.x, view.y, view.size, level, ready]);
+  }, [tiles, whole, turned, view.x, view.y, view.size, level, ready]);
   useEffect(() => () => tiles.want([]), [tiles]);
   useEffect(() => {
     if (!whole) return;
@@ -88,11 +92,12 @@ export function MapView() {
       tools={
         <>
           <Choice label={say.zoomCell} chosen={pool.value} options={[["max", say.zoomLargest], ["mean", say.zoomMean]]} choose={(name) => (pool.value = name)} />
+          <QueriesAs turned={turnPlace} />
           <CellSize factor={2} zoomed={zoomed} />
         </>
       }
     >
-      <Find shows={(item) => (target.value = [item.index, Math.min(item.index, columns - 1)])} />
+      <Find shows={(item) => (target.value = [item.index, Math.min(item.index, keys - 1)])} />
       <Turns />
       <MissingTile tiles={tiles} />
       <p class={square ? "readout" : "readout quiet"} role="status">{square ? readout(square, tiles, map.tile) : say.zoomHint}</p>
@@ -101,7 +106,7 @@ export function MapView() {
           ref={canvas}
           role="application"
           tabIndex={0}
-          aria-label={`${headName(place.layer, place.head)}: ${rows} × ${columns}. ${say.zoomHint}`}
+          aria-label={`${headName(place.layer, place.head)}: ${queries} × ${keys}. ${say.zoomHint}`}
           data-level={level}
           onPointerMove={(event) => (pointed.value = tokensAt(view, event.offsetX, event.offsetY))}
           onPointerLeave={() => (pointed.value = null)}
@@ -132,6 +137,12 @@ export function MapView() {
       <Numbers head={[say.zoomQueries, say.zoomKeys, say.weight]} rows={() => strongestCells(tiles, view, map.tile)} />
     </Panel>
   );
+}
+
+/** Show the same weights once rows and columns are swapped. */
+function turnPlace(): void {
+  const place = zoomPlace.value;
+  if (place) zoomPlace.value = { ...place, row: place.column, column: place.row };
 }
 
 /** The tiles that are asked for: those in view, a coarser one under each, and those around. */
@@ -211,18 +222,18 @@ function readout({ level, queries, keys }: Square, tiles: Tiles, tile: number): 
 function strongestCells(tiles: Tiles, view: View, tile: number): string[][] {
   const level = levelOf(view);
   const side = 2 ** level;
-  const { rows, columns } = inView(view);
+  const { queries, keys } = inView(view);
   const found: { number: number; row: number; column: number }[] = [];
-  for (let row = Math.floor(rows[0] / side); row * side < rows[1]; row++) {
-    for (let column = Math.floor(columns[0] / side); column * side < columns[1]; column++) {
+  for (let row = Math.floor(queries[0] / side); row * side < queries[1]; row++) {
+    for (let column = Math.floor(keys[0] / side); column * side < keys[1]; column++) {
       const number = numberAt(tiles, tile, level, row, column);
       if (number !== undefined && !Number.isNaN(number)) found.push({ number, row, column });
     }
   }
   found.sort((a, b) => b.number - a.number);
   return found.slice(0, LISTED).map(({ number, row, column }) => {
-    const { queries, keys } = squareOf(view, level, row * side, column * side);
-    return [span(queries), span(keys), preciseText(number)];
+    const square = squareOf(view, level, row * side, column * side);
+    return [span(square.queries), span(square.keys), preciseText(number)];
   });
 }
 

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { savePanel } from "../save";
+import { switchOf } from "../switches";
 import { words } from "../words";
 
 interface PanelProps {
@@ -59,6 +60,18 @@ export function Choice<Name extends string>(props: { label: string; chosen: Name
       ))}
     </div>
   );
+}
+
+/** Whether the queries of a pattern or a map are its rows or its columns. */
+export const queriesAs = switchOf("queries", "rows", "columns");
+
+export function QueriesAs({ turned }: { turned?: () => void }) {
+  const say = words();
+  const choose = (way: "rows" | "columns") => {
+    if (way !== queriesAs.value) turned?.();
+    queriesAs.value = way;
+  };
+  return <Choice label={say.turned} chosen={queriesAs.value} options={[["rows", say.queriesDown], ["columns", say.queriesAcross]]} choose={choose} />;
 }
 
 /** Buttons that make the cells of a canvas smaller or larger, or show all of them. */

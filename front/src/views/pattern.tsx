@@ -13,11 +13,10 @@ import { words } from "../words";
 import { drawPattern, LARGEST_CELL } from "./cells";
 import { Find } from "./find";
 import type { Layout } from "./layout";
-import { CellSize, Choice, Numbers, Panel } from "./panel";
+import { CellSize, Choice, Numbers, Panel, QueriesAs, queriesAs } from "./panel";
 import { linkedPlace, useZoom } from "./zoom";
 
 const drawnAs = switchOf("pattern", "heat", "circles");
-const queriesAs = switchOf("queries", "rows", "columns");
 const zoomPlace = linkedPlace("pattern-at");
 const LISTED = 200; // the most pairs in the table of a long text
 const MOST_HEIGHT = 620;
@@ -71,12 +70,7 @@ export function Pattern() {
             options={[["heat", say.heat], ["circles", say.circles]]}
             choose={(way) => (drawnAs.value = way)}
           />
-          <Choice
-            label={say.turned}
-            chosen={queriesAs.value}
-            options={[["rows", say.queriesDown], ["columns", say.queriesAcross]]}
-            choose={(way) => (queriesAs.value = way)}
-          />
+          <QueriesAs />
           <CellSize factor={1.6} zoomed={transform} />
         </>
       }
