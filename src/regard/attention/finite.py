@@ -135,8 +135,8 @@ def finite_norm(tensor: Float[Tensor, "*shape"]) -> float:
 def without_overflow(call: Call) -> Call:
     """Return a copy of the call with query, key and value in float64, so that the scores do not overflow.
 
-    Return the call itself if its tensors are float64 already, or if its scores cannot overflow (see `fits`) and query,
-    key or value contains NaN or infinity.
+    Return the call itself if float64 would not help: its tensors are float64 already; or query, key or value contains
+    NaN or infinity, and the other numbers cannot make the scores overflow (see `fits`).
     """
     vectors = call.query, call.key, call.value
     if call.dtype == torch.float64 or (fits(call) and not are_finite(*vectors)):

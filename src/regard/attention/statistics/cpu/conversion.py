@@ -102,7 +102,7 @@ def is_readable(vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool)
 
 
 def readable(vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool) -> Float[Tensor, "_batch heads tokens d"]:
-    """Return queries, keys or values in a form for which `is_readable` is True."""
+    """Return queries, keys or values as they are if `is_readable` is True, else a contiguous copy in float32."""
     if is_readable(vectors, adjacent):
         return vectors
     return vectors.new_empty(vectors.shape, dtype=torch.float32).copy_(vectors)

@@ -38,7 +38,7 @@ class Sizes(NamedTuple):
     d_value: int
 
 
-class Rows(NamedTuple):
+class StridedTensor(NamedTuple):
     """A tensor [batch heads tokens width], and the strides of its first three axes (0 for an axis of size 1)."""
 
     numbers: Any
@@ -119,9 +119,9 @@ class KernelArguments:
     """
 
     grid: Grid
-    query: Rows
-    key: Rows
-    value: Rows
+    query: StridedTensor
+    key: StridedTensor
+    value: StridedTensor
     limits: Limits
     rule: Rule
     sinks: Float[Tensor, " heads"]
@@ -141,9 +141,9 @@ class KernelArguments:
         sinks = none if formula.sinks is None else formula.sinks.to(none) / formula.temperature * LOG2_E
         return cls(
             grid=grid,
-            query=rows_of(call.query),
-            key=rows_of(call.key),
-            value=rows_of(call.value),
+            query=with_strides(call.query),
+            key=with_strides(call.key),
+            value=with_strides(call.value),
             limits=limits_of(ranges, grid),
             rule=rule_of(call),
             sinks=sinks,
@@ -195,8 +195,8 @@ def strides(tensor: Tensor, axes: int) -> tuple[int, ...]:
     return tuple(stride if size > 1 else 0 for size, stride in zip(tensor.shape[:axes], tensor.stride(), strict=False))
 
 
-def rows_of(vectors: Float[Tensor, "batch heads tokens width"]) -> Rows:
-    return Rows(vectors, *strides(vectors, 3))
+def with_strides(vectors: Float[Tensor, "batch heads tokens width"]) -> StridedTensor:
+    return StridedTensor(vectors, *strides(vectors, 3))
 
 
 def rule_of(call: Call) -> Rule:

@@ -135,15 +135,18 @@ def columns(
     where = (batch, head, j)
     none = tl.zeros([n_keys, n_queries], tl.float32)
     for row in range(map_rows):
-        row_begin, row_end = first_of(row, sizes.queries, map_rows), first_of(row + 1, sizes.queries, map_rows)
+        row_begin, row_end = (
+            first_query_of(row, sizes.queries, map_rows),
+            first_query_of(row + 1, sizes.queries, map_rows),
+        )
         sums = (none, none)
         for n in range(ranges):
             for part in tl.static_range(3):
                 begin = tl.maximum(border(mask_ranges, n, batch, head, tile, part), row_begin)
                 end = tl.minimum(border(mask_ranges, n, batch, head, tile, part + 1), row_end)
-                stretch = (n, begin, end)
+                span = (n, begin, end)
                 sums = read_queries(
-                    query, keys, mask_ranges, rule, log_sums, sizes, where, stretch, sums, largest, part != 1
+                    query, keys, mask_ranges, rule, log_sums, sizes, where, span, sums, largest, part != 1
                 )
         total, most = sums
         by_key = tl.sum(total, axis=1)
@@ -163,7 +166,7 @@ def columns(
 
 @no_type_check
 @triton.jit
-def first_of(row, n_queries, map_rows):
+def first_query_of(row, n_queries, map_rows):
     """Return the first query of a row of the pooled map; query i belongs to row i · map_rows // n_queries."""
     return tl.cdiv(tl.cast(row, tl.int64) * n_queries, map_rows).to(tl.int32)
 
@@ -171,20 +174,20 @@ def first_of(row, n_queries, map_rows):
 @no_type_check
 @triton.jit
 def read_queries(
-    query, keys, mask_ranges, rule, log_sums, sizes, where, stretch, sums, largest: tl.constexpr, masked: tl.constexpr
+    query, keys, mask_ranges, rule, log_sums, sizes, where, span, sums, largest: tl.constexpr, masked: tl.constexpr
 ):
     """Add the weights of some more queries to the running sums (and maxima) of a block of keys; return the new sums.
 
     Args:
         keys: the key vectors of the block.
         where: the batch item, the head and the indices of the keys.
-        stretch: the number of the key range, the first query to add, and the query after the last.
+        span: the number of the key range, the first query to add, and the query after the last.
         sums: for each key, the sums and the maxima so far.
         largest: whether the maxima are needed.
         masked: whether the mask must be applied.
     """
     batch, head, j = where
-    n, begin, end = stretch
+    n, begin, end = span
     total, most = sums
     number = tl.arange(0, total.shape[1])
     for first in range(begin, end, total.shape[1]):

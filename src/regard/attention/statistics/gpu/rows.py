@@ -37,8 +37,8 @@ class RowResults(NamedTuple):
     context: Any = None
 
 
-def read_rows(arguments: KernelArguments, found: RowResults, items: range) -> None:
-    """Run the Triton kernel `rows` for some heads; it writes into the tensors of `found`.
+def read_rows(arguments: KernelArguments, results: RowResults, items: range) -> None:
+    """Run the Triton kernel `rows` for some heads; it writes into the tensors of `results`.
 
     Args:
         items: the heads to compute: item n is head n % heads of batch item n // heads.
@@ -52,12 +52,12 @@ def read_rows(arguments: KernelArguments, found: RowResults, items: range) -> No
         arguments.mask_ranges(along_keys(arguments.limits, n_queries, n_keys)),
         arguments.rule,
         arguments.sinks,
-        found,
+        results,
         arguments.sizes,
         items.start,
         ranges=len(arguments.limits),
         width=arguments.widths[0],
-        d_value=arguments.widths[1] if found.context is not None else 16,
+        d_value=arguments.widths[1] if results.context is not None else 16,
         n_queries=n_queries,
         n_keys=n_keys,
         num_warps=8 if n_queries == 128 else 4,
@@ -75,7 +75,7 @@ def rows(
     mask_ranges,
     rule,
     sinks,
-    found,
+    results,
     sizes,
     first_item,
     ranges,
@@ -87,7 +87,7 @@ def rows(
     """Triton kernel: each program computes the context and the statistics of one block of queries.
 
     Args:
-        found: a `RowResults`, the tensors to write to.
+        results: a `RowResults`, the tensors to write to.
         first_item: the first head to compute, counted over all batch items.
         ranges: the number of key ranges of a query.
         n_queries: the number of queries in a block.
@@ -105,11 +105,11 @@ def rows(
     for n in range(ranges):
         limits = limits_of(mask_ranges, n, batch, head, i, there)
         for part in tl.static_range(3):
-            stretch = (
+            span = (
                 border(mask_ranges, n, batch, head, tile, part),
                 border(mask_ranges, n, batch, head, tile, part + 1),
             )
-            sums = read_keys(queries, key, value, rule, found, sizes, where, limits, stretch, sums, part != 1, n_keys)
+            sums = read_keys(queries, key, value, rule, results, sizes, where, limits, span, sums, part != 1, n_keys)
     largest, total, product, far, context = sums
     shift = tl.where(largest == -float("inf"), 0.0, largest)
     with_sink = total + tl.exp2(sink - shift)
@@ -117,25 +117,25 @@ def rows(
     inverse = tl.where(blind, 0.0, 1 / with_sink)
     log_sum = tl.where(blind, float("inf"), shift + tl.log2(with_sink))
     at = item * sizes.queries + i
-    tl.store(found.log_sum + at, log_sum, mask=there)
-    if found.entropy is not None:
+    tl.store(results.log_sum + at, log_sum, mask=there)
+    if results.entropy is not None:
         entropy = tl.where(blind, 0.0, (tl.log2(with_sink) * total - product) * inverse) * 0.6931471805599453
-        tl.store(found.entropy + at, tl.where(entropy < 0, 0.0, entropy), mask=there)
-    if found.distance is not None:
-        tl.store(found.distance + at, far * tl.where(total == 0, inverse, 1 / total), mask=there)
-    if found.first is not None:
+        tl.store(results.entropy + at, tl.where(entropy < 0, 0.0, entropy), mask=there)
+    if results.distance is not None:
+        tl.store(results.distance + at, far * tl.where(total == 0, inverse, 1 / total), mask=there)
+    if results.first is not None:
         weight = weight_on_key(queries, key, mask_ranges, rule, sizes, where, i * 0, log_sum, ranges)
-        tl.store(found.first + at, weight, mask=there)
+        tl.store(results.first + at, weight, mask=there)
     own = i + sizes.offset
-    if found.own is not None:
+    if results.own is not None:
         weight = weight_on_key(queries, key, mask_ranges, rule, sizes, where, own, log_sum, ranges)
-        tl.store(found.own + at, weight, mask=there)
-    if found.previous is not None:
+        tl.store(results.own + at, weight, mask=there)
+    if results.previous is not None:
         weight = weight_on_key(queries, key, mask_ranges, rule, sizes, where, own - 1, log_sum, ranges)
-        tl.store(found.previous + at, weight, mask=there)
-    if found.context is not None:
+        tl.store(results.previous + at, weight, mask=there)
+    if results.context is not None:
         column = tl.arange(0, d_value)
-        to = found.context + at[:, None] * sizes.d_value + column[None, :]
+        to = results.context + at[:, None] * sizes.d_value + column[None, :]
         numbers = (context * inverse[:, None]).to(queries.dtype)
         tl.store(to, numbers, mask=there[:, None] & (column[None, :] < sizes.d_value))
 
@@ -147,11 +147,11 @@ def read_keys(
     key,
     value,
     rule,
-    found,
+    results,
     sizes,
     where,
     limits,
-    stretch,
+    span,
     sums,
     masked: tl.constexpr,
     n_keys: tl.constexpr,
@@ -162,14 +162,14 @@ def read_keys(
         queries: the query vectors of the block.
         where: the batch item, the head and the indices of the queries.
         limits: for each query, the start and the stop of its key range.
-        stretch: the first key to add, and the key after the last.
+        span: the first key to add, and the key after the last.
         sums: for each query, the largest score, the sum of the exponentials, and the sums for entropy, distance and
             context so far.
         masked: whether the mask must be applied.
     """
     batch, head, i = where
     start, stop = limits
-    begin, end = stretch
+    begin, end = span
     largest, total, product, far, context = sums
     number = tl.arange(0, n_keys)
     for first in range(begin, end, n_keys):
@@ -188,14 +188,14 @@ def read_keys(
         rescale = tl.exp2(down)
         relative = scores - shift[:, None]
         weights = tl.exp2(relative)
-        if found.entropy is not None:
+        if results.entropy is not None:
             if masked or rule.biases is not None:
                 relative = tl.maximum(relative, -1e30)  # 0 · -∞ would be NaN; a score of NaN has weight NaN
             product = rescale * (product + total * down) + tl.sum(weights * relative, axis=1)
-        if found.distance is not None:
+        if results.distance is not None:
             away = tl.abs(j[None, :] - i[:, None] - sizes.offset).to(tl.float32)
             far = rescale * far + tl.sum(weights * away, axis=1)
-        if found.context is not None:
+        if results.context is not None:
             values = vectors(value, batch, head // sizes.group, first, number, there, sizes.d_value, context.shape[1])
             context = tl.dot(weights.to(values.dtype), values, context * rescale[:, None], input_precision="tf32x3")
         total = rescale * total + tl.sum(weights, axis=1)

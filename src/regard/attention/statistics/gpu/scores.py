@@ -36,7 +36,7 @@ def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr
     """Load the vectors of some tokens as a matrix [tokens padded]; the vector of a token is 0 where `there` is False.
 
     Args:
-        rows: the tensor and its strides, a `Rows`.
+        rows: a `StridedTensor`, the tensor and its strides.
         first, tokens: the sums first + tokens are the indices of the tokens.
         width: the number of entries of a vector.
         padded: `width` rounded up to a power of 2; the additional entries are 0.
