@@ -110,9 +110,9 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
 
 
 def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, Matrix] | None:
-    """Return the matrices x, memory, W_q, W_k, W_v and the biases by name, or None if x cannot be the start.
+    """Return the matrices x, memory, W_q, W_k, W_v and the biases by name, for a worked example that starts from x.
 
-    x can be the start if all three projections were found, and K and V were computed from the same input.
+    None if the example must start from Q, K and V: a projection was not found, or K and V have different inputs.
 
     Args:
         projections: for "Q", "K" and "V", the part of a linear layer that computed it; None = not found.

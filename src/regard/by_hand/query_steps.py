@@ -1,7 +1,7 @@
 """The steps of one query of a worked example, key by key, with the exponentials of the softmax and their sum.
 
 exp_k = exp(tempered_k - largest of the row)        the subtraction does not change the weights
-weight_k = exp_k / sum                              sum: of all exp_k of the row, and of the exp of the sink
+weight_k = exp_k / sum                              sum: of exp_k over the keys, plus exp of a sink (a score of no key)
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from regard.by_hand.head_steps import largest_of_each_row
 from regard.by_hand.worked_attention import WorkedAttention
 
 STAGES = ("products", "scores", "masked", "tempered")
-"""The names of the stages before the exponential; "masked" and "tempered" are left out if they change nothing."""
+"""The names of the matrices before the exponential; "masked" and "tempered" are left out if they change nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,8 +25,8 @@ class QuerySteps:
         formulas: the formula of each of these matrices, by name.
         largest: the largest score of the row, which is subtracted before the exponential.
         exponentials: the exponential for each key.
-        sink: the exponential for the head's sink; None = the softmax has no sink.
-        total: the sum of the exponentials, the sink included.
+        sink: the exponential of the head's sink, a score that belongs to no key; None = the softmax has no sink.
+        total: the sum of the exponentials, that of the sink included.
         weights: the weight of each key.
     """
 

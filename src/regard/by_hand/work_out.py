@@ -23,7 +23,7 @@ def work_out(numbers: Numbers, token: TokenReference | None = None) -> WorkedAtt
     """Compute a worked example: every matrix of attention, step by step, from its inputs and parameters.
 
     Args:
-        token: a query to mark in every matrix, and whose weighted values to show; None = no query.
+        token: the query whose row is marked in every matrix, and whose weighted values are shown; None = no query.
 
     Raises:
         InputError: the token does not exist, or a product of the numbers overflows float64.
@@ -50,7 +50,7 @@ def worked_example(name: str, token: TokenReference | None = None) -> WorkedAtte
     """Return a built-in example with every matrix computed.
 
     Args:
-        token: a query to mark in every matrix, and whose weighted values to show; None = no query.
+        token: the query whose row is marked in every matrix, and whose weighted values are shown; None = no query.
 
     Raises:
         InputError: there is no example of this name; the message names the nearest.

@@ -24,7 +24,7 @@ class Stage:
         name: the matrix's name in the formulas of later matrices; with several heads, it ends in the head's number.
         formula: how the matrix is computed from earlier matrices; empty for a given matrix.
         rows, columns: the names of the rows and of the columns; empty = no names.
-        keys: whether the rows or the columns are the keys; None = neither.
+        keys: "rows" if the rows are the keys, "columns" if the columns are; None = neither.
         marked: the row to highlight, that of the query whose steps are shown; None = no row.
         summed: whether a row with the sums of the columns is shown below the matrix.
         head: the head's number, counted from 1; None if there is only one head, or if the matrix belongs to all heads.
@@ -83,7 +83,7 @@ class WorkedAttention:
 
     @property
     def sink(self) -> list[str]:
-        """A remark on the sink of the softmax, as a list of one line; an empty list if there is no sink."""
+        """A list with one remark on the sink, a score in every softmax that belongs to no key; empty = no sink."""
         sinks, temperature = self.numbers.sinks, self.numbers.temperature
         if sinks is None:
             return []

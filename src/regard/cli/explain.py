@@ -156,7 +156,7 @@ def numbers_from_model(model: str | None, text: str, **options: Any) -> "tuple[N
 
 
 def numbers_from_file(file: Path | None, example: str | None) -> "Numbers":
-    """Return the numbers in a TOML file; if `file` is None, the numbers of a built-in example."""
+    """Return the inputs and parameters of attention in a TOML file, or else in an example (None = self-attention)."""
     from regard.by_hand.numbers_file import example_numbers, read_numbers
 
     return example_numbers(example or "self-attention") if file is None else read_numbers(file)

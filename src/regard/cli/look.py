@@ -147,10 +147,16 @@ def read_stdin() -> str:
 def translate_text(
     model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None
 ) -> "Translation | None":
-    """Return a translator's translation of `text`, or `target` with its score; None if `model` is no translator.
+    """Translate a text, or score its translation `target`, with the translator in the folder `model`.
 
     Args:
         target: the translation to score; None = translate.
+
+    Returns:
+        The translation with its score, or None if `model` is a Hugging Face model or None.
+
+    Raises:
+        InputError: new_tokens is given, which a translator does not use.
     """
     from regard.translation.translator_folder import holds_translator
 

@@ -80,7 +80,7 @@ def version(
         False, "--version", help="Show the version and which compiled kernels are in use, and exit.", is_eager=True
     ),
 ) -> None:
-    """Attention you can see: who looks at whom in a model, exactly."""
+    """If --version is given, print the version and which compiled kernels are in use, and exit."""
     if show:
         from regard import __version__
         from regard.kernels.library import description

@@ -1,6 +1,6 @@
 """Print remarks on the error stream, which all verbs that show a text share.
 
-There are two remarks: a model knows few tokens of the text, or a letter in a picture has no font.
+There are two remarks: a model does not know most tokens of a text, or a letter in a picture has no font.
 """
 
 import sys
@@ -19,7 +19,7 @@ def print_remark(remark: str) -> None:
 
 
 def remark_on_texts(*traces: "Trace") -> None:
-    """Print a remark for each model that knows less than half of the tokens of the text that it reads."""
+    """Print a remark for each model that reads most of its text as unknown words, single jamo or bytes."""
     from regard.tracing.readable_tokens import unfamiliar_text_note
 
     for remark in dict.fromkeys(unfamiliar_text_note(seen.model, seen.tokens) for seen in traces):

@@ -28,7 +28,7 @@ def scan(
         Path | None,
         typer.Option("--out", help="Write a row for each head: .csv or .parquet. A stopped scan can be continued."),
     ] = None,
-    png: Annotated[Path | None, typer.Option("--png", help="Write a picture: for each role, a map of heads.")] = None,
+    png: Annotated[Path | None, typer.Option("--png", help="Write a picture of what the heads attend to.")] = None,
     svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
 ) -> None:
     """Scan a file of texts: how much attention each head gives to the previous token, the first token, and so on.

@@ -247,7 +247,7 @@ class OutputFormat:
             yield json.dumps(one.record(alignment), ensure_ascii=False)
 
     def as_text(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> Iterator[str]:
-        """Yield the lines that `write` writes if the format is not JSON."""
+        """Yield a line of text for each translation, or for each n-best candidate, with the chosen fields."""
         numbered = [
             (number, one)
             for number, each in enumerate(translations, first - 1)

@@ -54,7 +54,10 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 
 
 def write_graphs(graphs: Graphs, contents: TranslatorContents, folder: Path) -> None:
-    """Write the two given graphs of a translator, with config.json and its vocabularies, to a folder.
+    """Write encoder.onnx, decoder.onnx, config.json and the vocabularies of a translator to a folder.
+
+    Args:
+        graphs: the encoder and the decoder graph of the translator's model.
 
     Raises:
         InputError: onnxscript is not installed.
@@ -138,7 +141,7 @@ def write_graph(
 
 
 def cells_of_graph(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
-    """Return ONNX nodes that compute the custom operator `regard::read_cells`; torch.onnx.export calls this."""
+    """Return ONNX nodes for `regard::read_cells`, the encoder's LSTM or GRU; torch.onnx.export calls this."""
     return onnx_cells(import_extra("onnxscript", "export,translation").opset18, x, lengths, weights, lstm)
 
 

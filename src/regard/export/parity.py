@@ -27,7 +27,7 @@ from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.translator_folder import TranslatorContents
 
 TOLERANCE = 1e-3
-"""The largest difference and the largest gap, in nats, that count as rounding errors."""
+"""The largest rounding error, in nats: of a log-probability per token, and of the gap between two logits."""
 
 N_LINES = 20
 """The number of random lines for the check if the user gives no lines."""
@@ -103,9 +103,11 @@ def compare(contents: TranslatorContents, exported: Exported, lines: Sequence[st
 
 
 def compare_line(contents: TranslatorContents, exported: Exported, line: str) -> tuple[bool, float, float]:
-    """Translate one line with both translators; return whether the translations are the same, difference and gap.
+    """Translate one line with the original translator and with its export, and compare them.
 
-    The module's docstring defines difference and gap.
+    Returns:
+        Whether the translations are the same; the difference of the log-probabilities that both give the original's
+        translation, in nats per token; and the result of `logit_gap`, or 0 if the translations are the same.
     """
     ids = [*contents.source_vocabulary.encode(line), EOS]
     if len(ids) > contents.model.config.max_tokens:

@@ -34,7 +34,7 @@ torch.library.define(
 
 
 def empty_results(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return uninitialised tensors with the shapes of the results of regard::read_cells, for torch.export.
+    """Return uninitialised tensors with the shapes of the operator regard::read_cells's results, for torch.export.
 
     The three results are the last layer's hidden state at every token, the last hidden state of every layer, and the
     last LSTM memory of every layer. In each of them both directions are concatenated.
@@ -50,11 +50,13 @@ torch.library.register_fake("regard::read_cells", empty_results)
 def onnx_cells(op: Any, x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
     """Build ONNX nodes that compute `regard::read_cells`: a bidirectional LSTM or GRU operator for each layer.
 
-    The results are those of `empty_results`; for a GRU, which has no memory, the third result is the second again.
-
     Args:
         op: onnxscript's opset, whose methods create nodes.
-        weights: three tensors per layer; see `onnx_weights`.
+        weights: for each layer, the input weights, the hidden weights and the biases in ONNX's layout.
+
+    Returns:
+        The last layer's state at every token, the last state of every layer, and the last LSTM memory of every layer;
+        for a GRU, which has no memory, the second result again.
     """
     # PyTorch's GRU applies the reset gate after the matrix product with the hidden state
     cells, settings = (op.LSTM, {}) if lstm else (op.GRU, {"linear_before_reset": 1})
@@ -97,10 +99,7 @@ class EncoderGraph(nn.Module):
         self.weights = nn.ParameterList(onnx_weights(model.encoder.cells))
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return the encoded sources and the decoder state before the first target token.
-
-        The result has the tensors that `tensors_of` returns, in the same order.
-        """
+        """Return the encoded sources and the state before the first target token, in the order of `tensors_of`."""
         encoded = self.exported(source, lengths) if torch.compiler.is_exporting() else self.encoder(source, lengths)
         return tuple(tensors_of(self.decoder.start(encoded, lengths), self.decoder).values())
 
@@ -126,8 +125,8 @@ class DecoderGraph(nn.Module):
         Args:
             token: the id of one target token for each source.
             lengths: the lengths of the sources.
-            tensors: the decoder state: in the first step the outputs of the encoder graph. In later steps, the state
-                tensors that the previous step returned replace those whose names begin with past_.
+            tensors: the outputs of the encoder graph. After the first step, the state tensors that the previous step
+                returned take the place of the outputs whose names begin with past_.
         """
         states, *rest = tensors
         keys = rest.pop(0) if isinstance(self.decoder.reader.score, Preparable) else states

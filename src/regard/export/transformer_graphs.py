@@ -141,7 +141,12 @@ def transformer_graphs(model: Transformer) -> Graphs:
 
 
 def decoding_state(lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]) -> DecodingState:
-    """Return the decoding state that consists of the tensors in `keys_values`; see `DecoderGraph.forward`."""
+    """Return the decoding state with the given keys and values.
+
+    Args:
+        lengths: the lengths of the sources.
+        keys_values: each block's key and value of cross-attention, then each block's key and value of self-attention.
+    """
     half = len(keys_values) // 2
     cache = BlockCache(blocks_of(keys_values[half:]))
     return DecodingState(lengths=lengths, memory=blocks_of(keys_values[:half]), cache=cache)

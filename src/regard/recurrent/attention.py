@@ -134,7 +134,7 @@ class SourceAttention(nn.Module):
         return Pattern(Call.of(**self.arguments(queries, memory, first, previous)))
 
     def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
-        """Return the keyword arguments with which `forward` calls `attend`."""
+        """Return the keyword arguments with which `forward` calls `regard.attend`."""
         query = queries[:, None].to(memory.states)
         mask: Mask = Padding(memory.lengths)
         return {

@@ -14,7 +14,8 @@ Form = Literal["luong", "luong_feeding", "bahdanau"]
 """When the decoder attends to the source: after the step of its cell (Luong's forms), or before it (Bahdanau's)."""
 
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "cosine", "location", "location_aware"]
-"""The attention score between a decoder's state (the query) and an encoder's state (the key)."""
+"""The attention score between a decoder's state (the query) and an encoder's state (the key). "location" replaces the
+key by its position; "location_aware" also depends on the attention weights of the previous decoder step."""
 
 Attention = Literal["soft", "hard", "local_m", "local_p"]
 """The keys with nonzero weights: all ("soft"), the best one ("hard"), or near a position ("local_m", "local_p")."""
@@ -51,7 +52,7 @@ class RecurrentConfig:
     form: Form = "luong"
     """When the decoder attends to the source: before the step of its cell ("bahdanau") or after this step ("luong").
 
-    "luong_feeding" is "luong" with input feeding: the attention vector s̃ is an input of the next step.
+    "luong_feeding" is "luong" with input feeding: context vector and state, combined, are an input of the next step.
     """
     score: ScoreName = "general"
     """The attention score between a decoder's state (the query) and an encoder's state (the key)."""

@@ -42,9 +42,9 @@ class State:
     Attributes:
         memory: the encoded sources.
         hidden: the states of the cells.
-        output: the attention vector s̃ of the last step, for input feeding; 0 before the first step.
-        weights: the attention weights of the last step, if the score is location-aware; otherwise, and before the first
-            step, 0.
+        output: the attention vector s̃ of the last step: context vector and state, combined; 0 before the first step.
+        weights: the attention weights of the last step if the score depends on them (is location-aware); otherwise, and
+            before the first step, 0.
         n_tokens: the number of target tokens read so far.
     """
 
@@ -164,7 +164,7 @@ class Decoder(nn.Module):
         return self.dropout(outputs), state, self.reader.pattern(queries, state.memory, first=first, previous=previous)
 
     def step(self, embedded: Float[Tensor, "batch 1 d_model"], state: State) -> DecoderStep:
-        """Read one token of each batch item: compute s_t, a_t and s̃_t with the equations in the module's docstring.
+        """Read one token of each batch item: compute the state s_t, the context vector and the attention vector s̃_t.
 
         Args:
             embedded: the embeddings e(y_{t-1}) of the tokens.
@@ -185,9 +185,10 @@ class Decoder(nn.Module):
     def attend(
         self, query: Float[Tensor, "batch 1 d_model"], state: State
     ) -> tuple[Float[Tensor, "batch 1 d_model"], Float[Tensor, "batch source"]]:
-        """Return the context vector a_t, and the value of `State.weights` for the next state.
+        """Attend to the source; return the context vector, and the attention weights if the next step needs them.
 
-        This value is the attention weights α^t if the score is location-aware, and otherwise `state.weights`.
+        The next step needs them if its scores depend on them (a location-aware score); otherwise the second result is
+        `state.weights`, which is 0 in all steps.
         """
         if not self.reader.is_location_aware:
             return self.reader(query, state.memory, first=state.n_tokens).context[:, 0], state.weights
@@ -206,7 +207,7 @@ class Decoder(nn.Module):
     def in_parallel(
         self, embedded: Float[Tensor, "batch target d_model"], state: State
     ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
-        """Return what `outputs` returns, computed for all tokens in one call instead of token by token.
+        """Compute all tokens at once; return s̃ of each token, the state after all tokens and the attention pattern.
 
         This is possible in Luong's form without input feeding if the score is not location-aware: then no step needs
         the context vector or the attention weights of an earlier step.
@@ -220,7 +221,9 @@ class Decoder(nn.Module):
     def start(self, encoded: Encoded, lengths: Int[Tensor, " batch"]) -> State:
         """Return the state before the first target token, computed from the encoder's final states.
 
-            hidden = tanh(W last + b)          a W and b for each layer, in an LSTM for both state and memory cell
+            hidden = tanh(W last + b)
+
+        Each layer has its own W and b, in an LSTM for the state and for the memory cell.
 
         Args:
             encoded: the output of the encoder.

@@ -41,7 +41,7 @@ class Batching:
         self.arrived = asyncio.Event()
 
     async def translate(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Put a request into the queue, wait until it is translated, and return its answer (see `answer_to`).
+        """Put a request into the queue, wait for its translation, and return the answer, {"translations": […]}.
 
         Raises:
             TooManyWaitingError: more than `MOST_WAITING` texts would wait in the queue.
@@ -84,7 +84,7 @@ class Batching:
         return batch
 
     def batch_answers(self, requests: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-        """Translate the texts of several requests as one batch; return one answer for each request."""
+        """Translate the texts of several requests as one batch; return each request's answer, {"translations": […]}."""
         texts = [text for request in requests for text in request]
         translations = self.translator.translate(texts, search=self.search, split=True)
         alignments = self.translator.align(translations)

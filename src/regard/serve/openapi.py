@@ -72,7 +72,7 @@ def json_of(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def page(name: str, address: str) -> str:
-    """Return an HTML page on the use of the service, with the translator's name and the service's base URL (…/)."""
+    """Return an HTML page on the use of the service, with the translator's name and the service's URL (ending in /)."""
     command = f"curl {address}translate -H 'Content-Type: application/json' -d '{{\"texts\": [\"…\"]}}'"
     return f"""<!doctype html>
 <html lang="en">

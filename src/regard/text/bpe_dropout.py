@@ -21,7 +21,7 @@ from regard.text.piece_table import NORMAL, pieces_of
 from regard.text.vocabulary import EOS, Vocabulary
 
 WHOLE = "\0\0"
-"""Replaces the text of a piece that must not be divided, such as a special piece or a tag; no text has NUL."""
+"""The text given to pieces that BPE-dropout must not divide, such as special pieces and tags; no real text has NUL."""
 
 NEVER = 2**31
 """The rank of a merge that is not performed: the joined symbols are not a piece, or BPE-dropout skips the merge."""
@@ -148,7 +148,7 @@ class Merges:
 
 
 def spellings(pieces: Sequence[str]) -> Side:
-    """Return the ids of the letters of every piece, as a `Side` whose text n has the letters of piece n.
+    """Return the ids of the letters of every piece, as a `Side` (concatenated ids) whose text n is piece n.
 
     A special piece, or a piece with a letter that has no id, is not divided: its only "letter" is its own id.
     """

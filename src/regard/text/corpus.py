@@ -59,18 +59,11 @@ class Side:
         return self.ids[self.ends[pair] : self.ends[pair + 1]]
 
     def lengths(self, pairs: NDArray[np.int64]) -> Lengths:
-        """Return the number of ids in each of some texts, without reading the ids.
-
-        Args:
-            pairs: the indices of the texts.
-        """
+        """Return the number of ids in each text whose index is in `pairs`, without reading the ids."""
         return self.ends[pairs + 1] - self.ends[pairs]
 
     def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, Lengths]:
-        """Return the ids of some texts, concatenated, and the number of ids in each text.
-
-        Args:
-            pairs: the indices of the texts.
+        """Return the ids of the texts with the indices `pairs`, concatenated, and the number of ids in each text.
 
         Raises:
             InputError: an id is not in the vocabulary.
@@ -122,11 +115,7 @@ class Corpus:
         return self._n_pairs
 
     def __getitem__(self, pair: int) -> tuple[Ids, Ids]:
-        """Return the ids of the source and the target of a pair.
-
-        Args:
-            pair: the index of the pair.
-        """
+        """Return the ids of the source and the target of the pair with index `pair`."""
         return self.source[pair], self.target[pair]
 
     def order(self, seed: int, epoch: int) -> Numbers:
@@ -228,7 +217,7 @@ def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float
 
 
 def append(ids: IO[bytes], ends: IO[bytes], texts: list[list[int]], end: int, dtype: type[np.unsignedinteger]) -> int:
-    """Append texts to the files of a corpus's sources or targets; return the number of ids after them.
+    """Append texts to the files of a corpus's sources or targets; return the new number of ids in the file.
 
     Args:
         ids: the file to which the ids are written.

@@ -25,22 +25,14 @@ class JoinedSide:
     """For each corpus, the index of its first pair."""
 
     def lengths(self, pairs: NDArray[np.int64]) -> Lengths:
-        """Return the number of ids in each of some texts.
-
-        Args:
-            pairs: the indices of the texts.
-        """
+        """Return the number of ids in each text whose index is in `pairs`."""
         corpus, lengths = self._corpus_of(pairs), np.empty(len(pairs), dtype=np.int64)
         for number, side in enumerate(self.sides):
             lengths[corpus == number] = side.lengths(pairs[corpus == number] - self.starts[number])
         return lengths
 
     def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, Lengths]:
-        """Return the ids of some texts, concatenated, and the number of ids in each text.
-
-        Args:
-            pairs: the indices of the texts.
-        """
+        """Return the ids of the texts with the indices `pairs`, concatenated, and the number of ids in each text."""
         corpus, lengths = self._corpus_of(pairs), self.lengths(pairs)
         ids = np.empty(lengths.sum(), dtype=self.sides[0].ids.dtype)
         corpus_of_id = np.repeat(corpus, lengths)
@@ -70,12 +62,15 @@ class JoinedCorpus:
         return int(self.sizes.sum())
 
     def order(self, seed: int, epoch: int) -> Numbers:
-        """Return the indices of the pairs of an epoch, in the random order in which they are trained on."""
+        """Return the indices of the pairs that an epoch takes from the corpora, in the random order of the training."""
         pairs = self.pairs_of_epoch(seed, epoch)
         return pairs[permutation(len(pairs), seed, epoch)]
 
     def pairs_of_epoch(self, seed: int, epoch: int) -> Numbers:
-        """Return the indices of the pairs of an epoch, in the order of the corpora."""
+        """Return the indices of the pairs of an epoch: from each corpus of n pairs with the weight w, w · n pairs.
+
+        A weight below 1 leaves pairs for later epochs; a weight above 1 repeats pairs. The first corpus comes first.
+        """
         parts, sizes = list[Numbers](), self.sizes.tolist()
         for number, (size, start, weight) in enumerate(zip(sizes, self.starts, self.weights, strict=True)):
             n_pairs = max(1, round(weight * size))

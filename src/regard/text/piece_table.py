@@ -20,7 +20,7 @@ SentencePiece never divides a text into control pieces or unused pieces. Decodin
 """
 
 BPE = 2
-"""The number of byte-pair encoding among SentencePiece's algorithms; 1, the default, is the unigram model."""
+"""The number that stands for byte-pair encoding in a model; 1, the default, stands for the unigram algorithm."""
 
 PIECE, TRAINING = 1, 2
 """The numbers of the protobuf fields of a model: a piece, and the settings of the training."""

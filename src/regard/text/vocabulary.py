@@ -143,15 +143,15 @@ class Vocabulary:
 
     @cached_property
     def unused(self) -> dict[str, int]:
-        """The ids of unused pieces, by text: in a vocabulary of Marian, the pieces of the other language.
+        """The id of each unused piece, by its text: in a vocabulary of Marian, the pieces of the other language.
 
-        SentencePiece never divides a text into unused pieces; see `vocabulary_from_table`.
+        SentencePiece never divides a text into unused pieces. Unknown letters that are exactly such a piece get its id.
         """
         unused = filter(self.processor.IsUnused, range(len(self)))
         return {self.processor.IdToPiece(token): token for token in unused}
 
     def _with_unused(self, clean: str, ids: list[int]) -> list[int]:
-        """Return the ids with UNK replaced by the id of an unused piece, where there is one of this text, as in Marian.
+        """Replace UNK by the id of an unused piece if the unknown letters are exactly this piece; return the new ids.
 
         Args:
             clean: the cleaned text.

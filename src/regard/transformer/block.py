@@ -151,7 +151,7 @@ class DecoderBlock(nn.Module):
 def rows_by_source(
     x: Float[Tensor, "batch tokens d_model"], memory: KeyValue | None
 ) -> Float[Tensor, "sources queries d_model"]:
-    """Concatenate the tokens of all rows of x that read the same source, so that the source's keys need no copies.
+    """Concatenate the tokens of all targets (rows) that read the same source, so that its keys need no copies.
 
     Args:
         memory: the keys and values of the sources, each read by equally many consecutive rows of x; None = there is no

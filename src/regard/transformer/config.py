@@ -10,7 +10,8 @@ from regard.checks import check_choice, check_count
 from regard.transformer.feed_forward import Activation
 
 Norm = Literal["post", "pre"]
-"""Where a block has its LayerNorm: after each residual sum ("post", the paper) or before each sublayer ("pre")."""
+"""Where a block has its LayerNorm: "pre" = before each sublayer; "post" = after each residual sum, as in Vaswani et al.
+2017."""
 
 Position = Literal["sinusoidal", "learned", "rotary"]
 """Position encodings: "sinusoidal" and "learned" vectors are added to the token embeddings; "rotary" rotates the
@@ -53,10 +54,8 @@ class TransformerConfig:
     n_decoder_layers: int | None = None
     """Number of decoder blocks; None = n_layers."""
     norm: Norm = "pre"
-    """Where a block has its LayerNorm: after each residual sum ("post", the paper) or before each sublayer ("pre").
-
-    Models with "pre" are easier to train.
-    """
+    """Where a block has its LayerNorm: "pre" = before each sublayer, which is easier to train; "post" = after each
+    residual sum, as in Vaswani et al. 2017."""
     positions: Position = "sinusoidal"
     """Position encodings: "sinusoidal" or "learned" vectors added to the token embeddings, or "rotary", which rotates
     the queries and keys of self-attention."""
@@ -68,7 +67,7 @@ class TransformerConfig:
     dropout: float = 0.1
     """Dropout probability of the embeddings and of each sublayer's output."""
     attention_dropout: float = 0.0
-    """Dropout probability of the attention weights; 0 in the paper."""
+    """Dropout probability of the attention weights; 0 in Vaswani et al. 2017."""
     max_tokens: int = 1024
     """The most tokens of a source (EOS included) and of a target (BOS included) that a `Translator` accepts, and the
     number of learned positions. A `Transformer` with sinusoidal or rotary positions can read longer texts."""

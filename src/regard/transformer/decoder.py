@@ -29,8 +29,8 @@ class Decoded:
         logits: for each input token, the logits of the token that follows it.
         state: the state after the input tokens, an argument of the next call.
         patterns: the self-attention pattern of each block.
-        cross: the cross-attention pattern of each block; empty for a language model. It has one batch item for each
-            source, whose queries are the tokens of all rows that read the source, row after row.
+        cross: the cross-attention pattern of each block; empty for a language model. Each pattern has
+            one batch item for each source; its queries are the tokens of all targets of this source, concatenated.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]

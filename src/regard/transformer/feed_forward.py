@@ -119,4 +119,5 @@ ACTIVATIONS: Mapping[Activation, ActivationNames] = {
     "geglu": ActivationNames(F.gelu, 1, True, None, "GELU"),
     "swiglu": ActivationNames(F.silu, 3, True, None, "SWISH"),
 }
-"""The activations by their names in `TransformerConfig`."""
+"""For each name in `Activation`: the function, its number in the CPU kernel, whether the network has gates, and the
+function's names in Hugging Face and in CTranslate2 (None = no name)."""

@@ -1,8 +1,8 @@
 """Convert Hugging Face's Marian models to a `Transformer`, and a `Transformer` to a Marian model.
 
-Both are the paper's model with post-norm and sinusoidal positions. Only the position vectors differ: Marian has all
-sines before all cosines, the paper alternates sines and cosines. So the conversion permutes the d_model axis of every
-parameter that has such an axis; the logits stay the same.
+Both are the model of Vaswani et al. 2017, with post-norm and sinusoidal positions. Only the position vectors differ:
+Marian has all sines before all cosines, `Transformer` alternates sines and cosines. So the conversion permutes the
+d_model axis of every parameter that has such an axis; the logits stay the same.
 
 Source: Junczys-Dowmunt et al. 2018; the checkpoints of Tiedemann & Thottingal 2020 (OPUS-MT).
 """

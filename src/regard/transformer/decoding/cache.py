@@ -56,8 +56,8 @@ class TokenBuffer:
 
     Attributes:
         vectors: the keys (index 0 of axis 2) and the values (index 1). Tokens from n_written on are not set.
-        n_written: the number of tokens written so far. To append a token, a `BufferCache` with fewer tokens must copy
-            the buffer, since another cache uses the next position.
+        n_written: the number of tokens written so far. A `BufferCache` with fewer tokens must copy the buffer
+            before it appends a token, because another cache uses the next position.
     """
 
     vectors: Float[Tensor, "rows blocks 2 key_heads room d_head"]

@@ -2,8 +2,8 @@
 
 A row is one target text of the batch. With few rows, the arithmetic of a step takes less time than calling a PyTorch
 function for each operation. The kernel, `kernels/decoding_step.c`, computes the same numbers as `DecoderBlock.forward`
-for all decoders that `unsupported_reason` does not refuse. Each thread computes some rows in all blocks. When a search
-reorders the rows, cached keys and values are not moved: a table gives the kernel the buffer row of each token.
+if `unsupported_reason` returns None. Each thread computes some rows in all blocks. When a search reorders the rows,
+cached keys and values are not moved: a table gives the kernel the buffer row of each token.
 """
 
 import ctypes

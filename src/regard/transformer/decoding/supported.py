@@ -1,8 +1,8 @@
-"""Check whether the CPU kernel supports a decoder: a `Decoder` with cross-attention and its original modules.
+"""Check whether the CPU kernel can compute the decoding steps of a decoder; if not, `Decoder.forward` computes them.
 
-Otherwise `Decoder.forward` computes the decoding steps: if a module was replaced or has a hook, if the score is not a
-scaled dot product or the weights are not a softmax, if parameters are sharded over processes, or if d_head or d_ff is
-not a multiple of `WIDTH_MULTIPLE`.
+The decoder must have cross-attention, its weights must be the softmax of scaled dot products, its parameters must be
+float32 and in one process, and d_head and d_ff must be multiples of `WIDTH_MULTIPLE`. No module of the decoder may be
+replaced or have a hook.
 """
 
 from collections.abc import Iterable
@@ -87,7 +87,7 @@ def is_default_score(score: Score) -> bool:
 
 
 def is_default_softmax(normalise: Normaliser) -> bool:
-    """Return whether a normaliser is softmax with temperature 1 and without sinks."""
+    """Return whether a normaliser is softmax with temperature 1 and no sinks (scores that belong to no key)."""
     return isinstance(normalise, Softmax) and normalise.temperature == 1 and normalise.sinks is None
 
 
