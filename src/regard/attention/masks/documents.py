@@ -44,7 +44,7 @@ class Documents(Mask):
         Return None if the keys of a document are not consecutive.
         """
         ids, position = self.ids.to(device).reshape(-1, grid.keys), torch.arange(grid.keys, device=device)
-        is_start = (ids != F.pad(ids, (1, -1))).index_fill(1, position[:1], True)  # an id unlike the one before
+        is_start = (ids != F.pad(ids, (1, -1))).index_fill(1, position[:1], True)  # ids that begin a group
         sorted_ids = ids.sort(dim=1).values
         n_runs, n_documents = is_start.sum(dim=1), 1 + (sorted_ids[:, 1:] != sorted_ids[:, :-1]).sum(dim=1)
         if bool((n_runs > n_documents).any()):

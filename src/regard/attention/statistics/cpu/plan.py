@@ -109,7 +109,7 @@ class KeyLimits:
             n_keys: the number of all keys.
         """
         starts, stops = self.starts[index], self.stops[index]
-        starts = torch.where(starts < stops, starts, n_keys)  # a query that may attend to no key counts not
+        starts = torch.where(starts < stops, starts, n_keys)  # ignores queries that may attend to no key
         padding = 0, -len(starts) % size
         first = F.pad(starts, padding, value=n_keys).view(-1, size).amin(1).tolist()
         last = F.pad(stops, padding).view(-1, size).amax(1).tolist()
@@ -181,7 +181,7 @@ def has_only_numbers(mask: Mask) -> bool:
     """
     if not type(mask).__module__.startswith("regard."):
         return False
-    for name in mask.__dataclass_fields__:  # type: ignore[attr-defined]  # ours are dataclasses
+    for name in mask.__dataclass_fields__:  # type: ignore[attr-defined]  # masks of regard are dataclasses
         value = getattr(mask, name)
         if not (has_only_numbers(value) if isinstance(value, Mask) else isinstance(value, NUMBER)):
             return False
