@@ -1,4 +1,4 @@
-"""A translator that is small enough for tests, has real vocabularies, and has learned eight sentences."""
+"""Making a translator for tests: small, with trained vocabularies, trained on eight sentences."""
 
 import torch
 import torch.nn.functional as F
@@ -22,13 +22,13 @@ PAIRS = {
 
 
 def train_vocabularies():
-    """The vocabularies of the two languages."""
+    """Train and return the source and the target vocabulary."""
     sources, targets = [*PAIRS], [*PAIRS.values()]
     return Vocabulary.train(sources * 9, 41), Vocabulary.train(targets * 9, 53)
 
 
 def train_translator(source, target, pairs=PAIRS, **fields):
-    """A translator that has learned the pairs well enough for its translations to differ and to end."""
+    """Return a translator trained on the pairs just enough that its translations differ and end with EOS."""
     model = new_transformer(source, target, **fields)
     sources, targets = [[*source.encode(text), EOS] for text in pairs], [target.encode(text) for text in pairs.values()]
     (read, lengths), (given, _) = pad_sequences(sources), pad_sequences([[BOS, *ids] for ids in targets])

@@ -16,7 +16,7 @@ ITALIAN = ["il gatto è sul tappeto .", "un cane corre attraverso il campo verde
 
 @pytest.fixture(scope="session")
 def vocabularies():
-    """Return an English vocabulary, a smaller one of Italian, and a larger one of Italian."""
+    """Return an English vocabulary and a larger Italian one."""
     return Vocabulary.train(ENGLISH * 5, 37), Vocabulary.train(ITALIAN * 5, 47)
 
 

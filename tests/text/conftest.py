@@ -1,4 +1,4 @@
-"""Small parallel texts of number names, which have few letters and many words."""
+"""Fixtures: small parallel texts of number names, which have few letters and many words, and vocabularies."""
 
 import pytest
 
@@ -8,11 +8,11 @@ from regard.text.vocabulary import Vocabulary
 
 @pytest.fixture(scope="session")
 def numbers():
-    """Pairs in English and Korean."""
+    """Return number names as pairs (English, Korean)."""
     return sample("en", "ko", {"train": 700}, seed=5)["train"]
 
 
 @pytest.fixture(scope="session")
 def vocabularies(numbers):
-    """One for each language."""
+    """Return a vocabulary of each language, trained on the number names."""
     return tuple(Vocabulary.train(texts, n_tokens=90) for texts in zip(*numbers, strict=True))

@@ -1,4 +1,4 @@
-"""Batches: every pair once an epoch, in a new order, with similar lengths, resumable, in little memory."""
+"""Tests of batches: every pair once per epoch in a new order, similar lengths in a batch, resuming, little memory."""
 
 import tracemalloc
 
@@ -36,7 +36,7 @@ class Made(Corpus):
 
 
 def pairs_of(batch):
-    """The indices of the pairs in a batch of that corpus."""
+    """Return the indices of the pairs in a batch of a `Made` corpus."""
     return [row[0] - 4 for row in batch.source.tolist()]
 
 

@@ -121,7 +121,7 @@ def test_the_pieces_follow_from_seed_and_epoch_wherever_the_epoch_begins(corpus,
 
 
 def rows(batch):
-    """The sources of a batch without padding."""
+    """Return the token ids of each source of a batch, without padding."""
     return [[token for token in row if token != PAD] for row in batch.source.tolist()]
 
 

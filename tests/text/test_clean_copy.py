@@ -1,4 +1,4 @@
-"""The clean copy of a corpus: the same pairs as the corpus itself, as often as one likes, and the same counts."""
+"""Tests of the cleaned copy of a corpus: the pairs and counts of the corpus itself, also when read several times."""
 
 from regard.text.clean_copy import CleanCopy
 from regard.text.parallel import Parallel, Report

@@ -1,4 +1,4 @@
-"""SentencePiece models of other programs: the same pieces of every text, with the special ids of regard."""
+"""Tests of reading SentencePiece models of other programs: equal pieces of every text, but regard's special ids."""
 
 import pytest
 from marian_folder import PAIRS, sentencepiece

@@ -1,4 +1,4 @@
-"""Several corpora as one: the pairs are those of each, and an epoch has as many of each as its weight says."""
+"""Tests of several corpora joined into one: an epoch has the pairs of each corpus as often as its weight says."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ from regard.text.vocabulary import Vocabulary
 
 @pytest.fixture
 def parts(tmp_path, numbers, vocabularies):
-    """Corpora of 11, 29 and 70 pairs."""
+    """Return three corpora, of 11, 29 and 70 pairs."""
     return [
         write_corpus(tmp_path / str(first), numbers[first:last], *vocabularies, max_tokens=99, max_ratio=99.0)
         for first, last in ((0, 11), (11, 40), (40, 110))

@@ -1,4 +1,4 @@
-"""The table of pieces in a SentencePiece model: as SentencePiece reads it."""
+"""Tests of reading the table of pieces in a SentencePiece model file, against SentencePiece itself."""
 
 import pytest
 from refusals import refusal

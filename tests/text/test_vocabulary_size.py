@@ -1,4 +1,4 @@
-"""The number of pieces that suits a text: few for generated text, as many as words for natural text."""
+"""Tests of the default size of a vocabulary: few pieces for generated text, many for natural text."""
 
 import string
 from random import Random
@@ -10,7 +10,7 @@ from regard.text.vocabulary_size import vocabulary_size
 
 
 def invented(n, seed=1):
-    """Lines of words that are longer the rarer they are, as in people's writing: Zipf's law over made-up words."""
+    """Return n lines of made-up words whose frequencies follow Zipf's law; rarer words are longer."""
     random = Random(seed)
     letters, weights = string.ascii_lowercase, [1 / (rank + 3) for rank in range(26)]
     words = ["".join(random.choices(letters, weights, k=2 + rank.bit_length() // 2)) for rank in range(20_000)]

@@ -1,4 +1,4 @@
-"""Models whose heads are changed, against the same models with other masks and parameters."""
+"""Tests of models with changed heads, against the same models with other masks and parameters."""
 
 import copy
 
@@ -117,7 +117,7 @@ def test_generation_with_a_cache_is_changed_at_the_positions_of_the_whole_text()
 
 
 class Joined(nn.Module):
-    """Attention whose batch and heads share an axis."""
+    """Attention whose tensors join batch and heads in one axis."""
 
     num_heads = 2
 
@@ -135,7 +135,7 @@ def test_batch_and_heads_in_one_axis_keep_their_shape():
 
 @pytest.fixture
 def grouped() -> LlamaForCausalLM:
-    """A drawn Llama of 2 layers, whose 6 query heads share 2 key heads."""
+    """Return a random Llama of 2 layers with 6 query heads and 2 key heads."""
     torch.manual_seed(0)
     sizes = {"hidden_size": 48, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 31}
     model = LlamaForCausalLM(LlamaConfig(num_attention_heads=6, num_key_value_heads=2, eos_token_id=None, **sizes))

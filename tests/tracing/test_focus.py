@@ -8,7 +8,7 @@ from regard.tracing.focus import focus_on, strongest_other_words
 
 
 def saliences(trace, words):
-    """(weight - mean weight of the key in this head) · distance, by layer, head, query and key."""
+    """Yield the salience (weight - mean weight of the key in this head) · distance, by layer, head, query and key."""
     found = {}
     for layer, pattern in trace.encoder.items():
         for head, weights in enumerate(pattern.dense()[0].tolist()):

@@ -1,4 +1,4 @@
-"""Traces for pages: with the hidden vectors where they can be kept, and without them where not."""
+"""Tests of traces made for a page: with hidden vectors, or without for long texts and models that do not allow it."""
 
 import copy
 
@@ -34,7 +34,7 @@ def test_a_model_whose_layers_cannot_be_taken_apart_has_none(minilm):
 
 
 class Twice(torch.nn.Module):
-    """A projection that is more than a linear layer."""
+    """A projection that computes more than a linear layer."""
 
     def __init__(self, dense):
         super().__init__()

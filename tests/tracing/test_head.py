@@ -1,4 +1,4 @@
-"""Asking a head in the words of its text."""
+"""Tests of indexing a head by the words of its text, e.g. head["it", "snake"]."""
 
 import pytest
 import torch

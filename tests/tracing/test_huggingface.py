@@ -56,7 +56,7 @@ TRANSLATORS = {
 
 
 def pair(kind, config):
-    """A random model with eager attention, and its copy that attends through regard."""
+    """Return a random model with eager attention, and a copy of it whose attention regard computes."""
     torch.manual_seed(0)
     config = copy.deepcopy(config)
     config._attn_implementation = "eager"
@@ -69,7 +69,7 @@ def pair(kind, config):
 
 
 def texts(padded_on, n=11):
-    """Three texts of different lengths, padded to one."""
+    """Return three texts of different lengths, padded to the same length on the given side."""
     ids = torch.randint(3, 61, (3, n), generator=torch.Generator().manual_seed(1))
     position = torch.arange(n) if padded_on == "right" else torch.arange(n).flip(0)
     seen = (position < torch.tensor([n, 5, 8])[:, None]).long()
@@ -77,7 +77,7 @@ def texts(padded_on, n=11):
 
 
 def assert_patterns_equal(patterns, weights, queries_seen, atol=2e-6):
-    """Each layer's pattern is lazy and equals eager's weights, for queries that are no padding."""
+    """Fail unless each layer's pattern is lazy and equals the eager weights for queries that are not padding."""
     assert len(patterns) == len(weights) > 0
     for pattern, expected in zip(patterns, weights, strict=True):
         assert isinstance(pattern, Pattern)
@@ -112,7 +112,7 @@ def test_decoders(name, padded_on):
 
 
 def deepseek(**changes):
-    """DeepSeek-V3.2, whose indexer chooses four keys for each query."""
+    """Return a config of DeepSeek-V3.2, whose indexer chooses four keys for each query."""
     sizes = {"hidden_size": 24, "intermediate_size": 37, "moe_intermediate_size": 16, "num_hidden_layers": 2}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16}
     widths = {"qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8}
@@ -189,7 +189,7 @@ EAGER_ONLY = {
     "pegasus-x": transformers.PegasusXConfig(**TWO),
     "bigbird-pegasus": transformers.BigBirdPegasusConfig(**TWO),
 }
-"""Decoders of modules that do not say that they are causal: nothing but the mask bars the future."""
+"""Decoders without an attribute `is_causal`: only the mask keeps queries from later keys."""
 
 
 @pytest.mark.filterwarnings("ignore:encoder.layers.0.self_attn .* computes no attention that passes:UserWarning")
@@ -213,7 +213,7 @@ def test_an_encoder_that_is_written_for_eager_attention_sees_everything():
 
 
 def compressing():
-    """DeepSeek-V4, whose layers attend to compressed keys too, and add to the mask themselves."""
+    """Return a config of DeepSeek-V4, whose layers also attend to compressed keys and extend the mask for them."""
     sizes = {"vocab_size": 30_522, "hidden_size": 32, "num_hidden_layers": 2, "moe_intermediate_size": 16}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 8, "q_lora_rank": 16, "sliding_window": 8}
     groups = {"o_groups": 2, "o_lora_rank": 8, "index_n_heads": 2, "index_head_dim": 8, "index_topk": 2, "hc_mult": 2}
@@ -340,7 +340,7 @@ def test_output_attentions_in_the_configuration(tmp_path):
 
 
 class Around(torch.nn.Module):
-    """A module around a model, as PeftModel is one."""
+    """A module that wraps a model, like PeftModel."""
 
     def __init__(self, model):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The vectors of tokens in the layers of models: what they are made of, against hooks and the models' own modules."""
+"""Tests of the hidden vectors in a model's layers and of their parts, against hooks and the model's own modules."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Traces of models that read pictures and recordings: their tokens' places, and the models' own weights."""
+"""Tests of traces of models for pictures and recordings: the area or time of each token, and the model's weights."""
 
 import numpy as np
 import pytest

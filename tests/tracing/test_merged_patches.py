@@ -1,4 +1,4 @@
-"""Pictures of models that merge squares of patches, against their eager attention; windows against transformers."""
+"""Tests of traces of vision models that merge squares of patches into a token, against their eager attention."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Finding models; the hub is played by a function, since tests reach no network."""
+"""Tests of finding and loading models; a function replaces the hub, since tests have no network."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Chats and token ids as what a model reads, against the tokenizer's own template and transformers' generate."""
+"""Tests of chats and token ids as the input of `trace`, against the tokenizer's template and transformers' generate."""
 
 import pytest
 import torch

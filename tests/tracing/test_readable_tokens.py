@@ -1,4 +1,4 @@
-"""Tokens as a reader knows them, for each family of tokenizers; the tokenizers are built here from a few words."""
+"""Tests of the readable text of tokens, for each family of tokenizers, built here from a few words."""
 
 import json
 
@@ -16,7 +16,7 @@ def shown(tokenizer, text):
 
 
 def byte_level(*merges):
-    """A GPT-2-like tokenizer: bytes, joined by a few merges."""
+    """Return a tokenizer like GPT-2's: bytes, joined by the given merges."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     pairs = [tuple(merge.split()) for merge in merges]
     vocabulary = {piece: i for i, piece in enumerate([*alphabet, *("".join(pair) for pair in pairs)])}
@@ -27,7 +27,7 @@ def byte_level(*merges):
 
 
 def metaspace(*pieces):
-    """A T5-like tokenizer: pieces that begin with ▁ where a word begins."""
+    """Return a tokenizer like T5's, with the given pieces; ▁ marks the beginning of a word."""
     tokenizer = Tokenizer(models.Unigram([(piece, -float(i)) for i, piece in enumerate(("<unk>", *pieces))], unk_id=0))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")

@@ -207,13 +207,13 @@ def test_what_is_no_model_and_no_tokenizer_is_refused(minilm, unhooked):
 
 
 def vit():
-    """A random model of pictures."""
+    """Return a random vision model."""
     sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 7}
     return transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=32, patch_size=8))
 
 
 def whisper():
-    """A random model of speech."""
+    """Return a random speech model."""
     layers = {"d_model": 24, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 7, "decoder_ffn_dim": 7}
     heads = {"encoder_attention_heads": 3, "decoder_attention_heads": 3}
     tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}

@@ -1,6 +1,6 @@
-"""A trace in a file: all that it was given comes back to the bit, whatever its rules, and nothing else is read.
+"""Tests of saving and loading a trace: all its tensors and settings come back exactly, and other files are refused.
 
-Weights that are computed from it may differ by a rounding, since products are rounded by how numbers lie in memory.
+Weights computed from a loaded trace may differ by rounding, which depends on the layout of tensors in memory.
 """
 
 import json
@@ -154,7 +154,7 @@ def test_parts_of_a_larger_tensor_are_kept_without_the_rest(normal, tmp_path):
 
 
 class Mine(Mask):
-    """A mask of somebody else's."""
+    """A mask class of the user's own, which a trace file cannot store."""
 
     def keep(self, tile, device):
         return torch.ones(tile.shape, dtype=torch.bool)
@@ -217,7 +217,7 @@ def test_a_file_that_was_cut_off_is_refused(normal, tmp_path):
 
 
 def changed(path, change):
-    """The file with something else said of its tensors."""
+    """Rewrite a trace file after calling `change` on the description of its tensors."""
     with safe_open(path, "pt") as file:
         about = json.loads(file.metadata()[FORMAT])
     change(about)

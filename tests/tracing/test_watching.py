@@ -42,7 +42,7 @@ def run(model, x):
 
 
 def watch(attention):
-    """The step that is watched, and the weights that `attention` has kept in `KEPT`."""
+    """Return the attention step that `watching` recorded, and the weights that `attention` stored in `KEPT`."""
     model, x = model_of(attention), torch.randn(BATCH, TOKENS, HEADS * WIDTH)
     plain = run(model, x)
     with regard.watching(model) as watched:
@@ -483,7 +483,7 @@ class OnlyLinear(nn.Module):
 
 
 class OuterAttention(OnlyLinear):
-    """Named like attention, with attention inside that cannot be seen."""
+    """A module named like attention, which contains attention that `watching` cannot record."""
 
 
 def test_attention_inside_attention_that_cannot_be_seen_is_named_once():

@@ -22,7 +22,7 @@ def tower(minilm):
 
 
 def loops(weights, queries, keys):
-    """The weights of words as a loop over all pairs: sums over the pieces of keys, means over those of queries."""
+    """Return weights between words, by loops: sums over the pieces of key words, means over those of query words."""
     merged = torch.zeros(*weights.shape[:2], len(queries), len(keys), dtype=torch.float64)
     for row, some in enumerate(queries):
         for column, others in enumerate(keys):

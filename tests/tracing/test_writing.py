@@ -1,4 +1,4 @@
-"""Texts that a model writes itself, traced as one, and the memory of watched generations."""
+"""Tests of traces of a prompt with the text that the model generates, and of the memory while `generate` is watched."""
 
 import gc
 
@@ -130,7 +130,7 @@ def test_what_cannot_write_is_refused(writer, minilm):
 
 
 def bytes_held(steps):
-    """The bytes of all different memories that patterns and contexts of steps refer to."""
+    """Return the bytes of memory that the patterns and contexts of attention steps hold, shared memory counted once."""
     storages = {}
     for step in steps:
         for tensor in (*step.attended.pattern.call.tensors, step.attended.context):
@@ -183,7 +183,7 @@ def test_the_patterns_of_a_generation_hold_one_cache_after_install(writer, insta
 
 
 def n_shared():
-    """The number of patterns whose keys are in a shared cache."""
+    """Return the number of patterns whose keys are stored in a shared cache."""
     gc.collect()
     return len(CACHE_OF)
 

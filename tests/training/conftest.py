@@ -23,7 +23,7 @@ SMALL = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1, "dropout": 0.1}
 
 @pytest.fixture(autouse=True)
 def no_fsync(monkeypatch):
-    """Forcing files to the disk takes most of a small training's time; a test that needs it counts the calls."""
+    """Replace os.fsync, which takes most of the time of a small training, by a function that does nothing."""
     monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
@@ -36,7 +36,7 @@ def numbers():
 
 @pytest.fixture
 def texts(tmp_path, numbers):
-    """The two files."""
+    """Write the names of the numbers to a source and a target file; return the two paths."""
     for name, lines in zip(("a.en", "a.ko"), numbers, strict=True):
         (tmp_path / name).write_text(lines, encoding="utf-8")
     return tmp_path / "a.en", tmp_path / "a.ko"
@@ -44,7 +44,7 @@ def texts(tmp_path, numbers):
 
 @pytest.fixture
 def quick():
-    """quick(max_steps=9) returns settings for 9 steps of a very small model."""
+    """Return a function: quick(max_steps=9) returns settings for 9 steps of a very small model."""
 
     def settings(kind="transformer", changes=None, evaluation=None, data=None, vocabulary=None, **training):
         usual = {"max_steps": 8, "batch_tokens": 150, "learning_rate": 0.01, "warmup_steps": 2}
@@ -65,7 +65,7 @@ def quick():
 
 @pytest.fixture(scope="session")
 def trainings(tmp_path_factory):
-    """The folder of all trainings that `trained` has run."""
+    """Return the folder with all trainings that `trained` runs."""
     return tmp_path_factory.mktemp("trainings")
 
 
@@ -84,7 +84,7 @@ def trained(trainings, texts, tmp_path):
 
 @pytest.fixture
 def settled():
-    """settled(seed=3) returns settled settings of which only the seed matters to the test; model= is a section."""
+    """Return a function: settled(seed=3) returns complete settings with this seed; `model` is a section [model]."""
 
     def settings(model=None, patience=5, **training):
         usual = {

@@ -1,4 +1,4 @@
-"""Back-translation: the pairs are the translator's, a stopped or killed run goes on to the same pairs, refusals."""
+"""Tests of back-translation: the pairs against the translator, the same pairs after a stop or a kill, refusals."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ def task(tmp_path, translator_folder):
 
 
 class Interrupter(Watcher):
-    """Sends SIGINT, or fails, when the group after a number of lines begins."""
+    """Sends SIGINT, or raises an error, when the first group of lines after a given number of lines begins."""
 
     def __init__(self, n_lines, fails=False):
         self.n_lines, self.fails, self.said, self.now = n_lines, fails, [], []

@@ -24,7 +24,7 @@ from regard.translation.translator_folder import read_translator
 
 @pytest.fixture
 def corpora(tmp_path):
-    """The files of a corpus of 60 pairs and of one of 40 synthetic pairs, whose sources are in capitals."""
+    """Write a corpus of 60 pairs, and one of 40 synthetic pairs with sources in capitals; return the paths."""
     pairs = sample("en", "ko", {"train": 60, "more": 40}, seed=3, below=1000)
     for name, rows in pairs.items():
         for side, language in enumerate(("en", "ko")):

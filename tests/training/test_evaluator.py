@@ -15,7 +15,7 @@ from regard.training.store.snapshots import write_snapshot
 
 @pytest.fixture
 def evaluator_for():
-    """evaluator_for(references) returns an evaluator with these references."""
+    """Return a function: evaluator_for(references) returns an `Evaluator` with these references."""
 
     def evaluator(references):
         texts = [""] * len(references)

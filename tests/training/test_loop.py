@@ -1,4 +1,4 @@
-"""The loop: the batches of a step, and that accumulated batches and processes give the step of one large batch."""
+"""Tests of the training loop: the batches of a step; several batches or processes give the step of one large batch."""
 
 from itertools import islice
 

@@ -1,4 +1,4 @@
-"""The loss: against the formula written out, and that parts and processes add up to one batch."""
+"""Tests of the loss: against its equation; the losses of parts of a batch add up to that of the whole batch."""
 
 import math
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from regard.transformer.model import Transformer
 
 
 def by_hand(logits, expected, smoothing):
-    """The equation at the head of the module, token by token."""
+    """Return the smoothed loss, computed token by token from the equation in loss.py."""
     total = 0.0
     for row, labels in zip(logits.tolist(), expected.tolist(), strict=True):
         for scores, label in zip(row, labels, strict=True):
@@ -147,7 +147,7 @@ def test_a_model_without_vectors_is_trained_by_its_logits():
 
 
 class Alone(torch.nn.Module):
-    """A translating model as one may write it oneself."""
+    """A translating model of the user's own, which is no `ProjectingModel`."""
 
     config = start = step = print
     logits = torch.arange(14.0).reshape(1, 2, 7)

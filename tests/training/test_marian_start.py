@@ -23,7 +23,7 @@ def marian(tmp_path_factory):
 
 @pytest.fixture
 def french(tmp_path):
-    """Number names in English and French, in two files."""
+    """Write number names in English and French to two files; return the paths."""
     for side, name in enumerate(("a.en", "a.fr")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS[:80]), encoding="utf-8")
     return tmp_path / "a.en", tmp_path / "a.fr"
@@ -70,7 +70,7 @@ def test_bpe_dropout_needs_bpe(tmp_path, french, quick, marian):
 
 @pytest.fixture
 def own(tmp_path):
-    """The user's own SentencePiece models of the two languages."""
+    """Write a SentencePiece model of each language, as a user's own; return the paths."""
     paths = tmp_path / "en.model", tmp_path / "fr.model"
     for path, lines in zip(paths, zip(*PAIRS, strict=True), strict=True):
         path.write_bytes(sentencepiece(lines, vocab_size=55))

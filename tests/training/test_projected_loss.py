@@ -1,4 +1,4 @@
-"""The loss of a projection: against torch's own over all logits, by gradcheck, and without holding all logits."""
+"""Tests of the loss without stored logits: against torch's loss over all logits, by gradcheck, and its memory."""
 
 import pytest
 import torch
@@ -16,14 +16,14 @@ with_and_without_r_drop = pytest.mark.parametrize(("n_predictions", "r_drop"), [
 
 @pytest.fixture(params=[1, 5, 23, 100])
 def parts(request, monkeypatch):
-    """The number of tokens at a time."""
+    """Set the number of tokens that are processed at a time."""
     monkeypatch.setattr(projected_loss, "LEAST_PREDICTIONS", request.param)
     monkeypatch.setitem(projected_loss.AT_ONCE, "cpu", 1)
 
 
 @pytest.fixture
 def given(normal):
-    """given(float64) returns vectors, the projection, and labels of which every third is padding."""
+    """Return a function: given(float64) returns vectors, the projection, and labels; every third label is padding."""
 
     def tensors(dtype=torch.float32, n_predictions=1, sizes=(TOKENS, VOCABULARY, WIDTH)):
         tokens, vocabulary, width = sizes
@@ -49,7 +49,7 @@ def torchs(x, weight, bias, labels, smoothing, r_drop=0.0):
 
 
 def gradients(loss, tensors, labels, smoothing, *r_drop, times=1.0):
-    """Return a loss, and its gradients times a number."""
+    """Return a loss, and its gradients multiplied by `times`."""
     total = loss(*tensors, labels, smoothing, *r_drop)
     return [total.detach(), *torch.autograd.grad(total * times, tensors)]
 
@@ -109,7 +109,7 @@ def test_the_result_is_the_same_bit_for_bit(given, n_predictions, r_drop):
 
 
 class Largest(TorchDispatchMode):
-    """The size of the largest tensor that is made."""
+    """Records the number of elements of the largest tensor that an operation creates."""
 
     size = 0
 

@@ -1,4 +1,4 @@
-"""One training step: the gradient of the mean over all tokens, clipped, at the learning rate; and what decays."""
+"""Tests of one training step: the clipped gradient of the mean over all tokens, the learning rate, weight decay."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -25,11 +25,11 @@ from regard.translation.translator import Translator
 
 LAST = "step-8"
 EXACT = ("checkpoints/step-8/model.safetensors", "checkpoints/step-8/optimiser.safetensors", "model.safetensors")
-"""The files that must be equal bit for bit."""
+"""The files that must be equal bit for bit after equal trainings."""
 
 
 class Listener(Watcher):
-    """Keeps all that it receives."""
+    """Stores all progress reports that it receives."""
 
     def __init__(self):
         self.said, self.reports, self.evaluations = [], [], []
@@ -314,7 +314,7 @@ def test_damaged_data_is_refused(texts, quick, trained, name, content, why):
 
 
 def rewritten(out, step, name, change):
-    """Change a file of a checkpoint, and write its checksum in the manifest again."""
+    """Change a file of a checkpoint, and update its checksum in the manifest."""
     checkpoint = out / "checkpoints" / f"step-{step}"
     change(checkpoint / name)
     manifest = json.loads((checkpoint / "manifest.json").read_text())

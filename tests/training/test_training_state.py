@@ -1,4 +1,4 @@
-"""The state of a training: which result is better, and the way to JSON and back."""
+"""Tests of the state of a training: comparing results, and conversion to JSON and back."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Training that starts from a translator: it has its parameters, its model and its vocabularies."""
+"""Tests of fine-tuning: a training that starts with the parameters, model and vocabularies of a translator."""
 
 import os
 import shutil
@@ -19,12 +19,12 @@ from regard.translation.translator_folder import read_translator
 
 @pytest.fixture(params=["transformer", "recurrent"])
 def first(request, quick, trained):
-    """A translator that has learned a little."""
+    """Return the folder of a translator trained for a few steps."""
     return trained(quick(kind=request.param), "first")
 
 
 def onwards(settings, folder, **training):
-    """Settings of the translator to start from and the steps to take."""
+    """Return `settings` for fine-tuning the translator in a folder."""
     usual = {"max_steps": 1, "batch_tokens": 150, "warmup_steps": 0, "schedule": "constant"}
     return replace(
         settings,

@@ -1,4 +1,4 @@
-"""Models whose parameters are all random and large, so that no part of them is without effect."""
+"""Small models with large random parameters, so that every part of them has an effect."""
 
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
 def loud(module: AnyModule, seed: int = 0) -> AnyModule:
-    """The module in float64, each of its parameters drawn anew, biases and norms too."""
+    """Return the module in float64 with new random parameters, also for biases and norms."""
     generator = torch.Generator().manual_seed(seed)
     module.double().eval()
     with torch.no_grad():
@@ -23,7 +23,7 @@ def loud(module: AnyModule, seed: int = 0) -> AnyModule:
 
 
 def small(**given: object) -> TransformerConfig:
-    """Sizes that are all different, and prime where they can be."""
+    """Return a config whose sizes are all different, and prime numbers if possible."""
     sizes = {"n_source_tokens": 31, "n_target_tokens": 37, "d_model": 24, "n_heads": 6, "d_ff": 29, "max_tokens": 41}
     layers = {"n_layers": 2, "n_decoder_layers": 3}
     return TransformerConfig(**{**sizes, **layers, **given})

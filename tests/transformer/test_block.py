@@ -1,4 +1,4 @@
-"""Blocks, against their formulas written out with the parts they own."""
+"""Tests of encoder and decoder blocks against their equations, computed with the modules of the block."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Dropout: its law, its gradient, and torch's own where ours is not for it."""
+"""Tests of dropout: the number of zeros, the gradient, and torch's dropout in the cases that ours does not support."""
 
 import math
 
@@ -20,7 +20,7 @@ def seeded():
 
 
 def assert_binomial(count: int, n: int, chance: float) -> None:
-    """So many of n, within five standard deviations."""
+    """Fail unless `count` of n random events with probability `chance` is within five standard deviations."""
     assert abs(count - n * chance) < 5 * math.sqrt(n * chance * (1 - chance)), (count, n * chance)
 
 

@@ -1,4 +1,4 @@
-"""Embeddings: scaled tokens plus the positions of a text, from wherever it goes on."""
+"""Tests of embeddings: scaled token vectors plus positional encodings, from any first position."""
 
 import math
 

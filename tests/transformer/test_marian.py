@@ -1,4 +1,4 @@
-"""Marian checkpoints of Hugging Face: the same logits as transformers computes, there and back."""
+"""Tests of converting Marian models from and to transformers: the logits are those that transformers computes."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ SHARES = {"as OPUS-MT": "all", "two vocabularies": "target", "nothing shared": "
 
 
 def marian(kind: str, **given: object) -> MarianMTModel:
-    """A Marian model whose parameters are random and large, the output's bias among them, and whose waves are not."""
+    """Return a Marian model with large random parameters, also the output bias; sinusoidal positions are unchanged."""
     model = MarianMTModel(MarianConfig(**{**SIZES, **KINDS[kind], **given}))
     sides = model.model.encoder, model.model.decoder
     waves = [side.embed_positions.weight.clone() for side in sides]
@@ -47,7 +47,7 @@ def marian(kind: str, **given: object) -> MarianMTModel:
 
 
 def logits(model: MarianMTModel) -> torch.Tensor:
-    """What transformers computes."""
+    """Return the logits that transformers computes."""
     seen = torch.arange(SOURCE.shape[1]) < LENGTHS[:, None]
     return model(input_ids=SOURCE, attention_mask=seen, decoder_input_ids=TARGET).logits
 

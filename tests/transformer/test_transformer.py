@@ -1,4 +1,4 @@
-"""The Transformer's laws: no future, no padding, and step by step the same as all at once."""
+"""Tests of the Transformer: logits do not depend on later tokens, on padding, or on decoding in steps; its sizes."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def model(request) -> Transformer:
 
 
 class TestLaws(Laws):
-    """Those of every translating model."""
+    """The tests of model_laws.py, which every translating model must pass."""
 
 
 def test_every_token_before_shows(model):

@@ -38,7 +38,7 @@ class Torchs(nn.Module):
 
 
 def placed(vectors):
-    """Scaled, and the paper's waves added, one number at a time."""
+    """Return scaled vectors plus the paper's sinusoidal positions, computed one number at a time."""
     tokens, width = vectors.shape[1:]
     wave = [math.sin, math.cos]
     waves = [[wave[i % 2](place / 10_000 ** (i // 2 * 2 / width)) for i in range(width)] for place in range(tokens)]

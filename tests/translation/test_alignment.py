@@ -1,4 +1,4 @@
-"""Alignments: weights of pieces merged by hand, the pairs of words."""
+"""Tests of alignments: merging the weights of pieces into weights of words, by hand; the aligned pairs of words."""
 
 import torch
 from torch.testing import assert_close

@@ -1,7 +1,7 @@
-"""The choice of the attention that aligns words, on a model of which it is known where it copies from.
+"""Tests of choosing the attention weights that align words, with a model whose true alignment is known.
 
-The model writes a source backwards: piece t of the target is piece n - t of the source. Only one of its heads, at the
-step that reads a piece, looks at the source piece that was copied.
+The model copies a source backwards: piece t of the target is piece n - t of the source. Only one of its heads, at the
+decoder step that reads a piece, attends to the source piece that was copied.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Decoding:
 
 
 class Backwards(nn.Module):
-    """Writes the pieces of a source backwards; three layers of two heads, of which one looks at what was copied."""
+    """A model that copies a source backwards; one head of its three layers of two attends to the copied piece."""
 
     def forward(self, source, lengths, target):
         batch, n_source, n_target = len(source), source.shape[1], target.shape[1]
@@ -60,7 +60,7 @@ class Backwards(nn.Module):
 
 
 class NoTranslator:
-    """Fills the field of a translation that this file never asks."""
+    """The value of the field `translator` of translations, which these tests never use."""
 
     alignment_rule, usual = AlignmentRule(), None
 

@@ -1,4 +1,4 @@
-"""Which weights a rule takes: the layer, the head or the mean, and the row of the step."""
+"""Tests of `AlignmentRule.weights`: the layer, one head or the mean of the heads, and the decoder step."""
 
 import pytest
 from torch.testing import assert_close
@@ -9,7 +9,7 @@ from regard.translation.alignment_rule import AlignmentRule
 
 @pytest.fixture
 def cross(normal):
-    """Patterns of four layers with three heads, of five target pieces over eleven source pieces."""
+    """Return the cross-attention patterns of four layers: three heads, five target and eleven source pieces."""
     return tuple(attend(normal(2, 3, 5, 7), normal(2, 3, 11, 7), normal(2, 3, 11, 7)).pattern for _ in range(4))
 
 

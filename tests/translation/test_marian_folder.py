@@ -24,19 +24,19 @@ TEXTS = list(dict.fromkeys(source for source, _ in PAIRS))[:12]
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """A Marian folder that no test changes."""
+    """Write a Marian folder that no test changes; return its path."""
     return write_marian(tmp_path_factory.mktemp("marian") / "opus")
 
 
 @pytest.fixture
 def folder(written, tmp_path):
-    """A copy to change."""
+    """Return a copy of the Marian folder that a test may change."""
     return shutil.copytree(written, tmp_path / "opus")
 
 
 @pytest.fixture(scope="module")
 def theirs(written):
-    """transformers' tokenizer and model."""
+    """Return transformers' tokenizer and model for the Marian folder."""
     with warnings.catch_warnings(action="ignore"):
         return MarianTokenizer.from_pretrained(written), MarianMTModel.from_pretrained(written).eval()
 
@@ -47,7 +47,7 @@ def translator(written):
 
 
 def marian_ids(translator):
-    """For each id of regard the id of Marian's table: by the piece's text, without looking at the translator's code."""
+    """Return, for each id of regard's vocabulary, the id in Marian's table of the piece with the same text."""
     table = json.loads((translator / "vocab.json").read_text())
     table[f"▁{CODE}"] = table[CODE]
     contents = read_marian(translator)

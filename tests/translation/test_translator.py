@@ -342,7 +342,7 @@ def test_unknown_letters_are_kept_whatever_is_left_out(translator, vocabularies,
 
 
 def with_unknown(translator, source, ids):
-    """A translation of `source` with these target ids, UNK among them, in place of its own."""
+    """Return a translation of `source` whose target ids are replaced by `ids`, which include UNK."""
     (one,) = translator.translate([source])
     pieces = translator.target_vocabulary.pieces(ids)
     pieces = tuple("⁇" if token == UNK else piece for piece, token in zip(pieces, ids, strict=True))

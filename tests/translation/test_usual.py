@@ -1,4 +1,4 @@
-"""A text unlike the dev texts is told: percentiles by hand, remarks word for word, what a folder keeps."""
+"""Tests of remarks on texts unlike the dev texts: percentiles by hand, the remarks' texts, storing the limits."""
 
 from dataclasses import asdict, replace
 from types import SimpleNamespace

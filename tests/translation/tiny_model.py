@@ -113,9 +113,9 @@ def alone(sources, row):
 
 
 def forced(model, sources, row, texts):
-    """log P(text, EOS | source of this row) of texts of equal length, and the attention weights of their tokens.
+    """Return log P(text, EOS | source) for some texts of equal length, and the attention weights of their tokens.
 
-    Both come from one call of the model on the whole texts.
+    One call of the model on the whole texts gives both results.
     """
     one, n = alone(sources, row), len(texts)
     target = torch.tensor([[BOS, *text] for text in texts])
@@ -127,7 +127,7 @@ def forced(model, sources, row, texts):
 
 
 def every_text(model, sources, row):
-    """Every text that a search may return: the prefix, then any pieces except PAD, BOS and EOS, up to the limit."""
+    """Return every text that a search may return: the prefix, then any pieces but PAD, BOS and EOS, up to the limit."""
     pieces = [token for token in range(model.config.n_target_tokens) if token not in (PAD, BOS, EOS)]
     prefix = tuple(sources.prefix[row].tolist())
     for n in range(sources.limits[row] - len(prefix) + 1):

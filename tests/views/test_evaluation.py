@@ -26,13 +26,13 @@ def line(number, chrf, hypothesis, reference, **more):
 
 
 def with_first(parts, **changes):
-    """Some records of an evaluation, the first of them with other words."""
+    """Return records of an evaluation, the first of them with some fields replaced."""
     return (replace(parts[0], **changes), *parts[1:])
 
 
 @pytest.fixture
 def alone():
-    """One system."""
+    """Return the evaluation of one system."""
     values = {"BLEU": 31.44, "chrF2": 58.26, "TER": 44.0}
     return Evaluation(
         n_lines=1234,
@@ -77,7 +77,7 @@ def compared(evaluation, above, exact_above):
 
 @pytest.fixture
 def beside(alone):
-    """Two systems."""
+    """Return the evaluation of two systems."""
     return compared(alone, above=2.5, exact_above=2.5)
 
 
@@ -221,7 +221,7 @@ def test_the_nearest_of_several_references():
 
 
 class Outline(HTMLParser):
-    """Tags with their texts, and whether tags close each other in order."""
+    """Collects the tags of a page with their texts, and fails if tags are not closed in order."""
 
     void = ("meta", "link", "br", "img")
 

@@ -1,4 +1,4 @@
-"""Files that a user names are refused in words where they cannot be written."""
+"""Tests of the messages if a file that the user names cannot be written."""
 
 import os
 from pathlib import Path

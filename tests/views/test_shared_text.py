@@ -1,4 +1,4 @@
-"""The words that all views share."""
+"""Tests of the words and number formats that all views share."""
 
 import pytest
 

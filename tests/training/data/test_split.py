@@ -13,7 +13,7 @@ from regard.training.settings.train_config import Evaluation, Model, Training
 
 @pytest.fixture
 def split_of(tmp_path):
-    """split_of(pairs, n_dev) returns the split of a corpus of these pairs."""
+    """Return a function: split_of(pairs, n_dev) returns the `Split` of a corpus of these pairs."""
 
     def split(pairs, n_dev):
         for side, name in enumerate(("source", "target")):

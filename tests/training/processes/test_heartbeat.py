@@ -25,7 +25,7 @@ GONE = (
 
 @pytest.fixture
 def three():
-    """The heartbeats of three processes, here of three threads."""
+    """Return the connected heartbeats of three processes, which are threads in this test."""
     barrier, sent = Barrier(3), []
 
     def opened(rank):
@@ -59,7 +59,7 @@ def test_a_process_that_has_finished_is_not_lost(three):
 
 @pytest.fixture
 def stays(monkeypatch):
-    """The exit statuses with which this process would have been ended."""
+    """Replace os._exit; return the list of the exit statuses with which it was called."""
     ended = []
     monkeypatch.setattr(heartbeat, "GRACE_SECONDS", 0.2)
     monkeypatch.setattr(heartbeat.os, "_exit", ended.append)

@@ -1,7 +1,8 @@
-"""Two machines: namespaces with networks of their own, joined by a wire. One machine is killed, or its wire is cut.
+"""Tests of training on two machines, of which one is killed or loses its network.
 
-Only root can make namespaces; they are removed whatever happens. torchrun starts one training on both machines; all
-others are forked from a process that has imported regard, with the variables that torchrun sets.
+The machines are two Linux network namespaces with a virtual cable between them. Only root can create namespaces; they
+are always removed. torchrun starts one training on both machines; all other trainings are forked from a process that
+has imported regard, with the environment variables that torchrun sets.
 """
 
 import json
@@ -34,7 +35,7 @@ ADDRESSES = "192.0.2.1", "192.0.2.2"
 """Addresses that are reserved for documents (RFC 5737), used inside the namespaces."""
 
 SECONDS = 90
-"""The longest that a training may take here, on a machine with other work."""
+"""The largest number of seconds that a training may take in these tests."""
 
 FORKING = """
 import ctypes, json, os, sys
@@ -88,7 +89,7 @@ def ip(*arguments):
 
 
 class Host:
-    """A machine: a namespace with one end of the wire."""
+    """A machine: a network namespace with one end of the virtual cable."""
 
     def __init__(self, number):
         self.number, self.name, self.wire = number, f"regard-{os.getpid()}-{number}", f"wire{number}"
@@ -132,7 +133,7 @@ def hosts():
 
 @pytest.fixture(scope="module")
 def forking():
-    """The process that trainings are forked from."""
+    """Yield the process from which trainings are forked."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with subprocess.Popen([sys.executable, "-c", FORKING], stdin=subprocess.PIPE, text=True, env=environment) as found:
         yield found
@@ -146,7 +147,7 @@ def work(tmp_path_factory):
 
 @pytest.fixture
 def config(work, texts, quick):
-    """Settings, written for the hosts too; without dropout, whose random numbers differ from process to process."""
+    """Return settings without dropout, which differs between processes, and write them to a file for the hosts."""
     found = quick(changes={"dropout": 0.0}, max_steps=24, evaluation={"every_steps": 6, "pairs": 1})
     (work / "settings.toml").write_text(as_toml(found))
     for text, name in zip(texts, ("a.en", "a.ko"), strict=True):
@@ -160,13 +161,13 @@ def arguments(work, folder):
 
 
 def folders(work, name):
-    """The folder of each host, which has a disk of its own."""
+    """Return the training folder of each host; the hosts share no disk."""
     return [work / name, work / f"{name}-elsewhere"]
 
 
 @pytest.fixture
 def whole(hosts, work, config):
-    """The folder of a training that torchrun starts on both hosts and nobody disturbs; made once."""
+    """Return the folder of a training that torchrun starts on both hosts and that is not interrupted; run once."""
     if not (work / "whole").exists():
         running = []
         for host, folder in zip(hosts, folders(work, "whole"), strict=True):
@@ -204,7 +205,7 @@ class Training:
             print(json.dumps({**job, "arguments": arguments(work, folder)}), file=forking.stdin, flush=True)
 
     def ends(self, number):
-        """The exit status of a host's process, and all that it printed."""
+        """Wait for the process on a host; return its exit status and its output."""
         output = self.outputs[number]
         status = wait_for(output.with_name(f"{output.name}.status"))
         return int(status.read_text()), output.read_text()
@@ -212,7 +213,7 @@ class Training:
 
 @pytest.fixture
 def start(forking, hosts, work):
-    """start("killed") begins, or resumes, a training on both hosts."""
+    """Yield a function: start("killed") begins, or resumes, the training with this name on both hosts."""
     return lambda name: Training(forking, hosts, work, name)
 
 
@@ -258,7 +259,7 @@ def test_a_host_loses_its_wire(hosts, start, whole):
 
 
 def ended_with_message(status, said, lost):
-    """One line of ours, and no traceback."""
+    """Fail unless a process ended with an error status and one line as its message, without a traceback."""
     assert status == 2
     assert re.findall("^regard: .*", said, re.MULTILINE) == [
         f"regard: process {lost + 1} of 2 is gone: it was ended or killed, or its machine or the network failed. "
@@ -268,7 +269,7 @@ def ended_with_message(status, said, lost):
 
 
 def goes_on(start, whole, name):
-    """The checkpoint is complete, and leads to the same parameters, bit for bit."""
+    """Fail unless the training resumes from a complete checkpoint and ends with the same parameters, bit for bit."""
     assert not (whole.parent / name / MODEL).exists(), "it was not killed on its way"
     training = start(name)
     for number in (0, 1):

@@ -1,7 +1,7 @@
-"""Several processes train as one does, whether each has the whole model or a shard of it.
+"""Tests that several processes train as one process does, with the whole model in each process or with shards.
 
-All trainings of two processes are started at once, by `accelerate launch`, as each start takes seconds; torchrun starts
-those of test_hosts.py.
+One call of `accelerate launch` runs all trainings of two processes, since a start takes seconds; test_hosts.py uses
+torchrun.
 """
 
 import json
@@ -27,7 +27,7 @@ from regard.training.train import train
 
 LAST = "checkpoints/step-7"
 EXACT = (f"{LAST}/model.safetensors", f"{LAST}/optimiser.safetensors", "model.safetensors")
-"""The files that must be equal bit for bit."""
+"""The files that must be equal bit for bit after equal trainings."""
 
 TOGETHER = """
 import json, os, sys
@@ -71,7 +71,7 @@ JOBS = {
     "onwards-shared": "onwards-shared",
     "timed": "timed",
 }
-"""Trainings of two processes: the folder, and its settings."""
+"""The trainings of two processes: for each folder, the name of its settings."""
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def work(tmp_path_factory):
 
 @pytest.fixture
 def together(work, texts, settings):
-    """The folder with all that two processes trained; made once."""
+    """Run the trainings of two processes, once; return the folder that contains their folders."""
     if not (work / "whole").exists():
         for name, config in settings.items():
             (work / f"{name}.toml").write_text(as_toml(config))
@@ -100,7 +100,7 @@ def together(work, texts, settings):
 
 @pytest.fixture
 def settings(work, quick):
-    """Settings without dropout, whose random numbers differ from process to process."""
+    """Return settings by name; they have no dropout, whose random numbers differ between processes."""
     usual = {"accumulate": 2, "max_steps": 7, "schedule": "constant", "evaluation": {"pairs": 1}}
     dry = quick(changes={"dropout": 0.0}, **usual)
     recurrent = quick(kind="recurrent", changes={"dropout": 0.0}, **usual)
@@ -125,7 +125,7 @@ def settings(work, quick):
 
 @pytest.fixture
 def alone(work, texts, settings):
-    """alone("whole") is the folder of the training of these settings in one process; made once."""
+    """Return a function: alone("whole") trains with these settings in one process, once, and returns the folder."""
 
     def trained(name):
         folder = work / f"alone-{name}"
@@ -137,10 +137,10 @@ def alone(work, texts, settings):
 
 
 def assert_like(one, other):
-    """Parameters and losses differ in the last digits only, since gradients are summed in another order.
+    """Fail unless parameters and losses agree up to rounding, as gradients are summed in different orders.
 
-    Biases of keys are not compared: a key's bias adds the same to all scores of a query, so its gradient is rounding,
-    which Adam makes steps of.
+    Biases of keys are not compared: such a bias adds the same number to all scores of a query, so its true gradient is
+    0, and Adam turns the rounding errors into steps.
     """
     mine, theirs = (load_file(folder / EXACT[0]) for folder in (one, other))
     moved = [name for name in mine if not name.endswith("key.bias")]
@@ -216,7 +216,7 @@ def test_unsupported_configs_of_accelerate_are_refused(monkeypatch, variable, na
 
 @pytest.fixture
 def launched(monkeypatch):
-    """launched(n, "cuda:0") has Accelerate find n processes and give this one a device."""
+    """Return a function: launched(n, "cuda:0") makes Accelerate report n processes and this device."""
     taken = []
 
     def launch(n, device):

@@ -1,4 +1,4 @@
-"""The mean of the latest parameters."""
+"""Tests of the mean of the parameters in several snapshot files."""
 
 import torch
 from refusals import refusal

@@ -1,4 +1,4 @@
-"""The log: lines of JSON, which a resumed training continues as if it had never been stopped."""
+"""Tests of the training log: lines of JSON; a resumed training continues the log as if it had never been stopped."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The CPU kernel of the decoding step: the decoder's own forward in float64, and no row depends on another."""
+"""Tests of the C kernel for a decoding step: against the decoder's `forward` in float64; rows are independent."""
 
 from dataclasses import replace
 from typing import get_args
@@ -42,7 +42,7 @@ def new_model(seed=0, **fields):
 
 
 def every_step(model, target, source=SOURCE, lengths=LENGTHS):
-    """The logits of all steps, and the weights of the cross-attention of the last block."""
+    """Decode token by token; return the logits of all steps and the last block's cross-attention weights."""
     logits, cross = [], []
     with torch.inference_mode():
         state = model.start(source, lengths)
@@ -56,7 +56,7 @@ def every_step(model, target, source=SOURCE, lengths=LENGTHS):
 
 
 def in_float64(model, target):
-    """The logits and cross-attention weights of the decoder's own forward."""
+    """Return the logits and cross-attention weights of the decoder's `forward` in float64."""
     with torch.no_grad():
         whole = model.double()(SOURCE, LENGTHS, target)
         model.float()
@@ -136,14 +136,14 @@ def test_a_row_is_what_it_is_alone_to_the_last_bit(rows, threads, monkeypatch):
 
 
 class Encoded:
-    """An encoder's output, as far as `start` reads it."""
+    """The fields of an encoder's output that `start` reads."""
 
     def __init__(self, output):
         self.output = output
 
 
 def vectors(model, target, of):
-    """The kernel's vectors for the last of some tokens, before the output projection, and its queries to the source."""
+    """Return the kernel's vectors for the last token, before the output projection, and its cross-attention queries."""
     state = model.start(of[:, None].expand(-1, SOURCE.shape[1]), LENGTHS[of])
     for place in range(target.shape[1]):
         embedded = model.decoder.embedding(target[:, place : place + 1], place)[:, 0]
@@ -378,7 +378,7 @@ WRONG = {
         "source_keys or source_values has a null pointer",
     ),
 }
-"""What is changed in good arguments, and what the kernel says of it."""
+"""By the name of a test: a function that makes valid arguments wrong, and the kernel's error message."""
 
 
 @pytest.mark.parametrize("name", WRONG)

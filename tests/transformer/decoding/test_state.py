@@ -1,4 +1,4 @@
-"""The decoding state, when search selects rows of it."""
+"""Tests of selecting rows of the decoding state, as a search does."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Steps of one token: the numbers of the decoder's own forward, and the kernel only for what it repeats."""
+"""Tests of decoding steps of one token: equal to `forward`; the kernel is used only for models that it supports."""
 
 import pytest
 import torch
@@ -76,7 +76,7 @@ def test_a_state_of_inference_mode_can_be_gone_on_from_outside_of_it():
 
 
 class Widen(nn.Linear):
-    """A module of somebody else."""
+    """A linear layer of the user's own class."""
 
 
 def with_hook(model):

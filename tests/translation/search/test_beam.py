@@ -20,7 +20,7 @@ def no_gradients():
 
 
 def scored(model, sources, row, texts, alpha, beta):
-    """(score, text) of each text, by equation 14 of Wu et al. 2016, best first."""
+    """Return (score, text) of each text, by equation 14 of Wu et al. 2016, best first."""
     found, n_pieces = [], int(sources.lengths[row]) - 1
     for length, alike in groupby(sorted(texts, key=len), key=len):
         alike = list(alike)
@@ -72,7 +72,7 @@ def plain_beam(model, sources, row, beam):
 
 
 def following(model, one, texts):
-    """The log-probabilities of the next token after texts of equal length."""
+    """Return the log-probabilities of the next token after each of some texts of equal length."""
     target = torch.tensor([[BOS, *text] for text in texts])
     logits = model(one.source.expand(len(texts), -1), one.lengths.expand(len(texts)), target).logits[:, -1]
     return logits.double().log_softmax(dim=-1).tolist()

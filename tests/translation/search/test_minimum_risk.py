@@ -15,7 +15,7 @@ SEARCH = MinimumRisk(n_samples=7, candidates=Beam(4, n_best=4), n_best=4)
 
 
 def text_of(tokens):
-    """Each piece is a short word."""
+    """Return the text of some token ids, in which each id is a short word."""
     return " ".join("abcdefg"[token] * 2 for token in tokens)
 
 

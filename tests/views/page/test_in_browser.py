@@ -1,4 +1,4 @@
-"""The page in a real browser: the numbers of every view, and its response to pointer, keyboard, address and window."""
+"""Tests of the page in a browser: the numbers of every view, and the response to pointer, keyboard, URL and window."""
 
 import math
 import os
@@ -84,7 +84,7 @@ def point_at_cell(page: Page, below: int, beyond: int) -> None:
 
 
 def cell_size(page: Page) -> float:
-    """The size of a square cell, in pixels, from the canvas's height and the room of its labels."""
+    """Return the size of a square cell in pixels, from the height of the canvas without its labels."""
     n_rows = int(str(canvas_of(page).get_attribute("aria-label")).split(": ")[1].split(" × ")[0])
     script = """(canvas, rows) => {
         const { width, height } = canvas;

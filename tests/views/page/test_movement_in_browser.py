@@ -1,4 +1,4 @@
-"""The view of a token's movement in a real browser: its lengths and angles are those of `Trace.movement`."""
+"""Tests of the view of a token's movement in a browser: its norms and angles equal those of `Trace.movement`."""
 
 import os
 from collections.abc import Callable

@@ -80,7 +80,7 @@ def inflated(about: dict[str, Any], name: str) -> np.ndarray:
 
 
 def numbers(about: dict[str, Any], vectors: dict[str, Any]) -> np.ndarray:
-    """The vectors [heads tokens width] of a block of integers of three bytes."""
+    """Return vectors [heads tokens width], decoded from the page's data: integers of three bytes."""
     high, middle, low = inflated(about, vectors["block"]).reshape(3, -1).astype(int)
     integers = ((high ^ 128) - 128) * 65536 + middle * 256 + low
     return integers.reshape(vectors["heads"], -1, vectors["width"]) * vectors["step"]

@@ -1,4 +1,4 @@
-"""The pattern of a text of many tokens in a real browser: cells of about a pixel have the colours of their weights."""
+"""Tests of the pattern of many tokens in a browser: cells of about a pixel have the colours of their weights."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -36,7 +36,7 @@ window.model = {
 __SCRIPT__
 window.remove = render({ model, el: document.getElementById("cell") });
 </script>"""
-"""A page that does what a notebook does with a widget's script: it gives it a model of values, and an element."""
+"""A web page that imitates a notebook: it gives the widget's script a model of values, and an HTML element."""
 
 
 CELLS = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell"

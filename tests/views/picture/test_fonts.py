@@ -19,7 +19,7 @@ KOREAN, HINDI = "뱀은 독이 있다", "साँप बहुत"
 
 @pytest.fixture
 def only_the_base_font(monkeypatch):
-    """As on a machine that has no font but matplotlib's own."""
+    """Hide all fonts but Matplotlib's own."""
     monkeypatch.setattr(fontManager, "ttflist", [entry for entry in fontManager.ttflist if entry.name == BASE])
     monkeypatch.setattr(fonts_module, "findSystemFonts", list)
 

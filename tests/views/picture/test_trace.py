@@ -1,4 +1,4 @@
-"""The picture of a trace: what is drawn is what the pattern says, and a file is whole, legible and always the same."""
+"""Tests of the picture of a trace: what is drawn equals the pattern; files are complete, legible and reproducible."""
 
 import math
 from itertools import pairwise
@@ -34,7 +34,7 @@ def part(picture, gid):
 
 
 def beside(picture):
-    """The names of rows and columns: what is written into the pattern's own area."""
+    """Return the names of rows and columns that are written beside the pattern."""
     return [text.get_text() for text in part(picture, "weights").axes.texts]
 
 

@@ -1,4 +1,4 @@
-"""Columns in blocks: none is lost, whatever the width."""
+"""Tests of breaking a table's columns into blocks of the terminal's width: no column is lost at any width."""
 
 import io
 

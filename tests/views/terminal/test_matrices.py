@@ -1,4 +1,4 @@
-"""Matrices in the terminal: what is drawn is what was computed, it fits, and colour is only where there is some."""
+"""Tests of matrices in the terminal: the drawn numbers, the width, and no colour codes without a colour terminal."""
 
 import io
 import math

@@ -1,4 +1,4 @@
-"""Numbers as text and what is positions_to_show of too many: by example, and by laws over any numbers."""
+"""Tests of numbers as text, and of the positions that are shown if there are too many: examples, and laws."""
 
 import math
 

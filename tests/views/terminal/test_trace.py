@@ -1,4 +1,4 @@
-"""The terminal view: what it says is what the pattern says, with and without colour."""
+"""Tests of the terminal view of a trace: its numbers equal the pattern's, with and without colour."""
 
 import io
 import re
