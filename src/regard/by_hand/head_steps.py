@@ -21,7 +21,7 @@ Matrix = Float[np.ndarray, "_ _"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeadSteps:
-    """The matrices of one head of attention, one for each step; the module's docstring has the formulas."""
+    """The matrices of one head of attention, one for each step from query, key and value to context."""
 
     query: Float[np.ndarray, "queries d_key"]
     key: Float[np.ndarray, "keys d_key"]

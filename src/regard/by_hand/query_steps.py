@@ -21,8 +21,8 @@ class QuerySteps:
     """The steps from the products to the weights for one query in one head.
 
     Attributes:
-        before: the query's row of each matrix before the exponential, by the name of the matrix: see `STAGES`.
-        formulas: the formula of each of these matrices, by name.
+        before: the query's row of each matrix before the exponential, by the matrix's name, such as "scores".
+        formulas: the formula of each matrix in `before`, by the matrix's name.
         largest: the largest score of the row, which is subtracted before the exponential.
         exponentials: the exponential for each key.
         sink: the exponential of the head's sink, a score that belongs to no key; None = the softmax has no sink.

@@ -54,7 +54,7 @@ def check_search_options(
 
 
 def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawing: dict[str, Any]) -> "Search":
-    """Return the search method that the options choose; the arguments are those of `check_search_options`.
+    """Return the search method that the options choose; beams and drawing have the options' values by name.
 
     Raises:
         InputError: a number is out of range.

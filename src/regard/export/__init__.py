@@ -47,7 +47,7 @@ class Format:
 
     @property
     def open(self) -> Callable[[Path], Any]:
-        """Return the class that loads an exported translator from its folder and translates with it; see `Exported`."""
+        """Return the class that loads an exported translator from its folder and translates with it."""
         return import_module(self.module).LoadedExport
 
 

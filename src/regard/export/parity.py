@@ -106,7 +106,7 @@ def compare_line(contents: TranslatorContents, exported: Exported, line: str) ->
     """Translate one line with the original translator and with its export, and compare them.
 
     Returns:
-        Whether the translations are the same; the difference of the log-probabilities that both give the original's
+        Whether the translations are the same; the difference of the two log-probabilities of the original's
         translation, in nats per token; and the result of `logit_gap`, or 0 if the translations are the same.
     """
     ids = [*contents.source_vocabulary.encode(line), EOS]

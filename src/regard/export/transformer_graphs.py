@@ -70,7 +70,7 @@ class EncoderGraph(nn.Module):
     def encode(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Encoded, tuple[Tensor, ...]]:
-        """Return what the encoder returns, and the results of `forward`."""
+        """Return the encoder's output, and the cross-attention keys and values that `forward` returns."""
         encoded = self.encoder(source, lengths)
         return encoded, tensors_of(self.decoder.start(encoded.output, lengths).sources)
 
@@ -98,7 +98,7 @@ class DecoderGraph(nn.Module):
     def decode(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Decoded, tuple[Tensor, ...]]:
-        """Return what the decoder returns, and the results of `forward`."""
+        """Return the decoder's output, and the logits, keys and values that `forward` returns."""
         decoded = self.decoder(token, decoding_state(lengths, keys_values))
         return decoded, (decoded.logits[:, 0], *tensors_of(decoded.state.cache.blocks))
 

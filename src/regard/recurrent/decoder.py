@@ -244,7 +244,7 @@ class Decoder(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        """Initialise the parameters other than those of the cells and of the attention.
+        """Initialise all parameters except those of the cells and of the attention.
 
         Embeddings and the output projection are uniform in [-0.1, 0.1], other projections have the initialisation of
         Glorot & Bengio 2010, and biases are 0.

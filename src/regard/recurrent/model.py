@@ -98,9 +98,9 @@ class Recurrent(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the hidden states to which the output projection is applied.
+        """Return, for each target token, the hidden state to which the output projection is applied.
 
-        From these states a loss can compute the logits in chunks. The arguments are those of `forward`.
+        From the hidden states a loss can compute the logits in chunks.
         """
         return self.decoder.outputs(target, self.start(source, lengths))[0]
 

@@ -5,7 +5,7 @@ texts without spaces are divided like any other.
 
 The pieces are made by byte-pair encoding: it begins with letters and repeatedly joins the two pieces that follow each
 other most often. With few pieces it finds the parts of words (six, ty, hundred), where SentencePiece's unigram model
-keeps some long words whole and spells the others; and it is many times as fast.
+keeps some long words whole and spells the others; byte-pair encoding is also many times as fast.
 
 Source: Kudo & Richardson 2018, "SentencePiece"; byte-pair encoding: Sennrich, Haddow & Birch 2016, section 3.2.
 """

@@ -135,9 +135,9 @@ class Transformer(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the hidden states to which the output projection is applied.
+        """Return, for each target token, the hidden state to which the output projection is applied.
 
-        From these states a loss can compute the logits in chunks. The arguments are those of `forward`.
+        From the hidden states a loss can compute the logits in chunks.
         """
         check_source_lengths(lengths, source.shape[1])
         return self.decoder.read(target, self.decoder.start(self.encoder(source, lengths).output, lengths))[0]

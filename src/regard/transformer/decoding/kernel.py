@@ -177,7 +177,7 @@ class CompiledDecoder:
     """A decoder and the encoded sources of a batch, as arguments of the C kernel.
 
     Attributes:
-        arguments: the kernel's arguments, of which only those that are equal in all steps are set.
+        arguments: the kernel's arguments; only the arguments that are equal in all steps are set.
         blocks: pointers to the parameters of each block.
         tensors: the parameters, stored here so that their memory is not freed if a module replaces them.
         rotary: the rotary positions of self-attention, or None.
