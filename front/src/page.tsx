@@ -166,8 +166,8 @@ function Controls() {
       />
       <Choose
         label={say.head}
-        value={head.value ?? (map ? 0 : "average")}
-        options={{ ...Object.fromEntries(numbers.map((n) => [n, String(n)])), ...(map ? {} : { average: say.average }) }}
+        value={head.value ?? "average"}
+        options={{ ...Object.fromEntries(numbers.map((n) => [n, String(n)])), average: say.average }}
         choose={(which) => chooseHead(layerNumber.value, which === "average" ? null : Number(which))}
       />
       <span class="gap" />

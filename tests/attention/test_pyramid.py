@@ -42,12 +42,15 @@ def pooled(weights: Tensor, keep: Tensor, level: int, pool: str) -> Tensor:
     return squares.masked_fill(~allowed, math.nan).float()
 
 
-def allowed(pattern: Pattern, head: int) -> Tensor:
+def allowed(pattern: Pattern, head: int | None) -> Tensor:
     keep = pattern.keep(pattern.grid.whole())
-    return torch.ones(QUERIES, KEYS, dtype=torch.bool) if keep is None else keep.expand(pattern.shape)[0, head]
+    if keep is None:
+        return torch.ones(QUERIES, KEYS, dtype=torch.bool)
+    by_head = keep.expand(pattern.shape)[0]
+    return by_head.any(dim=0) if head is None else by_head[head]
 
 
-def check(pattern: Pattern, weights: Tensor, head: int, tolerance: float = 2e-6) -> None:
+def check(pattern: Pattern, weights: Tensor, head: int | None, tolerance: float = 2e-6) -> None:
     """Fail unless every level, by mean and by maximum, equals the pooled float64 weights."""
     pyramid = Pyramid(pattern, head)
     for level in range(8):
@@ -92,6 +95,23 @@ def test_softmax_of_float64_is_pooled(mask):
 def test_other_formulas_equal_the_dense_pattern(stages):
     pattern = made(**stages)
     check(pattern, made(torch.float64, **stages).dense()[0, 2], head=2)
+
+
+OWN_MASKS = Keep(torch.rand(1, HEADS, QUERIES, KEYS, generator=torch.Generator().manual_seed(3)) < 0.02)
+
+
+@pytest.mark.parametrize("mask", [None, Causal(), Window(before=20, after=5), OWN_MASKS], ids=repr)
+def test_the_mean_over_heads_is_pooled(mask):
+    pattern = made(mask=mask)
+    query, key = pattern.query.double(), pattern.key.double().repeat_interleave(2, dim=1)
+    masked = [~allowed(pattern, head) for head in range(HEADS)]
+    scores = (query @ key.mT / math.sqrt(WIDTH))[0].masked_fill(torch.stack(masked), -math.inf)
+    check(pattern, torch.softmax(scores, dim=-1).nan_to_num(0.0).mean(dim=0), head=None)
+
+
+def test_the_mean_over_heads_of_another_normaliser_is_pooled():
+    pattern = made(mask=Causal(), normalise=Sparsemax())
+    check(pattern, pattern.dense()[0].double().mean(dim=0), head=None)
 
 
 def test_a_part_equals_that_part_of_the_level():

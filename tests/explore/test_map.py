@@ -13,7 +13,7 @@ from running_explorer import Running
 from regard import Causal, Trace
 from regard.errors import InputError
 from regard.explore import map as module
-from regard.explore.map import HeadPlace, Map
+from regard.explore.map import HeadPlace, Map, QueryPlace, TilePlace
 from regard.explore.session import Session
 from regard.views.page import data
 
@@ -76,8 +76,30 @@ def test_the_strongest_keys_of_a_query(mapped: Running, long: Trace) -> None:
     assert len(mapped.ask("/map/strongest", HEAD | {"query": 2})[1]["keys"]) == 3
 
 
+def test_the_average_over_the_heads_of_a_layer(long: Trace) -> None:
+    shown = Map(long, 1)
+    place = {"map": 1, "kind": "decoder", "layer": 1, "head": None}
+    call = long.decoder[1].call
+    scores = call.query.double()[0] @ call.key.double()[0].mT / 5**0.5
+    masked = torch.ones(TOKENS, TOKENS).triu(1).bool()
+    weights = torch.softmax(scores.masked_fill(masked, -torch.inf), dim=-1).mean(dim=0)
+    seen = shown.tile(TilePlace(**place, level=0, row=1, column=0, pool="max"))
+    wanted = weights[256:512, :256].float()
+    torch.testing.assert_close(torch.tensor(np.frombuffer(seen, "<f4")).view(256, 256), wanted, rtol=0, atol=1e-6)
+    while (turn := shown.turn(HeadPlace(**place)))["done"] < turn["of"]:
+        pass
+    seen = shown.tile(TilePlace(**place, level=5, row=0, column=0, pool="mean"))
+    wanted = F.avg_pool2d(weights[None], 32, ceil_mode=True, count_include_pad=False)[0].float()
+    visible = F.max_pool2d((~masked)[None].double(), 32, ceil_mode=True)[0] > 0
+    found = torch.tensor(np.frombuffer(seen, "<f4")).view(19, 19)
+    torch.testing.assert_close(found, wanted.masked_fill(~visible, torch.nan), rtol=0, atol=1e-6, equal_nan=True)
+    top = weights[500].topk(8)
+    strongest = shown.strongest(QueryPlace(**place, query=500))
+    assert strongest["keys"] == top.indices.tolist()
+    assert strongest["weights"] == pytest.approx(top.values.tolist(), abs=1e-6)
+
+
 GONE = "this map is no longer in memory, because another text was read; load the page again."
-EARLY = "L1H0: level 6 is pooled from level 5, of which 19 rows are not done yet."
 TILE_FIELDS = "'map', 'kind', 'layer', 'head', 'level', 'row', 'column', 'pool'"
 
 
@@ -113,7 +135,12 @@ TILE_FIELDS = "'map', 'kind', 'layer', 'head', 'level', 'row', 'column', 'pool'"
         (
             "tile",
             TILE | {"head": 0, "level": 9},
-            "L1H0: level 9 is pooled from level 5, of which 19 rows are not done yet.",
+            "L1H0: level 9 needs all rows of level 5; call compute(row) for 19 more rows.",
+        ),
+        (
+            "tile",
+            TILE | {"head": None, "level": 9},
+            "L1 average: level 9 needs all rows of level 5; call compute(row) for 19 more rows.",
         ),
         ("strongest", HEAD | {"query": 601}, "there is no query 601; there are 601, counted from 0."),
         ("strongest", HEAD | {"query": -1}, "there is no query -1; there are 601, counted from 0."),

@@ -238,6 +238,17 @@ def test_another_head_has_its_own_map(page: Page, long: Trace) -> None:
     assert number(read(page, 1202, 401, BASE)) == pytest.approx(wanted, rel=1e-5)
 
 
+def test_the_average_over_heads_has_its_own_map(page: Page, long: Trace) -> None:
+    page.get_by_label("Head", exact=True).select_option("average")
+    expect(page.locator(".turns")).to_have_count(0)
+    mean = long.decoder[0][0, :, 1200:1204].mean(dim=0)
+    assert number(read(page, 1202, 401, BASE)) == pytest.approx(float(mean[:, 400:404].max()), rel=1e-5)
+    expect(page.locator("[data-view=strongest] h2")).to_have_text("Where “w1500” looks most in L0 average")
+    strongest = page.locator("[data-view=strongest] li span").all_inner_texts()[1::2]
+    wanted = long.decoder[0][0, :, 1500].mean(dim=0).topk(8).values.tolist()
+    assert [number(text) for text in strongest] == pytest.approx(wanted, rel=1e-5)
+
+
 def test_the_computation_is_stopped_and_goes_on(
     tab: Page, serving: Callable[..., Running], long: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,6 +354,7 @@ def test_a_link_restores_the_map(page: Page) -> None:
         page,
         [
             lambda page: page.get_by_label("Head", exact=True).select_option("2"),
+            lambda page: page.get_by_label("Head", exact=True).select_option("average"),
             lambda page: page.get_by_label("Colour scale").select_option("absolute"),
             lambda page: view(page).get_by_role("button", name="mean weight").click(),
             lambda page: view(page).get_by_role("button", name="queries →").click(),

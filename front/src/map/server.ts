@@ -10,7 +10,7 @@ export interface HeadPlace {
   map: number;
   kind: string;
   layer: number;
-  head: number;
+  head: number | null; // null = the average over the heads of the layer
 }
 
 /** How many rows of the high levels are done. */

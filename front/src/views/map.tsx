@@ -33,7 +33,7 @@ const strongestFailure = signal(""); // why they are not there
 const timesAsked = signal(0); // rises when they are asked for again
 const target = signal<[number, number] | null>(null); // the query and the key that the map shall show next
 
-const headPlace = (): HeadPlace => ({ map: trace.value.map!.number, kind: kindName.value, layer: layerNumber.value, head: head.value ?? 0 });
+const headPlace = (): HeadPlace => ({ map: trace.value.map!.number, kind: kindName.value, layer: layerNumber.value, head: head.value });
 
 export function MapView() {
   const say = words();

@@ -1,4 +1,4 @@
-"""The attention weights of one head as a pyramid of maps, from the whole text down to single weights.
+"""The attention weights of one head, or their mean over the heads, as a pyramid of maps from all to single weights.
 
 Level 0 has the weights themselves. Level L has one cell for each square of 2^L queries × 2^L keys: the mean or the
 largest of the weights in the square. Squares at the right and bottom edges are smaller if the tokens end in them.
@@ -14,7 +14,8 @@ log-sum-exp is stored too, so that a part of a lower level is computed from the 
 
 import math
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Literal
 
 import torch
@@ -43,116 +44,50 @@ Keep = Bool[Tensor, "queries keys"] | None
 Cells = Float[Tensor, "rows columns"]
 
 
-class Pyramid:
-    """The weights of one head of batch item 0, pooled at any level.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The weights of some queries on a range of keys, of one head or the sum over several heads.
 
-    >>> import torch
-    >>> from regard import attend, Causal
-    >>> pyramid = Pyramid(attend(*torch.eye(4).expand(3, 1, 1, 4, 4), mask=Causal()).pattern, head=0)
-    >>> pyramid.read(0, range(2), range(2), "max")
-    tensor([[1.0000,    nan],
-            [0.3775, 0.6225]])
-    >>> pyramid.read(1, range(2), range(2), "mean")
-    tensor([[0.5000,    nan],
-            [0.2446, 0.2554]])
+    Attributes:
+        keep: the mask, True where one of the heads may attend; None = no pair is masked.
     """
 
+    keys: range
+    weights: Weights
+    keep: Keep
+
+    def __add__(self, other: "Part") -> "Part":
+        """Return the sum over the heads of both parts, which have the same queries and keys."""
+        keep = None if self.keep is None or other.keep is None else self.keep | other.keep
+        return Part(self.keys, self.weights + other.weights, keep)
+
+
+class HeadWeights:
+    """The weights of one head of batch item 0, from queries and keys."""
+
     def __init__(self, pattern: Pattern, head: int) -> None:
-        """Prepare the pyramid of a pattern's head; nothing is computed yet."""
         self.call, self.head = pattern.call, head
         self.tile = pattern.grid.whole().part(batch=range(1), heads=range(head, head + 1))
-        self.done = [False] * self.shape(STORED)[0]
-        self.sums = torch.zeros(self.shape(STORED))
-        self.largest = torch.full(self.shape(STORED), -math.inf)
         normalise = self.call.normalise
         self.softmax = normalise if isinstance(normalise, Softmax) and normalise.temperature > 0 else None
         self.log_sums = torch.zeros(pattern.shape[2], 1, dtype=self.call.dtype, device=self.call.device)
 
-    def shape(self, level: int) -> tuple[int, int]:
-        """Return the numbers of rows and columns of a level."""
-        n_queries, n_keys = self.tile.shape[2:]
-        return -(-n_queries >> level), -(-n_keys >> level)
-
-    @torch.no_grad()
-    def compute(self, row: int) -> None:
-        """Compute the stored numbers of one row of level STORED, unless this is done.
-
-        Raises:
-            ValueError: a score is NaN or infinite.
-        """
-        if self.done[row]:
-            return
-        queries = self.tokens(range(row, row + 1), STORED, axis=2)
+    def all_weights(self, queries: range) -> list[Part]:
+        """Compute the log-sum-exps of some queries; return their weights on all keys in reach, in parts."""
         if self.softmax is None:
-            keys = range(self.tile.shape[3])
-            self.store(row, keys, *self.weights(queries, keys))
-        else:
-            parts = [(keys, *self.masked_scores(queries, keys)) for keys in self.reached_keys(queries)]
-            log_sums = self.log_sums_of(queries, [scores for _, scores, _ in parts])
-            self.log_sums[queries.start : queries.stop] = log_sums
-            for keys, scores, keep in parts:
-                self.store(row, keys, (scores - log_sums).exp_(), keep)
-        self.done[row] = True
+            return [self.weights(queries, range(self.tile.shape[3]))]
+        parts = [(keys, *self.masked_scores(queries, keys)) for keys in self.reached_keys(queries)]
+        log_sums = self.log_sums_of(queries, [scores for _, scores, _ in parts])
+        self.log_sums[queries.start : queries.stop] = log_sums
+        return [Part(keys, (scores - log_sums).exp_(), keep) for keys, scores, keep in parts]
 
-    def store(self, row: int, keys: range, weights: Weights, keep: Keep) -> None:
-        """Store the sums and the largest weights of one row of level STORED; `keys` starts where a square starts."""
-        columns = slice(keys.start >> STORED, -(-keys.stop >> STORED))
-        self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in pooled(weights, keep, 1 << STORED))
-
-    @torch.no_grad()
-    def read(self, level: int, rows: range, columns: range, pool: Pool) -> Cells:
-        """Return the mean or the maximum (`pool`) of each square in some rows and columns of a level, in float32.
-
-        A square in which no query may attend to any key is NaN. To read a level below STORED, the rows of level STORED
-        with the same queries are computed first.
-
-        Raises:
-            ValueError: the level is STORED or higher, and a row of level STORED is not computed; or a score is NaN or
-                infinite.
-        """
-        if level < STORED:
-            sums, largest = self.computed_squares(level, rows, columns)
-        elif not all(self.done):
-            missing = self.done.count(False)
-            raise ValueError(
-                f"level {level} needs all rows of level {STORED}; call compute(row) for {missing} more rows."
-            )
-        else:
-            side = 1 << (level - STORED)
-            part = tuple(slice(cells.start * side, cells.stop * side) for cells in (rows, columns))
-            sums = over_squares(self.sums[part], side, partial(torch.sum, dtype=torch.float64), 0.0)
-            largest = over_squares(self.largest[part], side, torch.amax, -math.inf)
-        if pool == "mean":
-            sizes = self.sizes(rows, level, axis=2)[:, None] * self.sizes(columns, level, axis=3)
-            return (sums / sizes).float().masked_fill(largest == -math.inf, math.nan)
-        return largest.float().masked_fill(largest == -math.inf, math.nan)
-
-    def computed_squares(self, level: int, rows: range, columns: range) -> tuple[Cells, Cells]:
-        """Return the sums and the largest weights of squares of a level below STORED, from queries and keys."""
-        keys = self.tokens(columns, level, axis=3)
-        parts = []
-        for span in spans(len(rows), max(1, (WEIGHTS_AT_ONCE // max(1, len(keys))) >> level)):
-            queries = self.tokens(rows[span.start : span.stop], level, axis=2)
-            reach = self.reach(queries)
-            if reach.start >= keys.stop or keys.start >= reach.stop:
-                cells = len(span), len(columns)
-                parts.append((torch.zeros(cells), torch.full(cells, -math.inf)))
-                continue
-            if self.softmax is not None:
-                for row in range(queries.start >> STORED, -(-queries.stop >> STORED)):
-                    self.compute(row)
-            weights, keep = self.weights(queries, keys)
-            parts.append(pooled(weights, keep, 1 << level))
-        sums, largest = (torch.cat(cells) for cells in zip(*parts, strict=True))
-        return sums, largest
-
-    def weights(self, queries: range, keys: range) -> tuple[Weights, Keep]:
-        """Return the weights of some queries on some keys, and the mask: None = no pair is masked."""
+    def weights(self, queries: range, keys: range) -> Part:
+        """Return the weights of some queries on some keys; of a softmax, the log-sum-exps must be computed before."""
         if self.softmax is None:
             tile = self.tile.part(queries=queries, keys=keys)
-            return weights_of(self.call, tile)[0, 0], self.keep(tile)
+            return Part(keys, weights_of(self.call, tile)[0, 0], self.keep(tile))
         scores, keep = self.masked_scores(queries, keys)
-        return (scores - self.log_sums[queries.start : queries.stop]).exp_(), keep
+        return Part(keys, (scores - self.log_sums[queries.start : queries.stop]).exp_(), keep)
 
     def masked_scores(self, queries: range, keys: range) -> tuple[Weights, Keep]:
         """Return the scores divided by the temperature, -∞ where masked, and the mask: None = no pair is masked."""
@@ -198,15 +133,119 @@ class Pyramid:
         starts = range(reach.start >> STORED << STORED, reach.stop, KEYS_AT_ONCE) if len(reach) else []
         return [range(start, min(start + KEYS_AT_ONCE, reach.stop)) for start in starts]
 
+
+class Pyramid:
+    """The weights of one head of batch item 0, or their mean over all heads, pooled at any level.
+
+    >>> import torch
+    >>> from regard import attend, Causal
+    >>> pyramid = Pyramid(attend(*torch.eye(4).expand(3, 1, 1, 4, 4), mask=Causal()).pattern, head=0)
+    >>> pyramid.read(0, range(2), range(2), "max")
+    tensor([[1.0000,    nan],
+            [0.3775, 0.6225]])
+    >>> pyramid.read(1, range(2), range(2), "mean")
+    tensor([[0.5000,    nan],
+            [0.2446, 0.2554]])
+    """
+
+    def __init__(self, pattern: Pattern, head: int | None) -> None:
+        """Prepare the pyramid of a pattern's head, or of the mean over all heads (None); nothing is computed yet."""
+        heads = range(pattern.n_heads) if head is None else (head,)
+        self.heads = [HeadWeights(pattern, number) for number in heads]
+        self.lengths = pattern.shape[2], pattern.shape[3]
+        self.done = [False] * self.shape(STORED)[0]
+        self.sums = torch.zeros(self.shape(STORED))
+        self.largest = torch.full(self.shape(STORED), -math.inf)
+
+    def shape(self, level: int) -> tuple[int, int]:
+        """Return the numbers of rows and columns of a level."""
+        n_queries, n_keys = self.lengths
+        return -(-n_queries >> level), -(-n_keys >> level)
+
+    @torch.no_grad()
+    def compute(self, row: int) -> None:
+        """Compute the stored numbers of one row of level STORED, unless this is done.
+
+        Raises:
+            ValueError: a score is NaN or infinite.
+        """
+        if self.done[row]:
+            return
+        queries = self.tokens(range(row, row + 1), STORED, axis=2)
+        first, *others = self.heads
+        parts = first.all_weights(queries)
+        for head in others:
+            parts = [part + other for part, other in zip(parts, head.all_weights(queries), strict=True)]
+        for part in parts:
+            self.store(row, part)
+        self.done[row] = True
+
+    def store(self, row: int, part: Part) -> None:
+        """Store the sums and the largest weights of one row of level STORED, for keys that begin with a square."""
+        columns = slice(part.keys.start >> STORED, -(-part.keys.stop >> STORED))
+        self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in self.pooled(part, STORED))
+
+    def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
+        """Return the sums and the largest weights of squares of a level; `part` is the sum over the heads."""
+        weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
+        return pooled(weights, part.keep, 1 << level)
+
+    @torch.no_grad()
+    def read(self, level: int, rows: range, columns: range, pool: Pool) -> Cells:
+        """Return the mean or the maximum (`pool`) of each square in some rows and columns of a level, in float32.
+
+        A square in which no query may attend to any key is NaN. To read a level below STORED, the rows of level STORED
+        with the same queries are computed first.
+
+        Raises:
+            ValueError: the level is STORED or higher, and a row of level STORED is not computed; or a score is NaN or
+                infinite.
+        """
+        if level < STORED:
+            sums, largest = self.computed_squares(level, rows, columns)
+        elif not all(self.done):
+            missing = self.done.count(False)
+            raise ValueError(
+                f"level {level} needs all rows of level {STORED}; call compute(row) for {missing} more rows."
+            )
+        else:
+            side = 1 << (level - STORED)
+            part = tuple(slice(cells.start * side, cells.stop * side) for cells in (rows, columns))
+            sums = over_squares(self.sums[part], side, partial(torch.sum, dtype=torch.float64), 0.0)
+            largest = over_squares(self.largest[part], side, torch.amax, -math.inf)
+        if pool == "mean":
+            sizes = self.sizes(rows, level, axis=2)[:, None] * self.sizes(columns, level, axis=3)
+            return (sums / sizes).float().masked_fill(largest == -math.inf, math.nan)
+        return largest.float().masked_fill(largest == -math.inf, math.nan)
+
+    def computed_squares(self, level: int, rows: range, columns: range) -> tuple[Cells, Cells]:
+        """Return the sums and the largest weights of squares of a level below STORED, from queries and keys."""
+        keys = self.tokens(columns, level, axis=3)
+        parts = []
+        for span in spans(len(rows), max(1, (WEIGHTS_AT_ONCE // max(1, len(keys))) >> level)):
+            queries = self.tokens(rows[span.start : span.stop], level, axis=2)
+            reach = self.heads[0].reach(queries)
+            if reach.start >= keys.stop or keys.start >= reach.stop:
+                cells = len(span), len(columns)
+                parts.append((torch.zeros(cells), torch.full(cells, -math.inf)))
+                continue
+            if self.heads[0].softmax is not None:
+                for row in range(queries.start >> STORED, -(-queries.stop >> STORED)):
+                    self.compute(row)
+            part = reduce(Part.__add__, (head.weights(queries, keys) for head in self.heads))
+            parts.append(self.pooled(part, level))
+        sums, largest = (torch.cat(cells) for cells in zip(*parts, strict=True))
+        return sums, largest
+
     def tokens(self, cells: range, level: int, axis: int) -> range:
         """Return the tokens of some rows (axis 2) or columns (axis 3) of a level."""
-        n_tokens = self.tile.shape[axis]
+        n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 
     def sizes(self, cells: range, level: int, axis: int) -> Int[Tensor, " cells"]:
         """Return the number of tokens in each of some rows (axis 2) or columns (axis 3) of a level."""
         edges = torch.arange(cells.start, cells.stop + 1) << level
-        return edges.clamp(max=self.tile.shape[axis]).diff()
+        return edges.clamp(max=self.lengths[axis - 2]).diff()
 
 
 def stored_bytes(pattern: Pattern) -> int:

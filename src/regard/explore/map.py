@@ -41,12 +41,18 @@ class HeadPlace:
     Attributes:
         map: the number of the map.
         kind: "encoder", "decoder" or "cross".
+        head: the number of the head; None = the mean over all heads of the layer.
     """
 
     map: int
     kind: str
     layer: int
-    head: int
+    head: int | None
+
+    @property
+    def name(self) -> str:
+        """The head's name in messages, such as "L3H1" or "L3 average"."""
+        return f"L{self.layer} average" if self.head is None else f"L{self.layer}H{self.head}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +109,7 @@ class Map:
 
     def __init__(self, trace: Trace, number: int) -> None:
         self.trace, self.number = trace, number
-        self.pyramids: OrderedDict[tuple[str, int, int], Pyramid] = OrderedDict()
+        self.pyramids: OrderedDict[tuple[str, int, int | None], Pyramid] = OrderedDict()
         self.layers: dict[str, Mapping[int, Pattern]] = {kind: getattr(trace, kind) for kind in trace.kinds}
         for pattern in [pattern for layers in self.layers.values() for pattern in layers.values()]:
             pattern[0, 0, 0]  # raises InputError if there are no queries and keys
@@ -170,7 +176,8 @@ class Map:
         pattern = self.pattern(place)
         if not 0 <= place.query < pattern.shape[2]:
             raise InputError(f"there is no query {place.query:,}; there are {pattern.shape[2]:,}, counted from 0.")
-        row = pattern[0, place.head, place.query]
+        heads = slice(None) if place.head is None else slice(place.head, place.head + 1)
+        row = pattern[0, heads, place.query].mean(dim=0)
         weights, keys = strongest_first(row, min(N_STRONGEST, len(row)))
         given = weights != 0
         return {"keys": keys[given].tolist(), "weights": weights[given].tolist()}
@@ -182,7 +189,7 @@ class Map:
             InputError: there is no such head.
         """
         pattern = self.layers.get(place.kind, {}).get(place.layer)
-        if pattern is None or not 0 <= place.head < pattern.n_heads:
+        if pattern is None or (place.head is not None and not 0 <= place.head < pattern.n_heads):
             raise InputError(f"there is no head {place.head} in layer {place.layer} of {place.kind!r:.50}.")
         return pattern
 
@@ -210,6 +217,6 @@ def in_threads(place: HeadPlace, tasks: Sequence[Callable[[], Any]]) -> list[Any
         with ThreadPoolExecutor(len(tasks), initializer=torch.set_num_threads, initargs=(1,)) as threads:
             return [started.result() for started in [threads.submit(task) for task in tasks]]
     except ValueError as error:
-        raise InputError(f"L{place.layer}H{place.head}: {error}") from error
+        raise InputError(f"{place.name}: {error}") from error
     finally:
         torch.set_num_threads(n_threads)  # threads that start later begin with the number that was set last
