@@ -71,7 +71,7 @@ def application(batching: Batching, hosts: Collection[str] = (), token: str | No
     """Return the translation service as an ASGI application.
 
     Args:
-        hosts: the names and ports by which the service may be addressed; empty = any.
+        hosts: the values of a request's Host header that are accepted, such as "localhost:8000"; empty = all.
         token: the token that every request must contain; None = no token.
     """
     service = Service(batching)
