@@ -177,7 +177,7 @@ function Controls() {
         options={{ absolute: say.scaleAbsolute, row: map ? say.scaleView : say.scaleRow, log: map ? say.scaleMillionth : say.scaleLog }}
         choose={(name) => (colourScale.value = name as "absolute" | "row" | "log")}
       />
-      {!map && <ItemChoices />}
+      <ItemChoices />
     </div>
   );
 }
@@ -187,9 +187,11 @@ function ItemChoices() {
   const say = words();
   return (
     <>
-      <label class="check" title={say.joinTitle}>
-        <input type="checkbox" checked={wholeWords.value} onChange={(event) => (wholeWords.value = event.currentTarget.checked)} /> {say.joinWords}
-      </label>
+      {!trace.value.map && (
+        <label class="check" title={say.joinTitle}>
+          <input type="checkbox" checked={wholeWords.value} onChange={(event) => (wholeWords.value = event.currentTarget.checked)} /> {say.joinWords}
+        </label>
+      )}
       <label class="check" title={say.hideTitle}>
         <input type="checkbox" checked={hidden.value} onChange={(event) => (hidden.value = event.currentTarget.checked)} />{" "}
         {anySpecial.value ? say.hideSpecial : say.hideFirst}

@@ -63,7 +63,7 @@ function itemAt(items: Item[], position: number | null): Item | null {
 }
 
 function visible(items: Item[]): Item[] {
-  if (!hidden.value || trace.value.map) return items;
+  if (!hidden.value) return items;
   const rests = (item: Item) => (anySpecial.value ? item.special : item.positions[0] === 0 && items.length > 1);
   return items.filter((item) => !rests(item));
 }

@@ -114,6 +114,31 @@ def test_the_mean_over_heads_of_another_normaliser_is_pooled():
     check(pattern, pattern.dense()[0].double().mean(dim=0), head=None)
 
 
+SHOWN = [[0, 3, *range(5, 40), *range(43, 71)], [1, *range(4, 31), *range(34, 80), 82]]
+"""Positions of queries and keys, of which some at both ends and in the middle are left out."""
+
+
+@pytest.mark.parametrize("mask", [None, Causal(), Causal(offset=-40), Window(before=20, after=5), OWN_MASKS], ids=repr)
+@pytest.mark.parametrize("head", [2, None])
+def test_tokens_that_are_not_shown_are_left_out_of_every_level(mask, head):
+    pattern = made(mask=mask)
+    query, key = pattern.query.double(), pattern.key.double().repeat_interleave(2, dim=1)
+    keep = torch.stack([allowed(pattern, one) for one in range(HEADS)])
+    weights = torch.softmax((query @ key.mT / math.sqrt(WIDTH))[0].masked_fill(~keep, -math.inf), dim=-1).nan_to_num(
+        0.0
+    )
+    weights, keep = (weights.mean(dim=0), keep.any(dim=0)) if head is None else (weights[head], keep[head])
+    weights, keep = (full[SHOWN[0]][:, SHOWN[1]] for full in (weights, keep))
+    pyramid = Pyramid(pattern, head, (SHOWN[0], SHOWN[1]))
+    for level in range(8):
+        if level == STORED:
+            for row in range(len(pyramid.done)):
+                pyramid.compute(row)
+        for pool in ("mean", "max"):
+            seen = pyramid.read(level, *map(range, pyramid.shape(level)), pool)
+            torch.testing.assert_close(seen, pooled(weights, keep, level, pool), rtol=0, atol=2e-6, equal_nan=True)
+
+
 def test_a_part_equals_that_part_of_the_level():
     pattern = made(mask=Causal())
     whole = Pyramid(pattern, head=1).read(2, range(18), range(21), "max")

@@ -1,6 +1,7 @@
 """Tests of the map of a long text: its image tiles equal pooled softmax weights in float64; invalid requests fail."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from regard.explore.session import Session
 from regard.views.page import data
 
 TOKENS = 601
-HEAD = {"map": 1, "kind": "decoder", "layer": 1, "head": 2}
+HEAD = {"map": 1, "kind": "decoder", "layer": 1, "head": 2, "hidden": False}
 TILE = HEAD | {"level": 0, "row": 0, "column": 0, "pool": "max"}
 
 
@@ -78,7 +79,7 @@ def test_the_strongest_keys_of_a_query(mapped: Running, long: Trace) -> None:
 
 def test_the_average_over_the_heads_of_a_layer(long: Trace) -> None:
     shown = Map(long, 1)
-    place = {"map": 1, "kind": "decoder", "layer": 1, "head": None}
+    place = {"map": 1, "kind": "decoder", "layer": 1, "head": None, "hidden": False}
     call = long.decoder[1].call
     scores = call.query.double()[0] @ call.key.double()[0].mT / 5**0.5
     masked = torch.ones(TOKENS, TOKENS).triu(1).bool()
@@ -99,8 +100,24 @@ def test_the_average_over_the_heads_of_a_layer(long: Trace) -> None:
     assert strongest["weights"] == pytest.approx(top.values.tolist(), abs=1e-6)
 
 
+@pytest.mark.parametrize("special", [(), (0, 300, 600)], ids=["first token", "special tokens"])
+def test_hidden_tokens_are_left_out(long: Trace, special: tuple[int, ...]) -> None:
+    target = tuple(replace(token, special=place in special) for place, token in enumerate(long.target))
+    shown = Map(replace(long, target=target), 1)
+    place = {"map": 1, "kind": "decoder", "layer": 1, "head": 2, "hidden": True}
+    kept = [position for position in range(TOKENS) if position not in (special or (0,))]
+    weights = exact(long, 0, "max")[kept][:, kept]
+    seen = shown.tile(TilePlace(**place, level=0, row=1, column=1, pool="mean"))
+    found = torch.tensor(np.frombuffer(seen, "<f4")).view(256, 256)
+    torch.testing.assert_close(found, weights[256:512, 256:512], rtol=0, atol=1e-6, equal_nan=True)
+    row = weights[kept.index(500)].nan_to_num(0.0).topk(8)
+    strongest = shown.strongest(QueryPlace(**place, query=500))
+    assert strongest["keys"] == [kept[key] for key in row.indices.tolist()]
+    assert strongest["weights"] == pytest.approx(row.values.tolist(), abs=1e-6)
+
+
 GONE = "this map is no longer in memory, because another text was read; load the page again."
-TILE_FIELDS = "'map', 'kind', 'layer', 'head', 'level', 'row', 'column', 'pool'"
+TILE_FIELDS = "'map', 'kind', 'layer', 'head', 'hidden', 'level', 'row', 'column', 'pool'"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +161,7 @@ TILE_FIELDS = "'map', 'kind', 'layer', 'head', 'level', 'row', 'column', 'pool'"
         ),
         ("strongest", HEAD | {"query": 601}, "there is no query 601; there are 601, counted from 0."),
         ("strongest", HEAD | {"query": -1}, "there is no query -1; there are 601, counted from 0."),
-        ("turn", TILE, "this request is a JSON object with 'map', 'kind', 'layer', 'head'."),
+        ("turn", TILE, "this request is a JSON object with 'map', 'kind', 'layer', 'head', 'hidden'."),
     ],
 )
 def test_what_is_no_part_of_the_map_is_refused(mapped: Running, path: str, content: Any, message: str) -> None:
@@ -168,12 +185,12 @@ def test_without_a_map_there_are_no_tiles(serving: Callable[..., Running], handm
 
 def test_the_pyramids_in_memory_are_limited(long: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 2 * 19 * 19 * 8)
-    heads = [HeadPlace(map=1, kind="decoder", layer=0, head=head) for head in range(3)]
+    heads = [HeadPlace(map=1, kind="decoder", layer=0, head=head, hidden=False) for head in range(3)]
     shown = Map(long, 1)
     first, second = map(shown.pyramid, heads[:2])
     assert shown.pyramid(heads[0]) is first
     shown.pyramid(heads[2])
-    assert list(shown.pyramids) == [("decoder", 0, 0), ("decoder", 0, 2)]
+    assert list(shown.pyramids) == [("decoder", 0, 0, False), ("decoder", 0, 2, False)]
     assert shown.pyramid(heads[1]) is not second
 
 
@@ -188,7 +205,7 @@ def test_a_text_beyond_the_limit_is_refused(long: Trace, monkeypatch: pytest.Mon
 
 def test_a_turn_ends_in_time_and_goes_on(long: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TURN_SECONDS", -1.0)
-    shown, place = Map(long, 1), HeadPlace(map=1, kind="decoder", layer=0, head=0)
+    shown, place = Map(long, 1), HeadPlace(map=1, kind="decoder", layer=0, head=0, hidden=False)
     n_threads = torch.get_num_threads()
     assert [shown.turn(place)["done"] for _ in range(3)] == [n_threads, 2 * n_threads, 3 * n_threads]
     assert torch.get_num_threads() == n_threads

@@ -249,6 +249,32 @@ def test_the_average_over_heads_has_its_own_map(page: Page, long: Trace) -> None
     assert [number(text) for text in strongest] == pytest.approx(wanted, rel=1e-5)
 
 
+def test_the_first_token_is_left_out_of_the_map(page: Page, weights: torch.Tensor) -> None:
+    page.get_by_label("hide the first token").check()
+    expect(page.locator(".turns")).to_have_count(0)
+    size = (HEIGHT - TOP) / (TOKENS - 1)
+    square = "queries 1,201–1,204, keys 401–404"
+    wanted = float(weights[1201:1205, 401:405].max())
+    text = read(page, 1202, 401, size)
+    assert text.startswith(f"{square}: the largest weight is ")
+    assert number(text) == pytest.approx(wanted, rel=1e-5)
+    items = page.locator("[data-view=strongest] li span").all_inner_texts()
+    best = weights[1500, 1:].topk(8)
+    keys = [key + 1 for key in best.indices.tolist()]
+    assert items[0::2] == [f"{key:,} w{key}" for key in keys]
+    place = next(place for place, key in enumerate(keys) if 100 < key < 1400)  # far from the map's edges
+    page.locator("[data-view=strongest] li button").nth(place).click()
+    expect(canvas(page)).to_have_attribute("data-level", "0")
+    middle = {"x": LEFT + (canvas(page).bounding_box()["width"] - LEFT - EDGE) / 2, "y": TOP + (HEIGHT - TOP) / 2}
+    canvas(page).hover(position=middle)
+    readout = view(page).locator(".readout")
+    expect(readout).to_have_text(re.compile(f"^1,[0-9]+ w1[0-9]+ → {items[2 * place]} "))
+    query = int(readout.inner_text().split()[1].removeprefix("w"))
+    assert number(readout.inner_text()) == pytest.approx(float(weights[query, keys[place]]), rel=1e-5)
+    canvas(page).click(position=middle)
+    expect(page.locator("[data-view=strongest] h2")).to_have_text(f"Where “w{query}” looks most in L0H0")
+
+
 def test_the_computation_is_stopped_and_goes_on(
     tab: Page, serving: Callable[..., Running], long: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,6 +384,7 @@ def test_a_link_restores_the_map(page: Page) -> None:
             lambda page: page.get_by_label("Colour scale").select_option("absolute"),
             lambda page: view(page).get_by_role("button", name="mean weight").click(),
             lambda page: view(page).get_by_role("button", name="queries →").click(),
+            lambda page: page.get_by_label("hide the first token").check(),
             lambda page: canvas(page).click(position={"x": LEFT + 50, "y": TOP + 900.5 * BASE}),
             lambda page: view(page).get_by_role("button", name="larger cells").click(),
             lambda page: page.locator("[data-view=strongest] li button").nth(3).click(),

@@ -138,7 +138,7 @@ export function drawLabels(context: CanvasRenderingContext2D, view: View, querie
     context.font = `${bold ? 650 : 400} 11.5px ${theme("--sans")}`;
     context.textAlign = isRow ? "right" : "left";
     context.textBaseline = "middle";
-    context.fillText(shortened(context, `${token.toLocaleString("en")} ${item.text}`, (isRow ? view.left : view.top) - 14), isRow ? -4 : 4, 0);
+    context.fillText(shortened(context, `${item.positions[0].toLocaleString("en")} ${item.text}`, (isRow ? view.left : view.top) - 14), isRow ? -4 : 4, 0);
     context.restore();
   };
   const marks = (items: Item[], [first, last]: [number, number], chosen: number | null, isRow: boolean) => {

@@ -6,11 +6,12 @@ import { cleared } from "../canvas";
 import { dark, shownHue } from "../colours";
 import { drawChosen, drawLabels, drawTiles, largestInView, numberAt, type Colours } from "../map/draw";
 import { loadTile, strongestKeys, takeTurns, type HeadPlace, type Pool, type Progress } from "../map/server";
+import type { Item } from "../items";
 import { Tiles, type Place } from "../map/tiles";
 import { inView, levelOf, squareOf, tilesInView, tokensAt, type Square, type View } from "../map/view";
 import { preciseText } from "../numbers";
 import { useSize } from "../size";
-import { colourScale, head, headName, key, keyItems, kindName, layerNumber, query, queryItems, trace } from "../state";
+import { colourScale, head, headName, hidden, key, keyItems, kindName, layerNumber, query, queryItems, trace, visibleKeys, visibleQueries } from "../state";
 import { switchOf } from "../switches";
 import { words } from "../words";
 import { Find } from "./find";
@@ -31,20 +32,20 @@ const turnsFailure = signal(""); // why the high levels are not computed
 const strongest = signal<[number, number][]>([]); // the chosen query's keys and their weights, largest first
 const strongestFailure = signal(""); // why they are not there
 const timesAsked = signal(0); // rises when they are asked for again
-const target = signal<[number, number] | null>(null); // the query and the key that the map shall show next
+const target = signal<[number, number] | null>(null); // the positions of the query and of the key that the map shall show next
 
-const headPlace = (): HeadPlace => ({ map: trace.value.map!.number, kind: kindName.value, layer: layerNumber.value, head: head.value });
+const headPlace = (): HeadPlace => ({ map: trace.value.map!.number, kind: kindName.value, layer: layerNumber.value, head: head.value, hidden: hidden.value });
 
 export function MapView() {
   const say = words();
   const map = trace.value.map!;
-  const [queries, keys] = [queryItems.value.length, keyItems.value.length];
+  const [queries, keys] = [visibleQueries.value.length, visibleKeys.value.length];
   const turned = queriesAs.value === "columns";
   const [rows, columns] = turned ? [keys, queries] : [queries, keys];
   const [box, { width: whole }] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const place = headPlace();
-  const same = [map, place.kind, place.layer, place.head];
+  const same = [map, place.kind, place.layer, place.head, place.hidden];
   const tiles = useMemo(() => new Tiles((tile, end) => loadTile(map, place, pool.value, queries, tile, end)), [...same, pool.value]);
   const pointed = useMemo(() => signal<{ query: number; key: number } | null>(null), []);
   const [left, top] = whole < 600 ? [100, 100] : [118, 104];
@@ -59,12 +60,13 @@ export function MapView() {
   if (colours.scale === "row") colours.largest = largestInView(tiles, view, map.tile);
   useEffect(() => {
     if (!target.value || !whole) return;
-    const [at, to] = target.value;
+    const [at, to] = [placeOf(visibleQueries.value, target.value[0]), placeOf(visibleKeys.value, target.value[1])];
     zoomed.centre(...((turned ? [to, at] : [at, to]) as [number, number]), READABLE);
     target.value = null;
   }, [target.value, whole]);
   useTurns(same);
   useStrongest([...same, query.value, timesAsked.value]);
+  const chosenQuery = shownPlace(visibleQueries.value, query.value);
   void [dark.value, tiles.arrived.value];
   useEffect(() => {
     if (whole) tiles.want(wanted(view, level, map.tile).filter((one) => one.level < map.stored || ready));
@@ -74,15 +76,15 @@ export function MapView() {
     if (!whole) return;
     const context = cleared(canvas.current!, whole, high);
     drawTiles(context, tiles, view, map.tile, colours);
-    drawChosen(context, view, query.value, strongest.value[0]?.[0] ?? null);
-    drawLabels(context, view, queryItems.value, keyItems.value, query.value, key.value);
+    drawChosen(context, view, chosenQuery, shownPlace(visibleKeys.value, strongest.value[0]?.[0]));
+    drawLabels(context, view, visibleQueries.value, visibleKeys.value, chosenQuery, shownPlace(visibleKeys.value, key.value));
   });
 
-  const at = pointed.value;
+  const at = pointed.value && pointed.value.query < queries && pointed.value.key < keys ? pointed.value : null;
   const square = at && squareOf(view, level, at.query, at.key);
   const middle = () => tokensAt(view, left + width / 2, top + height / 2);
   const choose = (tokens: { query: number; key: number } | null) => {
-    if (tokens) [query.value, key.value] = [tokens.query, tokens.key];
+    if (tokens) [query.value, key.value] = [visibleQueries.value[tokens.query].positions[0], visibleKeys.value[tokens.key].positions[0]];
   };
   return (
     <Panel
@@ -97,7 +99,7 @@ export function MapView() {
         </>
       }
     >
-      <Find shows={(item) => (target.value = [item.index, Math.min(item.index, keys - 1)])} />
+      <Find shows={(item) => (target.value = [item.positions[0], Math.min(item.positions[0], keyItems.value.length - 1)])} />
       <Turns />
       <MissingTile tiles={tiles} />
       <p class={square ? "readout" : "readout quiet"} role="status">{square ? readout(square, tiles, map.tile) : say.zoomHint}</p>
@@ -202,6 +204,29 @@ function useStrongest(chosen: unknown[]): void {
   }, chosen);
 }
 
+/** The place of a position among the tokens that are shown, or that of the next one. */
+function placeOf(items: Item[], position: number): number {
+  let [from, to] = [0, items.length - 1];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (items[middle].positions[0] < position) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
+
+/** The place of a position among the tokens that are shown; null if it is not among them. */
+function shownPlace(items: Item[], position: number | null | undefined): number | null {
+  const place = placeOf(items, position ?? 0);
+  return items[place]?.positions[0] === position ? place : null;
+}
+
+/** The positions of a range of tokens that are shown. */
+const positionsOf = (items: Item[], [first, last]: [number, number]): [number, number] => [items[first].positions[0], items[last].positions[0]];
+
+const queriesText = (range: [number, number]) => span(positionsOf(visibleQueries.value, range));
+const keysText = (range: [number, number]) => span(positionsOf(visibleKeys.value, range));
+
 const span = ([first, last]: [number, number]) =>
   first === last ? first.toLocaleString("en") : `${first.toLocaleString("en")}–${last.toLocaleString("en")}`;
 
@@ -211,11 +236,11 @@ function readout({ level, queries, keys }: Square, tiles: Tiles, tile: number): 
   const number = numberAt(tiles, tile, level, queries[0] / 2 ** level, keys[0] / 2 ** level);
   if (number === undefined) return "…";
   if (level > 0) {
-    if (Number.isNaN(number)) return say.zoomHidden(span(queries), span(keys));
-    return say.zoomRead(pool.value, span(queries), span(keys), preciseText(number));
+    if (Number.isNaN(number)) return say.zoomHidden(queriesText(queries), keysText(keys));
+    return say.zoomRead(pool.value, queriesText(queries), keysText(keys), preciseText(number));
   }
-  const [from, to] = [queryItems.value[queries[0]], keyItems.value[keys[0]]];
-  return `${span(queries)} ${from.text} → ${span(keys)} ${to.text} ${Number.isNaN(number) ? say.masked : preciseText(number)}`;
+  const [from, to] = [visibleQueries.value[queries[0]], visibleKeys.value[keys[0]]];
+  return `${queriesText(queries)} ${from.text} → ${keysText(keys)} ${to.text} ${Number.isNaN(number) ? say.masked : preciseText(number)}`;
 }
 
 /** The largest numbers of the cells in view. */
@@ -233,7 +258,7 @@ function strongestCells(tiles: Tiles, view: View, tile: number): string[][] {
   found.sort((a, b) => b.number - a.number);
   return found.slice(0, LISTED).map(({ number, row, column }) => {
     const square = squareOf(view, level, row * side, column * side);
-    return [span(square.queries), span(square.keys), preciseText(number)];
+    return [queriesText(square.queries), keysText(square.keys), preciseText(number)];
   });
 }
 

@@ -13,7 +13,7 @@ log-sum-exp is stored too, so that a part of a lower level is computed from the 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Literal
@@ -40,6 +40,7 @@ WEIGHTS_AT_ONCE = 2**19
 """The most weights of a level below STORED that are computed at one time, unless a row of squares has more."""
 
 Weights = Float[Tensor, "queries keys"]
+Shown = tuple[Sequence[int], Sequence[int]]
 Keep = Bool[Tensor, "queries keys"] | None
 Cells = Float[Tensor, "rows columns"]
 
@@ -148,11 +149,18 @@ class Pyramid:
             [0.2446, 0.2554]])
     """
 
-    def __init__(self, pattern: Pattern, head: int | None) -> None:
-        """Prepare the pyramid of a pattern's head, or of the mean over all heads (None); nothing is computed yet."""
+    def __init__(self, pattern: Pattern, head: int | None, shown: Shown | None = None) -> None:
+        """Prepare the pyramid of a pattern's head; nothing is computed yet.
+
+        Args:
+            head: the number of the head; None = the mean over all heads.
+            shown: the positions of the queries and of the keys that the maps have, in ascending order; None = all. The
+                weights are the same whether or not other tokens are shown.
+        """
         heads = range(pattern.n_heads) if head is None else (head,)
         self.heads = [HeadWeights(pattern, number) for number in heads]
-        self.lengths = pattern.shape[2], pattern.shape[3]
+        self.shown = shown
+        self.lengths = pattern.shape[2:] if shown is None else (len(shown[0]), len(shown[1]))
         self.done = [False] * self.shape(STORED)[0]
         self.sums = torch.zeros(self.shape(STORED))
         self.largest = torch.full(self.shape(STORED), -math.inf)
@@ -171,13 +179,15 @@ class Pyramid:
         """
         if self.done[row]:
             return
-        queries = self.tokens(range(row, row + 1), STORED, axis=2)
+        rows = self.tokens(range(row, row + 1), STORED, axis=2)
+        queries = self.positions(rows, axis=2)
         first, *others = self.heads
         parts = first.all_weights(queries)
         for head in others:
             parts = [part + other for part, other in zip(parts, head.all_weights(queries), strict=True)]
-        for part in parts:
-            self.store(row, part)
+        for part in parts if self.shown is None else [self.joined(rows, parts)]:
+            if part.keys:
+                self.store(row, part)
         self.done[row] = True
 
     def store(self, row: int, part: Part) -> None:
@@ -220,25 +230,60 @@ class Pyramid:
 
     def computed_squares(self, level: int, rows: range, columns: range) -> tuple[Cells, Cells]:
         """Return the sums and the largest weights of squares of a level below STORED, from queries and keys."""
-        keys = self.tokens(columns, level, axis=3)
+        shown_keys = self.tokens(columns, level, axis=3)
+        keys = self.positions(shown_keys, axis=3)
         parts = []
         for span in spans(len(rows), max(1, (WEIGHTS_AT_ONCE // max(1, len(keys))) >> level)):
-            queries = self.tokens(rows[span.start : span.stop], level, axis=2)
+            shown_queries = self.tokens(rows[span.start : span.stop], level, axis=2)
+            queries = self.positions(shown_queries, axis=2)
             reach = self.heads[0].reach(queries)
             if reach.start >= keys.stop or keys.start >= reach.stop:
                 cells = len(span), len(columns)
                 parts.append((torch.zeros(cells), torch.full(cells, -math.inf)))
                 continue
             if self.heads[0].softmax is not None:
-                for row in range(queries.start >> STORED, -(-queries.stop >> STORED)):
+                for row in range(shown_queries.start >> STORED, -(-shown_queries.stop >> STORED)):
                     self.compute(row)
             part = reduce(Part.__add__, (head.weights(queries, keys) for head in self.heads))
-            parts.append(self.pooled(part, level))
+            parts.append(self.pooled(self.selected(part, shown_queries), level))
         sums, largest = (torch.cat(cells) for cells in zip(*parts, strict=True))
         return sums, largest
 
+    def selected(self, part: Part, queries: range) -> Part:
+        """Return the part of some shown queries, on shown keys only; `keys` then counts the shown keys."""
+        if self.shown is None:
+            return part
+        rows, columns = (torch.tensor(positions, dtype=torch.long) for positions in self.shown)
+        rows = rows[queries.start : queries.stop] - self.positions(queries, axis=2).start
+        start, stop = torch.searchsorted(columns, torch.tensor([part.keys.start, part.keys.stop])).tolist()
+        columns = columns[start:stop] - part.keys.start
+        rows, columns = rows.to(part.weights.device)[:, None], columns.to(part.weights.device)
+        keep = None if part.keep is None else part.keep[rows, columns]
+        return Part(range(start, stop), part.weights[rows, columns], keep)
+
+    def joined(self, queries: range, parts: list[Part]) -> Part:
+        """Return the selected parts of some shown queries as one part, whose keys begin with a square."""
+        selected = [self.selected(part, queries) for part in parts]
+        start = min((part.keys.start for part in selected), default=0)
+        end = max((part.keys.stop for part in selected), default=0)
+        weights = self.heads[0].log_sums.new_zeros(len(queries), end - (start >> STORED << STORED))
+        keep = torch.zeros(weights.shape, dtype=torch.bool, device=weights.device)
+        keys = range(start >> STORED << STORED, end)
+        for part in selected:
+            columns = slice(part.keys.start - keys.start, part.keys.stop - keys.start)
+            weights[:, columns] = part.weights
+            keep[:, columns] = True if part.keep is None else part.keep
+        return Part(keys, weights, keep)
+
+    def positions(self, tokens: range, axis: int) -> range:
+        """Return the range of positions from the first to the last of some shown queries (axis 2) or keys (axis 3)."""
+        if self.shown is None or not tokens:
+            return tokens
+        shown = self.shown[axis - 2]
+        return range(shown[tokens[0]], shown[tokens[-1]] + 1)
+
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the tokens of some rows (axis 2) or columns (axis 3) of a level."""
+        """Return the shown tokens of some rows (axis 2) or columns (axis 3) of a level."""
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 

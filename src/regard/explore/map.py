@@ -18,6 +18,7 @@ from regard.attention.pattern import Pattern
 from regard.attention.pyramid import STORED, Pyramid, stored_bytes
 from regard.attention.strongest import strongest_first
 from regard.errors import InputError
+from regard.tracing.readable_tokens import Token
 from regard.tracing.trace import Trace
 from regard.typed_fields import check_fields
 
@@ -42,12 +43,14 @@ class HeadPlace:
         map: the number of the map.
         kind: "encoder", "decoder" or "cross".
         head: the number of the head; None = the mean over all heads of the layer.
+        hidden: whether special tokens are left out of the map; in a trace without special tokens, the first token.
     """
 
     map: int
     kind: str
     layer: int
     head: int | None
+    hidden: bool
 
     @property
     def name(self) -> str:
@@ -109,7 +112,7 @@ class Map:
 
     def __init__(self, trace: Trace, number: int) -> None:
         self.trace, self.number = trace, number
-        self.pyramids: OrderedDict[tuple[str, int, int | None], Pyramid] = OrderedDict()
+        self.pyramids: OrderedDict[tuple[str, int, int | None, bool], Pyramid] = OrderedDict()
         self.layers: dict[str, Mapping[int, Pattern]] = {kind: getattr(trace, kind) for kind in trace.kinds}
         for pattern in [pattern for layers in self.layers.values() for pattern in layers.values()]:
             pattern[0, 0, 0]  # raises InputError if there are no queries and keys
@@ -168,7 +171,7 @@ class Map:
         return numbers.numpy().astype("<f4").tobytes()
 
     def strongest(self, place: QueryPlace) -> dict[str, list[Any]]:
-        """Return the keys with the largest weights of a query, and these weights, largest first; none with weight 0.
+        """Return the shown keys with the largest weights of a query, largest first, and their weights, if not 0.
 
         Raises:
             InputError: there is no such query.
@@ -178,9 +181,28 @@ class Map:
             raise InputError(f"there is no query {place.query:,}; there are {pattern.shape[2]:,}, counted from 0.")
         heads = slice(None) if place.head is None else slice(place.head, place.head + 1)
         row = pattern[0, heads, place.query].mean(dim=0)
+        if place.hidden:
+            left_out = torch.ones(len(row), dtype=torch.bool)
+            left_out[list(self.shown(place)[1])] = False
+            row = row.masked_fill(left_out.to(row.device), 0.0)
         weights, keys = strongest_first(row, min(N_STRONGEST, len(row)))
         given = weights != 0
         return {"keys": keys[given].tolist(), "weights": weights[given].tolist()}
+
+    def shown(self, place: HeadPlace) -> tuple[list[int], list[int]]:
+        """Return the positions of the queries and of the keys that are not left out by `hidden`."""
+        source, target = self.trace.source, self.trace.target
+        any_special = any(token.special for token in (*source, *target))
+        queries, keys = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}[
+            place.kind
+        ]
+
+        def shown_in(tokens: Sequence[Token]) -> list[int]:
+            if any_special:
+                return [position for position, token in enumerate(tokens) if not token.special]
+            return list(range(1 if len(tokens) > 1 else 0, len(tokens)))
+
+        return shown_in(queries), shown_in(keys)
 
     def pattern(self, place: HeadPlace) -> Pattern:
         """Return the pattern of a head's layer.
@@ -195,11 +217,11 @@ class Map:
 
     def pyramid(self, place: HeadPlace) -> Pyramid:
         """Return the pyramid of a head; of the others, those read longest ago are dropped if memory is short."""
-        pattern, name = self.pattern(place), (place.kind, place.layer, place.head)
+        pattern, name = self.pattern(place), (place.kind, place.layer, place.head, place.hidden)
         if name not in self.pyramids:
-            self.pyramids[name] = Pyramid(pattern, place.head)
+            self.pyramids[name] = Pyramid(pattern, place.head, self.shown(place) if place.hidden else None)
         self.pyramids.move_to_end(name)
-        while sum(stored_bytes(self.layers[kind][layer]) for kind, layer, _ in self.pyramids) > MOST_BYTES:
+        while sum(stored_bytes(self.layers[kind][layer]) for kind, layer, *_ in self.pyramids) > MOST_BYTES:
             self.pyramids.popitem(last=False)
         return self.pyramids[name]
 
