@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 ATTENTION_NAME = re.compile("(attention|attn)(?!.*bias$)", re.IGNORECASE)
-"""Matches the class names of modules that should compute attention, so not those of its biases."""
+"""Matches a class name with "attention" or "attn" in it that does not end in "bias": a module that should attend."""
 
 HEAD_COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "heads", "nhead", "n_attention_heads")
 """The attribute names under which modules store their number of heads."""
@@ -18,7 +18,7 @@ HEAD_COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "heads",
 
 @dataclass(frozen=True, slots=True)
 class HeadCounts:
-    """The numbers of heads of a module, as far as the module says.
+    """The numbers of heads of a module, as far as its attributes say.
 
     Attributes:
         query_heads: the number of query heads; None = unknown.
@@ -32,7 +32,7 @@ class HeadCounts:
 
     @classmethod
     def of(cls, module: nn.Module | None) -> "HeadCounts":
-        """Read the numbers of heads from the attributes of a module; if it has none, from its config.
+        """Return the numbers of heads of a module, read from its attributes, or if they are missing, from its config.
 
         In some models the layers have different numbers of heads, so the attributes come first.
         """

@@ -231,10 +231,10 @@ def biased(known: Known, result: Tensor, left: Any, right: Any, *, alpha: Number
 
 
 def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
-    """Return how the result of masked_fill was computed, if it masks some keys of scores; else None.
+    """Return how the result of scores.masked_fill(mask, value) was computed: as masked scores; None = unknown.
 
-    Keys are masked by -∞, or by a number so low that its exponential is 0. If masked_fill with 0 leaves weights
-    unchanged, the result is weights.
+    `value` is -∞, or at most -10,000 if every query keeps a key that is not masked out. If
+    `scores` is a tensor of weights and masked_fill changes none of them, the result is these weights.
     """
     product = known(scores)
     if isinstance(product, Normalised):

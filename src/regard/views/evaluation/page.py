@@ -54,7 +54,7 @@ def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
         title=escape(name),
         style=style,
-        facts=facts(evaluation, against),
+        facts=summary_line(evaluation, against),
         scores="\n".join(
             [*(score_card(score, score_note(score, evaluation)) for score in evaluation.scores), exact_card(evaluation)]
         ),
@@ -65,8 +65,12 @@ def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
     )
 
 
-def facts(evaluation: Evaluation, against: str | None) -> str:
-    """Return a line of HTML with the numbers of lines and references, and the second system's name."""
+def summary_line(evaluation: Evaluation, against: str | None) -> str:
+    """Return the HTML line below the title: how many lines and how many references for each line were evaluated.
+
+    Args:
+        against: the name of the second system, which the line also names; None = there is no second system.
+    """
     n_references = len(evaluation.sentences[0].references)
     parts = [f"{evaluation.n_lines:,} lines", f"{n_references} reference{'s' if n_references > 1 else ''}"]
     if against is not None:

@@ -1,6 +1,6 @@
-"""Draw one query's largest weight in every head, as a small grid of layers × heads.
+"""Draws a small grid of layers × heads that shows the largest weight of one query in every head.
 
-Only keys that belong to another word than the query are considered.
+A query's weights on the tokens of its own word are left out.
 """
 
 from dataclasses import dataclass
@@ -108,7 +108,14 @@ class HeadGrid:
 
 
 def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, room: float, tallest: float) -> HeadGrid:
-    """Return the grid for the query token and the head in `focus`; see `HeadGrid` for the other arguments."""
+    """Return a `HeadGrid`, ready to be drawn, with the weights of the query token in `focus` in all heads.
+
+    Args:
+        trace: the trace that has the heads.
+        fonts: the fonts of the page.
+        room: the width of the grid and its labels, in inches.
+        tallest: the largest height of the grid, in inches.
+    """
     heads = trace.heads(focus.head.kind)
     layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.number for head in heads)
     return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, room, tallest)

@@ -27,9 +27,9 @@ from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, MASKED, RULE, ST
 from regard.views.picture.fonts import Fonts
 
 MOST_CIRCLES, MOST_CELLS, MOST_NAMED = 40, 256, 60
-"""The most tokens whose weights are drawn as circles; the most rows or columns of cells; the most tokens all named.
+"""The most tokens for which each weight is a circle, each weight has its own cell, and each token has a label.
 
-The tokens are the queries or the keys, whichever are more.
+A pattern has as many tokens as it has queries or keys, whichever are more.
 """
 
 LARGEST_CELL, FULL = 0.36, 0.94
@@ -154,7 +154,7 @@ class Drawing:
         if names_all_tokens(self.focus):
             self._name_all(page, axes)
         else:
-            self._name_some(page, axes)
+            self._name_strongest(page, axes)
 
     def _name_all(self, page: Page, axes: Axes) -> None:
         """Write every query token left of its row, and every key token above its column."""
@@ -166,8 +166,11 @@ class Drawing:
         for column, token in enumerate(self.focus.head.keys):
             self._write_slanted(page, axes, (column + 0.5, -0.07 / self.side), token, size)
 
-    def _name_some(self, page: Page, axes: Axes) -> None:
-        """Write the names of the query in `focus` and of its strongest keys, and some positions along both axes."""
+    def _name_strongest(self, page: Page, axes: Axes) -> None:
+        """Label the row of the query in `focus`, and the columns of the five keys with its largest weights, by tokens.
+
+        Some rows and columns are also numbered, by the positions of their tokens in the text.
+        """
         rows, columns = self.weights.shape
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
         row = (self.focus.query + 0.5) * rows / n_queries
@@ -275,7 +278,7 @@ def names_all_tokens(focus: Focus) -> bool:
 
 
 def label_angle(focus: Focus) -> int:
-    """Return the angle of the keys' labels in degrees: 45, or 90 if there are many keys."""
+    """Return the angle of the keys' labels in degrees: 45, or 90 if there are more than 24 keys."""
     return 45 if len(focus.head.keys) <= 24 else 90
 
 

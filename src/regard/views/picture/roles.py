@@ -1,4 +1,7 @@
-"""A picture of the roles of a model's heads: for each role a grid of layers × heads, darker for a larger share."""
+"""Draws how much of its attention each head gives to certain keys, such as the previous token or the first token.
+
+Such a kind of key is called a role. The picture has a grid of layers × heads for each role.
+"""
 
 from pathlib import Path
 
@@ -36,7 +39,7 @@ def write_figure(roles: Roles, path: Path, title: str = "") -> Path:
 def draw(roles: Roles, title: str) -> Figure:
     """Return a figure with a grid of layers × heads for each role.
 
-    A cell is darker if the head has more attention on keys of this role.
+    A cell is darker if the head gives more of its attention to keys of this role.
     """
     layers = list(dict.fromkeys(int(head[1:].partition("H")[0]) for head in roles.heads))
     grids = {role: as_grid(roles, role, layers) for role in KEY_ROLES}
@@ -65,7 +68,10 @@ def draw(roles: Roles, title: str) -> Figure:
 
 
 def as_grid(roles: Roles, role: str, layers: list[int]) -> np.ndarray:
-    """Return the numbers of a role as a matrix [layers heads]; NaN where a layer has fewer heads than another."""
+    """Return how much attention each head gives to keys of one role, as a matrix [layers heads] of numbers from 0 to 1.
+
+    A layer that has fewer heads than another is filled up with NaN. `layers` are the layer numbers of the rows.
+    """
     cells = {head: float(number) for head, number in zip(roles.heads, roles[role], strict=True)}
     n_heads = 1 + max(int(head.partition("H")[2]) for head in roles.heads)
     return np.array([[cells.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers])

@@ -1,4 +1,4 @@
-"""The weights of a `Pattern`, which knows no tokens, as a picture: all heads of its first batch item side by side."""
+"""Draws the attention weights of a `Pattern`: a square of queries × keys for each head of the first batch item."""
 
 from matplotlib.figure import Figure
 
