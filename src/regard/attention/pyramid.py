@@ -159,7 +159,7 @@ class Pyramid:
         """
         heads = range(pattern.n_heads) if head is None else (head,)
         self.heads = [HeadWeights(pattern, number) for number in heads]
-        self.shown = shown
+        self.shown = None if shown is None else [torch.tensor(positions, dtype=torch.long) for positions in shown]
         self.lengths = pattern.shape[2:] if shown is None else (len(shown[0]), len(shown[1]))
         self.done = [False] * self.shape(STORED)[0]
         self.sums = torch.zeros(self.shape(STORED))
@@ -253,7 +253,7 @@ class Pyramid:
         """Return the part of some shown queries, on shown keys only; `keys` then counts the shown keys."""
         if self.shown is None:
             return part
-        rows, columns = (torch.tensor(positions, dtype=torch.long) for positions in self.shown)
+        rows, columns = self.shown
         rows = rows[queries.start : queries.stop] - self.positions(queries, axis=2).start
         start, stop = torch.searchsorted(columns, torch.tensor([part.keys.start, part.keys.stop])).tolist()
         columns = columns[start:stop] - part.keys.start
@@ -280,7 +280,7 @@ class Pyramid:
         if self.shown is None or not tokens:
             return tokens
         shown = self.shown[axis - 2]
-        return range(shown[tokens[0]], shown[tokens[-1]] + 1)
+        return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
         """Return the shown tokens of some rows (axis 2) or columns (axis 3) of a level."""
