@@ -37,7 +37,7 @@ def main(
     length: Length = None,
     heads: Heads = 8,
     long: Annotated[
-        bool, typer.Option("--long", help=f"Look at {LONG:,} tokens as well, which takes many minutes.")
+        bool, typer.Option("--long", help=f"Also measure {LONG:,} tokens, which takes many minutes.")
     ] = False,
     threads: Threads = None,
     quick: Quick = False,

@@ -78,12 +78,12 @@ these were installed: {packages}.
 
 
 def main(
-    types: Annotated[str | None, typer.Option(help="Model types with commas between; all if left out.")] = None,
+    types: Annotated[str | None, typer.Option(help="Model types, separated by commas; default: all.")] = None,
     write: Annotated[Path | None, typer.Option(help="The page to write.")] = None,
     details: Annotated[
-        Path | None, typer.Option(help="A file of JSON lines for all that was measured; its types are not tried again.")
+        Path | None, typer.Option(help="A file of JSON lines for all measurements; types in it are not run again.")
     ] = None,
-    processes: Annotated[int, typer.Option(help="How many types are tried at the same time.")] = 1,
+    processes: Annotated[int, typer.Option(help="The number of types that are run at the same time.")] = 1,
 ) -> None:
     """Try model types of transformers, and print or write a page with the verdicts.
 

@@ -62,7 +62,7 @@ def main(
 
 
 def measured(length: int, seconds: float) -> Row:
-    """Return the table row for a number of tokens, after checking that both ways give the same statistics."""
+    """Return the table row for a number of tokens, after checking that NumPy and regard give the same statistics."""
     names = [name for name in WAYS if name != "dense" or length <= MOST_BUILT]
     refuse_difference(min(length, 256))
     elapsed = take_turns({name: WAYS[name](length) for name in names}, seconds)
@@ -145,7 +145,7 @@ def tokens(length: int) -> Tensor:
 
 
 def refuse_difference(length: int) -> None:
-    """Raise AssertionError unless both ways give the same statistics."""
+    """Raise AssertionError unless eager attention with NumPy and regard give the same statistics."""
     for ours, theirs in zip(seen(length)(), dense(length)(), strict=True):  # type: ignore[call-overload]
         for name, answer in ours.items():
             np.testing.assert_allclose(answer, theirs[name], atol=1e-4, rtol=1e-4)

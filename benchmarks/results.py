@@ -28,7 +28,7 @@ ORDER = "attend", "unfused", "inspection", "memory", "models", "training", "tran
 
 
 def main(
-    folder: Annotated[Path, typer.Option(help="Where the tables lie.", show_default="benchmarks/results")] = RESULTS,
+    folder: Annotated[Path, typer.Option(help="Folder of the tables.", show_default="benchmarks/results")] = RESULTS,
     out: Annotated[Path, typer.Option(help="The page to write.", show_default="benchmarks/RESULTS.md")] = PAGE,
 ) -> None:
     """Join the tables of all benchmarks into one page.

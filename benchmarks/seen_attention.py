@@ -125,7 +125,10 @@ def run_for_weights(run: Callable[..., Any], model: nn.Module) -> Any:
 
 
 def difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | None:
-    """Return the largest difference between weights for queries that are not padding; None if the shapes differ."""
+    """Return the largest difference between regard's weights and the model's; None if the shapes differ.
+
+    Queries that are padding are left out.
+    """
     if theirs.ndim == 3 and ours.shape[0] == theirs.shape[0] and ours.shape[1] > 1:
         ours = ours.mean(dim=1, keepdim=True)  # as nn.MultiheadAttention returns them
     elif ours.shape == theirs.shape and theirs.shape[1] > 1 and torch.equal(theirs, theirs[:, :1].expand_as(theirs)):
@@ -143,7 +146,7 @@ def difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | None:
 
 
 def part_difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | None:
-    """Return `difference` over the tokens whose weights the model returns, if it returns only a part of them.
+    """Return `difference`, over the tokens of `theirs` alone if the model returns only a part of the weights.
 
     The part may be the first keys, the last keys, or the last queries and keys.
     """

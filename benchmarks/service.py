@@ -35,7 +35,7 @@ CLIENTS = 1, 16, 64, 200
 LINES, PAIRS, STEPS, BEAM = 200, 6_000, 800, 5
 
 Answer = Callable[[Sequence[str]], object]
-"""Sends each line as a request of its own, and returns when all are answered."""
+"""The type of a client: a function that sends each line in a separate request, and returns after the last answer."""
 
 
 def main(
@@ -121,7 +121,7 @@ def ask(port: int, text: str) -> str:
 
 @contextmanager
 def server(translator: Path, ctranslate2: Path | None) -> Iterator[int]:
-    """Run a translation service in a process of its own; give its port.
+    """Run a translation service in another process during the with-block; yield its port.
 
     Args:
         translator: the folder of the translator.
@@ -139,7 +139,7 @@ def server(translator: Path, ctranslate2: Path | None) -> Iterator[int]:
 
 
 def serve(folder: Path, ctranslate2: Path | None, port: Connection) -> None:
-    """Run a translation service, and send its port; the parameters are those of `server`."""
+    """Run a translation service, and send its port through a pipe; the new process of `server` runs this function."""
     import uvicorn
 
     torch.set_num_threads(1)

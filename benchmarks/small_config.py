@@ -39,7 +39,7 @@ RULES: tuple[tuple[str, int], ...] = (
     (r"^d_model$|n_embd|embed_dim|_hidden_size|hidden_dim|projection_dim|proj_dim|^dim$|^width$|fpn_hidden", WIDTH),
     (r"hidden_size|adapter_(?:in|out|input|output)_(?:dim|size)", WIDTH),
 )
-"""Pairs of a pattern of names and the largest value of these fields; the first match counts; -1 = leave it as it is."""
+"""Pairs (pattern of field names, largest value of such a field); the first match counts; -1 = leave the value."""
 
 SIZES = (WIDTH, FEED_FORWARD, HEADS, D_HEAD, 16, 32)
 LAYER_COUNTS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_layers", "depth")

@@ -54,8 +54,8 @@ def main(
     preset: Annotated[
         list[str] | None, typer.Option(help="tiny, small, base or big; may be given several times.")
     ] = None,
-    batch_tokens: Annotated[int, typer.Option(help="Tokens of a batch on its larger side, padding counted.")] = 4000,
-    steps: Annotated[int, typer.Option(help="Steps of each in a turn.")] = 10,
+    batch_tokens: Annotated[int, typer.Option(help="Tokens of a batch, of source or target, padding counted.")] = 4000,
+    steps: Annotated[int, typer.Option(help="Training steps of each program in a turn.")] = 10,
     seconds: Seconds = 240,
     threads: Threads = None,
     quick: Quick = False,
@@ -290,7 +290,7 @@ class WithTrainer(TrainerCallback):  # type: ignore[misc]
 
     @cached_property
     def trainer(self) -> Trainer:
-        """The Trainer, with the optimiser and learning rates of the other loops."""
+        """The Trainer, with the same optimiser and learning rates as regard's loop and the plain loop."""
         optimiser = make_optimiser(self.model, RATE, DECAY)
         schedule = LambdaLR(optimiser, lambda step: InverseSquareRoot(WARMUP)(step + 1))
         arguments = TrainingArguments(

@@ -88,7 +88,7 @@ def test_a_stopped_run_goes_on_to_the_same_pairs(task):
     last = Interrupter(-1)
     assert task.run("cpu", last).lines == 10
     assert pairs(task) == whole
-    assert last.said == ["going on from line 7"]
+    assert last.said == ["resuming from line 7"]
     assert last.now[1:3] == ["loading the translator", "translating back: 6 of 10 lines"]
     assert last.now[3].startswith("translating back: 9 of 10 lines, 0:0")
     assert last.now[3].endswith(" left")
@@ -113,7 +113,7 @@ def test_a_run_with_another_search_begins_anew(task):
     assert task.run("cpu", Interrupter(3)) is None
     other, watcher = replace(task, search=Sample(top_k=9, seed=5)), Interrupter(-1)
     other.run("cpu", watcher)
-    assert watcher.said == ["an earlier run had another text, translator or search: its pairs are made anew"]
+    assert watcher.said == ["an earlier run had another text, translator or search: its pairs are discarded"]
     found = pairs(other)
     task.source.unlink()
     task.target.unlink()

@@ -110,17 +110,17 @@ def test_other_files_or_weights_are_refused_when_training_goes_on(tmp_path, corp
     assert refusal(
         InputError, train, corpora[0][0], corpora[1][0], out, quick(data={"max_ratio": 99.0}, max_steps=1)
     ) == (
-        f"cannot go on in {out}: there was a source 2 text when training began; give the same files, or name a new "
+        f"cannot resume in {out}: there was a source 2 text when training began; give the same files, or name a new "
         "folder with --out."
     )
     other = replace(config, data=replace(config.data, weights=(1.0, 2.0)))
     assert refusal(InputError, train, *corpora, out, other) == (
-        f"cannot go on in {out} with data.weights = [1.0, 2.0]: training began with [1.0, 0.5]; leave it out, or name "
+        f"cannot resume in {out} with data.weights = [1.0, 2.0]: training began with [1.0, 0.5]; leave it out, or name "
         "a new folder with --out."
     )
     corpora[0][1].write_text(corpora[0][1].read_text().lower())
     assert refusal(InputError, train, *corpora, out, config) == (
-        f"cannot go on in {out}: the source 2 text {corpora[0][1]} is not the one that training began with; give the "
+        f"cannot resume in {out}: the source 2 text {corpora[0][1]} is not the one that training began with; give the "
         "same files, or name a new folder with --out."
     )
 

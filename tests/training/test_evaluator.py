@@ -35,7 +35,7 @@ def test_snapshots_of_another_model_are_refused(tmp_path):
     name = write_snapshot(tmp_path, 2, {"weight": torch.ones(2, 3)})
     assert refusal(InputError, evaluator.load_mean, tmp_path, [name]) == (
         f"{tmp_path}/step-2.safetensors has no parameters of this model (weight); delete the latest checkpoint, and "
-        "training goes on from the one before it."
+        "training resumes from the one before it."
     )
 
 

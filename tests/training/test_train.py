@@ -209,7 +209,7 @@ def test_stopped_by_ctrl_c_it_saves_and_goes_on(tmp_path, texts, quick, trained,
     assert step <= stopped.step <= step + 1
     listener = Listener()
     assert train(*texts, tmp_path / "stopped", quick(accumulate=2), watcher=listener).step == 8
-    assert listener.said == [f"going on from step {stopped.step:,}"]
+    assert listener.said == [f"resuming from step {stopped.step:,}"]
     same(tmp_path / "whole", tmp_path / "stopped")
 
 
@@ -240,7 +240,7 @@ def test_a_damaged_checkpoint_is_skipped(tmp_path, texts, quick, trained):
     listener = Listener()
     train(*texts, out, quick(), watcher=listener)
     assert listener.said[0].endswith("were written. Going on from step 6.")
-    assert listener.said[1:] == ["going on from step 6"]
+    assert listener.said[1:] == ["resuming from step 6"]
     same(whole, out)
 
 
@@ -328,7 +328,7 @@ def test_a_checkpoint_whose_state_is_none_is_refused(texts, quick, trained):
     folder = rewritten(out, 1, "state.json", lambda path: path.write_text('{"position": {"step": "1"}}'))
     assert refusal(InputError, train, *texts, out, quick(max_steps=1)) == (
         f"{folder} is damaged: its state.json is not what regard writes (TypeError step='1' must be int); delete that "
-        "folder, and training goes on from the checkpoint before it."
+        "folder, and training resumes from the checkpoint before it."
     )
 
 
@@ -410,8 +410,8 @@ def test_too_few_pairs(tmp_path, quick):
         (tmp_path / name).write_text("one line\n")
     assert refusal(InputError, train, tmp_path / "a", tmp_path / "b", tmp_path / "out", quick()) == (
         f"{tmp_path / 'a'} and {tmp_path / 'b'} have 1 pairs with 1 different sources, and the pairs of 1 "
-        "sources are held out for evaluation, so none is left to learn from; give more pairs, a smaller "
-        "data.dev_pairs, or dev pairs of their own with --dev-source and --dev-target."
+        "sources are held out for evaluation, so no training pair is left; give more pairs, a smaller "
+        "data.dev_pairs, or separate dev pairs with --dev-source and --dev-target."
     )
 
 
@@ -420,8 +420,8 @@ def test_too_few_different_sources(tmp_path, quick):
     (tmp_path / "b").write_text("".join(f"{n}\n" for n in range(100)))
     assert refusal(InputError, train, tmp_path / "a", tmp_path / "b", tmp_path / "out", quick()) == (
         f"{tmp_path / 'a'} and {tmp_path / 'b'} have 100 pairs with 1 different sources, and the pairs of 5 "
-        "sources are held out for evaluation, so none is left to learn from; give more pairs, a smaller "
-        "data.dev_pairs, or dev pairs of their own with --dev-source and --dev-target."
+        "sources are held out for evaluation, so no training pair is left; give more pairs, a smaller "
+        "data.dev_pairs, or separate dev pairs with --dev-source and --dev-target."
     )
 
 

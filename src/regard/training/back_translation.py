@@ -1,7 +1,7 @@
 """Back-translation: synthetic sentence pairs from text in the target language alone.
 
-A translator of the other direction translates each line. The pair is the translation as source and the line as target,
-so that the target of every pair is real text.
+A translator from the target into the source language translates each line. The pair is the translation as source and
+the line as target, so that the target of every pair is real text.
 
     SOURCE   TARGET                   the pairs, line by line, written when all lines are translated
     .TARGET.back-translation/         the pairs so far and the number of lines translated, until then
@@ -136,9 +136,9 @@ class BackTranslation:
             stored = read_json(self.folder / STATE)
             if stored["description"] == description:
                 counts = Counts(**stored["counts"])
-                watcher.say(f"going on from line {counts.lines + 1:,}")
+                watcher.say(f"resuming from line {counts.lines + 1:,}")
                 return State(counts=counts, bytes=tuple(stored["bytes"]))
-            watcher.say("an earlier run had another text, translator or search: its pairs are made anew")
+            watcher.say("an earlier run had another text, translator or search: its pairs are discarded")
         except (OSError, ValueError, KeyError, TypeError):
             pass  # no earlier run, or one that was killed while its folder was made
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -208,7 +208,7 @@ def restore_checkpoint(
         return state
     tensors = {} if checkpoint is None else checkpoint.tensors
     processes.restore(module, optimiser, tensors.get("model", {}), tensors.get("optimiser", {}))
-    watcher.say(f"going on from step {step:,}")
+    watcher.say(f"resuming from step {step:,}")
     position = Position(step=step, epoch=epoch, batch=batch)
     return replace(state, position=position, since_best=since_best, elapsed_seconds=elapsed_seconds)
 
@@ -224,7 +224,7 @@ def state_in(checkpoint: Checkpoint) -> TrainingState:
     except (TypeError, ValueError, KeyError) as error:
         raise InputError(
             f"{checkpoint.folder} is damaged: its state.json is not what regard writes ({first_paragraph(error)}); "
-            "delete that folder, and training goes on from the checkpoint before it."
+            "delete that folder, and training resumes from the checkpoint before it."
         ) from error
 
 

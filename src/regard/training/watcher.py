@@ -117,7 +117,7 @@ class Terminal(Watcher):
                 quiet_seconds = 0
             else:
                 quiet_seconds += QUIET_SECONDS
-                self.console.print(f"still at it after {clock(quiet_seconds)}: {self.now}", markup=False)
+                self.console.print(f"still running after {clock(quiet_seconds)}: {self.now}", markup=False)
 
     def say(self, text: str) -> None:
         self.console.print(text, markup=False)

@@ -5,9 +5,9 @@ source has none, by the source word on which its word has the largest weight.
 
 Three kinds of text are copied unchanged: a word with letters that the vocabulary does not know, a URL or e-mail
 address, and a number. If one of them is missing from the translation, it replaces the target word that attends to its
-source word most. For a number there are two exceptions. If that target word has a number that the source lacks, only
-this number is replaced. If it has none, a number of fewer than four digits is not copied, since it may be translated
-into words: 3 into "three". A number with other separators between the same digits is not missing.
+source word most. For a number there are two exceptions. If the target word has a number that the source lacks, only
+this number is replaced. If the target word has no number, a number of fewer than four digits is not copied, since it
+may be translated into words: 3 into "three". A number with other separators between the same digits is not missing.
 
 Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
 """

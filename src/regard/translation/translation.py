@@ -80,7 +80,7 @@ class Translation:
 
     @property
     def unlike(self) -> tuple[str, ...]:
-        """Remarks on a text that is unlike those that the translator was trained on; see usual.py."""
+        """Remarks if the source is unlike the training texts, or the translation is improbable; see usual.py."""
         usual = self.translator.usual
         return () if usual is None else tuple(usual.differences(self))
 

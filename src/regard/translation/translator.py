@@ -53,7 +53,7 @@ class Translator:
         name: the translator's name in traces.
         device: the device of the model.
         extra: values that `save` stores with the translator, such as the settings of its training.
-        alignment_rule: the cross-attention weights from which word alignments are read. `regard train` chooses them
+        alignment_rule: the cross-attention weights from which word alignments are read; `regard train` chooses the rule
             with the dev pairs.
     """
 

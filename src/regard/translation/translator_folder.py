@@ -1,4 +1,4 @@
-"""Write a translator's model and vocabularies into a folder, and read them back.
+"""Writing a translator's model and vocabularies into a folder, and reading the folder.
 
     translator.json      the description: format, version, kind of model, the model's config
     model.safetensors    the parameters; a parameter that several modules share is stored once
@@ -275,8 +275,8 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
 def read_model(kind: Any, config: Any, path: Path) -> Any:
     """Build a model and load its parameters from a file.
 
-    The shapes in the file are first compared with those of the model on PyTorch's meta device, which allocates no
-    memory. Otherwise a damaged config could make a model of any size.
+    The shapes in the file are first compared with the shapes of the model on PyTorch's meta device, which allocates no
+    memory: a damaged config could describe a model of any size.
 
     Args:
         kind: the class of the model.

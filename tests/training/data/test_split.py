@@ -55,6 +55,6 @@ def test_where_every_target_is_also_trained_on_the_sources_alone_are_held_out(sp
 def test_a_corpus_that_is_all_dev_pairs_is_refused(split_of, tmp_path):
     assert refusal(InputError, split_of, [("a", "1"), ("a", "2"), ("b", "1")], 2) == (
         f"{tmp_path / 'source'} and {tmp_path / 'target'} have 3 pairs with 2 different sources, and the pairs of 2 "
-        "sources are held out for evaluation, so none is left to learn from; give more pairs, a smaller "
-        "data.dev_pairs, or dev pairs of their own with --dev-source and --dev-target."
+        "sources are held out for evaluation, so no training pair is left; give more pairs, a smaller "
+        "data.dev_pairs, or separate dev pairs with --dev-source and --dev-target."
     )

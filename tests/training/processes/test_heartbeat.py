@@ -18,8 +18,8 @@ from regard.training.processes.heartbeat import (
 )
 
 GONE = (
-    "process {} of 3 is gone: it was ended or killed, or its machine or the network failed. "
-    "The same command, started again on every machine, goes on from the latest checkpoint."
+    "process {} of 3 is lost: it was ended or killed, or its machine or the network failed. "
+    "The same command, started again on every machine, resumes from the latest checkpoint."
 )
 
 

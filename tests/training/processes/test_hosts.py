@@ -262,8 +262,8 @@ def ended_with_message(status, said, lost):
     """Fail unless a process ended with an error status and one line as its message, without a traceback."""
     assert status == 2
     assert re.findall("^regard: .*", said, re.MULTILINE) == [
-        f"regard: process {lost + 1} of 2 is gone: it was ended or killed, or its machine or the network failed. "
-        "The same command, started again on every machine, goes on from the latest checkpoint."
+        f"regard: process {lost + 1} of 2 is lost: it was ended or killed, or its machine or the network failed. "
+        "The same command, started again on every machine, resumes from the latest checkpoint."
     ]
     assert "Traceback" not in said, said
 
@@ -275,7 +275,7 @@ def goes_on(start, whole, name):
     for number in (0, 1):
         status, said = training.ends(number)
         assert status == 0, said
-        assert number or "going on from step " in said
+        assert number or "resuming from step " in said
     for file in (MODEL, OPTIMISER, "model.safetensors"):
         assert (training.folder / file).read_bytes() == (whole / file).read_bytes(), file
     assert not list(training.folder.glob("**/.*"))

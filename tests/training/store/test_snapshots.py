@@ -35,7 +35,7 @@ def test_snapshots_of_other_parameters_are_refused(tmp_path):
     names = [write_snapshot(tmp_path, step, {"w": torch.zeros(step)}) for step in (1, 2)]
     assert refusal(InputError, mean_parameters, tmp_path, names) == (
         f"{tmp_path}/step-2.safetensors has other parameters than step-1.safetensors beside it; delete the latest "
-        "checkpoint, and training goes on from the one before it."
+        "checkpoint, and training resumes from the one before it."
     )
     (tmp_path / names[1]).write_bytes(b"\x00" * 30)
     assert refusal(InputError, mean_parameters, tmp_path, names) == (

@@ -34,7 +34,7 @@ def test_a_folder_has_one_training_at_a_time(tmp_path, texts):
         (out / ".a.writing").write_text("")
         with ExitStack() as other:
             assert refusal(InputError, claim, out, texts, other) == (
-                f"another training is going on in {out}; wait for it, or train into another folder with --out."
+                f"another training runs in {out}; wait for it, or train into another folder with --out."
             )
         assert (out / "training.json").is_file()
     with ExitStack() as later:
@@ -53,7 +53,7 @@ def test_a_folder_with_a_lock_and_nothing_else(tmp_path, texts):
     out.mkdir()
     with FileLock(out / "training.lock"), ExitStack() as other:
         assert refusal(InputError, claim, out, texts, other) == (
-            f"another training is going on in {out}; wait for it, or train into another folder with --out."
+            f"another training runs in {out}; wait for it, or train into another folder with --out."
         )
     (out / "training.lock").touch()
     with ExitStack() as training:
@@ -68,7 +68,7 @@ def test_a_folder_without_settings_takes_corrected_texts(tmp_path, texts, settle
     write_config(tmp_path / "out", settled())
     claim(tmp_path / "out", texts)
     (tmp_path / "b").write_text("b")
-    assert refusal(InputError, claim, tmp_path / "out", texts).startswith("cannot go on in ")
+    assert refusal(InputError, claim, tmp_path / "out", texts).startswith("cannot resume in ")
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path, texts):
@@ -128,13 +128,13 @@ def test_other_texts(tmp_path, texts, settled):
     write_config(out, settled())
     (tmp_path / "b").write_text("c")
     assert refusal(InputError, claim, out, texts) == (
-        f"cannot go on in {out}: the target text {tmp_path / 'b'} is not the one that training began with; "
+        f"cannot resume in {out}: the target text {tmp_path / 'b'} is not the one that training began with; "
         "give the same files, or name a new folder with --out."
     )
     (tmp_path / "b").write_text("b")
     more = texts | {"dev source": tmp_path / "a"}
     assert refusal(InputError, claim, out, more) == (
-        f"cannot go on in {out}: there was no dev source text when training began; "
+        f"cannot resume in {out}: there was no dev source text when training began; "
         "give the same files, or name a new folder with --out."
     )
 
@@ -197,13 +197,13 @@ def test_what_may_change(tmp_path, stored):
 )
 def test_what_may_not_change(tmp_path, stored, said, words):
     assert refusal(InputError, resumed_config, tmp_path, stored, said) == (
-        f"cannot go on in {tmp_path} with {words}; leave it out, or name a new folder with --out."
+        f"cannot resume in {tmp_path} with {words}; leave it out, or name a new folder with --out."
     )
 
 
 def test_the_last_step_of_a_cosine_may_not_change(tmp_path, settled):
     said = TrainConfig(training=Training(max_steps=200))
     assert refusal(InputError, resumed_config, tmp_path, settled(schedule="cosine"), said) == (
-        f"cannot go on in {tmp_path} with another training.max_steps than 100: the cosine schedule ends there; "
+        f"cannot resume in {tmp_path} with another training.max_steps than 100: the cosine schedule ends there; "
         "name a new folder with --out."
     )

@@ -28,8 +28,8 @@ def text_files(source: Texts, target: Texts, data: Data) -> dict[str, Path]:
     target" if the settings have them.
 
     Raises:
-        InputError: there are not as many source as target files, the settings do not fit the number of corpora, or they
-            have only one of data.dev_source and data.dev_target.
+        InputError: the numbers of source and target files differ, the settings do not fit the number of corpora, or
+            only one of the settings data.dev_source and data.dev_target is given.
     """
     sources, targets = paths(source), paths(target)
     if len(sources) != len(targets):

@@ -84,7 +84,7 @@ class Prepared:
 def prepare(
     folder: Path, texts: Mapping[str, Path], config: TrainConfig, device: torch.device, watcher: Watcher
 ) -> Prepared:
-    """Prepare the data of a training, unless an earlier run did so, and read it.
+    """Return the data of a training; write the data folder first, unless an earlier run has written it.
 
     First the settings that are None get their values. Then the data folder is written (see the module's docstring).
 
@@ -295,7 +295,7 @@ def load(data: Path, config: SettledConfig) -> Prepared:
     """Read the data folder and make batches of its pairs.
 
     Raises:
-        InputError: a file in it is missing or damaged.
+        InputError: a file in the folder is missing or damaged.
     """
     try:
         source, target = load_vocabularies(data, config.vocabulary.joint)

@@ -62,8 +62,8 @@ class Split:
             names = [f"{path}" for corpus in genuine for path in (corpus.parallel.source, corpus.parallel.target)]
             raise InputError(
                 f"{', '.join(names[:-1])} and {names[-1]} have {n_pairs:,} pairs with {len(sources):,} different "
-                f"sources, and the pairs of {n_dev:,} sources are held out for evaluation, so none is left to learn "
-                "from; give more pairs, a smaller data.dev_pairs, or dev pairs of their own with --dev-source and "
+                f"sources, and the pairs of {n_dev:,} sources are held out for evaluation, so no training pair is "
+                "left; give more pairs, a smaller data.dev_pairs, or separate dev pairs with --dev-source and "
                 "--dev-target."
             )
         others = (pair for pair in pairs() if pair[0] not in sources)

@@ -95,8 +95,8 @@ class Heartbeat:
     def report_lost(self, rank: int) -> None:
         """Note that a process is lost; exit after `GRACE_SECONDS` unless `finish` or `close` is called before."""
         self.message = (
-            f"process {rank + 1} of {self.n} is gone: it was ended or killed, or its machine or the network failed. "
-            "The same command, started again on every machine, goes on from the latest checkpoint."
+            f"process {rank + 1} of {self.n} is lost: it was ended or killed, or its machine or the network failed. "
+            "The same command, started again on every machine, resumes from the latest checkpoint."
         )
         self.lost.set()
         if not self.ended.wait(GRACE_SECONDS):

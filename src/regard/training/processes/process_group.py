@@ -191,14 +191,14 @@ class Processes:
         return self.total(torch.tensor(numbers, dtype=exact, device=self.device) * self.is_main).tolist()
 
     def parameters(self, module: nn.Module) -> dict[str, Tensor]:
-        """Return the unsharded parameters and persistent buffers in the main process, an empty dict in the others.
+        """Return the unsharded parameters and persistent buffers in the main process, an empty dict in other processes.
 
-        All processes must call it.
+        All processes must call this method.
         """
         return self.gathered(named_tensors(self.unwrapped(module)))
 
     def optimiser_tensors(self, module: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
-        """Return the unsharded tensors of the optimiser's state in the main process, an empty dict in the others.
+        """Return the unsharded tensors of the optimiser's state in the main process, an empty dict in other processes.
 
         A tensor's name has the parameter's name and its name in AdamW's state, e.g. `encoder.bias:exp_avg`.
         """
@@ -206,7 +206,7 @@ class Processes:
         return self.gathered({f"{name}:{key}": tensor for name, p in named for key, tensor in state[p].items()})
 
     def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return unsharded tensors in the main process; in the others an empty dict. All processes must call it.
+        """Return unsharded tensors in the main process, an empty dict in other processes, which must call it too.
 
         With several processes the result is on the CPU, since the device may lack memory for all the full tensors.
         """
@@ -248,7 +248,7 @@ class Processes:
                 optimiser.state[parameter][key] = self.shard_like(tensors, f"{name}:{key}", like)
 
     def shard_like(self, tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
-        """Send the tensor tensors[name] from the main process to all processes; return this process's shard of it.
+        """Send tensors[name] from the main process to all processes; return this process's shard of that tensor.
 
         The result has the data type, device and sharding of `like`: if `like` is not sharded, it is the full tensor.
 

@@ -313,8 +313,8 @@ def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
 def peak_rate(model: Model, defaults: ModelDefaults) -> float:
     """Return the default peak learning rate.
 
-    It is the recipe's rate if the model has the recipe's size, and at most `SAFE_RATE` for another preset or d_model.
-    If training starts from a translator, it is a fifth of that.
+    The rate is the recipe's if the model has the recipe's size, and at most `SAFE_RATE` for another preset or d_model.
+    If training starts from a translator, the rate is a fifth of this number.
     """
     as_usual = model.preset == defaults.preset and "d_model" not in model.changes
     rate = defaults.learning_rate if as_usual else min(defaults.learning_rate, SAFE_RATE)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 REPLACED = ".replaced"
-"""The suffix of the old folder's name while `replace_folder` replaces it."""
+"""The suffix that `replace_folder` adds to the old folder's name until the new folder is in place."""
 
 
 def checksum(path: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.tensor_file import open_tensor_file, tensor_shapes_in, write_tensors
 
-DELETE = "delete the latest checkpoint, and training goes on from the one before it."
+DELETE = "delete the latest checkpoint, and training resumes from the one before it."
 """The advice at the end of every message about a damaged snapshot file."""
 
 

@@ -96,7 +96,7 @@ def lock_folder(folder: Path, training: ExitStack | None) -> None:
         training.enter_context(FileLock(folder / LOCK, timeout=0))
     except Timeout as error:
         raise InputError(
-            f"another training is going on in {folder}; wait for it, or train into another folder with --out."
+            f"another training runs in {folder}; wait for it, or train into another folder with --out."
         ) from error
 
 
@@ -163,7 +163,7 @@ def refuse_other_texts(
             words = f"the {name} text {texts[name]} is not the one that training began with"
         else:
             words = f"there was {'a' if name in before else 'no'} {name} text when training began"
-        raise InputError(f"cannot go on in {folder}: {words}; give the same files, or name a new folder with --out.")
+        raise InputError(f"cannot resume in {folder}: {words}; give the same files, or name a new folder with --out.")
 
 
 def stored_config(folder: Path) -> SettledConfig | None:
@@ -199,7 +199,7 @@ def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) 
     resumed = SettledConfig(**sections)
     if resumed.training.schedule == "cosine" and resumed.training.max_steps != stored.training.max_steps:
         raise InputError(
-            f"cannot go on in {folder} with another training.max_steps than {stored.training.max_steps}: "
+            f"cannot resume in {folder} with another training.max_steps than {stored.training.max_steps}: "
             "the cosine schedule ends there; name a new folder with --out."
         )
     return resumed
@@ -237,6 +237,6 @@ def refuse_model_changes(folder: Path, section: str, old: Mapping[str, Any], new
 def changed_setting(folder: Path, path: str, new: Any, old: Any) -> InputError:
     new, old = (list(value) if isinstance(value, tuple) else value for value in (new, old))
     return InputError(
-        f"cannot go on in {folder} with {path} = {new}: training began with {old}; "
+        f"cannot resume in {folder} with {path} = {new}: training began with {old}; "
         "leave it out, or name a new folder with --out."
     )

@@ -25,7 +25,7 @@ TAGS = {
     "dev_training_loss_nats": "loss/dev",
     "dev_loss_nats": "loss/dev_without_label_smoothing",
 }
-"""The names in TensorBoard of those numbers that have another name in the log."""
+"""For each number that has a different name in TensorBoard than in the log: its name in TensorBoard."""
 
 
 class Log:

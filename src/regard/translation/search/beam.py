@@ -197,7 +197,7 @@ class Extensions:
         return (self.tokens == EOS) & (self.log_probability > -torch.inf)
 
     def unfinished(self) -> "Extensions":
-        """Return the extensions sorted anew, after setting the log-probability of those that end with EOS to -∞."""
+        """Return the extensions with log-probability -∞ for all that end with EOS, sorted most probable first."""
         without = self.log_probability.masked_fill(self.tokens == EOS, -torch.inf)
         log_probability, order = without.sort(dim=1, descending=True, stable=True)
         return Extensions(
