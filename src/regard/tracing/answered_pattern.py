@@ -40,7 +40,7 @@ class ForgottenCall(Call):
 
     @classmethod
     def after(cls, call: Call) -> "ForgottenCall":
-        """Return the sizes, data type and device of a call, and which of its tensors contained NaN."""
+        """Return a `ForgottenCall` with a call's sizes, type, device, and the name of its first tensor with a NaN."""
         tensors = ((name, getattr(call, name)) for name in ("query", "key", "value"))
         nan = next((name for name, tensor in tensors if may_hold_nan(tensor) and bool(tensor.isnan().any())), None)
         return cls(call.grid, call.dtype, call.device, nan)
@@ -67,7 +67,7 @@ class ForgottenCall(Call):
 class AnsweredPattern(Pattern):
     """A `Pattern` that stores statistics of its weights in place of queries and keys.
 
-    Its methods return the statistics that `known.ask` requested. Methods that need single weights raise InputError.
+    Its methods return the statistics that were requested before the run; those that need weights raise InputError.
     """
 
     @property
@@ -80,7 +80,7 @@ class AnsweredPattern(Pattern):
         """Return the statistics that `ask` requests, all of which must be stored.
 
         Raises:
-            InputError: one of them is not stored; the message names it.
+            InputError: a requested statistic is not stored; the message names it.
         """
         ask.check(self.grid)
         known = self.summary_known

@@ -53,7 +53,7 @@ class KindOfPath:
 def is_causal(model: nn.Module) -> bool:
     """Return whether a model without an encoder uses causal attention.
 
-    It does if a module has the attribute `is_causal` = True. If no module has it, a model of transformers is causal if
+    A model is causal if one of its modules has is_causal=True. If no module has this attribute, a model is causal if
     transformers has its type for causal language modelling, and not for masked language modelling.
     """
     if any(getattr(module, "is_causal", False) is True for module in model.modules()):

@@ -1,7 +1,7 @@
 """Changes the attention of a model while it runs: `regard.changed`, and the argument `changes` of `regard.trace`.
 
-A `TorchFunctionMode` receives every call of `attend` and of F.scaled_dot_product_attention. If the calling layer is to
-be changed, it calls `attend` with a changed score and mask instead. All other calls are left unchanged.
+A `TorchFunctionMode` receives every call of `attend` and of F.scaled_dot_product_attention. A call of a layer that is
+to be changed is replaced by a call of `attend` with a changed score and mask. All other calls are left unchanged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -63,7 +63,7 @@ def changing(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
     for change in changes:
         if not isinstance(change, Change):
             raise TypeError(f"{change!r} is no change; give Cut, Silence or Sharpen objects.")
-        heads_of(change)  # raises for a name that is none
+        heads_of(change)  # raises InputError if a name is not the name of a head
     if not changes:
         yield
         return

@@ -20,8 +20,8 @@ def encode(
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...], tuple[Token, ...]]:
     """Return the input tensors of a model, the tokens that its encoder reads, and the tokens that its decoder reads.
 
-    The tokens of a part that the model does not have are (). The decoder of an encoder-decoder reads a start token,
-    then all tokens of the target but the last.
+    The tokens of an encoder or decoder that the model does not have are (). The decoder of an encoder-decoder reads a
+    start token, then all tokens of the target but the last.
 
     Raises:
         InputError: `target` is missing for an encoder-decoder, or given for another model, or a text cannot be encoded
@@ -85,7 +85,7 @@ def encode_text(
 
 
 def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool) -> Any:
-    """Return what the tokenizer makes of a text, with the positions of its tokens in the text if it has them.
+    """Return the tokenizer's output for a text, with the offsets of the tokens in the text if it supports them.
 
     Args:
         limit: the number of tokens at which to cut the text off; None = do not cut it off.

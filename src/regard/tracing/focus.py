@@ -1,12 +1,12 @@
-"""Chooses the query token and the head that a view shows: those named by the user, or those of the most salient weight.
+"""Chooses the query token and the head that a view shows: as the user says, or those of the most salient weight.
 
 A weight is salient if its key is far from the query, and if other queries of the head put little weight on the key:
 
     salience = (weight - mean weight of the key over the head's queries) · |query position - key position|
 
 Three kinds of weights are not considered: weights of 0, the weight of a token on itself, and weights on or of special
-tokens such as [CLS] and [SEP], which heads without anything better to attend to attend to (Clark et al. 2019, section
-3.2).
+tokens such as [CLS] and [SEP]: a head puts its weight there if no other token matters to it (Clark et al. 2019,
+section 3.2).
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class Focus:
 def focus_on(
     trace: Trace, token: TokenReference | None = None, head: str | None = None, layer: int | None = None
 ) -> Focus:
-    """Return the query token and the head that a view shows; those not given are chosen by salience.
+    """Return the query token and the head that a view shows; a token or head that is not given is chosen by salience.
 
     Args:
         token: the position or the text of the query token; None = choose one.
@@ -143,10 +143,10 @@ def salience(
 
 @torch.no_grad()
 def strongest_other_words(heads: Sequence[Head], query: int) -> list[tuple[Head, int, float]]:
-    """Return, for each head, the word with the largest weight of a query, other than the query itself.
+    """Return, for each head, the key with the largest weight of a query, among the words other than the query itself.
 
     The result is a list of tuples (head, key position, weight), in descending order of the weight. Heads in which all
-    these weights are 0 are left out. In cross-attention all words of the source are considered.
+    weights on other words are 0 are left out. In cross-attention all words of the source are considered.
     """
     strongest = []
     for layer_heads in group_by_layer(heads):

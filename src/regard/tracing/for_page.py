@@ -13,8 +13,8 @@ MOST_LETTERS = 2_500
 def trace_for_page(model: Any, text: str | None, **options: Any) -> Trace:
     """Return the trace of a text with the vectors of all tokens in each layer, or without them.
 
-    They are left out if the text has more than `MOST_LETTERS` letters, since they need much memory in a large model, or
-    if the parts of a layer are not found.
+    The vectors are left out if the text has more than `MOST_LETTERS` letters, since they need much memory in a large
+    model, or if the parts of a layer are not found.
 
     Args:
         model: as in `regard.trace`.

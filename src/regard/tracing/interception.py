@@ -119,9 +119,9 @@ class AttentionInterceptor(TorchFunctionMode):
         return attend(call.query, call.key, call.value, score=call.score, mask=call.mask, ask=ask)
 
     def try_to_record(self, step: Callable[..., Attended], *args: Any, **kwargs: Any) -> None:
-        """Record the attention call that the function `step` returns for the other arguments.
+        """Call `step` with the other arguments, and record the attention call that it returns.
 
-        If `step` raises an error, record the reason instead.
+        If `step` raises an error, record that no pattern can be made, with the error's text as the reason.
         """
         try:
             attended = step(*args, **kwargs)

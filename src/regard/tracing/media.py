@@ -54,7 +54,7 @@ def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) 
         text: the text beside the picture; empty = no text.
 
     Raises:
-        InputError: the processor cannot read them, or divides the picture into several pictures.
+        InputError: the processor cannot read the picture or the text, or divides the picture into several pictures.
     """
     given = {"images": image} | ({"text": with_image_token(processor, text)} if text else {})
     encoded = processed(processor, **given)
@@ -94,7 +94,7 @@ def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) 
 
 
 def read_merged(model: "PreTrainedModel", processor: Any, encoded: Any, patch: int) -> Media:
-    """Return a picture, and the text beside it, as a model reads them that merges squares of patches.
+    """Convert an encoded picture and text to a `Media`, for a model that merges squares of patches.
 
     Args:
         patch: the side length of a patch in pixels.
@@ -146,7 +146,7 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
 
 
 def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return the output of a processor for a picture or a recording; raise InputError if it cannot read it."""
+    """Return the output of a processor for a picture or a recording; raise InputError if this fails."""
     try:
         return processor(*args, return_tensors="pt", **kwargs)
     except Exception as error:  # processors raise exceptions of many classes

@@ -1,4 +1,4 @@
-"""Pictures of models that read any size of picture and merge squares of patches, such as Qwen2-VL and Qwen2.5-VL.
+"""Pictures for models that merge squares of patches to one text token each, such as Qwen2-VL and Qwen2.5-VL.
 
 Their processors give all patches in one list, square by square: the merge_size × merge_size patches of a square follow
 one another. The text has one token for each square. A vision model with windows (`window_size`) reads the squares
@@ -48,7 +48,7 @@ def not_one_picture(found: str) -> InputError:
 def picture_of(
     pixels: Float[Tensor, "patches numbers"], rows: int, merge: int, patch: int
 ) -> Float[Tensor, "3 height width"]:
-    """Return the picture that patches in the order of the processor make up.
+    """Return the picture that consists of these patches, which are in the order of the processor: square by square.
 
     Args:
         rows: the number of rows of squares.

@@ -1,4 +1,4 @@
-"""Patterns of words, and of the average over heads, computed from the weights of another pattern when they are read.
+"""Patterns of words, and patterns averaged over heads, both computed from another pattern when weights are read.
 
 weight of a word on a word    the sum over the tokens of the key's word, the mean over those of the query's word
 weight in the average head    the mean over the heads of the layer
@@ -66,9 +66,9 @@ class MergedWeights(Score):
         return self.merged(allowed, place, tile) > 0
 
     def source_tile(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
-        """Return the tile of `source` with the tokens of the queries in `tile`, and the query index of each token.
+        """Return the block of `source` with the tokens of the queries in `tile`, and each token's query index.
 
-        A query of `tile` is a group of tokens. The index counts the queries of `tile` from 0.
+        A tile is a block of weights. A query of `tile` is a group of tokens; the index counts these queries from 0.
         """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)

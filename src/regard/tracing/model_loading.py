@@ -136,7 +136,7 @@ def from_pretrained(auto_class: Any, description: str, source: str, local: bool)
         local: whether to download nothing, unless a file is missing in the hub's cache.
 
     Raises:
-        InputError: it cannot be loaded.
+        InputError: the model, tokenizer or processor cannot be loaded.
     """
     try:
         with quiet_transformers(progress=not local):

@@ -62,9 +62,9 @@ def read_or_write(
     generation: "GenerationConfig | None",
     changes: Sequence[Change],
 ) -> Reading:
-    """Encode the text, and the target if one is given; let the model generate text if requested.
+    """Encode the text, and the target if one is given; let the model generate text after it if requested.
 
-    It is requested by `new_tokens` or `generation`.
+    The model generates text if `new_tokens` or `generation` is given.
     """
     if new_tokens is None and generation is None:
         inputs, source, target_tokens = encode(model, tokenizer, prompt, target, truncate)
@@ -103,8 +103,8 @@ def read_medium(
 ) -> Reading:
     """Return the input of a model that reads a picture or a recording; let it generate text if requested.
 
-    It is requested by `new_tokens` or `generation`. `Reading.source`, the tokens of the encoder, is empty: their number
-    is known only after the model has run.
+    The model generates text if `new_tokens` or `generation` is given. `Reading.source` is empty: how many tokens the
+    encoder has is known only after the model has run.
     """
     if any(isinstance(change, Cut) for change in changes) and not medium.target:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The roles of the heads of a model, summed over many texts: `regard scan`."""
+"""How much each head attends to the previous token, the first token and so on, over many texts: `regard scan`."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ COUNTS = ("n_lines", "n_texts", "n_tokens", "n_truncated", "n_words", "n_known")
 
 @dataclass(slots=True)
 class Scan:
-    """The sums of the roles of all heads over the texts read so far.
+    """The sums of all roles (weights on the previous token, the first token, …) of all heads, over the texts so far.
 
     Attributes:
         model: the name of the model.
@@ -34,7 +34,7 @@ class Scan:
         n_tokens: how many tokens the texts had together.
         n_truncated: how many texts were too long for the model; only their beginnings were used.
         n_words: how many tokens the texts had together, special tokens not counted.
-        n_known: how many of these the model knows; see `known_tokens`.
+        n_known: how many of these `n_words` tokens the model knows; see `known_tokens`.
     """
 
     model: str

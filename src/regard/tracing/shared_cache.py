@@ -88,7 +88,7 @@ class Sharing:
         self.latest: tuple[Any, ...] | None = None
 
     def shared(self, attended: Attended) -> Attended:
-        """Return an attention call that shares memory with the latest call, if its keys and values begin with those.
+        """Return an attention call; if its keys and values begin with those of the latest call, they share memory.
 
         Nothing is shared if no pattern of the latest call exists any more, or while autograd is enabled.
         """

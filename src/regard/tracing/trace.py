@@ -391,7 +391,7 @@ class Joined:
     target: tuple[range, ...]
 
     def written(self, words: Sequence[Token]) -> tuple[WrittenToken, ...]:
-        """Return the words of which the model generated all tokens, each with the product of their probabilities."""
+        """Return the words that the model generated in full, each with the product of its tokens' probabilities."""
         probabilities = {token.position: token.probability for token in self.trace.written}
         return tuple(
             WrittenToken(position, words[position], math.prod(probabilities[i] for i in group), ())

@@ -63,7 +63,7 @@ class Watched:
     def check(self) -> Check:
         """Recompute every context as weights @ value, and compare it with the context that the model computed.
 
-        They differ if the model applies dropout to the weights: a pattern has the weights before dropout.
+        The contexts differ if the model applies dropout to the weights: a pattern has the weights before dropout.
         """
         return check_contexts([step.attended for step in self.steps])
 
@@ -132,7 +132,7 @@ class Recorder:
         ask: the statistics to record of each call instead of its tensors; None = record the tensors.
         n_calls: for each path, how many attention calls the module has made.
         sharing: for each path, the object that makes the calls of a generated text share keys and values.
-        n_seen: how many of these calls have a pattern, in all layers.
+        n_seen: how many attention calls of the model have a pattern, in all layers.
         before: for each running module, the total of `n_calls`, and `n_seen`, at the time when it started.
     """
 

@@ -36,7 +36,7 @@ def word_groups(tokens: Sequence[Token]) -> list[range]:
 
 
 def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence[str]) -> list[range]:
-    """Return the groups of tokens after joining the groups that together spell a span, wherever they do.
+    """Return the groups of tokens, with consecutive groups joined to one wherever they spell a span.
 
     Args:
         groups: for each word, the positions of its tokens.

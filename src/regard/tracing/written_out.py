@@ -233,8 +233,8 @@ def biased(known: Known, result: Tensor, left: Any, right: Any, *, alpha: Number
 def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
     """Return how the result of scores.masked_fill(mask, value) was computed: as masked scores; None = unknown.
 
-    `value` is -∞, or at most -10,000 if every query keeps a key that is not masked out. If
-    `scores` is a tensor of weights and masked_fill changes none of them, the result is these weights.
+    `value` is -∞, or at most -10,000 if every query keeps a key that is not masked out. If `scores` is a tensor of
+    weights and masked_fill changes none of them, the result is these weights.
     """
     product = known(scores)
     if isinstance(product, Normalised):
@@ -283,7 +283,7 @@ def concatenated(known: Known, result: Tensor, tensors: Any, dim: int = 0) -> Pr
 
 
 def reduced(known: Known, result: Tensor, scores: Any, number: Any, *, alpha: Number = 1) -> Origin | None:
-    """Return how the result of a subtraction was computed, if it is scores minus one number for each query."""
+    """Return how the result of a subtraction was computed; None unless it is scores minus one number a query."""
     one_each = isinstance(number, Tensor) and number.ndim == result.ndim and number.shape[-1] == 1
     return known(scores) if one_each and isinstance(known(scores), Product) else None
 
