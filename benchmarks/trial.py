@@ -98,7 +98,13 @@ def try_once(name: str) -> Trial:
 def watch_once(
     model: nn.Module, eager: nn.Module | None, part: list[str], inputs: Any, side: str, details: dict[str, Any]
 ) -> None:
-    """Watch a model with its default attention and with eager attention; write the measurements into `details`."""
+    """Watch a model with its default attention and with eager attention; write the measurements into `details`.
+
+    Args:
+        model, eager: the same model with default and with eager attention; None = there is no eager attention.
+        part: the paths of the modules to look at; empty = all modules.
+        side: where the inputs are padded: none, right or left.
+    """
     run, padding = runner(inputs), padding_mask(side)
     expected: list[Reference] = []
     if eager is not None:

@@ -172,7 +172,7 @@ def vocabularies() -> tuple[Vocabulary, Vocabulary]:
 
 @pytest.fixture(scope="session")
 def translator(vocabularies: tuple[Vocabulary, Vocabulary]) -> Translator:
-    """A small translator that has learned eight sentences."""
+    """Return a small translator, trained on eight sentences."""
     return train_translator(*vocabularies)
 
 

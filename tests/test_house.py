@@ -183,7 +183,7 @@ def test_circles_are_seen():
 
 SCRIPTS = Path(__file__).parents[1] / "front" / "src"
 IMPORT = re.compile(r"""^(?:import|export)\b[^;]*?["'](\.[^"']+)["'];""", re.MULTILINE)
-"""An import of another file of the front end, for its types too; it may go over several lines."""
+"""A regular expression for an import of another file of the front end, which may extend over several lines."""
 
 
 def script_graph(scripts: dict[str, str]) -> dict[str, set[str]]:

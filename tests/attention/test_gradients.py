@@ -79,7 +79,7 @@ def test_a_batch_of_its_own(normal, loss):
 
 
 def test_gradients_of_a_network_by_torch_func(normal):
-    """The hidden layer of an additive score is computed again in a backward pass, which torch.func cannot."""
+    """An additive score normally recomputes its hidden layer in the backward pass, which torch.func cannot do."""
     score, (query, key, value) = Additive(4, 4, 5), normal(3, 1, 2, 7, 4).unbind()
     parameters = dict(score.named_parameters())
     expected = torch.autograd.grad(attend(query, key, value, score=score).context.sum(), list(parameters.values()))
@@ -117,7 +117,7 @@ def test_what_is_recomputed_is_not_kept(normal):
 
 @pytest.mark.parametrize("options", [{}, {"score": ScaledDot(bias=Alibi())}], ids=["tiled", "fused"])
 def test_random_numbers_are_drawn_again_on_the_device_of_the_call(normal, monkeypatch, options):
-    """checkpoint keeps the generators of those devices that tensors among the arguments are on."""
+    """torch's checkpoint restores the random generators only of the devices of its tensor arguments."""
     given, checkpoint = [], gradients.checkpoint
 
     def kept(function, *arguments, **how):

@@ -87,7 +87,7 @@ def test_any_score_will_do(normal, passes, score):
 @pytest.mark.parametrize("softcap", [1e-44, 1e30])
 @pytest.mark.parametrize("temperature", [1.0, 1e-38])
 def test_factors_that_float32_cannot_hold(normal, passes, softcap, temperature):
-    """Products of 0 stay 0, and others come to the sign that they have."""
+    """Scores whose product is 0 stay 0, and all other scores keep their sign."""
     query, value = torch.tensor([0.0, 1.0]).view(1, 1, 2, 1), normal(1, 1, 3, 5)
     key = torch.tensor([-1.0, 0.0, 2.0]).view(1, 1, 3, 1)
     seen = attend(query, key, value, **call(softcap=softcap, temperature=temperature))
@@ -168,7 +168,7 @@ def test_a_program_of_made_up_tensors_goes_by_torchs_operations(passes):
 
 
 def test_a_long_call_draws_no_bar(normal, passes, monkeypatch, capsys):
-    """It is a part of a model, not a question that somebody waits for."""
+    """No progress bar: the call may be a part of a model's forward pass."""
     monkeypatch.setattr("regard.attention.progress.PATIENCE_SECONDS", 0.0)
     x = normal(1, 2, 300, 4)
     attend(x, x, x, score=ScaledDot(softcap=2.0))

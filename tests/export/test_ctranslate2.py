@@ -48,7 +48,7 @@ def test_every_shape_translates_the_same(contents_of, tmp_path, shape):
 
 
 def test_beam_search_finds_the_same(contents_of, tmp_path):
-    """Without penalties both rank by log P alone; the logits are sharpened, so that no two texts are as likely."""
+    """Without penalties both rank by log P alone; logits are sharpened, so that no two texts are equally probable."""
     contents = contents_of(norm="post")
     with torch.no_grad():
         contents.model.decoder.to_logits.weight.mul_(2)
@@ -70,7 +70,7 @@ def test_beam_search_finds_the_same(contents_of, tmp_path):
 
 
 def test_the_folder_is_all_that_is_needed(contents_of, tmp_path):
-    """As its users load it, in int8."""
+    """The exported folder alone is enough to translate, loaded as CTranslate2's users do, in int8."""
     contents = contents_of()
     opened = written(contents, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [

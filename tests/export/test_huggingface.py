@@ -52,7 +52,7 @@ def test_every_preset_has_an_architecture(preset):
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 def test_a_batch_as_its_users_run_it(contents_of, tmp_path, norm):
-    """Their tokenizer pads, their model masks the padding: logits are ours, and no piece that is none is written."""
+    """transformers' tokenizer pads and its model masks the padding: logits equal ours; padding is never generated."""
     contents = contents_of(norm=norm)
     export.write(contents, tmp_path)
     tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModelForSeq2SeqLM.from_pretrained(tmp_path)

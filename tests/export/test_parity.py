@@ -40,7 +40,7 @@ def test_a_twin_is_the_same(contents_of):
 
 
 def test_both_are_given_tidy_lines(contents_of):
-    """As other programs cut what is not tidy into other pieces."""
+    """Both get cleaned lines, because other programs split lines that are not cleaned into different pieces."""
     given = []
 
     class Asked(Twin):
@@ -82,7 +82,7 @@ def test_another_piece_is_a_gap_of_our_own_log_probabilities(contents_of):
 
 
 def test_a_piece_that_is_as_likely_is_a_tie(contents_of):
-    """Two pieces with one row of the output projection have the same logits wherever they stand."""
+    """Two pieces with equal rows in the output projection always have the same logits."""
     contents = contents_of(share="none")
     own = Twin(contents).greedy(LINES[0]).tokens
     other = next(token for token in range(4, 40) if token not in own)

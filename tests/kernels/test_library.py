@@ -95,7 +95,7 @@ def test_where_none_was_built_there_is_no_function_and_the_version_says_what_tha
 
 def test_a_processor_below_the_lowest_level_runs_none(folder, monkeypatch):
     class Old:
-        """A library whose processor has no level."""
+        """A fake library that says that the processor is below the lowest level."""
 
         regard_processor_level = staticmethod(lambda: 0)
 

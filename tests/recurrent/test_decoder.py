@@ -97,7 +97,7 @@ def weights_of(model, s, states, t, before):
 
 
 def decoded(model, source, target):
-    """The logits after each token of a target, and the attention weights of each token."""
+    """Return the logits after each token of a target, and the attention weights of each token."""
     config, decoder = model.config, model.decoder
     states, last = encoded(model.encoder, source)
     bridges = iter(decoder.bridges)

@@ -28,7 +28,7 @@ def batches_of(corpus, vocabularies, probability):
 
 
 def texts_of(batch, vocabularies):
-    """The pairs of a batch as texts."""
+    """Return the pairs of a batch, decoded to texts."""
     source, target = vocabularies
     rows = zip(batch.source.tolist(), batch.expected.tolist(), strict=True)
     return [(source.decode(one), target.decode(other)) for one, other in rows]

@@ -53,7 +53,7 @@ def test_the_steps_from_any_position_are_those_of_a_run_that_never_stopped(batch
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 def test_the_rows_of_all_processes_are_the_batch(batches, n):
-    """The gradients add up too, even with more processes than rows."""
+    """The rows of all processes are the rows of the batch, and their gradients sum to the batch's gradient."""
     torch.manual_seed(0)
     config = TransformerConfig(
         n_source_tokens=70, n_target_tokens=70, d_model=12, n_heads=2, d_ff=11, n_layers=1, dropout=0.0

@@ -56,7 +56,7 @@ def test_the_loss_is_least_at_the_smoothed_labels():
 
 
 def test_parts_add_up_to_the_whole_batch():
-    """Padding of a part may differ, and the number of tokens: the sum over parts is still the gradient of the whole."""
+    """The gradient of a batch is the sum over its parts, even if parts differ in padding and number of tokens."""
     torch.manual_seed(0)
     config = TransformerConfig(
         n_source_tokens=17, n_target_tokens=19, d_model=12, n_heads=2, d_ff=23, n_layers=2, dropout=0.0
@@ -109,7 +109,7 @@ def test_the_loss_of_a_model_is_that_of_its_logits(kind, compiled, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_r_drop_predicts_every_pair_twice(kind, compiled, monkeypatch):
-    """The paper's loss, halved: with the same draws of dropout, against torch's own divergence."""
+    """Half of the paper's loss, against torch's kl_div with the same dropout masks."""
     torch.manual_seed(0)
     model = KINDS[kind](0.4).double()
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiled)

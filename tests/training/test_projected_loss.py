@@ -102,7 +102,7 @@ def test_predictions_of_padding_do_not_matter(given, n_predictions, r_drop):
 
 @with_and_without_r_drop
 def test_the_result_is_the_same_bit_for_bit(given, n_predictions, r_drop):
-    """A training that is resumed takes the same steps."""
+    """The same input gives the same bits, so that a resumed training takes the same steps."""
     tensors, labels = given(n_predictions=n_predictions)
     once, again = (gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop) for _ in range(2))
     assert all(map(torch.equal, once, again))
@@ -141,7 +141,7 @@ def test_without_a_backward_pass_there_are_no_gradients(given):
 @with_and_without_r_drop
 @pytest.mark.parametrize("autocast", [True, False])
 def test_bfloat16_is_as_near_as_torchs(given, autocast, n_predictions, r_drop):
-    """Under autocast parameters and gradients are of float32, else all is bfloat16; the sums are of float32."""
+    """Under autocast, parameters and gradients are float32, else bfloat16; sums are always float32."""
     exact, labels = given(torch.float64, n_predictions)
     tensors = [t.detach().to(torch.float32 if autocast else torch.bfloat16).requires_grad_() for t in exact]
     rounded = [t.detach().bfloat16().double().requires_grad_() for t in exact]

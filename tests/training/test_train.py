@@ -171,7 +171,7 @@ for name, nth in (("whole", 0), ("killed", 1)):  # 0: no process dies
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked for every life")
 @pytest.mark.slow
 def test_a_training_killed_again_and_again_ends_the_same(tmp_path, texts, quick):
-    """Every process is killed at a later call that renames or forces a file, until one reaches the end."""
+    """Each run is killed at a later call that renames or syncs a file, until one run reaches the end."""
     settings = tmp_path / "settings.toml"
     settings.write_text(as_toml(quick(vocabulary={"bpe_dropout": 0.1}, r_drop=5.0)))
     command = [sys.executable, "-c", TORTURE, *map(str, (*texts, tmp_path, settings))]
@@ -214,7 +214,7 @@ def test_stopped_by_ctrl_c_it_saves_and_goes_on(tmp_path, texts, quick, trained,
 
 
 def test_early_stopping_counts_on_after_every_resume(tmp_path, texts, quick):
-    """At this learning rate the first evaluation stays the best; every run is stopped after two steps."""
+    """With this learning rate the first evaluation remains the best; every run is stopped after two steps."""
     evaluation = {"every_steps": 2, "log_steps": 1, "patience": 2, "metric": "loss", "pairs": 1}
     config = quick(learning_rate=3.0, max_steps=50, schedule="constant", evaluation=evaluation)
     whole = train(*texts, tmp_path / "whole", config)
@@ -358,7 +358,7 @@ def test_an_ended_training_has_nothing_to_do(texts, quick, trained):
 
 
 def test_patience(tmp_path, texts, quick):
-    """At a learning rate near 0 the evaluations differ in the last digits only."""
+    """With a learning rate near 0, no evaluation is better by more than rounding."""
     config = quick(
         learning_rate=1e-12, max_steps=50, evaluation={"every_steps": 1, "patience": 2, "average": 1, "metric": "loss"}
     )

@@ -26,7 +26,7 @@ def assert_binomial(count: int, n: int, chance: float) -> None:
 
 @pytest.mark.parametrize("p", [2**-16, 0.1, 0.3, 0.5, 0.9, 1 - 2**-16])
 def test_so_many_are_dropped(p):
-    """With a bound too large or small by one, the first and last p would drop none or twice as many."""
+    """If the integer bound were wrong by one, the smallest and largest p would drop nothing or twice as many."""
     kept = draw_kept(torch.empty(N), p)
     assert_binomial(int((kept == 0).sum()), N, p)
     assert ((kept == 0) | (kept == 1)).all()

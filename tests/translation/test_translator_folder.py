@@ -89,7 +89,7 @@ def test_reading_leaves_the_random_numbers_alone(folder):
 
 @pytest.mark.parametrize("name", ["source.spm", "model.safetensors"])
 def test_what_was_there_stays_when_writing_fails(folder, translator, name):
-    """The operating system refuses files larger than half of this one."""
+    """The operating system limits the size of files to half of this file's, so that writing fails."""
     resource = pytest.importorskip("resource", reason="has limits")
     messages = {
         "source.spm": f"cannot write a translator into {folder}: file too large; name another folder.",

@@ -64,7 +64,7 @@ def texts(tokens):
 
 
 def weights_in(page):
-    """The attention weights in the first JSON object of a page's script that has them."""
+    """Return the attention weights from the first JSON object in a page's script that contains some."""
     start = min(place for place in (page.find('{"attention"'), page.find('{"tokens"')) if place >= 0)
     return json.JSONDecoder().raw_decode(page[start:])[0]["attention"]
 

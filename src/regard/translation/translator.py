@@ -276,7 +276,7 @@ class Translator:
         return replace(self, alignment_rule=choose_rule(self.model, scored, self.device))
 
     def copy_unknown(self, translations: Sequence[Translation]) -> list[Translation]:
-        """Return the translations, and their candidates, with text from the source where the translator lacked pieces.
+        """Return the translations, and their candidates, with unknown and missing words copied from the source.
 
         Unknown target pieces are replaced. If words of unknown letters, addresses or numbers of the source are missing
         from a translation, they replace the target words that attend to them; see copy_unknown.py.

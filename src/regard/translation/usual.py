@@ -36,14 +36,14 @@ class Measured(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usual:
-    """The limits: the first percentiles of letters per piece and of scores (mean log-probabilities) over dev texts."""
+    """The limits below which a text is unusual: the first percentiles of letters per piece and scores of dev texts."""
 
     letters_a_piece: float
     score: float
 
     @classmethod
     def of(cls, translations: Sequence[Measured]) -> "Usual | None":
-        """Return the percentiles over the greedy translations of the dev texts; None = there are none."""
+        """Return the limits measured on the greedy translations of the dev texts; None = there are no dev texts."""
         if not translations:
             return None
         letters = [letters_a_piece(one) for one in translations]

@@ -120,7 +120,7 @@ def test_every_size_and_conservation(heads, queries, keys, width, most, part, to
 
 
 def test_every_length_of_row_and_exponent_is_right():
-    """Lengths around those of vectors, scores from the largest to those whose weight is 0."""
+    """Row lengths around the CPU's vector sizes; scores from the largest down to those whose weight is 0."""
     for keys in (1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100):
         scores = torch.linspace(0, -100, keys).flip(0).expand(3, -1) + torch.tensor([[0.0], [700.0], [-3e4]])
         query, key = torch.eye(3)[None, None], scores[None, None].mT.contiguous()
@@ -173,7 +173,7 @@ def test_nan_stays_in_the_cells_of_its_row(row, reduce):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_torchs_default_type_and_device_change_nothing(dtype):
-    """What the compiled function writes into is float32 on a CPU, whatever else is the default."""
+    """The C kernel's result tensors are float32 on the CPU, whatever torch's default type and device are."""
     (query, key, value), ask = inputs(), everything()
     expected = attend(query, key, value, mask=Causal(), ask=ask).pattern
     before, random = torch.get_default_dtype(), torch.random.get_rng_state()
@@ -193,7 +193,7 @@ def test_torchs_default_type_and_device_change_nothing(dtype):
 
 
 def test_numbers_too_small_to_count_hide_no_key():
-    """Where subnormal numbers are taken for 0, a threshold just below 0 would be 0."""
+    """If the CPU treats subnormal numbers as 0, a threshold just below 0 would become 0."""
     query, key = torch.zeros(1, 1, 2, 5), torch.ones(1, 1, 40, 5)
     there = torch.set_flush_denormal(True)
     try:
@@ -218,7 +218,7 @@ def test_the_size_of_a_block_and_of_its_parts_changes_rounding_alone(monkeypatch
 
 @pytest.mark.parametrize("rising", [True, False])
 def test_scores_that_rise_or_fall_without_end_from_part_to_part(rising):
-    """What earlier parts came to shrinks, at times to nothing; what is barred in all of a part never counts."""
+    """The sums of earlier parts are scaled down, at times to 0; a part whose keys are all masked out has no effect."""
     random = torch.Generator().manual_seed(3)
     query, key = torch.zeros(1, 1, 6, 5), torch.zeros(1, 1, 90, 5)
     query[..., 0], key[..., 0] = torch.tensor([0.1, 1, 3, 10, 100, 1e4]), torch.linspace(-1, 1, 90)

@@ -54,7 +54,7 @@ for n_threads in (1, 2):
 
 
 def test_ctrl_c_stops_between_blocks_and_leaves_nothing_broken():
-    """With a mask that is a rule, and one that is made for each block."""
+    """Both for a mask that C computes, and for a mask that torch computes for each block."""
     run = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
     assert run.stderr == ""
     assert run.stdout == "".join(f"{n} threads, as if nothing had happened\n" * 2 for n in (1, 2))
@@ -84,7 +84,7 @@ def test_a_forked_process_has_none_of_its_parents_threads_and_the_same_numbers()
 
 
 def test_a_report_may_ask_another_pattern(normal, monkeypatch):
-    """Between blocks the memory of a pass is in nobody's use, but it must stay where it is."""
+    """A callback between blocks runs another pass, which must not reuse the memory of the first."""
     monkeypatch.setattr(reading, "SECONDS_AT_ONCE", 0.0)
     small, large = (attend(*[normal(1, 2, n, 8)] * 3).pattern for n in (300, 900))
     expected = small.received()
@@ -95,7 +95,7 @@ def test_a_report_may_ask_another_pattern(normal, monkeypatch):
 @pytest.mark.parametrize("width", [1, 15, 16, 17, 31, 48, 63, 64, 65, 100, 128, 130])
 @pytest.mark.parametrize("mask", [None, Causal(), Window(7, 0)], ids=repr)
 def test_every_width_of_keys_and_values(normal, width, mask):
-    """Around what fits the registers; nothing beyond a vector may count, be it NaN."""
+    """Widths around the CPU's register sizes; numbers in memory after a vector, such as NaN, have no effect."""
     query, key = normal(1, 2, 45, width + 3)[..., :width], normal(1, 1, 70, width + 3)[..., :width]
     whole = normal(1, 1, 70, width + 40)
     whole[..., width:] = torch.nan

@@ -226,7 +226,7 @@ def wait_for(path):
 
 
 def test_two_hosts_train_as_one_process(whole, work, config):
-    """Parameters differ in the last digits only; keys' biases, whose gradient is rounding, are not compared."""
+    """Parameters agree up to rounding; biases of keys are not compared, as their gradient is only rounding errors."""
     train(work / "a.en", work / "a.ko", work / "alone", config)
     one, two = (load_file(folder / MODEL) for folder in (work / "alone", whole))
     moved = [name for name in one if not name.endswith("key.bias")]
@@ -238,7 +238,7 @@ def test_two_hosts_train_as_one_process(whole, work, config):
 
 @pytest.mark.parametrize("lost", [1, 0])
 def test_a_host_is_killed(hosts, start, whole, lost):
-    """The other process ends at once with a message; both, started again, end as if nothing had happened."""
+    """The other process ends at once with a message; a resumed training ends with the parameters of `whole`."""
     name = f"killed-{lost}"
     training = start(name)
     wait_for(training.folder / "checkpoints" / "step-6")
@@ -248,7 +248,7 @@ def test_a_host_is_killed(hosts, start, whole, lost):
 
 
 def test_a_host_loses_its_wire(hosts, start, whole):
-    """No packet says so: the system's probes, here within seconds, find the loss. The real ones take a minute."""
+    """No packet reports the loss: TCP keep-alive finds it, within seconds in this test and a minute by default."""
     training = start("cut")
     wait_for(training.folder / "checkpoints" / "step-6")
     hosts[1].set_wire("down")

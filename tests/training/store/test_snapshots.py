@@ -18,7 +18,7 @@ def test_the_mean_of_files(tmp_path, normal):
 
 
 def test_a_mean_does_not_drift():
-    """Added up in float32, a million and small numbers would lose the small ones."""
+    """The sum is in float64: in float32, small numbers added to a million would be lost."""
     from regard.training.store.snapshots import mean
 
     tensors = [torch.tensor([2.0**24]), *[torch.ones(1)] * 7]

@@ -48,7 +48,7 @@ def test_incomplete_files_of_a_killed_run_are_no_obstacle(tmp_path, texts):
 
 
 def test_a_folder_with_a_lock_and_nothing_else(tmp_path, texts):
-    """The lock is there before training.json is."""
+    """A folder that has only the lock file is accepted: the lock is written before training.json."""
     out = tmp_path / "out"
     out.mkdir()
     with FileLock(out / "training.lock"), ExitStack() as other:

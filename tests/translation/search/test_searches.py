@@ -170,7 +170,7 @@ def test_limits_follow_the_source_and_the_model():
 
 @pytest.mark.parametrize("search", [Greedy(), Beam(3), Sample()], ids=repr)
 def test_what_has_ended_costs_nothing_more(search):
-    """The model gets no rows for sentences whose search has ended."""
+    """After the search for a sentence has ended, the model gets no more rows for this sentence."""
     model = Tiny(11)
     sources = some_sources(model, n=6, limits=[1, 1, 1, 1, 1, 12])
     model.n_rows = 0

@@ -11,7 +11,7 @@ from regard.views.terminal.columns import Columns
 
 
 def blocks(columns, width):
-    """The lines of each block."""
+    """Return the printed lines of each block of columns."""
     console = Console(file=io.StringIO(), width=width)
     console.print(columns)
     text = console.file.getvalue()

@@ -47,7 +47,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class ModelDefaults:
-    """A recipe's defaults for one kind of model, transformer or recurrent."""
+    """The default settings of a `Recipe` for one kind of model, transformer or recurrent."""
 
     preset: str
     """The name of the model's size, e.g. small."""
