@@ -56,10 +56,10 @@ class Counts:
     """Lines without words, and lines whose translation has none."""
 
     over_long: int = 0
-    """Lines that are too long for the translator, or whose translation reached the largest number of pieces."""
+    """Lines that are too long for the translator, or whose translation was cut at the largest number of tokens."""
 
     unknown: int = 0
-    """Lines whose translation has a piece that the translator does not know."""
+    """Lines whose translation contains the unknown token."""
 
     def with_line(self, field_name: str) -> "Counts":
         """Return these counts with `lines` and the field `field_name` increased by 1."""
@@ -77,7 +77,7 @@ class State:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BackTranslation:
-    """A back-translation: a text, the translator and search that translate it, and the two files to write."""
+    """A back-translation: a text, the translator and search algorithm to use, and two files to write."""
 
     translator: Path
     """The folder of a translator from the language of the text into the language of the sources."""
@@ -117,7 +117,7 @@ class BackTranslation:
     def description(self) -> dict[str, Any]:
         """Return the inputs that must not change before a run is resumed, as JSON values.
 
-        These are the checksums of the text and of the translator's files, and the search.
+        They are the checksums of the text and of the translator's files, and the search algorithm with its settings.
         """
         files = sorted(path for path in self.translator.iterdir() if path.suffix in (".json", ".safetensors", ".spm"))
         return {
@@ -127,9 +127,9 @@ class BackTranslation:
         }
 
     def earlier_state(self, watcher: Watcher) -> State:
-        """Return the state of an unfinished run with the same `description()`, or of a new run.
+        """Return the state of an unfinished run with the same inputs, or of a new run.
 
-        A new run has counts of 0; its folder is created.
+        A new run has counts of 0; its folder is created. The inputs are compared by `description()`.
         """
         description = self.description()
         try:
@@ -151,7 +151,7 @@ class BackTranslation:
     def translate_from(
         self, state: State, n_lines: int, translator: Translator, watcher: Watcher, stopped: Callable[[], bool]
     ) -> State:
-        """Translate the lines after the first `state.counts.lines`, until `stopped()`; return the new state."""
+        """Translate the lines after the first `state.counts.lines`, until `stopped()` is True; return the new state."""
         description, lines = self.description(), islice(tidy_lines(self.text), state.counts.lines, None)
         start, first = time.monotonic(), state.counts.lines
         while not stopped() and (group := list(islice(lines, LINES))):

@@ -83,7 +83,7 @@ class Evaluator:
     """
 
     model: Any
-    """The second model; after `evaluate` it has the parameters that were evaluated."""
+    """A model used only for evaluations; after `evaluate` it has the parameters that were evaluated."""
 
     pairs: DevPairs
     source_vocabulary: Vocabulary
@@ -159,7 +159,7 @@ class Evaluator:
         return float(total) / n_tokens
 
     def translations(self) -> list[str]:
-        """Return greedy translations of `pairs.sources`, in their order; batches have sources of similar lengths."""
+        """Return the greedy translations of the dev set's `sources`, in the same order."""
         sources, texts = self.pairs.sources, dict[int, str]()
         by_length = sorted(range(len(sources)), key=lambda number: len(sources[number]))
         for start in range(0, len(by_length), AT_ONCE):
@@ -170,7 +170,7 @@ class Evaluator:
         return [texts[number] for number in range(len(sources))]
 
     def bleu(self, translations: Sequence[str]) -> float:
-        """Return corpus BLEU of the translations against `pairs.target_texts`, from 0 to 100."""
+        """Return corpus BLEU, from 0 to 100, of translations against the dev set's `target_texts`."""
         references = list(self.pairs.target_texts)
         return float(
             import_extra("sacrebleu", "translation")
@@ -184,7 +184,7 @@ class Evaluator:
         )
 
     def write_translator(self, folder: Path, result: DevResult) -> None:
-        """Write the model, with the parameters evaluated last, and its vocabularies as a translator's folder."""
+        """Write the model, with the parameters evaluated last, to a translator's folder; store `result` in it too."""
         write_translator(folder, self.model, self.source_vocabulary, self.target_vocabulary, {"dev": asdict(result)})
 
     @property

@@ -43,7 +43,11 @@ class ProjectingModel(Protocol):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the vectors from which the last layer computes the logits; the arguments are those of `forward`."""
+        """Return the vectors from which the last layer computes the logits.
+
+        Args:
+            lengths: the number of tokens of each source before its padding.
+        """
 
 
 def smoothed_loss(
@@ -70,7 +74,7 @@ def divergence_loss(
         D = (KL(p ‖ p′) + KL(p′ ‖ p)) / 2
 
     Args:
-        logits: the logits of two predictions of each target: first of all targets, then again of all in the same order.
+        logits: the logits of two predictions of each target: all targets in turn, then all once more.
         expected: the label of each token, in the order of `logits`.
 
     >>> import torch
@@ -146,5 +150,5 @@ class TeacherForced(nn.Module):
         target: Int[Tensor, "batch target"],
         expected: Int[Tensor, "batch target"],
     ) -> Float[Tensor, ""]:
-        """Return the training loss of a batch, summed over target tokens; see `loss_of`."""
+        """Return the training loss of a batch in nats, summed over all target tokens that are not padding."""
         return loss_of(self.model, source, lengths, target, expected, self.smoothing, self.r_drop)

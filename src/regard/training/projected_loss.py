@@ -50,7 +50,7 @@ class ProjectedLoss(torch.autograd.Function):
         smoothing: float,
         r_drop: float = 0.0,
     ) -> Float[Tensor, ""]:
-        """Return the loss; if an input requires gradients, also compute them and save them for `backward`."""
+        """Return the summed loss; if an input requires gradients, also compute and save them for `backward`."""
         inputs, device = (x, weight, bias), x.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
         sum_dtype = torch.promote_types(dtype, torch.float32)
@@ -126,7 +126,7 @@ def loss_gradient_(
 def divergence(
     logs: Float[Tensor, "predictions vocabulary"],
 ) -> tuple[Float[Tensor, "predictions 1"], Float[Tensor, "predictions vocabulary"]]:
-    """Return the divergences between the two predictions p and p′ of each token, and the gradients of D.
+    """Return R-Drop's divergences between the two predictions p and p′ of each token, and their gradients.
 
     Args:
         logs: log softmax(logits): first p of every token, then p′ of every token.

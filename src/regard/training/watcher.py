@@ -23,11 +23,11 @@ class Progress:
     """The current pass over the corpus, counted from 0."""
 
     loss_nats: float
-    """The mean training loss per target token since the last entry."""
+    """The mean training loss per target token since the last log entry, in nats."""
 
     learning_rate: float
     tokens_per_second: float
-    """Source and target tokens per second since the last entry."""
+    """Source and target tokens per second since the last log entry."""
 
     left_seconds: float
     """The estimated seconds until training ends, at max_steps or max_minutes, whichever comes first."""

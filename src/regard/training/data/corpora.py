@@ -82,7 +82,7 @@ def check_corpora(n_corpora: int, data: Data) -> None:
 
 
 def clean_copies(texts: Mapping[str, Path], data: Data, folder: Path) -> list[CleanCopy]:
-    """Return a `CleanCopy` for each corpus, with a path in `folder`; its file of cleaned pairs is not written yet."""
+    """Return a `CleanCopy` for each corpus: an object whose `write` stores the cleaned pairs in a file in `folder`."""
     copies = list[CleanCopy]()
     while (names := names_of_corpus(number := len(copies) + 1))[0] in texts:
         tag = TAG if number in (data.synthetic or ()) else ""

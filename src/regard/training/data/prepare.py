@@ -57,7 +57,7 @@ from regard.translation.translator_folder import (
 )
 
 BYTES_FROM = 1_024
-"""By default, vocabularies of at least this many pieces include 256 pieces for bytes, at most a quarter of all."""
+"""The smallest vocabulary that by default has a piece for each of the 256 bytes, so that no character is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

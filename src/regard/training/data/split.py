@@ -33,7 +33,7 @@ class Split:
     """The sources of the dev pairs that are taken out of the corpora."""
 
     held_out_targets: frozenset[str]
-    """The targets of the dev pairs taken out of the corpora; a synthetic pair with such a target is left out."""
+    """The targets of the dev pairs taken out of the corpora; synthetic pairs with these targets are not trained on."""
 
     seed: int
     """The seed of the random choice of dev pairs."""
@@ -94,7 +94,10 @@ class Split:
     def translated(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
         """Choose n dev pairs for evaluations to translate: random, but the same in every run.
 
-        Only dev pairs whose source has at most `max_tokens` pieces are chosen; there may be fewer than n.
+        Only dev pairs whose source has at most `max_tokens` tokens are chosen; there may be fewer than n.
+
+        Args:
+            vocabulary: the source vocabulary, which counts the tokens.
         """
         in_random_order = sorted(self.dev(), key=lambda pair: random_rank(pair[0], self.seed + 1))
         return list(islice((pair for pair in in_random_order if len(vocabulary.encode(pair[0])) <= max_tokens), n))

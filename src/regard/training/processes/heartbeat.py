@@ -30,7 +30,7 @@ GRACE_SECONDS = 10
 """The seconds after which this process exits if another process is lost; it could wait for that process forever."""
 
 LAST_BYTE = b"."
-"""The byte that a process sends when it has finished; its connection may then close without a report of a loss."""
+"""The byte that a process sends when it has finished; if its connection closes without this byte, it has died."""
 
 GREETING = struct.Struct("!QI")
 """The first bytes over a connection: a random number that only this training knows, and the sender's rank."""

@@ -166,7 +166,8 @@ class Training(Section):
     """The peak learning rate, reached at the end of the warm-up."""
 
     schedule: ScheduleName | None = None
-    """How the learning rate changes after the warm-up; see learning_rate.py."""
+    """How the learning rate changes after the warm-up: cosine falls to 0 at max_steps, inverse-square-root falls as
+    1 / √step, constant stays."""
 
     warmup_steps: CountOrZero | None = None
     """The number of steps in which the learning rate rises linearly from 0 to its peak."""
@@ -227,7 +228,7 @@ class Evaluation(Section):
     """
 
     average: Count = 5
-    """The number of snapshots to average: the parameters at this evaluation and at earlier ones.
+    """The number of snapshots to average: the parameters at this evaluation and at the evaluations before it.
 
     Each evaluation compares their mean with the current parameters, and uses the parameters with the lower dev loss.
     """

@@ -191,7 +191,7 @@ def are_checksums(files: object) -> bool:
 
 
 def files_needed(folder: Path) -> set[Path]:
-    """Return the paths of all `needed_files` with which the checkpoints in `folder` were saved."""
+    """Return the paths of all files outside the checkpoints in `folder` without which a checkpoint is useless."""
     names: set[str] = set()
     for step in saved_steps(folder):
         with suppress(DamagedError):  # a damaged checkpoint is never read again
@@ -218,7 +218,7 @@ def refuse_damage(folder: Path, path: Path, written: Mapping[str, Any]) -> None:
 
 
 def refuse_change(folder: Path, name: str, written: Mapping[str, Any]) -> None:
-    """Raise DamagedError if a needed file is missing, or is not the file that the checkpoint was saved with.
+    """Raise DamagedError if a file outside a checkpoint, which the checkpoint needs, is missing or has changed.
 
     Args:
         folder: the folder of the checkpoint.

@@ -206,7 +206,13 @@ def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) 
 
 
 def resumed_section(folder: Path, name: str, stored: Section, requested: Section, default: Section) -> Section:
-    """Return one section of the settings with which a training is resumed; see `resumed_config`."""
+    """Return one section of the settings of a resumed training: `stored`, with the allowed changes of `requested`.
+
+    A setting of `requested` that equals `default` counts as not given.
+
+    Raises:
+        InputError: a setting that may not change differs from `stored`.
+    """
     changes = {}
     for setting in fields(stored):  # type: ignore[arg-type]
         key, path = setting.name, f"{name}.{setting.name}"
