@@ -26,7 +26,7 @@ class Cut:
     Attributes:
         query: the position of the query token in its text; or the text of the token, in functions that know the text.
         key: the position or the text of the key token.
-        heads: the names of the heads in which the edge is cut, such as "L3H1" or "cross L3H1"; None = all heads.
+        heads: the names of the heads that this change applies to, such as "L3H1" or "cross L3H1"; None = all heads.
     """
 
     query: int | str
@@ -45,7 +45,7 @@ class Silence:
 class Sharpen:
     """A change of attention: the scores of a head, or of all heads of a layer, are divided by a temperature.
 
-    Below 1 the weights become sharper, above 1 flatter.
+    A temperature below 1 makes the weights more peaked; above 1, more uniform.
 
     Raises:
         ValueError: the temperature is not from 0.000001 to 1,000,000.
@@ -62,7 +62,7 @@ class Sharpen:
 Change = Cut | Silence | Sharpen
 
 Edge = tuple[int | None, int | None, int | None]
-"""The indices (head, query, key) of an edge that is cut; None = every head, query or key."""
+"""A query that cannot attend to a key, as indices (head, query, key); None = every head, query or key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,10 @@ class LayerChanges:
     """The changes to the attention of one layer.
 
     Attributes:
-        edges: the edges that are cut; queries and keys are positions in the whole text.
-        temperatures: the temperature of each head, by its index; None = all heads. Several temperatures of a head are
-            multiplied.
+        edges: tuples (head, query, key) of a query that cannot attend to a key, by their positions in the whole text;
+            None in a tuple = every head, query or key.
+        temperatures: for each head index, the temperature that divides its scores; the key None stands for all heads.
+            Several temperatures of a head are multiplied.
     """
 
     edges: tuple[Edge, ...]
@@ -103,15 +104,16 @@ class LayerChanges:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WithoutEdges(Mask):
-    """A mask that is False at some edges, each given by the indices (head, query, key), and True everywhere else.
+    """A mask that is False where a query cannot attend to a key, and True everywhere else.
 
-    None in place of an index stands for every head, query or key.
+    Attributes:
+        edges: the False entries, as indices (head, query, key); None = every head, query or key.
     """
 
     edges: tuple[Edge, ...]
 
     def keep(self, tile: Tile, device: torch.device) -> Bool[Tensor, "#batch #heads #queries #keys"]:
-        """Return the boolean mask of a tile (block of the attention weights): False at the edges."""
+        """Return the boolean mask of a tile (block of queries × keys): False where a query cannot attend to a key."""
         cut = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=device)
         for edge in self.edges:
             on_edge = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
@@ -124,7 +126,7 @@ class WithoutEdges(Mask):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SharpenedScore(Score):
-    """Another score, divided by a temperature for each head."""
+    """The scores of `score`, divided by a temperature for each head."""
 
     score: Score
     temperatures: Float[Tensor, " heads"]
@@ -188,7 +190,7 @@ class HeadSet:
         )
 
     def has_heads_in(self, kind: str, layer: int) -> bool:
-        """Return whether a layer, given by its kind of attention and its number, has at least one of these heads."""
+        """Return whether the name selects heads in a layer, given by its kind of attention and its number."""
         return self.kind in (None, kind) and self.layer in (None, layer)
 
 
@@ -200,7 +202,7 @@ def heads_of(change: Change) -> list[HeadSet]:
 
 
 def changes_of_layer(changes: Sequence[Change], kind: str, layer: int) -> LayerChanges:
-    """Return those of the changes that apply to one layer.
+    """Return the changes that apply to one layer.
 
     Args:
         changes: changes whose tokens are positions, not texts.

@@ -2,7 +2,7 @@
 
     vector of key k, from head h = weight[q, k] · value[k] · W_O[h]
 
-A large weight does not mean a large effect: the value of the key may be a short vector, as it often is for separators.
+A large weight does not mean a large effect: the value of the key may have a small norm, as for separators.
 
 Source: Kobayashi et al. 2020, "Attention is not only a weight", section 3.
 """
@@ -40,7 +40,7 @@ class Contributions:
 
     Attributes:
         vectors: for each key, weight · value · W_O.
-        lengths: the Euclidean length of each vector.
+        lengths: the Euclidean norm of each vector.
     """
 
     vectors: Float[Tensor, "*heads keys d_model"]

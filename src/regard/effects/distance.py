@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.attention.pattern import Pattern
 
 BLOCK_WEIGHTS = 2**22
-"""The largest number of weights of each pattern that are computed at one time."""
+"""The largest number of weights of one pattern that are computed at one time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,9 +18,8 @@ class PatternDistance:
     """The distance between two attention patterns, for each head and query.
 
     Attributes:
-        total_variation: half the sum over the keys of |weight - other weight|, from 0 to 1: the fraction of the
-            attention that the query pays to other keys in the other pattern.
-        largest: the largest |weight - other weight| over the keys.
+        total_variation: for each query, half the sum over the keys of |weight - other weight|, from 0 to 1.
+        largest: for each query, the largest |weight - other weight| over the keys.
     """
 
     total_variation: Float[Tensor, "batch heads queries"]
@@ -47,7 +46,7 @@ def pattern_distance(pattern: Pattern, other: Pattern) -> PatternDistance:
 
 
 def blocks(pattern: Pattern) -> Iterator[slice]:
-    """Yield consecutive slices of the queries of a pattern, each with at most `BLOCK_WEIGHTS` weights or one query."""
+    """Yield consecutive slices of the queries of a pattern, each of at most `BLOCK_WEIGHTS` weights or of one query."""
     batch, heads, queries, keys = pattern.shape
     step = max(1, BLOCK_WEIGHTS // max(1, batch * heads * keys))
     for start in range(0, queries, step):

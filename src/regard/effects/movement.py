@@ -1,7 +1,7 @@
-"""Movement: how each layer changes the vector of a token, split into heads, source tokens and feed-forward network.
+"""Movement: how each layer changes the vector of a token, split into heads, key tokens and feed-forward network.
 
     before + attention + feed_forward + rest = after           in every layer
-    attention = sum over heads + bias = sum over sources + bias
+    attention = sum over heads + bias = sum over key tokens + bias
 
 In a pre-norm model `rest` is 0, since a layer only adds its parts to the token's vector. In a post-norm model such as
 BERT, `rest` is the change made by the layer norms after the additions.
@@ -48,9 +48,9 @@ class Movement:
         before: the token's vector before each layer.
         attention: the vector that the layer's attention adds.
         by_head: the vector that each head adds, without the bias of the output projection.
-        by_source: the vector that each source token adds, summed over all heads.
+        by_source: the vector that each key token (source) adds, summed over all heads.
         feed_forward: the vector that the feed-forward network adds.
-        rest: the change that these parts do not explain, made by layer norms after an addition.
+        rest: the remaining change, such as the change made by layer norms.
         after: the token's vector after each layer.
     """
 

@@ -1,10 +1,10 @@
 """The plane that shows most of the variation in the vectors of all tokens in all layers (principal components).
 
     axes   = the two orthogonal directions in which the vectors have the largest variance
-    shares = the variance along each axis, divided by the variance in all directions
+    shares = the variance along each axis, divided by the total variance
 
-In many models, the vectors of a few tokens, mostly of the first token, are a hundred times as long as those of the
-others, and would determine the axes alone. So vectors longer than `TOO_LONG` times the median length are not used to
+In many models, a few tokens, mostly the first, have vectors a hundred times as long as all other vectors; these few
+would determine the axes alone. So vectors longer than `TOO_LONG` times the median length are not used to
 compute the axes; they are still drawn.
 """
 
@@ -26,9 +26,9 @@ class Plane:
 
     Attributes:
         middle: the mean of the vectors from which the plane was computed.
-        axes: two orthogonal directions of length 1.
-        shares: for each axis, its share of the variance of these vectors.
-        n_left_out: the number of vectors that were too long to be used.
+        axes: two orthogonal unit vectors.
+        shares: for each axis, the fraction of the variance of these vectors that lies along the axis.
+        n_left_out: the number of vectors that were too long to be used for computing the plane.
     """
 
     middle: Float[Tensor, " d_model"]

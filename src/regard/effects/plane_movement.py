@@ -1,10 +1,11 @@
 """The movement of all tokens in one layer, as arrows in a plane.
 
-    before + heads + bias + feed_forward + rest = after          as in `movement`, and so in the plane too
+    before + heads + bias + feed_forward + rest = after
 
-An arrow is a vector that a part of the layer adds to the vector of a token, projected onto the plane. Its angle is
-computed in all d_model dimensions, between the added vector and the total change after - before: below 90 degrees the
-part acts in the direction of the total change, above 90 degrees against it.
+The terms are vectors, and the equation also holds for their projections onto the plane; `rest` is the change made by
+layer norms. An arrow is a vector that a part of the layer adds to a token's vector, projected onto the plane. The angle
+of an arrow is computed in all d_model dimensions, between the added vector and the total change after - before: below
+90 degrees the part acts in the direction of the total change, above 90 degrees against it.
 """
 
 import math
@@ -20,7 +21,7 @@ from regard.effects.movement import LayerStates
 from regard.effects.plane import Plane
 
 QUERIES_AT_ONCE = 32
-"""The number of queries for which the vectors added by source tokens are in memory at one time."""
+"""The number of queries for which the vectors that keys add are in memory at one time."""
 
 N_NEAREST = 5
 """The number of nearest tokens that are stored for each token."""
@@ -31,9 +32,11 @@ class Arrows:
     """Vectors that were added to the vectors of tokens, projected onto a plane.
 
     Attributes:
-        places: for each vector, its coordinates along the two axes of the plane, and its length in all dimensions.
-        angles: the angle in degrees between each vector and the token's total change; 0 for a vector of length 0.
-        names: for each vector, the number of the head or source token that added it; -1 = the sum over all others.
+        places: for each vector, its two coordinates in the plane, and its norm in all dimensions.
+        angles: the angle in degrees between each vector and the total change of the token's vector in the layer; 0 for
+            a vector of norm 0.
+        names: for each vector, the index of the head, key token or part of the layer that added it; -1 = the sum over
+            the heads or key tokens without an arrow of their own.
     """
 
     places: Float[Tensor, "tokens arrows 3"]
@@ -46,13 +49,13 @@ class LayerArrows:
     """The movement of all tokens in one layer, as arrows in a plane.
 
     Attributes:
-        before, after: for each token, the coordinates of its vector in the plane, and the length of the vector.
+        before, after: for each token, the two coordinates of its vector in the plane, and the norm of the vector.
         turned: for each token, the angle between its vectors before and after the layer, in degrees.
         parts: the vectors added by attention, by the bias of its output projection (a part of attention), by the
             feed-forward network, and by layer norms, in this order.
-        heads, sources: the longest vectors that heads, or source tokens, add to each token, longest first.
-        nearest, nearest_angles: the tokens whose vectors after the layer have the smallest angles to each token's
-            vector, and these angles in degrees.
+        heads, sources: the longest vectors that heads, or key tokens (sources), add to each token, longest first.
+        nearest, nearest_angles: for each token, the positions of the tokens whose vectors after the layer have the
+            smallest angles to its vector, and these angles in degrees.
     """
 
     before: Float[Tensor, "tokens 3"]
@@ -72,7 +75,7 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, most: int) 
     Args:
         pattern: the attention pattern of the layer.
         state: the vectors of all tokens in the layer.
-        most: the number of heads, and of source tokens, with an arrow of their own; the others share one arrow.
+        most: the number of heads, and of key tokens, with an arrow of their own; the others are summed in one arrow.
     """
     change = state.after - state.before
     groups = pattern.n_heads // pattern.value.shape[1]
@@ -117,16 +120,16 @@ def longest_sources(
     plane: Plane,
     most: int,
 ) -> Arrows:
-    """Return the `most` longest vectors that source tokens add to each token, and the sum of the others.
+    """Return the `most` longest vectors that key tokens add to each query token, and the sum of the others.
 
-    The lengths of all vectors are computed from dot products, so that only the longest vectors are computed themselves:
+    The norms of all vectors are computed from dot products, and then only the longest vectors are computed:
 
         |sum over heads of w_h u_h|² = sum over heads h, g of w_h w_g (u_h · u_g)
 
     Args:
-        weights: the attention weights w.
-        written: value · W_O of each key in each head, u.
-        total: the sum over all source tokens.
+        weights: the attention weights (w in the equation).
+        written: value · W_O of each key in each head (u in the equation).
+        total: for each query token, the sum of the vectors that all key tokens add.
         change: the total change of each token's vector in the layer, for the angles.
     """
     products = torch.einsum("hkd,gkd->khg", written, written)
@@ -142,7 +145,7 @@ def longest_sources(
 
 
 def longest_first(lengths: Float[Tensor, "tokens all"], most: int) -> Int[Tensor, "tokens some"]:
-    """Return, for each token, the indices of its `most` largest lengths, largest first; equal ones in index order."""
+    """Return, for each token, the indices of its `most` largest lengths, largest first; equal lengths by index."""
     return lengths.argsort(dim=-1, descending=True, stable=True)[:, :most]
 
 
@@ -154,9 +157,14 @@ def with_others(
     change: Float[Tensor, "tokens d_model"],
     plane: Plane,
 ) -> Arrows:
-    """Return vectors as arrows, and one more arrow for the difference between `total` and their sum.
+    """Return vectors as arrows, and one more arrow for the sum of the vectors that are left out.
 
-    The last arrow is left out if there are `n_all` vectors, so that the difference is 0.
+    Args:
+        own: for each token, the vectors with an arrow of their own.
+        names: the indices of the heads or key tokens that add these vectors.
+        total: for each token, the sum of all vectors.
+        n_all: the number of all vectors; if none is left out, there is no further arrow.
+        change: the total change of each token's vector in the layer, for the angles.
     """
     if names.shape[1] < n_all:
         own = torch.cat([own, (total - own.sum(dim=1))[:, None]], dim=1)
@@ -170,17 +178,17 @@ def arrows(
     plane: Plane,
     names: Int[Tensor, "tokens arrows"],
 ) -> Arrows:
-    """Return vectors as arrows: projected onto a plane, with their lengths and their angles to `change`."""
+    """Return vectors as arrows: their projections onto a plane, their norms, and their angles to `change`."""
     return Arrows(placed(plane.directions(vectors), vectors), angle_between(vectors, change[:, None]), names)
 
 
 def placed(where: Float[Tensor, "*shape 2"], vectors: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 3"]:
-    """Append the length of each vector in `vectors` to its coordinates in the plane, `where`."""
+    """Return the coordinates `where` of vectors in a plane, with the norm of each vector as third number."""
     return torch.cat([where, vectors.norm(dim=-1, keepdim=True)], dim=-1)
 
 
 def angle_between(a: Float[Tensor, "*#shape d_model"], b: Float[Tensor, "*#shape d_model"]) -> Float[Tensor, "*shape"]:
-    """Return the angles between the vectors in `a` and `b`, in degrees; 0 if one of the two has length 0."""
+    """Return the angles between the vectors in `a` and `b`, in degrees; 0 if a vector is 0."""
     a, b = a.double(), b.double()
     lengths = a.norm(dim=-1) * b.norm(dim=-1)
     cosine = ((a * b).sum(dim=-1) / lengths.clamp(min=1e-300)).clamp(-1, 1)
@@ -190,7 +198,7 @@ def angle_between(a: Float[Tensor, "*#shape d_model"], b: Float[Tensor, "*#shape
 def nearest_tokens(
     vectors: Float[Tensor, "tokens d_model"],
 ) -> tuple[Int[Tensor, "tokens nearest"], Float[Tensor, "tokens nearest"]]:
-    """Return, for each token, the tokens at the smallest angles to its vector, and these angles in degrees."""
+    """Return, for each token, the positions of the tokens at the smallest angles to its vector, and these angles."""
     unit = vectors.double() / vectors.double().norm(dim=-1, keepdim=True).clamp(min=1e-300)
     cosines = (unit @ rearrange(unit, "tokens d -> d tokens")).fill_diagonal_(-2.0)
     n_nearest = min(N_NEAREST, len(vectors) - 1)

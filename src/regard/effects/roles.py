@@ -8,7 +8,7 @@
     distance                the mean distance to the keys, in tokens
     entropy                 the entropy of the weights, in nats
 
-Each role is a mean over the queries for which such a key exists.
+The value of a role is the summed weight on such keys (or distance, entropy), averaged over the queries that have one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,16 +22,21 @@ from regard.attention.pattern import Pattern
 from regard.effects.distance import blocks
 
 KEY_ROLES = ("previous", "next", "same", "first", "separator", "duplicate", "induction")
-"""The roles that are sums of weights on certain keys, from 0 to 1."""
+"""The roles whose value is the weight that a head puts on certain keys, such as the previous token; from 0 to 1."""
 
 ROLES = (*KEY_ROLES, "distance", "entropy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoleSums:
-    """For each role and head, a sum over queries, and for each role the number of queries; mean = sum / number.
+    """How much each head attends to keys of each role, such as the previous token, summed over queries.
 
-    Sums over several texts can be added.
+    The sums of several texts can be added.
+
+    Attributes:
+        sums: for each role and head, the sum over queries of the weight on the keys of the role (or of the distance or
+            entropy).
+        n_queries: for each role, the number of queries that have a key of the role.
     """
 
     sums: Float[Tensor, "roles heads"]
@@ -41,14 +46,15 @@ class RoleSums:
         return RoleSums(self.sums + other.sums, self.n_queries + other.n_queries)
 
     def means(self) -> Float[Tensor, "roles heads"]:
-        """Return, for each role and head, the mean over the queries that have a key of this role; NaN if none has."""
+        """Return the sums divided by the numbers of queries; NaN for a role of which no query has a key."""
         return self.sums / self.n_queries[:, None]
 
 
 def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -> RoleSums:
-    """Return, for each role and head, the sum over the queries of a self-attention pattern with one batch item.
+    """Return how much each head attends to keys of each role, summed over the queries of one text.
 
     Args:
+        pattern: a self-attention pattern with one batch item.
         texts: the text of each token.
         special: for each token, whether it is a special token.
     """
@@ -77,7 +83,7 @@ def key_roles(
     """Yield, for each role in `KEY_ROLES`, a boolean tensor: True where the key has this role for the query.
 
     Args:
-        tokens: a number for each token, the same for tokens with the same text.
+        tokens: for each token, a number; tokens with the same text have the same number.
         separators: True for the special tokens.
         queries: the positions of the queries.
     """

@@ -2,12 +2,12 @@
 
     rollout = product of the flows of all layers, from the last to the first
 
-The flow of a layer is a matrix [tokens, tokens] whose rows sum to 1: the share that each token before the layer has in
-a token after it. There are two kinds:
+The flow of a layer is a matrix [tokens, tokens]: row i says which fraction (share) of the vector of token i after the
+layer comes from each token before the layer. Each row is divided by its sum, so that it sums to 1:
 
-    HeadMean()         (mean of the heads' weights + identity) / 2,  each row divided by its sum
-    VectorLengths()    the length of what each token adds, ‖Σ_heads weight · value · W_O‖, where a token adds its own
-                       vector to itself beside this; each row divided by its sum
+    HeadMean()         mean of the heads' weights + identity
+    VectorLengths()    the norm of the vector that each token adds, ‖Σ_heads weight · value · W_O‖; for the token
+                       itself, the norm of this vector + its own vector
 
 Source: Abnar & Zuidema 2020, "Quantifying attention flow in transformers", section 3; Kobayashi et al. 2021,
 "Incorporating residual and normalization layers into analysis of masked language models".
@@ -27,21 +27,26 @@ from regard.effects.movement import LayerStates
 
 
 class Flow(ABC):
-    """The base class of flows: the shares that the tokens before a layer have in the tokens after it."""
+    """The base class of flows: which fraction of each token after a layer comes from each token before the layer."""
 
     needs_states = False
-    """Whether the flow needs the vectors of the tokens, and not the weights alone."""
+    """Whether the flow is computed from the vectors of the tokens as well as from the attention weights."""
 
     @abstractmethod
     def back(
         self, pattern: Pattern, states: LayerStates | None, shares: Float[Tensor, " tokens"]
     ) -> Float[Tensor, " tokens"]:
-        """Return `shares` of the tokens after a layer as shares of the tokens before it: shares @ flow."""
+        """Return shares @ flow: the fractions of a vector that come from each token before the layer.
+
+        Args:
+            states: the vectors of the tokens in the layer; None if `needs_states` is False.
+            shares: the fractions of the vector that come from each token after the layer.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class HeadMean(Flow):
-    """Half of a token is its own vector, and half what its heads look at on average (Abnar & Zuidema 2020)."""
+    """The flow (mean of the heads' weights + identity) / 2, each row divided by its sum (Abnar & Zuidema 2020)."""
 
     def back(
         self, pattern: Pattern, states: LayerStates | None, shares: Float[Tensor, " tokens"]
@@ -56,12 +61,12 @@ class HeadMean(Flow):
 
 @dataclass(frozen=True, slots=True)
 class VectorLengths(Flow):
-    """Each token counts by the length of the vector that it adds; the token itself adds its own vector too.
+    """The flow by norms: the share of a token is proportional to the norm of the vector that it adds in the layer.
 
-    A large weight on a token whose value is short, as that of a separator often is, then counts little.
+    The vector is the sum over heads of weight · value · W_O; for the token itself, plus its own vector. A large weight
+    on a token whose value has a small norm, such as a separator, then counts little.
 
-    Departure: the layer norms of the layer are left out, as is the feed-forward part, which adds nothing from other
-    tokens.
+    Departure: layer norms and the feed-forward network are left out; neither adds anything from other tokens.
 
     Source: Kobayashi et al. 2021, section 3.
     """
@@ -94,15 +99,15 @@ class VectorLengths(Flow):
 def rollout(
     patterns: Sequence[Pattern], states: Sequence[LayerStates | None], token: int, flow: Flow
 ) -> Float[Tensor, " tokens"]:
-    """Return the attention rollout of a token: the share that each input token has in its vector; shares sum to 1.
+    """Return the attention rollout of a token: which fraction of its last vector comes from each input token.
 
-    Only the token's row of the product is computed, from the last layer to the first, so no matrix is stored.
+    The fractions sum to 1. Only the token's row of the product of the flows is computed, so no matrix is stored.
 
     Args:
         patterns: the self-attention patterns of all layers, from the first to the last, with one batch item.
-        states: the vectors of the tokens in each layer; None where the flow does not need them.
+        states: the vectors of the tokens in each layer; None for layers if the flow uses only attention weights.
         token: the position of the token.
-        flow: how the shares of a layer are computed.
+        flow: computes which fraction of each token after a layer comes from each token before the layer.
     """
     shares = torch.zeros(patterns[-1].shape[2], dtype=torch.float64)
     shares[token] = 1.0
