@@ -1,6 +1,6 @@
 """The explorer: the page of a trace, served on this machine, with a field in which to type another text.
 
-server.py     the addresses of the server and their answers
+server.py     the endpoints of the server
 guard.py      which requests are refused
 session.py    the model in memory, and its answers
 question.py   the content of a request

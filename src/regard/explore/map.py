@@ -1,8 +1,8 @@
 """The map of a trace that is too long for a page: its weights in tiles, from the whole text down to single weights.
 
-A tile is 256 × 256 cells of one level of a head's `Pyramid`. The high levels of a pyramid are computed once for each
-head, in short turns: the page asks for the next turn until all are done, and stops asking if the reader does not want
-the map any more. The pyramids of the heads that were read last stay in memory.
+The weights of a head are reduced to several levels, its `Pyramid`: a cell of level n is the mean or the largest of
+2^n × 2^n weights. A tile is 256 × 256 cells of one level. The high levels are computed once for each head, in short
+turns: the page asks for the next turn until all are done. The pyramids of the heads that were read last stay in memory.
 """
 
 from collections import OrderedDict
@@ -23,16 +23,16 @@ from regard.tracing.trace import Trace
 from regard.typed_fields import check_fields
 
 TILE = 256
-"""The rows and columns of a tile; those at the end of the text may have fewer."""
+"""The number of rows and of columns of a tile; tiles at the end of the text may have fewer."""
 
 TURN_SECONDS = 0.5
-"""How long a turn computes a pyramid, before other requests are answered."""
+"""How long a pyramid is computed without a pause, before other requests are answered."""
 
 MOST_BYTES = 2**29
 """The most bytes that all pyramids of a map take together; the one of 131,072 tokens takes a quarter of it."""
 
 N_STRONGEST = 8
-"""The number of keys in the answer for a query."""
+"""How many keys with the largest weights are returned for a query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
-"""The addresses of the explorer's server:
+"""The endpoints of the explorer's server:
 
 GET  /          the HTML page, which shows a first trace
 POST /trace     a text and options as JSON; the answer is the trace, as JSON data of the page
-POST /effect    the same with changes to heads; the answer is how they change the model's output and other heads
+POST /effect    a text and changes to heads as JSON; the answer is how the model's output and its other heads change
 
 and for a text that is too long for a page, whose weights are shown as a map (`map.py`):
 
@@ -44,7 +44,7 @@ CLIENT_DISCONNECTED = 499
 
 
 class Explorer:
-    """The handlers of the explorer's addresses. They run the model for one request at a time."""
+    """The handlers of the explorer's endpoints; the model runs for one request at a time."""
 
     def __init__(self, session: Session) -> None:
         self.session = session

@@ -34,9 +34,8 @@ class Difference:
 
     Attributes:
         weights: the largest difference of an attention weight in any head.
-        others: the largest difference of a number in queries, keys, values and output, divided by the largest number
-            there
-            if that is above 1.
+        others: the largest difference of a number in queries, keys, values and output, divided by the largest
+            absolute value of the tensor if it is above 1.
     """
 
     weights: float

@@ -13,7 +13,7 @@ WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]|.")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a text, and whether it differs from the text that it was compared with."""
+    """A part of a text, and whether the compared text has other words in this place."""
 
     text: str
     differs: bool

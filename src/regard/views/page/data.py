@@ -1,4 +1,4 @@
-"""The data of a page: one trace as JSON, with its numbers as blocks of compact text.
+"""The data of a page: one trace as JSON, with its arrays encoded as compact text.
 
 `front/src/data.ts` describes the same data for the script of the page.
 """
@@ -27,7 +27,7 @@ from regard.visible_text import escape_controls
 MAX_WEIGHTS = 300_000_000
 """The most weights that a trace may have to be written as a page.
 
-Writing takes time for each of them: every weight is compared with the one that the page will compute.
+Writing takes time for each weight, which is compared with the weight that the page will compute.
 """
 
 MOST_TOKENS = 4_096
@@ -136,7 +136,7 @@ def encode_layers(trace: Trace, blocks: Blocks) -> tuple[dict[str, list[dict[str
 
     Returns:
         For each kind of attention ("encoder", "decoder", "cross") a list with one record for each layer, and the
-        rounding step of small weights, in units of a weight's rounding (see `weights.encode_finest`). The entries of a
+        rounding step of small weights, in units of 1/10,000 (see `weights.encode_finest`). The entries of a
         record name arrays in `blocks`:
         - "query" and "key", and "value" if the text is short; or "weights", if the page cannot compute the weights.
         - "mask": the array of the layer's mask, or None if no weight is masked. "masks" is the number of masks in that

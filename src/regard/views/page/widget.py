@@ -1,7 +1,7 @@
 """The page of a trace as a Jupyter widget: Python reads and sets which head and which token the page shows.
 
-The page runs in a sandboxed frame. It posts its address (the part after #, see front/src/link.ts) to the notebook's
-page whenever the reader chooses another head or token, and shows what an address posted to it names.
+The page runs in a sandboxed frame. Whenever the reader chooses another head or token, the page posts its URL fragment
+(such as #head=L3H1&query=7) to the notebook; it shows the head and token of any fragment that the notebook posts.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Attention worked out by hand as a web page, which shows the steps of the computation alone.
+"""Attention worked out by hand as a web page, which shows only the steps of the computation.
 
 The page computes every step itself, from Q, K and V. The page also has the matrices from which Q, K and V were
 computed, and W_o, so that each number can be traced back to the given numbers.

@@ -1,4 +1,4 @@
-"""A trace as a picture: PNG, SVG or PDF.
+"""Draws a trace as a picture: PNG, SVG or PDF.
 
 trace.py        one token in one head: its text, the head's pattern, and all heads
 sentence.py     the text with tinted tokens and arcs

@@ -1,4 +1,4 @@
-"""The page on which a picture is drawn, in areas placed in inches; the colours of all pictures; writing the file."""
+"""The page on which a picture is drawn, with positions in inches; the colours of all pictures; writing the file."""
 
 import io
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A picture of a comparison of two traces: a grid of layers × heads.
+"""Draws the differences between two traces as a grid of layers × heads.
 
 A cell is darker if a query of that head moves more of its attention to other keys.
 """

@@ -43,7 +43,7 @@ ROOM, TITLE, LINE = WIDTH - 2 * MARGIN, 0.72, 0.165
 ROW_CELLS, LEAST_CELLS = 1600, 8
 """The most cells side by side in a row of patterns, and the fewest cells in a row of one pattern.
 
-A pattern of fewer tokens than that has as many cells as tokens.
+A pattern whose tokens are fewer than these cells has one cell for each token.
 """
 
 MOST_NAMED = 20

@@ -1,8 +1,8 @@
 """Draw the text of a picture: each key tinted by the query's weight on it, and arcs from the query to the keys.
 
 The width of an arc is proportional to its weight, and the largest weights are written under their tokens. A long text
-takes several lines. If it takes too many, only the tokens near the query and near its strongest keys are shown; …
-stands for the tokens between.
+takes several lines. If the lines are too many, only the tokens near the query and near its strongest keys are shown,
+and … stands for the other tokens.
 """
 
 import unicodedata

@@ -153,7 +153,7 @@ class Block:
 def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None) -> Block:
     """Return one matrix as lines of text, at most `width` terminal cells wide.
 
-    `stage` is the step of the computation whose result is the matrix. `digits` is explained at `show`.
+    `stage` is the step of the computation whose result is the matrix; `digits` is as in `show`.
     """
     notable = worked.strongest[:NOTABLE]
     n_rows, n_columns = stage.matrix.shape
