@@ -106,7 +106,7 @@ def test_a_skipped_damaged_checkpoint_does_not_count_as_kept(three):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked for every moment")
 def test_killed_at_every_moment_of_saving(tmp_path):
-    """After a kill at any call of os.replace or os.fsync, either the old or the new checkpoint is complete."""
+    """After a kill at any call that changes the disk, either the old or the new checkpoint is complete."""
     subprocess.run([sys.executable, "-c", KILLED_AT_EVERY_CALL, str(tmp_path)], check=True)
     moments = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
     found = [latest_checkpoint(path / "checkpoints", silent).state["n"] for path in moments]
