@@ -271,7 +271,7 @@ def test_what_differs_is_marked_on_the_page(alone):
 
 def test_a_page_of_lines_that_are_all_right(alone):
     alone = replace(alone, sentences=alone.sentences[2:])
-    assert "Every line is its reference." in Outline(page(alone, "x")).of("p")
+    assert "Every translation equals its reference." in Outline(page(alone, "x")).of("p")
 
 
 def test_a_page_has_a_bounded_number_of_lines(alone):
@@ -331,7 +331,7 @@ def test_the_policy_names_the_style(alone):
 def test_a_line_of_other_spaces_is_no_reference_though_chrf_sees_none(alone):
     spaces, right = line(1, 100.0, "나는 학생 입니다", "나는 학생입니다"), line(2, 100.0, "right", "right")
     alone = replace(alone, sentences=(spaces, right))
-    assert "Every line is its reference." not in page(alone, "spaces")
+    assert "Every translation equals its reference." not in page(alone, "spaces")
     assert any("line 1 " in text for text in printed(alone))
     assert not any("line 2 " in text for text in printed(alone))
 

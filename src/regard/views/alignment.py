@@ -46,7 +46,7 @@ def alignment_table(source: Words, target: Words, weights: Weights) -> Columns:
 
 
 def write_alignment(path: Path, source: Words, target: Words, weights: Weights, title: str = "") -> Path:
-    """Write the picture of an alignment; see `alignment_figure` for the other arguments.
+    """Write the picture of an alignment: a row for each target word, a column for each source word. Return the path.
 
     Raises:
         InputError: `path` does not end in .png, .svg or .pdf, or the file cannot be written.

@@ -13,8 +13,9 @@ def as_json(comparison: Comparison) -> str:
          "layers": [{"kind": "encoder", "layer": 3, "heads": [number for each head], "tokens": [token for each head],
                      "weights": [number for each head]}]}
 
-    "heads" has the largest share of attention that one query moves to other keys, "tokens" the token of that query, and
-    "weights" the largest difference of one attention weight. See `Comparison` for the rest.
+    "first" is the head and query token where the traces first differ by more than "at_most"; "output" the largest
+    difference of the models' outputs. For each head, "heads" has the largest share of attention that one query moves to
+    other keys, "tokens" the token of this query, and "weights" the largest difference of one attention weight.
     """
     layers = []
     for row, (kind, layer) in enumerate(comparison.layers):

@@ -1,6 +1,6 @@
 """IPython's display of patterns: a notebook shows a `Pattern`, and the result of `attend`, as a picture of its weights.
 
-`import regard` calls `show_patterns` in a notebook. The classes themselves know no views.
+`import regard` calls `show_patterns` in a notebook.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ MAX_DRAWN = 2**24
 def show_patterns(display: Any) -> None:
     """Make an IPython `DisplayFormatter` show patterns as pictures.
 
-    The classes are given by name, so that torch is not imported before it is needed.
+    IPython gets the names of the classes instead of the classes, so that torch is imported only when needed.
     """
     pictures = display.formatters["image/png"]
     pictures.for_type_by_name("regard.attention.pattern", "Pattern", picture_of)
@@ -24,7 +24,7 @@ def show_patterns(display: Any) -> None:
 
 
 def picture_of(pattern: "Pattern") -> bytes | None:
-    """Return a PNG picture of the weights; None (the notebook then shows text) if they are too many."""
+    """Return a PNG picture of a pattern's weights; None, so that IPython shows text, if it has more than MAX_DRAWN."""
     if pattern.shape.numel() > MAX_DRAWN:
         return None
     from regard.views.picture.canvas import rendered

@@ -1,4 +1,4 @@
-"""Write the roles of a model's heads as a table file, CSV or Parquet, with a row for each head."""
+"""Write a CSV or Parquet file with a row for each head: how much it attends to the previous token, to the first, …"""
 
 import csv
 import io
@@ -25,7 +25,7 @@ def check_table_path(path: Path) -> Path:
 
 
 def write_table(roles: Roles, path: Path) -> Path:
-    """Write a table with a row for each head: its name, and a column for each role. Return the path."""
+    """Write a table with a row for each head: its name, and its value for each role. Return the path."""
     if path.suffix.lower() == ".csv":
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from regard.tracing.trace import Trace
 
 DECODER_NOTE = "A query is the token just read; its weights help to predict the next token."
-"""The note for views of a decoder's weights, where the row of a token holds the weights that predict the next token.
+"""The note beside a decoder's weights: the weights of a query help to predict the token after the query.
 
-The rows of an alignment are different: they belong to the predicted tokens.
+An alignment needs no note: its rows are the predicted tokens.
 """
 
 

@@ -55,7 +55,7 @@ def test_long_texts_are_pooled_and_say_so(handmade):
     note = "In each, 211 × 211 weights pooled to 69 × 69 cells, each showing its largest."
     assert note in caption(heads_figure(trace))
     mosaic = mosaic_of(select_heads(trace, None, None), one_layer=False)
-    assert_allclose(mosaic.tiles[0].weights, trace.encoder[0].pooled(69, 69, "max")[0])
+    assert_allclose(mosaic.cells[0].weights, trace.encoder[0].pooled(69, 69, "max")[0])
 
 
 def test_the_mask_is_mentioned_where_there_is_one(handmade):

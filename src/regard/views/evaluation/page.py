@@ -42,7 +42,7 @@ def write_page(evaluation: Evaluation, path: Path, name: str, against: str | Non
 
 
 def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
-    """Return an evaluation as one self-contained HTML document; see `write_page` for the arguments."""
+    """Return an evaluation as one HTML document with the title `name`; `against` is the name of the second system."""
     views = files("regard.views")
     # The page of a trace and this page share one style sheet.
     style = "".join(
@@ -81,7 +81,7 @@ def summary_line(evaluation: Evaluation, against: str | None) -> str:
 def worst_caption(n_shown: int, n_lines: int) -> str:
     """Return the HTML caption of the worst lines: how many are shown, and what their colours mean."""
     if n_shown == 0:
-        return "Every line is its reference."
+        return "Every translation equals its reference."
     return (
         f"{n_shown:,} of {n_lines:,}, by their own chrF. <ins>Green</ins> is missing from the translation, "
         "<del>red</del> is in it and not in the reference."
@@ -89,7 +89,10 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
 
 
 def score_card(score: MetricScore, remark: str) -> str:
-    """Return the HTML card of one metric: its score and `remark`, and the second system's score if there is one."""
+    """Return the HTML card of one metric: its score, the second system's score if there is one, and a note.
+
+    `remark` is the note; empty = no note.
+    """
     notes = [remark] if remark else []
     comparison = score.comparison
     if comparison is not None:
@@ -105,7 +108,7 @@ def score_card(score: MetricScore, remark: str) -> str:
 def exact_card(evaluation: Evaluation) -> str:
     """Return the HTML card with the share of translations that equal a reference."""
     other = evaluation.other_exact
-    notes = ["% of lines are a reference to the letter"]
+    notes = ["% of translations equal a reference"]
     if other is not None:
         notes += [f"other {other:.1f}", f"<i>{signed_difference(evaluation.exact, other)}</i>"]
     return card("exact", score_text(evaluation.exact), notes)
@@ -129,7 +132,7 @@ def length_row(group: LengthGroup) -> str:
 
 
 def sentence(line: SentenceScore) -> str:
-    """Return the HTML of one line: source, reference and translations. Words that differ are marked."""
+    """Return the HTML of one line: its source, reference and translations. Words that differ are marked."""
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)
     rows = [("reference", "", marked(missing, "ins")), ("translation", "", marked(wrong, "del"))]
@@ -142,5 +145,5 @@ def sentence(line: SentenceScore) -> str:
 
 
 def marked(parts: list[Part], tag: str) -> str:
-    """Return the HTML of a text: its parts joined, each part that differs in an element with the name `tag`."""
+    """Return a text as HTML, in which each part that differs from the other text is a <tag> element, such as <del>."""
     return "".join(f"<{tag}>{escape(part.text)}</{tag}>" if part.differs else escape(part.text) for part in parts)

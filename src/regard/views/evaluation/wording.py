@@ -12,7 +12,7 @@ def worst_lines(evaluation: Evaluation, limit: int) -> list[SentenceScore]:
 
 
 def signed_difference(value: float, other: float) -> str:
-    """Return the difference of two scores with its sign, to one decimal.
+    """Return value - other with its sign, after both scores are rounded to one decimal.
 
     >>> signed_difference(39.41, 39.44), signed_difference(39.41, 38.2)
     ('+0.0', '+1.2')

@@ -20,7 +20,7 @@ class Part:
 
 
 def differences(first: str, second: str) -> tuple[list[Part], list[Part]]:
-    """Split two texts into equal and different parts. Return the parts of the first text and of the second, in order.
+    """Compare two texts word by word; return the equal and different parts of the first text, and of the second.
 
     >>> [part.text for part in differences("the cat sat", "the dog sat")[0] if part.differs]
     ['cat']

@@ -1,12 +1,12 @@
 """A trace as one interactive web page that needs no network and shows every weight of every head.
 
 page.html      the document around the script
-built/         the script and the style sheet, and the worker of a site, bundled from front/ by `make front`
+built/         the script, the style sheet, and the web worker of `regard site`, bundled from front/ by `make front`
 data.py        the data of a page: a trace as JSON
 vectors.py     queries and keys, from which the page computes weights
 weights.py     weights that the page cannot compute
-blocks.py      arrays as compact text
-notebook.py    the page in a frame, for a notebook
+blocks.py      arrays as base64 text
+notebook.py    the page in an HTML frame, for a notebook
 widget.py      the page as a Jupyter widget, which tells Python what its reader chooses
 
 The text that the model read may contain markup, and the page may be opened by someone else. So the text is put into the
@@ -46,7 +46,7 @@ def write_page(
     Args:
         token: the query token that the page shows first, by position or text; None = chosen by `focus_on`.
         head: the name of the head that the page shows first, such as "L3H1"; None = chosen by `focus_on`.
-        alignment: the alignments of a translation; see `page_data`.
+        alignment: the alignments of a translation, from `Translation.page_record`; None = no translation.
 
     Raises:
         InputError: the token or head does not exist, the trace has more weights than a page takes, or the file cannot
@@ -57,7 +57,10 @@ def write_page(
 
 
 def page(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None) -> str:
-    """Return a trace as one self-contained HTML document; the arguments are those of `page_data`."""
+    """Return a trace as one HTML document, which first shows the query and head in `focus`.
+
+    `alignment` is a translation's alignments, from `Translation.page_record`; None = the trace is not of a translation.
+    """
     return document(page_data(trace, focus, alignment), trace.text)
 
 

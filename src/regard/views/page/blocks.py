@@ -1,4 +1,4 @@
-"""Encode arrays as compact text for a web page: bytes, compressed by zlib, in base64.
+"""Encode arrays as text for a web page: their bytes, compressed by zlib, in base64.
 
 A number of several bytes is split: the high bytes of all numbers come first, the low bytes last, because bytes of one
 kind compress better together. `front/src/blocks.ts` decodes the text.
@@ -19,7 +19,7 @@ def deflated(data: bytes) -> str:
 
 
 def encode_units(units: UInt16[np.ndarray, "heads queries keys"]) -> str:
-    """Encode unsigned 16-bit integers as text, transposed to [heads keys queries].
+    """Encode weights, given as unsigned 16-bit integers, as text in the order [heads keys queries].
 
     Neighbouring queries often give a key similar weights, so this order compresses better.
     """

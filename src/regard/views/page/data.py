@@ -1,4 +1,4 @@
-"""The data of a page: one trace as JSON, with its arrays encoded as compact text.
+"""The data of a page: one trace as JSON, in which arrays are base64 text.
 
 `front/src/data.ts` describes the same data for the script of the page.
 """
@@ -31,7 +31,8 @@ Writing takes time for each weight, which is compared with the weight that the p
 """
 
 MOST_TOKENS = 4_096
-"""The most tokens of a text that `regard explore` shows with all its weights; a longer text is shown as a map."""
+"""The most tokens of a text that `regard explore` shows with all its weights; a longer text is shown as a map: an image
+of its weights into which the reader zooms."""
 
 MAX_VALUES = 400_000
 """The most numbers in the value vectors of a trace (about a megabyte of text); above it, a page has no values."""
@@ -58,13 +59,13 @@ def page_data(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = Non
         "focus": {"kind": focus.head.kind, "layer": focus.head.layer, "head": focus.head.head, "query": focus.query},
         "image": medium_record("image", trace.image, ("height", "width"), blocks),
         "spectrogram": medium_record("spectrogram", trace.spectrogram, ("bands", "frames"), blocks),
-        "alignment": visible(alignment),
+        "alignment": with_visible_controls(alignment),
         "movement": movement_records(trace, blocks),
     }
 
 
 def map_data(trace: Trace, map_record: dict[str, Any]) -> dict[str, Any]:
-    """Return a trace that is too long for `page_data` as the JSON data of a page that asks a server for its weights.
+    """Return the JSON data of a page that has no weights of a trace, but requests them from a server: for long texts.
 
     The page first shows the last query in the first head of the last kind of attention.
 
@@ -136,8 +137,8 @@ def encode_layers(trace: Trace, blocks: Blocks) -> tuple[dict[str, list[dict[str
 
     Returns:
         For each kind of attention ("encoder", "decoder", "cross") a list with one record for each layer, and the
-        rounding step of small weights, in units of 1/10,000 (see `weights.encode_finest`). The entries of a
-        record name arrays in `blocks`:
+        step to whose multiples small weights are rounded, in units of 1/10,000. The entries of a record name arrays in
+        `blocks`:
         - "query" and "key", and "value" if the text is short; or "weights", if the page cannot compute the weights.
         - "mask": the array of the layer's mask, or None if no weight is masked. "masks" is the number of masks in that
           array: one for each head, or one for all heads.
@@ -216,20 +217,21 @@ def token_record(token: Token, word: bool) -> dict[str, Any]:
     return fields | {name: True for name, value in flags.items() if value}
 
 
-def visible(content: Any) -> Any:
-    """Return plain values for JSON in which the control characters of all texts are escaped."""
+def with_visible_controls(content: Any) -> Any:
+    """Return a JSON value in which all strings have their control characters escaped, so that a reader sees them."""
     if isinstance(content, str):
         return escape_controls(content)
     if isinstance(content, dict):
-        return {name: visible(value) for name, value in content.items()}
-    return [visible(value) for value in content] if isinstance(content, list) else content
+        return {name: with_visible_controls(value) for name, value in content.items()}
+    return [with_visible_controls(value) for value in content] if isinstance(content, list) else content
 
 
 def medium_record(name: str, medium: Tensor | None, axes: tuple[str, str], blocks: Blocks) -> dict[str, Any] | None:
-    """Encode the picture or the spectrogram that the model read into `blocks`, one byte for each number.
+    """Encode the image or spectrogram that the model read, one byte for each number, and add it to `blocks`.
 
     Returns:
-        The name of the array in `blocks`, and its height and width under the names in `axes`; None if `medium` is None.
+        A record of the array's name in `blocks`, its height and its width, which are under the two keys `axes`; None if
+        `medium` is None.
     """
     if medium is None:
         return None

@@ -1,6 +1,6 @@
-"""Encode the movement of all tokens through the layers for a page, which draws it as arrows in a plane.
+"""Encode for a page how each layer changes each token's hidden vector; the page draws the changes as arrows in a plane.
 
-The numbers of an array are stored as integers, to be multiplied by the array's step.
+The numbers of an array are stored as integers, which the page multiplies by the array's rounding step.
 """
 
 from typing import Any
@@ -16,21 +16,21 @@ from regard.views.page.blocks import encode_integers
 from regard.views.page.vectors import integers_of, step_of
 
 MOST_ARROWS = 8
-"""The number of heads, and of source tokens, that have an arrow of their own in each layer; the others share one."""
+"""For each token and layer, the most heads and the most source tokens with separate arrows; one arrow sums the rest."""
 
 MAX_MOVES = 6_000
-"""The most moves (layers × tokens) in one page; they take about two megabytes."""
+"""The largest number of layers × tokens whose movements are in a page; they take about two megabytes."""
 
 BITS = 23
-"""The number of bits, without the sign bit, to which the numbers of arrows are rounded."""
+"""The number of bits, without the sign bit, to which the coordinates and angles of arrows are rounded."""
 
 
 def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | None:
-    """Encode the movements of a trace for a page, and add their arrays to `blocks`.
+    """Encode the movements of a trace's hidden vectors for a page, and add the arrays to `blocks`.
 
     Returns:
-        A record for each kind of self-attention; None if the trace has no hidden vectors, or more moves than a page
-        takes.
+        A record for each kind of self-attention; None if the trace has no hidden vectors, or more layers × tokens
+        than MAX_MOVES.
     """
     kinds = [kind for kind in trace.kinds if kind != "cross"]
     if trace.states is None:
@@ -69,9 +69,9 @@ def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str
 
 
 def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
-    """Stack the arrows of all layers into tensors.
+    """Stack one field of `LayerArrows`, "parts", "heads" or "sources", over all layers, as three tensors by name.
 
-    Layers with fewer arrows are padded with arrows of length 0 whose name is -2.
+    Layers with fewer arrows are padded with arrows of length 0; -2 in "names" marks them.
     """
     groups: list[Arrows] = [getattr(layer, group) for layer in layers]
     most = max(arrows.names.shape[1] for arrows in groups)
@@ -85,7 +85,7 @@ def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
 
 
 def array_record(name: str, array: Shaped[Tensor, "*shape"], blocks: dict[str, str]) -> dict[str, Any]:
-    """Encode an array into `blocks`, and return a record with its name there, its step and its shape."""
+    """Add an encoded array to `blocks`; return a record of its name in `blocks`, its rounding step and its shape."""
     step = step_of(array, BITS) if array.is_floating_point() else 1.0
     blocks[name] = encode_integers(integers_of(array, step))
     return {"block": name, "step": step, "shape": list(array.shape)}

@@ -29,7 +29,7 @@ def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str
     If the trace is too large for a page, the HTML is a line of text with the reason.
 
     Args:
-        alignment: the alignments of a translation; see `page_data`.
+        alignment: the alignments of a translation, from `Translation.page_record`; None = no translation.
     """
     try:
         check_size(trace)

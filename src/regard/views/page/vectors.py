@@ -1,9 +1,8 @@
 """Encode the queries and keys of a layer, so that a page computes the layer's weights itself.
 
-The page computes softmax(scale · query · key), with softcap, bias, mask and sinks. Each number of a query or a key is
-stored as an integer, to be multiplied by a rounding step, which is a power of two. The step is as large as possible
-while no weight of the layer, computed from the rounded numbers, differs by more than `PRECISION` from the weight in the
-pattern.
+The page computes softmax(scale · query · key), with softcap, bias, mask and sinks (an extra score in each softmax). It
+multiplies the stored integers by a rounding step, a power of two, to get queries and keys. The step is as large as
+possible while no weight that the page computes differs by more than `PRECISION` from the weight in the pattern.
 """
 
 import math
@@ -81,9 +80,9 @@ def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
 
 
 def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> tuple[float, float] | None:
-    """Return the largest rounding steps of queries and keys that change no weight by more than PRECISION.
+    """Return the largest rounding steps, of queries and of keys, that change no weight by more than PRECISION.
 
-    None if even MOST_BITS bits do not suffice.
+    Return None if even MOST_BITS bits do not suffice.
     """
     bits = FEWEST_BITS
     while bits <= MOST_BITS:
@@ -130,9 +129,9 @@ def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key:
 
 
 def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] | None:
-    """Return the numbers of a bias that depends only on the head and on the distance between query and key.
+    """Return a bias that depends only on the head and on the distance between query and key, as a list for each head.
 
-    For each head they run from the lowest distance (last query, first key) to the highest (first query, last key). None
+    A list runs from the lowest distance (last query, first key) to the highest (first query, last key). None
     if there is no bias, or if it depends on something else.
     """
     if not isinstance(unrounded(formula.bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:

@@ -61,7 +61,7 @@ export default { render };
 
 
 class TraceWidget(anywidget.AnyWidget):
-    """The page of a trace in a notebook. `head` and `token` are what the reader has chosen there.
+    """The page of a trace in a notebook. `head` and `token` are the head and the query token that the page shows.
 
     Where widgets cannot be shown (GitHub, a notebook that is not trusted), the notebook shows a picture instead.
     """
@@ -128,6 +128,6 @@ class TraceWidget(anywidget.AnyWidget):
 
 
 def address_of(trace: Trace, focus: Focus) -> str:
-    """Return the address of a page that shows the head and token in `focus`."""
+    """Return the part after # of the page's URL for the head and token in `focus`: "head=L3H1&query=7&locked=1"."""
     kind = {"kind": focus.head.kind} if len(trace.kinds) > 1 else {}
     return urlencode(kind | {"head": focus.head.name, "query": focus.query, "locked": 1})

@@ -25,7 +25,7 @@ from regard.views.page.weights import SMALL_BELOW, UNITS
 from regard.visible_text import escape_controls
 
 GIVEN = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o")
-"""The matrices from which Q, K and V are computed, and the matrix that follows the heads."""
+"""The matrices from which Q, K and V are computed, and W_o, by which the concatenated heads are multiplied."""
 
 BITS = 23
 """The number of bits, without the sign bit, to which the numbers of matrices are rounded."""
@@ -84,7 +84,7 @@ def worked_data(worked: WorkedAttention) -> dict[str, Any]:
 
 
 def layer_record(numbers: Numbers, blocks: dict[str, str]) -> dict[str, Any]:
-    """Return the JSON record of the example's one layer, and add the encoded Q, K, V and mask to `blocks`."""
+    """Return a worked example as the JSON record of a layer, and add the encoded Q, K, V and mask to `blocks`."""
     projected = projections(numbers)
     d_key = projected["Q"].shape[1] // numbers.n_heads
     keep = numbers.keep

@@ -1,6 +1,6 @@
 """Draws the differences between two traces as a grid of layers × heads.
 
-A cell is darker if a query of that head moves more of its attention to other keys.
+The more of its attention one query of a head moves to other keys, the darker is the head's cell.
 """
 
 from pathlib import Path

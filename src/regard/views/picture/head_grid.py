@@ -30,16 +30,17 @@ N_LISTED = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadGrid:
-    """A grid of layers × heads that shows one query's weight in every head, and below it a list of the largest weights.
+    """A grid of layers × heads, and below it a list of the heads with the largest weights of one query.
+
+    A cell shows the query's largest weight, in that head, on a key that belongs to another word.
 
     Attributes:
         focus: the query token, and the head whose cell is outlined.
         layers: the numbers of the layers.
         n_heads: the largest number of heads in a layer.
-        strongest: a tuple (head, key position, weight) for each head, by falling weight. The key is the one with the
-            query's largest weight among the keys that belong to another word.
+        strongest: a tuple (head, key position, weight) for the largest weight in each head, by falling weight.
         fonts: the fonts of the page.
-        room: the width of the grid and its labels, in inches.
+        width: the width of the grid and its labels, in inches.
         tallest: the largest height of the grid, in inches.
     """
 
@@ -48,23 +49,23 @@ class HeadGrid:
     n_heads: int
     strongest: list[tuple[Head, int, float]]
     fonts: Fonts
-    room: float
+    width: float
     tallest: float
 
     @property
     def side(self) -> float:
         """The side of a cell in inches."""
-        return min(LARGEST_CELL, (self.room - LEFT) / self.n_heads, self.tallest / len(self.layers))
+        return min(LARGEST_CELL, (self.width - LEFT) / self.n_heads, self.tallest / len(self.layers))
 
     @property
     def title(self) -> list[str]:
         """The lines of the title, which says what the cells show."""
-        name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), 8.5, self.room / 2)
+        name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), 8.5, self.width / 2)
         weight, none = (
             f"the largest weight that {quoted(name)} gives to another word",
             f"{quoted(name)} looks at no other word",
         )
-        return self.fonts.lines(f"Every head: {weight if self.strongest else none}", 8.5, self.room)
+        return self.fonts.lines(f"Every head: {weight if self.strongest else none}", 8.5, self.width)
 
     @property
     def above(self) -> float:
@@ -79,7 +80,7 @@ class HeadGrid:
     def draw(self, page: Page, left: float, top: float) -> None:
         """Draw title, grid and list; `left` and `top` are inches from the page's top left."""
         n_heads, layers, side = self.n_heads, self.layers, self.side
-        page.write_lines(page.area(left, top, self.room, self.above), self.title, LINE)
+        page.write_lines(page.area(left, top, self.width, self.above), self.title, LINE)
         axes = page.area(left + LEFT, top + self.above, n_heads * side, len(layers) * side)
         axes.set(xlim=(0, n_heads), ylim=(len(layers), 0))
         weights = {(head.layer, head.head): weight for head, _, weight in self.strongest}
@@ -97,7 +98,7 @@ class HeadGrid:
 
     def _draw_list(self, page: Page, left: float, top: float) -> None:
         """Write the list of the heads with the largest weights: each head with its key and its weight."""
-        width, listed = self.room - LEFT, self.strongest[:N_LISTED]
+        width, listed = self.width - LEFT, self.strongest[:N_LISTED]
         axes = page.area(left, top, width, LINE * len(listed))
         for line, (head, key, weight) in enumerate(listed):
             y, bold = LINE * line + 0.12, head.name == self.focus.head.name
@@ -107,18 +108,18 @@ class HeadGrid:
             page.write(axes, width, y, f"{weight:.3f}", 8.5, bold=bold, color=BLUE, ha="right")
 
 
-def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, room: float, tallest: float) -> HeadGrid:
+def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, width: float, tallest: float) -> HeadGrid:
     """Return a `HeadGrid`, ready to be drawn, with the weights of the query token in `focus` in all heads.
 
     Args:
         trace: the trace that has the heads.
         fonts: the fonts of the page.
-        room: the width of the grid and its labels, in inches.
+        width: the width of the grid and its labels, in inches.
         tallest: the largest height of the grid, in inches.
     """
     heads = trace.heads(focus.head.kind)
     layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.number for head in heads)
-    return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, room, tallest)
+    return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, width, tallest)
 
 
 def draw_rules(axes: Axes, columns: int, rows: int, side: float) -> None:
@@ -134,7 +135,7 @@ def draw_rules(axes: Axes, columns: int, rows: int, side: float) -> None:
 def number_grid(page: Page, axes: Axes, n_heads: int, layers: list[int], side: float) -> None:
     """Write the numbers of the layers left of the grid and the numbers of the heads above it.
 
-    If there is not room for all, only some are written. `side` is the side of a cell in inches.
+    If there is no space for all numbers, only some are written. `side` is the side of a cell in inches.
     """
     step = next(step for step in STEPS if step * side >= 0.19)
     for head in range(0, n_heads, step):

@@ -41,13 +41,10 @@ ROOM, TITLE, LINE = WIDTH - 2 * MARGIN, 0.72, 0.165
 """The width inside the margins, the height of the title, the height of a line of the caption, in inches."""
 
 ROW_CELLS, LEAST_CELLS = 1600, 8
-"""The most cells side by side in a row of patterns, and the fewest cells in a row of one pattern.
-
-A pattern whose tokens are fewer than these cells has one cell for each token.
-"""
+"""The most cells in a row of the image, divided among the patterns side by side; a pattern may always have 8."""
 
 MOST_NAMED = 20
-"""The most tokens of a text that are written beside the patterns of one layer."""
+"""If a text has at most this many tokens, all tokens are written beside the patterns of one layer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,28 +56,28 @@ class Mosaic:
 
     Attributes:
         heads: the heads in order.
-        tiles: the grids of cells; one object for each layer, with the grids of its heads.
-        places: for each head the row and the column of its pattern in the arrangement.
+        cells: for each layer, the grids of cells of its heads.
+        places: for each head, the row and the column of its pattern, counted in patterns.
         between: the number of white cells between two patterns of a row.
         below: the number of white cells between two rows of patterns.
     """
 
     heads: Sequence[Head]
-    tiles: Sequence[PatternCells]
+    cells: Sequence[PatternCells]
     places: Sequence[tuple[int, int]]
     between: int
     below: int
 
     @property
     def n_places(self) -> tuple[int, int]:
-        """The number of rows and of columns of patterns in the arrangement."""
+        """The number of rows and of columns of patterns."""
         rows, columns = zip(*self.places, strict=True)
         return max(rows) + 1, max(columns) + 1
 
     @property
     def size(self) -> tuple[int, int]:
         """The height and width of one pattern, in cells."""
-        rows, columns = self.tiles[0].weights.shape[1:]
+        rows, columns = self.cells[0].weights.shape[1:]
         return rows, columns
 
     @property
@@ -90,10 +87,10 @@ class Mosaic:
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:
-        """Return the row and the column, in cells, at which a pattern begins.
+        """Return the row and the column, in cells, of the top left corner of a pattern.
 
         Args:
-            place: the row and the column of the pattern in the arrangement.
+            place: the row and the column of the pattern, counted in patterns.
         """
         rows, columns = self.size
         return place[0] * (rows + self.below), place[1] * (columns + self.between)
@@ -101,7 +98,7 @@ class Mosaic:
     def image(self) -> Float[np.ndarray, "rows columns 3"]:
         """Return the whole image as RGB colours from 0 to 1; the background is white."""
         (rows, columns), image = self.size, np.ones((*self.shape, 3))
-        panels = [panel for tile in self.tiles for panel in zip(tile.weights, tile.allowed, strict=True)]
+        panels = [panel for layer in self.cells for panel in zip(layer.weights, layer.allowed, strict=True)]
         for place, (weights, allowed) in zip(self.places, panels, strict=True):
             top, left = self.corner(place)
             shades = weight_colours()(SHADES(np.ma.masked_array(weights.numpy(), ~allowed.numpy())))
@@ -177,7 +174,7 @@ def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head
 
 
 def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
-    """Arrange the patterns of heads: the heads of one layer in a square, or one row for each layer."""
+    """Arrange the patterns of heads: the heads of one layer as a square, several layers as one row for each layer."""
     layers = group_by_layer(heads)
     columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))
     if one_layer:
@@ -185,28 +182,28 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
     else:
         places = [(row, column) for row, layer in enumerate(layers) for column in range(len(layer))]
     most = max(LEAST_CELLS, ROW_CELLS // columns)
-    tiles = [pattern_cells(layer[0].pattern, [head.number for head in layer], most) for layer in layers]
-    rows, width = tiles[0].weights.shape[1:]
+    cells = [pattern_cells(layer[0].pattern, [head.number for head in layer], most) for layer in layers]
+    rows, width = cells[0].weights.shape[1:]
     between = max(1, round(width * 0.08))
     below = math.ceil(0.3 * columns * (width + between) / ROOM) if one_layer else max(1, round(rows * 0.08))
-    return Mosaic(heads, tiles, places, between, below)
+    return Mosaic(heads, cells, places, between, below)
 
 
 def notes(mosaic: Mosaic) -> list[str]:
     """Return the sentences of the caption, which explain how to read the patterns."""
     n_queries, n_keys = len(mosaic.heads[0].queries), len(mosaic.heads[0].keys)
-    rows, columns = mosaic.tiles[0].weights.shape[1:]
+    rows, columns = mosaic.cells[0].weights.shape[1:]
     pooled = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
     return [
         "Each square is a head: rows look, columns are looked at, the first token top left.",
         *[f"In each, {pooled}."] * ((rows, columns) != (n_queries, n_keys)),
         "Darkness grows with the root of the weight.",
-        *["Grey: hidden by the mask."] * (not all(bool(tile.allowed.all()) for tile in mosaic.tiles)),
+        *["Grey: hidden by the mask."] * (not all(bool(layer.allowed.all()) for layer in mosaic.cells)),
     ]
 
 
 def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | None) -> None:
-    """Write the model's name, and below it the kind and number of the heads and the text."""
+    """Write the model's name, and below it the kind of attention, the number of heads, and the text."""
     axes = page.area(MARGIN, MARGIN, ROOM, TITLE)
     page.write(axes, 0.0, 0.16, page.fonts.shortened(trace.model, 15.0, ROOM, bold=True), 15.0, bold=True)
     heads_label = size_label(heads) if layer is None else f"layer {layer} · {counted(len(heads), 'head')}"
@@ -229,7 +226,7 @@ def draw_frames(axes: Axes, mosaic: Mosaic, side: float) -> None:
 def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
     """Write the numbers of the layers left of the patterns and the numbers of the heads above them.
 
-    If there is not room for all, only some are written. `side` is the side of a cell in inches.
+    If there is no space for all numbers, only some are written. `side` is the side of a cell in inches.
     """
     rows, columns = mosaic.size
     step = next(step for step in STEPS if step * (columns + mosaic.between) * side >= 0.2)
@@ -253,7 +250,7 @@ def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Write the query tokens left of each row of patterns, and the key tokens above the first row.
+    """Write the query tokens left of each row of patterns, and the key tokens above the first row of patterns.
 
     `side` is the side of a cell in inches.
     """

@@ -152,11 +152,11 @@ class Drawing:
         axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
         axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.3), gid="chosen-row"))
         if names_all_tokens(self.focus):
-            self._name_all(page, axes)
+            self._label_all(page, axes)
         else:
-            self._name_strongest(page, axes)
+            self._label_strongest(page, axes)
 
-    def _name_all(self, page: Page, axes: Axes) -> None:
+    def _label_all(self, page: Page, axes: Axes) -> None:
         """Write every query token left of its row, and every key token above its column."""
         size = label_size(self.side)
         drop = half_capital(size) / self.side
@@ -166,7 +166,7 @@ class Drawing:
         for column, token in enumerate(self.focus.head.keys):
             self._write_slanted(page, axes, (column + 0.5, -0.07 / self.side), token, size)
 
-    def _name_strongest(self, page: Page, axes: Axes) -> None:
+    def _label_strongest(self, page: Page, axes: Axes) -> None:
         """Label the row of the query in `focus`, and the columns of the five keys with its largest weights, by tokens.
 
         Some rows and columns are also numbered, by the positions of their tokens in the text.
@@ -204,7 +204,7 @@ class Drawing:
 
 
 def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing:
-    """Lay out the pattern of the head in `focus`, as large as the space allows, labels included.
+    """Lay out the pattern of the head in `focus`: as large as it and its labels fit into a space.
 
     Args:
         width: the width of the space in inches.

@@ -27,7 +27,7 @@ TITLES = {
     "duplicate": "same text elsewhere",
     "induction": "after an earlier copy",
 }
-"""The titles of the grids: the keys to which heads of each role attend."""
+"""For each role, the title of its grid: the key to which a head with this role attends."""
 
 
 def write_figure(roles: Roles, path: Path, title: str = "") -> Path:

@@ -221,7 +221,7 @@ def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
     """Return the positions around some tokens, in rising order; -1 stands for each run of tokens that is left out.
 
     Args:
-        reaches: for the position of each of these tokens, the number of neighbours to keep on each side.
+        reaches: the positions of these tokens, each with the number of neighbours to keep on each side.
         n_tokens: the number of tokens of the text.
 
     >>> excerpt({3: 1, 7: 2}, 12)

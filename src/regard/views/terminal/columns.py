@@ -13,7 +13,7 @@ from regard.visible_text import escape_controls, isolated
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """A table in blocks of as many columns as fit into the terminal; each block repeats the labels of the rows.
+    """A table that is cut into blocks of columns, printed one below another with row labels, if the terminal is narrow.
 
     A label or header wider than half of the terminal is cut off with ….
 

@@ -79,7 +79,7 @@ def show(worked: WorkedAttention, console: Console | None = None, digits: int | 
 
 
 def standard_output() -> Console:
-    """Return a console on standard output, `PIPED_WIDTH` wide if it is not a terminal and COLUMNS is not set."""
+    """Return a console on standard output; its width is `PIPED_WIDTH` if it is no terminal and COLUMNS is not set."""
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
@@ -153,7 +153,8 @@ class Block:
 def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None) -> Block:
     """Return one matrix as lines of text, at most `width` terminal cells wide.
 
-    `stage` is the step of the computation whose result is the matrix; `digits` is as in `show`.
+    `stage` is the step of the computation whose result is the matrix. `digits` is the number of decimals of rounded
+    numbers; None = 4, or fewer if the columns do not fit otherwise.
     """
     notable = worked.strongest[:NOTABLE]
     n_rows, n_columns = stage.matrix.shape

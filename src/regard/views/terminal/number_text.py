@@ -96,7 +96,7 @@ def choose_layout(
         digits: the decimals of rounded numbers; None = DIGITS, or fewer if the columns do not fit otherwise.
 
     Returns:
-        The layout, and whether it is the best of all, with which nothing is shortened.
+        The layout, and whether it is the first choice: all digits, wide gaps, and names of up to LABEL_CELLS cells.
     """
     most = DIGITS if digits is None else digits
     fewest = min(most, fewest_digits(numbers)) if digits is None else most

@@ -26,7 +26,7 @@ DIGITS = 4
 
 
 def show_query(worked: WorkedAttention, console: Console | None = None, digits: int | None = None) -> None:
-    """Print the steps of the marked query; every matrix if the temperature is 0, which has no softmax.
+    """Print the steps of the query `worked.query`; if the temperature is 0 (no softmax), print every matrix instead.
 
     Args:
         console: None = standard output, as in `show`.
@@ -59,7 +59,7 @@ def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
 
 
 def softmax_formulas(steps: QuerySteps, digits: int) -> list[tuple[str, str]]:
-    """Return the names and the formulas of the columns from the exponential on."""
+    """Return the names and formulas of the columns "exp" and "weights"."""
     last = list(steps.before)[-1]
     return [
         ("exp", f"exp({last} - {steps.largest:.{digits}f}), the largest subtracted, which changes no weight"),
@@ -68,7 +68,7 @@ def softmax_formulas(steps: QuerySteps, digits: int) -> list[tuple[str, str]]:
 
 
 def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[Text]:
-    """Yield the lines of the table: the keys with a row each in the order of the text, the other keys, and the sums."""
+    """Yield the lines of the table: the strongest keys in text order, one row for all other keys, and the sums."""
     keys = sorted(largest_first(steps.weights)[:MOST_KEYS])
     others = [key for key in range(len(steps.weights)) if key not in keys]
     columns = {**steps.before, "exp": steps.exponentials, "weights": steps.weights}

@@ -1,4 +1,4 @@
-"""The roles of a model's heads in the terminal: the best heads of each role, and a map of all heads."""
+"""Print the roles of a model's heads: which heads attend most to the previous token, to the first token, and so on."""
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding as Indent
@@ -24,7 +24,7 @@ PHRASES = {
 """For each role, the keys to which its heads attend, as a phrase; for distance and entropy, what the number is."""
 
 LETTERS = {role: role[0].upper() for role in KEY_ROLES} | {"separator": "|", "same": "="}
-"""The character by which the map of heads shows each role."""
+"""For each role, the character that stands for it in the grid of all heads."""
 
 N_HEADS = 4
 """The number of heads that are listed for each role."""
@@ -36,9 +36,9 @@ def show(roles: Roles, title: str = "", console: Console | None = None) -> None:
 
 
 def view(roles: Roles, title: str) -> RenderableType:
-    """Return what `show` prints: a table of the best heads of each role, and a map of all heads.
+    """Return what `show` prints: a table of the heads with the largest value of each role, and a grid of all heads.
 
-    The map shows for each head the role in which it exceeds the average head most.
+    The grid shows each head's role: the one in which its value exceeds the mean over all heads most.
     """
     legend = ", ".join(f"{LETTERS[role]} {role}" for role in KEY_ROLES)
     return Group(
