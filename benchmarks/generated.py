@@ -29,9 +29,9 @@ def writing_class(config_class: type) -> Any:
 
 
 def generation(config: Any) -> dict[str, Any]:
-    """Run `generate` of a small model with each padding; return the results of `watched_writing`.
+    """Run `generate` of a small model with each padding and kind of attention; return the measured differences.
 
-    The keys are such as "left, eager": the side of the padding and the kind of attention. The result is empty if the
+    A key is for example "left, eager": the side of the padding and the kind of attention. The result is empty if the
     model cannot generate text, and has only the key "failed" if `generate` fails without regard too.
     """
     model_class = writing_class(type(config))

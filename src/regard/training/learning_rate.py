@@ -16,7 +16,7 @@ Schedule = Callable[[int], float]
 
 @dataclass(frozen=True, slots=True)
 class InverseSquareRoot:
-    """After the warm-up the factor falls as 1 / √step; it does not depend on the total number of steps.
+    """A learning-rate schedule: after the warm-up, the rate falls as 1 / √step, whatever the number of all steps.
 
         factor = min(step / warmup, √(warmup / step))
 
@@ -36,7 +36,7 @@ class InverseSquareRoot:
 
 @dataclass(frozen=True, slots=True)
 class Cosine:
-    """After the warm-up the factor falls along half a cosine, to 0 at `max_steps`.
+    """A learning-rate schedule: after the warm-up, the rate falls along half a cosine, to 0 at `max_steps`.
 
         factor = (1 + cos(π (step - warmup) / (max_steps - warmup))) / 2
 
@@ -58,7 +58,7 @@ class Cosine:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """After the warm-up the factor stays at 1."""
+    """A learning-rate schedule: after the warm-up, the rate stays at its peak."""
 
     warmup_steps: int
 
@@ -67,7 +67,7 @@ class Constant:
 
 
 def warmup(step: int, warmup_steps: int) -> float:
-    """Return the factor during the warm-up, step / warmup_steps; 1 after the warm-up."""
+    """Return the factor of the peak rate: step / warmup_steps during the warm-up, 1 after it."""
     return min(step / max(warmup_steps, 1), 1.0)
 
 

@@ -238,7 +238,7 @@ def end_reason(run: Run, state: TrainingState) -> str | None:
 def end_reason_of_steps(run: Run, state: TrainingState) -> str | None:
     """Return the reason why training is finished: the last step, or too many evaluations without improvement.
 
-    None = it continues. The result is the same in all processes.
+    None = training continues. The result is the same in all processes.
     """
     max_steps, patience = run.config.training.max_steps, run.config.evaluation.patience
     if state.position.step >= max_steps:

@@ -118,8 +118,8 @@ class VocabularySettings(Section):
     unknown, which suits scripts with thousands of characters."""
 
     byte_fallback: bool | None = None
-    """Have 256 pieces for bytes in each vocabulary, so that no character is unknown; None = in a vocabulary of at least
-    1,024 pieces."""
+    """Have 256 pieces for bytes in each vocabulary, so that no character is unknown; None = if it has at least 1,024
+    pieces."""
 
     bpe_dropout: Annotated[float, Range(0, 1)] = 0.0
     """BPE-dropout: the probability that a merge of pieces is skipped, drawn anew in every epoch.

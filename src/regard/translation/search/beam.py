@@ -266,7 +266,8 @@ def collect_finished(
         lengths: the number of tokens of each source of the batch, EOS counted.
 
     Returns:
-        `active` with `slots` reduced by the hypotheses that finished, and with new values of `to_beat`.
+        `active`, in which finished hypotheses have been subtracted from each sentence's number of slots, and the
+        log-probability that an active hypothesis must exceed is up to date.
     """
     numbers = active.sentences.numbers
     for row, slot in extensions.ended.nonzero().tolist():
