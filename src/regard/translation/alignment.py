@@ -36,7 +36,7 @@ class Alignment:
 
     Attributes:
         source_words, target_words: the words of each text, divided at white space.
-        source_pieces, target_pieces: the pieces of each text, EOS last.
+        source_pieces, target_pieces: the subword pieces of each text, EOS last.
         piece_weights: the attention weight of each target piece on each source piece; a row sums to 1.
         source_word_of, target_word_of: for each piece except EOS, the index of the word that it belongs to.
     """
@@ -82,9 +82,9 @@ class Alignment:
         return " ".join(f"{source}-{target}" for source, target in sorted(self.pairs))
 
     def figure(self, path: str | Path, title: str = "") -> Path:
-        """Write the alignment as a picture: a row for each target word, a column for each source word, and circles.
+        """Write a picture of the alignment: a row for each target word, a column for each source word; return `path`.
 
-        The area of a circle is proportional to its weight.
+        The area of the circle in a cell is proportional to the attention weight.
 
         Args:
             path: the file; its name ends in .png, .svg or .pdf.
@@ -104,11 +104,11 @@ class Alignment:
         return rendered(alignment_figure(self.source_words, self.target_words, self.weights))
 
     def _merged(self, rows: list[int], rows_to: Sequence[int], n_rows: int) -> Float[Tensor, "n_rows source_words"]:
-        """Return the attention weights of some target pieces on the source words, averaged over pieces of the same row.
+        """Return the attention weights of some target pieces on the source words, averaged over the pieces of a row.
 
         Args:
             rows: the indices of the target pieces.
-            rows_to: for each of these pieces, the row of the result to which it belongs.
+            rows_to: for each of these pieces, the row of the result that its weights are averaged into.
             n_rows: the number of rows of the result.
         """
         columns = representative_pieces(self.source_pieces, self.source_word_of)
@@ -121,7 +121,7 @@ class Alignment:
 
 
 def representative_pieces(pieces: Sequence[str], word_of: Sequence[int]) -> list[int]:
-    """Return the positions of the pieces that represent their words in an alignment.
+    """Return the indices of the subword pieces that represent their words in an alignment.
 
     In a word with letters or other signs, these are its pieces with such characters. In a word of punctuation alone,
     they are its pieces of punctuation; in a word of white space alone, all its pieces.
@@ -152,7 +152,7 @@ def merge_pieces(
     n_rows: int,
     n_columns: int,
 ) -> Float[Tensor, "n_rows n_columns"]:
-    """Convert attention weights between pieces to weights between words.
+    """Convert attention weights between subword pieces to weights between words.
 
     The weight of a target word on a source word is the mean over the target word's rows of the sum over the source
     word's columns; it is 0 for a target word without rows.

@@ -41,12 +41,12 @@ CLEAR_NEED = 1.0
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
-    """Return the alignment rule with the largest agreement (see the module's docstring).
+    """Return the rule that aligns most target pieces with the source word that the model needs to predict the piece.
 
-    Among rules with equal agreement, the mean over a layer's heads is preferred to a single head.
+    If several rules align equally many, the mean over a layer's heads is preferred to a single head.
 
     Args:
-        translations: source texts with their target texts, such as dev pairs; the first `PAIRS` that have at most
+        translations: source texts with their target texts, such as dev pairs; the first `PAIRS` that have 2 to
             `MOST_WORDS` source words are used. If no target piece needs a source word clearly, the default rule is
             returned.
     """
@@ -105,7 +105,7 @@ def piece_needs(
 ) -> list[Float[Tensor, "target_pieces source_words"]]:
     """Return, for each translation, how far each target piece's log-probability falls without each source word.
 
-    The numbers are in nats; one above 0 means that the piece is less probable without the word.
+    The falls are in nats; a fall above 0 means that the piece is less probable without the word.
     """
     whole = token_log_probabilities(model, translations, device, BATCH_TOKENS)
     alignments = [word_alignment(one, torch.empty(0, 0), "") for one in translations]

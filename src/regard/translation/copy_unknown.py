@@ -37,7 +37,7 @@ WORD = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 
 
 def with_copied_text(translation: Translation, alignment: Alignment) -> Translation:
-    """Return a translation in which text from the source replaces what the translator could not write."""
+    """Return the translation with unknown pieces, and missing URLs, numbers and names, copied from the source."""
     pieces = list(translation.target_pieces)
     for row, token in enumerate(translation.target_ids):
         if token == UNK:
@@ -60,7 +60,7 @@ def text_for_unknown_piece(translation: Translation, alignment: Alignment, row: 
 
 
 def copied_words(translation: Translation, alignment: Alignment, text: str) -> Iterator[tuple[int, str]]:
-    """Yield the index of each target word that must be replaced, and the text that replaces the word.
+    """Yield the index of each target word to replace, and its new text with a missing URL, number or name.
 
     Args:
         text: the text of the translation, in which unknown pieces have been replaced already.
@@ -95,7 +95,7 @@ def replaced(part: re.Match[str] | None, text: str, word: str) -> str:
 
 
 def kept_text(translation: Translation, alignment: Alignment, index: int) -> str | None:
-    """Return the part of a source word that must be copied: an address, or a word of unknown letters; or None.
+    """Return the URL, e-mail address or word of unknown letters in a source word, which is copied; None = none.
 
     Args:
         index: the index of the source word.

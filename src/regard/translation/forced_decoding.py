@@ -38,7 +38,8 @@ def log_probabilities(
 ) -> list[float]:
     """Return the log-probability of each translation's target and its EOS, given the source, in nats.
 
-    See `token_log_probabilities` for `batch_tokens`.
+    Args:
+        batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
     """
     return [float(tokens.sum()) for tokens in token_log_probabilities(model, translations, device, batch_tokens)]
 
@@ -71,7 +72,7 @@ def piece_weights(
     device: torch.device,
     batch_tokens: int,
 ) -> list[Float[Tensor, "target_pieces source_pieces"]]:
-    """Return, for each translation, the attention weights of its target pieces on its source pieces, on the CPU.
+    """Return, for each translation, the attention weights of the target's subword pieces on the source's, on the CPU.
 
     Each matrix has a row for the target's EOS and a column for the source's EOS.
 
@@ -109,7 +110,7 @@ def decoded_batches(
 def word_alignment(
     translation: Translation, weights: Float[Tensor, "target_pieces source_pieces"], end_piece: str
 ) -> Alignment:
-    """Return the word alignment of a translation, made from attention weights between pieces.
+    """Return the word alignment of a translation, made from attention weights between subword pieces.
 
     Args:
         weights: the attention weights of its target pieces on its source pieces, EOS last in both.

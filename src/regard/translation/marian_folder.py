@@ -129,7 +129,7 @@ def special_id(folder: Path, config: dict[str, Any], name: str) -> int:
     """Return the id of the special piece `name` in Marian's config.json.
 
     Raises:
-        InputError: the config does not have it.
+        InputError: the config does not have this id.
     """
     value = config.get(name)
     if type(value) is not int:
@@ -159,9 +159,9 @@ def piece_table(path: Path, n_rows: int) -> list[str]:
 
 
 def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) -> list[int | None]:
-    """Return, for each id of regard's vocabulary, the index of its row in Marian's embedding matrices.
+    """Return, for each token id of regard's vocabulary, the index of the token's row in Marian's embedding matrices.
 
-    None = a new row, which padding needs if Marian's padding becomes BOS.
+    None = a new row, which padding needs if the row of Marian's padding becomes the row of BOS.
 
     Args:
         path: the file of the table, for messages.

@@ -60,7 +60,7 @@ class DecoderStep(Protocol):
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """The cross-attention of the new target tokens on the source tokens: a pattern for each layer.
+        """The cross-attention weights of the new target tokens on the source tokens: a `Pattern` for each layer.
 
         If k adjacent rows of the batch have the same source, a model may merge them into one batch item of the pattern.
         Its queries are then the new tokens of the first row, of the second row, and so on.
@@ -77,15 +77,15 @@ class ForcedDecoding(Protocol):
 
     @property
     def encoder(self) -> tuple[Pattern, ...]:
-        """Self-attention of the source tokens: a pattern for each layer; empty for a model without it."""
+        """Self-attention weights of the source tokens: a `Pattern` for each layer; empty without such layers."""
 
     @property
     def decoder(self) -> tuple[Pattern, ...]:
-        """Self-attention of the target tokens: a pattern for each layer; empty for a model without it."""
+        """Self-attention weights of the target tokens: a `Pattern` for each layer; empty without such layers."""
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """Cross-attention of the target tokens on the source tokens: a pattern for each layer."""
+        """Cross-attention weights of the target tokens on the source tokens: a `Pattern` for each layer."""
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ UNKNOWN = "⁇"
 
 
 BYTE = re.compile("<0x([0-9A-F]{2})>")
-"""A piece for one byte of a character that has no piece of its own."""
+"""A regular expression for a piece that stands for one byte, part of a character that has no piece."""
 
 
 def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ class Request:
     Attributes:
         index: the index of the text in the list of texts to translate.
         source: the text.
-        ids: the ids of the source pieces that the model reads, EOS last.
+        ids: the ids of the subword pieces of the text, EOS last.
         prefix: the ids of the target pieces with which the translation must begin, without BOS.
         unknown: the characters of the text that are in no piece of the source vocabulary.
         left_out: the number of pieces that are cut from the end of a text that is too long.

@@ -26,7 +26,7 @@ class TranslationReader(Protocol):
 
     @property
     def usual(self) -> Usual | None:
-        """The limits below which a text or a translation is unusual; None = they are not known."""
+        """The least usual letters per subword piece and mean log-probability of a piece; None = not known."""
 
     def align(self, translations: Sequence["Translation"]) -> list[Alignment]:
         """Return the word alignment of each translation."""
@@ -44,7 +44,7 @@ class Translation:
         text: the translation; empty for a source without words.
         score: the number by which the search ranks the translations of one source; higher is better.
         log_probability: log P(text | source) in nats: the sum over the tokens, EOS included, without penalties.
-        source_ids, source_pieces: the ids and the pieces that the model read, EOS last.
+        source_ids, source_pieces: the ids and texts of the subword pieces that the model read, EOS last.
         target_ids, target_pieces: the ids and the pieces of the translation, without BOS and EOS.
         unknown: characters of the source that are in no piece of the source vocabulary.
         left_out: the number of pieces that were cut from the end of a source that is too long.
@@ -80,7 +80,7 @@ class Translation:
 
     @property
     def unlike(self) -> tuple[str, ...]:
-        """Remarks if the source is unlike the training texts, or the translation is improbable; see usual.py."""
+        """Remarks to show if the source is unlike the training texts, or the translation is improbable; or empty."""
         usual = self.translator.usual
         return () if usual is None else tuple(usual.differences(self))
 
@@ -94,7 +94,7 @@ class Translation:
 
     @cached_property
     def trace(self) -> Trace:
-        """The attention in every layer and head while the model reads the source and the translation in one call."""
+        """The attention weights of every layer and head while the model reads source and translation in one call."""
         return self.translator.trace(self)
 
     def figure(self, path: str | Path) -> Path:
@@ -109,14 +109,16 @@ class Translation:
         """Write the trace and the alignments of all `candidates` as one web page that needs no network.
 
         Args:
-            token, head: what the page shows first; see `Trace.html`.
+            token: the position or the text of the query token that the page shows first; None = the one with the most
+                salient weight, a large weight on a distant token.
+            head: the head that it shows first, such as "cross L3H1"; None = the head of the most salient weight.
         """
         from regard.views.page import write_page
 
         return write_page(self.trace, Path(path), token=token, head=head, alignment=self.page_record())
 
     def page_record(self) -> dict[str, Any]:
-        """Return the data of the alignments on a web page: the rule, and each candidate's scores and weights."""
+        """Return the data of the alignments on a web page: alignment rule, and each candidate's scores and weights."""
         rule, candidates = self.translator.alignment_rule, self.candidates or (self,)
         return {
             "rule": {

@@ -260,12 +260,12 @@ class Translator:
         ]
 
     def with_chosen_rule(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
-        """Return this translator with the alignment rule that suits its model best, measured on text pairs.
+        """Return this translator with the alignment rule that is best for its model on these text pairs.
 
-        See `choose_rule` for the measure.
+        The best rule aligns most target pieces with the source word that the model needs to predict the piece.
 
         Args:
-            texts: source texts; the first hundred of at most 24 words are read.
+            texts: source texts; the first 100 that have 2 to 24 words are used.
             targets: one target text for each source text.
 
         Raises:
@@ -278,8 +278,9 @@ class Translator:
     def copy_unknown(self, translations: Sequence[Translation]) -> list[Translation]:
         """Return the translations, and their candidates, with unknown and missing words copied from the source.
 
-        Unknown target pieces are replaced. If words of unknown letters, addresses or numbers of the source are missing
-        from a translation, they replace the target words that attend to them; see copy_unknown.py.
+        Unknown target pieces are replaced. If a word of unknown letters, a URL, an e-mail address or a number of the
+        source is missing from a translation, it replaces the target word that attends to it most; copy_unknown.py has
+        two exceptions for numbers.
 
         Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
         """
@@ -294,7 +295,7 @@ class Translator:
         ]
 
     def trace(self, translation: Translation) -> Trace:
-        """Return the attention in every layer and head while the model reads source and translation in one call."""
+        """Return the attention weights of all layers and heads as the model reads source and translation at once."""
         if translation.parts:
             raise InputError(
                 f"the text was too long and was translated in {len(translation.parts)} parts, each with a trace of its "
@@ -305,7 +306,7 @@ class Translator:
 
     @property
     def usual(self) -> Usual | None:
-        """The limits below which a text or a translation is unusual; None = the translator's folder has none."""
+        """The least usual letters per subword piece and mean log-probability of a piece; None = not in the folder."""
         return Usual.stored_in(self.extra)
 
     @property

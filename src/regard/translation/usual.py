@@ -1,6 +1,6 @@
 """Limits below which a text is unlike a translator's training texts, or a translation is improbable.
 
-    letters a piece = the letters of a text / its pieces; low if words are rare or of another language
+    letters a piece = the characters of a text without spaces / its subword pieces; low if words are rare or foreign
     score           = the mean log-probability of the pieces of a translation
 
 The limits are the first percentiles of both numbers over the dev texts: 99 of 100 dev texts have larger numbers. When
@@ -19,7 +19,7 @@ PERCENTILE = 1
 
 @runtime_checkable
 class Measured(Protocol):
-    """The attributes of a translation that are compared with the limits."""
+    """The attributes of a translation from which its letters per piece and its score are computed."""
 
     @property
     def source(self) -> str:
@@ -27,7 +27,7 @@ class Measured(Protocol):
 
     @property
     def source_ids(self) -> tuple[int, ...]:
-        """The ids of the pieces of the source text, EOS last."""
+        """The ids of the subword pieces of the source text, EOS last."""
 
     @property
     def mean_log_probability(self) -> float:
@@ -62,7 +62,7 @@ class Usual:
         return cls(**{name: values[name] for name in names})
 
     def differences(self, translation: Measured) -> Iterator[str]:
-        """Yield a remark for each of the two measures that is below its limit."""
+        """Yield a remark if the letters per source piece are below their limit, and another if the score is."""
         if len(translation.source_ids) < 2:  # an empty text
             return
         letters, score = letters_a_piece(translation), translation.mean_log_probability
@@ -79,5 +79,5 @@ class Usual:
 
 
 def letters_a_piece(translation: Measured) -> float:
-    """Return the mean number of letters of a source piece; spaces are not counted."""
+    """Return the mean number of characters in a subword piece of the source; spaces are not counted."""
     return len("".join(translation.source.split())) / max(len(translation.source_ids) - 1, 1)

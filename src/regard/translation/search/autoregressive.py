@@ -26,7 +26,7 @@ hypothesis has so far, which is the same for all; and for each hypothesis the la
 
 
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
-    """Decode a batch: extend one hypothesis of each source token by token until each ends with EOS.
+    """Extend one hypothesis of each source token by token until it ends with EOS; return a 1-tuple for each source.
 
     Args:
         choose: chooses the next token of each hypothesis.

@@ -1,14 +1,14 @@
 """Beam search: several hypotheses are extended in parallel and ranked by a score that does not favour short texts.
 
     score(y) = log P(y | x) / lp(y) + cp(x, y)
-    lp(y) = ((5 + |y|) / 6)^α                       |y| counts the pieces and EOS
-    cp(x, y) = β Σ_i log min(Σ_j p_ij, 1)           p_ij: attention weight of y's token j, EOS included, on x's piece i
+    lp(y) = ((5 + |y|) / 6)^α                       |y|: the number of y's tokens, EOS included
+    cp(x, y) = β Σ_i log min(Σ_j p_ij, 1)           p_ij: attention weight of y's token j, EOS included, on x's token i
 
 A beam has `size` slots for each sentence. Every step extends the active hypotheses by every token, and the most
 probable extensions take the slots. An extension by EOS is a finished hypothesis and keeps its slot, so fewer hypotheses
 stay active. The search for a sentence ends when no hypothesis is active, or when no active one can beat the worst of
 the `n_best` finished ones: log-probability only falls, so an active hypothesis with log-probability log P cannot reach
-a score above log P / lp(limit + 1), where `limit` is the largest number of pieces.
+a score above log P / lp(limit + 1), where `limit` is the largest number of tokens.
 
 Source: Sutskever, Vinyals & Le 2014, section 3.2 (finished hypotheses leave the beam); Wu et al. 2016, section 7,
 eq. 14.
@@ -32,7 +32,7 @@ from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.search.next_token import read_prefixes, top_tokens
 
 LEAST_COVERAGE = 1e-9
-"""The smallest coverage of a source piece in cp; smaller values are raised to it, because the logarithm of 0 is -∞."""
+"""The smallest sum of attention weights on a source token in cp; smaller sums are raised to it, as log 0 is -∞."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Beam:
         """Return the length penalty of a text: the divisor of its log-probability.
 
         Args:
-            length: the number of pieces of the text, EOS counted.
+            length: the number of tokens of the text, EOS counted.
         """
         return float(((5 + length) / 6) ** self.length_penalty)
 
@@ -90,7 +90,7 @@ class Beam:
         """Return the coverage penalty of a text.
 
         Args:
-            coverage: for each source piece except EOS, the sum of the attention weights of all target tokens on it.
+            coverage: for each source token except EOS, the sum of the attention weights of all target tokens on it.
         """
         wide = coverage.to(widest_type(coverage.device))
         return self.coverage_penalty * float(wide.clamp(LEAST_COVERAGE, 1).log().sum())
@@ -102,7 +102,7 @@ class FinishedHypotheses:
 
     Attributes:
         beam: the beam search, which computes the scores.
-        limit: the largest number of pieces of a hypothesis.
+        limit: the largest number of tokens of a hypothesis, EOS not counted.
         found: the hypotheses, in the order in which they were finished.
     """
 
@@ -131,7 +131,7 @@ class OpenSentences:
 
     Attributes:
         numbers: the index of each sentence in the batch of sources.
-        limits: for each sentence, the largest number of pieces of its translation.
+        limits: for each sentence, the largest number of tokens of its translation, EOS not counted.
         slots: for each sentence, how many of its hypotheses may stay active.
         to_beat: for each sentence, the log-probability that an active hypothesis must exceed so that it can still be
             among the `n_best`.
@@ -166,7 +166,7 @@ class ActiveHypotheses:
         tokens: the ids of each hypothesis, without BOS.
         log_probability: the log-probability of these tokens; -inf = there is no hypothesis.
         coverage: the sum of the attention weights on each source token so far; None without a coverage penalty.
-        step: the output of the model's last step; its rows are the `width` hypotheses of the first sentence, of the
+        step: the output of the model's last step; its rows are all hypotheses of the first sentence, then all of the
             second, and so on.
     """
 
@@ -272,8 +272,8 @@ def collect_finished(
     numbers = active.sentences.numbers
     for row, slot in extensions.ended.nonzero().tolist():
         parent = int(extensions.parents[row, slot])
-        n_pieces = int(lengths[numbers[row]]) - 1
-        coverage = None if active.coverage is None else active.coverage[row, parent, :n_pieces]
+        n_tokens = int(lengths[numbers[row]]) - 1
+        coverage = None if active.coverage is None else active.coverage[row, parent, :n_tokens]
         log_probability = float(extensions.log_probability[row, slot])
         finished[numbers[row]].add(active.tokens[row, parent].tolist(), log_probability, coverage)
     of_open = [finished[number] for number in numbers]

@@ -1,9 +1,9 @@
 """The interface of a search algorithm: a batch of source sentences in, hypotheses out.
 
-A search chooses the pieces of a target text y one after the other until it chooses EOS. After the largest number of
-pieces it must choose EOS, however improbable EOS is.
+A search chooses the tokens of a target text y one after the other until it chooses EOS. After the largest number of
+tokens it must choose EOS, however improbable EOS is.
 
-    log P(y | source) = Σ_t log softmax(logits_t)[y_t]         over all pieces, a given prefix included, and EOS
+    log P(y | source) = Σ_t log softmax(logits_t)[y_t]         over all tokens, a given prefix included, and EOS
 """
 
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ from regard.text.vocabulary import PAD
 from regard.translation.model_protocol import TranslatingModel
 
 PIECES_PER_SOURCE_PIECE, EXTRA_PIECES = 3, 20
-"""A target may have 3 pieces for each source token, EOS counted, plus 20 pieces, plus the pieces of a given prefix."""
+"""A target may have 3 subword pieces for each source token, EOS counted, plus 20, plus those of a given prefix."""
 
 
 TextOf = Callable[[Sequence[int]], str]
-"""The type of a function from the ids of a target to its text."""
+"""The type of a function from the token ids of a target to its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +30,10 @@ class Hypothesis:
     """A target text that a search has found.
 
     Attributes:
-        tokens: the ids of its pieces, without BOS and EOS.
+        tokens: its token ids, without BOS and EOS.
         log_probability: log P(tokens, EOS | source) in nats.
         score: the number by which the search ranks the hypotheses of a source; higher is better.
-        cut: whether the text ended because it reached the largest number of pieces.
+        cut: whether the text ended because it reached the largest number of tokens.
     """
 
     tokens: tuple[int, ...]
@@ -47,13 +47,13 @@ class SourceBatch:
     """A batch of sentences to translate together.
 
     Attributes:
-        source: the ids of each sentence, EOS last, padded on the right.
+        source: the token ids of each sentence, EOS last, padded on the right.
         lengths: the number of ids of each sentence, without padding.
-        prefix: the ids with which each target must begin, without BOS; equally many in every row.
-        limits: the largest number of pieces of each target.
+        prefix: the token ids with which each target must begin, without BOS; equally many in every row.
+        limits: the largest number of tokens of each target, without BOS and EOS.
         numbers: a number for each sentence, from which sampling derives its random numbers; the line number, if the
             sentences come from a file.
-        text_of: a function that turns the ids of a target into its text, for searches that compare texts; or None.
+        text_of: a function from the token ids of a target to its text; None = the search compares no texts.
     """
 
     source: Int[Tensor, "batch source"]
@@ -72,13 +72,13 @@ class SourceBatch:
         numbers: Sequence[int] | None = None,
         device: torch.device | str = "cpu",
     ) -> "SourceBatch":
-        """Return a padded batch of sentences, with the largest number of pieces of each target.
+        """Return a padded batch of sentences, with the largest number of tokens of each target.
 
         Args:
             model: the model that will translate; no target is longer than its config allows.
-            sources: the ids of each sentence, EOS last.
-            prefixes: the ids with which each target must begin, equally many for each; None = no prefix.
-            numbers: a number for each sentence, for sampling; None = 0, 1, 2, and so on.
+            sources: the token ids of each sentence, EOS last.
+            prefixes: the token ids with which each target must begin, equally many for each; None = no prefix.
+            numbers: a number for each sentence, which selects its random numbers; None = 0, 1, 2, and so on.
         """
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         source, lengths = pad_sequences(sources)
@@ -95,7 +95,7 @@ class SourceBatch:
 
 
 def pad_sequences(sequences: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "batch longest"], Int[Tensor, " batch"]]:
-    """Pad sequences of ids on the right into one tensor; return the tensor, and the length of each sequence.
+    """Pad sequences of token ids on the right into one tensor; return the tensor, and the length of each sequence.
 
     >>> pad_sequences([[5, 3], [7, 11, 3]])
     (tensor([[ 5,  3,  0],

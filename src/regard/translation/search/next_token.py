@@ -1,6 +1,6 @@
 """Log-probabilities of the next token of each hypothesis, without the tokens that every search forbids.
 
-PAD and BOS are never chosen, and after the largest number of pieces only EOS can be chosen. The log-probabilities of
+PAD and BOS are never chosen, and after the largest number of tokens only EOS can be chosen. The log-probabilities of
 allowed tokens are the model's own: they are not normalised again after other tokens have been forbidden.
 """
 
@@ -39,15 +39,15 @@ def top_tokens(
 ) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
     """Return the log-probabilities and the ids of the n most probable next tokens of each hypothesis, best first.
 
-    PAD and BOS are forbidden, and all tokens but EOS after the largest number of pieces. If fewer than n tokens are
+    PAD and BOS are forbidden, and all tokens but EOS after the largest number of tokens. If fewer than n tokens are
     allowed, the last ones of a row are forbidden tokens with log-probability -inf.
 
     Args:
         logits: the logits of the model's last step, a row for each hypothesis; only those of the last token are used.
         n: the number of tokens.
-        length: the number of pieces that each hypothesis already has.
-        limits: the largest number of pieces of each sentence. The hypotheses of a sentence are adjacent, and every
-            sentence has equally many.
+        length: the number of tokens that each hypothesis already has.
+        limits: the largest number of tokens of each translation, EOS not counted. The hypotheses of a sentence are in
+            adjacent rows, equally many for each sentence.
     """
     log_probability, tokens = topk(token_log_probabilities(logits, length, limits), n)
     return log_probability.to(widest_type(logits.device)), tokens
@@ -60,9 +60,9 @@ def token_log_probabilities(
 
     Args:
         logits: the logits of the model's last step, a row for each hypothesis; only those of the last token are used.
-        length: the number of pieces that each hypothesis already has.
-        limits: the largest number of pieces of each sentence. The hypotheses of a sentence are adjacent, and every
-            sentence has equally many.
+        length: the number of tokens that each hypothesis already has.
+        limits: the largest number of tokens of each translation, EOS not counted. The hypotheses of a sentence are in
+            adjacent rows, equally many for each sentence.
     """
     log_probability = log_softmax(logits[:, -1])
     refuse_nan(log_probability[:, EOS])

@@ -101,7 +101,7 @@ def random_numbers(seed: int, sentences: tuple[int, ...], n: int) -> Float[Tenso
     """Draw n random numbers in [0, 1) for each sentence; they depend only on `seed` and on the sentence's number.
 
     Args:
-        sentences: the number of each sentence (see `SourceBatch`).
+        sentences: the number of each sentence, such as its line number in a file.
     """
     rows = []
     for number in sentences:
