@@ -136,6 +136,7 @@ def salience(
     Args:
         mean_weight: the mean weight of each key over all queries.
         distance: the number of tokens between query and key.
+        eligible: whether the pair may be chosen: two different words, which special tokens are not.
     """
     scores = (weights - mean_weight[:, None]) * distance
     return scores.masked_fill(~eligible | (weights == 0), -torch.inf)

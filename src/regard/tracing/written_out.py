@@ -289,7 +289,7 @@ def reduced(known: Known, result: Tensor, scores: Any, number: Any, *, alpha: Nu
 
 
 def without_sinks(known: Known, result: Tensor, weights: Any, index: Any) -> Normalised | None:
-    """Return how the result of weights[..., :-1] was computed, if its last column is that of the sinks; else None."""
+    """Return how weights[..., :-1] was computed, if the sinks are the last column of `weights`; else None."""
     origin = known(weights)
     if not isinstance(origin, Normalised) or origin.with_sinks is None or index != (Ellipsis, slice(None, -1)):
         return None

@@ -36,7 +36,7 @@ def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]
         patterns: the pattern of each layer, by the layer's name.
 
     Returns:
-        The rounding step, and the encoded weights of each layer by name.
+        The rounding step in units of 1/10,000, and the encoded weights of each layer by name.
 
     Raises:
         InputError: a weight is NaN.

@@ -1,6 +1,6 @@
 """Draws a small grid of layers × heads that shows the largest weight of one query in every head.
 
-A query's weights on the tokens of its own word are left out.
+Only weights on words count: those on special tokens, on punctuation and on the query itself are left out.
 """
 
 from dataclasses import dataclass

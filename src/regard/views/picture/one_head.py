@@ -1,4 +1,4 @@
-"""One head as a picture: its name and its pattern."""
+"""Draws the attention pattern of one head, with the name of the head above it."""
 
 from matplotlib.figure import Figure
 
