@@ -125,14 +125,14 @@ export interface Trace {
   written: Written[];
   image: { block: string; height: number; width: number } | null;
   spectrogram: { block: string; bands: number; frames: number } | null;
-  worked?: Worked; // numbers worked out by hand, with no view but the steps
+  worked?: Worked; // a worked example; the page then shows only the steps
   alignment?: Alignment | null; // of a translation
-  map?: WeightMap; // its layers then have no numbers
+  map?: WeightMap; // for a long text: how to request weights; the layers then have no numbers
   movement?: Record<string, Movement> | null; // by kind of self-attention, where the trace has its hidden vectors
   blocks: Record<string, string>; // base64 of deflated bytes
   numbers?: Record<string, Float32Array>; // from a worker: vectors by the name of their block, which `blocks` then lacks
   masks?: Record<string, Uint8Array>; // from a worker: bits [masks queries keys] by the name of their block
-  live?: boolean; // somebody answers new texts: a server, or a worker
+  live?: boolean; // whether a server or a worker runs the model on new texts
   next?: [string, number][]; // likely next tokens with their probabilities, from a server
 }
 
@@ -145,7 +145,7 @@ export type Change =
 /** What changes do to a model's output, and to its other heads. */
 export interface Effect {
   output: number | null; // the largest difference of a number of the output
-  heads: { head: string; token: string; moved: number }[]; // the share of its attention that the token moves
+  heads: { head: string; token: string; moved: number }[]; // `moved`: the share of its attention that the query `token` moves to other keys
   before: [string, number][];
   after: [string, number][];
 }

@@ -16,7 +16,7 @@ export interface Row {
   masked: Uint8Array; // 1 where no query of the item may attend to any key of the item
 }
 
-/** The weights between items: a query item's is the mean over its tokens, a key item's the sum over its tokens. */
+/** The weights between items: summed over the tokens of the key item, and averaged over those of the query item. */
 export function rowOf(of: Decoded, which: number | null, queries: Item, keys: Item[], changed: Changes): Row {
   const [nQueries, nKeys] = [queryTokens.value.length, keyTokens.value.length];
   const heads = which === null ? Array.from({ length: of.heads }, (_, i) => i) : [which];

@@ -35,7 +35,7 @@ effect(() => {
   const anyWord = keys.some((item) => item.word);
   const others = keys.filter((item) => (!anyWord || item.word) && (twoTexts.peek() || item.index !== from.index));
   let told = performance.now();
-  let untold = false; // heads whose views do not know of them
+  let untold = false; // whether heads were computed of which the views are not told yet
   const slice = () => {
     if (own !== turn) return;
     const end = performance.now() + SLICE_MILLISECONDS;

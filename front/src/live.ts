@@ -18,13 +18,13 @@ export interface ModelHere {
   difference: number; // how far a weight was from Python's when the site was made
 }
 
-/** Who answers questions. */
+/** A server or a worker that runs a model on typed texts. */
 export interface Answerer {
   trace: (question: Question, stopped: AbortSignal) => Promise<Trace>;
   effect: (question: Question, stopped: AbortSignal) => Promise<Effect>;
   here: ModelHere[] | null; // the models that run in this page, where a question names one of them; null = a server runs any
-  pauseMilliseconds: (model: string) => number; // the pause in typing after which a short text is asked about
-  prepare?: (model: string) => void; // get ready: somebody is about to ask
+  pauseMilliseconds: (model: string) => number; // how long typing must pause before the model runs on a short text
+  prepare?: (model: string) => void; // load the model early: the reader is about to type
 }
 
 /** The server that this page came from. */

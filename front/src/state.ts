@@ -17,7 +17,7 @@ export const compared = signal<{ layer: number; head: number | null }[]>([]); //
 export const query = signal<number | null>(null); // a token's position; null = every token
 export const locked = signal(false); // a locked query stays when the pointer moves to another
 export const key = signal<number | null>(null); // the key under the pointer, or chosen for the steps
-export const hidden = signal(false); // leave out the tokens on which heads with nothing to do rest
+export const hidden = signal(false); // leave out special tokens, or else the first token: heads put weight there that no other token needs
 export const wholeWords = signal(false);
 export const colourScale = signal<"absolute" | "row" | "log">("absolute");
 export const temperature = signal(1);

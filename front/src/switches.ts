@@ -3,14 +3,14 @@
 import { signal, type Signal } from "@preact/signals";
 
 interface Linked {
-  write: () => string; // "" = as a page begins, and not in the address
-  read: (text: string) => void; // leaves a text aside that names nothing
+  write: () => string; // "" = the initial value, which is left out of the address
+  read: (text: string) => void; // ignores a text that is not a valid value
 }
 
-/** By the name in the address. */
+/** All such signals, by the name in the address. */
 export const linked = new Map<string, Linked>();
 
-/** A signal that the address names. */
+/** Return a signal whose value is part of the address of the page. */
 export function linkedSignal<Value>(name: string, first: Value, write: (value: Value) => string, read: (text: string) => Value | undefined): Signal<Value> {
   const chosen = signal(first);
   linked.set(name, {
@@ -23,10 +23,10 @@ export function linkedSignal<Value>(name: string, first: Value, write: (value: V
   return chosen;
 }
 
-/** A signal that is one of some names; a page begins with the first one. */
+/** Return a signal in the address whose value is one of `names`, at first the first name. */
 export const switchOf = <Name extends string>(name: string, ...names: [Name, ...Name[]]): Signal<Name> =>
   linkedSignal<Name>(name, names[0], String, (text) => names.find((one) => one === text));
 
-/** A signal that is a whole number from 0, or the one that a page begins with. */
+/** Return a signal in the address whose value is a whole number from 0, or the initial value `first`. */
 export const linkedNumber = <First extends number | null>(name: string, first: First): Signal<number | First> =>
   linkedSignal<number | First>(name, first, String, (text) => (/^\d{1,9}$/.test(text) ? Number(text) : undefined));

@@ -11,7 +11,7 @@ export interface HeadPlace {
   kind: string;
   layer: number;
   head: number | null; // null = the average over the heads of the layer
-  hidden: boolean; // whether the tokens on which heads rest are left out
+  hidden: boolean; // whether special tokens, or else the first token, are left out
 }
 
 /** How many rows of the high levels are done. */

@@ -19,14 +19,14 @@ export interface Tile {
 /** Why a tile is missing. */
 export interface Failure {
   reason: string;
-  givenUp: boolean; // it is not asked for again by itself
+  givenUp: boolean; // requested again only if the reader asks for it
 }
 
 interface Failed {
   reason: string;
   times: number;
-  rests: boolean; // it is not asked for now
-  timer?: ReturnType<typeof setTimeout>; // ends the rest
+  rests: boolean; // not requested during a pause
+  timer?: ReturnType<typeof setTimeout>; // ends the pause
 }
 
 const PAUSES = [500, 1000, 2000]; // milliseconds before a tile that did not load is asked for again, one after the other
@@ -97,7 +97,7 @@ export class Tiles {
     }
   }
 
-  /** Let a tile rest that did not load: for a pause, or for good after the last one. */
+  /** Request a tile that did not load again after a pause; after the last pause, never. */
   private fail(name: string, reason: string): void {
     const failed: Failed = { reason, times: (this.failed.get(name)?.times ?? 0) + 1, rests: true };
     const end = () => ((failed.rests = false), this.askForMore());

@@ -8,7 +8,7 @@ import { addressOf, type Asked, type ModelRecord, type Prepare, type Refusal, ty
 
 const PAUSE_MILLISECONDS = { encoder: 40, translator: 300 }; // after typing; a translation takes many steps
 
-/** Where an answer goes. */
+/** A question without an answer yet: its model, and what is called with the answer or the refusal. */
 interface Waiting {
   model: ModelRecord;
   answered: (answer: Trace | Effect) => void;

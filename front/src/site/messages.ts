@@ -40,7 +40,7 @@ export interface Start extends Site {
   address: string; // of the site's folder
 }
 
-/** Load the model with this place: somebody is about to ask. */
+/** Load the model with this index early: the reader is about to type. */
 export interface Prepare {
   prepare: number;
 }
@@ -48,7 +48,7 @@ export interface Prepare {
 /** A question to the worker. */
 export interface Asked {
   id: number;
-  model: number; // its place in the site
+  model: number; // its index in `models` of the site
   text: string;
   changes: Change[] | null; // null = a trace of the text; else what these changes do
   kind: string; // of attention that is shown

@@ -6,9 +6,9 @@ export interface Reader {
   /**
    * The trace of a text; what is shown first (`focus`) is not chosen yet.
    *
-   * @param goOn asked now and then; an error that it throws ends the work.
+   * @param goOn called now and then; if it throws an error, the work ends.
    */
   trace: (text: string, goOn: () => void) => Promise<Trace>;
-  /** What changes to the heads do; a model without it has none. */
+  /** What changes to the heads do to the output; missing for a model whose heads cannot be changed. */
   effect?: (text: string, changes: Change[]) => Promise<Effect>;
 }

@@ -16,7 +16,7 @@ import { Choice, Numbers, Panel } from "./panel";
 type Order = "layer" | "token" | "entropy" | "distance";
 
 const MANY = 600; // more heads are drawn on a canvas, and the first of them in a sorted list or a table
-const FIRST = 120; // heads in a sorted list of so many
+const FIRST = 120; // how many heads of a sorted list are drawn, if there are more than MANY
 
 const cellShows = switchOf("heads", "token", "patterns");
 const order = switchOf<Order>("sorted-by", "layer", "token", "entropy", "distance");

@@ -21,7 +21,7 @@ import { linkedPlace, useZoom } from "./zoom";
 const HEIGHT = 640; // of a wide window's map, in pixels; a narrow one's is as high as it is wide
 const LISTED = 200; // the most cells in the table
 const EDGE = 8; // pixels beside and under the weights: half the height of a label there
-const READABLE = 24; // the size of a cell to which one jumps, in pixels
+const READABLE = 24; // the size of a cell after a jump to a weight, in pixels
 const STEP = 0.15; // of the part in view, for an arrow key
 
 const pool = switchOf<Pool>("cell", "max", "mean");
@@ -30,8 +30,8 @@ const progress = signal<Progress | null>(null); // of the high levels of the hea
 const stopped = signal(false);
 const turnsFailure = signal(""); // why the high levels are not computed
 const strongest = signal<[number, number][]>([]); // the chosen query's keys and their weights, largest first
-const strongestFailure = signal(""); // why they are not there
-const timesAsked = signal(0); // rises when they are asked for again
+const strongestFailure = signal(""); // why the strongest keys could not be loaded
+const timesAsked = signal(0); // rises when the strongest keys are requested again
 const target = signal<[number, number] | null>(null); // the positions of the query and of the key that the map shall show next
 
 const headPlace = (): HeadPlace => ({ map: trace.value.map!.number, kind: kindName.value, layer: layerNumber.value, head: head.value, hidden: hidden.value });
