@@ -1,4 +1,4 @@
-r"""Make characters visible on which a terminal or a page would act: control codes, line ends, reversals of direction.
+r"""Replace characters on which a terminal or a page would act (control codes, line ends) by visible symbols.
 
 A user's text, a file's name and a model's name can contain any character. Such texts are printed only after a call of
 `escape_controls`.
@@ -38,8 +38,8 @@ def escape_controls(text: object, keep: str = "") -> str:
 def isolated(text: str) -> str:
     r"""Return a text between Unicode's isolation marks if it has right-to-left letters; else the text itself.
 
-    Many terminals show right-to-left words in their own direction. Without the marks, such a terminal exchanges two
-    Hebrew words that stand beside each other as the heads of columns, and a Hebrew word with the number after it.
+    Many terminals show a series of right-to-left words from right to left. Without the marks, they would
+    show two Hebrew column heads in the wrong order, and a number before the Hebrew word that it follows.
 
     >>> isolated("snake"), ascii(isolated("נחש"))
     ('snake', "'\\u2068\\u05e0\\u05d7\\u05e9\\u2069'")

@@ -476,8 +476,8 @@ def test_a_pattern_of_changed_tensors_is_refused(normal, changed):
         with pytest.raises(ValueError) as raised:
             look()
         assert str(raised.value) == (
-            "a tensor that was given to attend() has been changed in place since, so this pattern would not be the "
-            "one that was used; clone the tensor before you change it."
+            "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
+            "computed; clone the tensor before you change it."
         )
 
 
@@ -494,7 +494,7 @@ def test_a_pattern_of_changed_parts_is_refused(normal, changed):
     tensors[changed].copy_(tensors[changed])
     with pytest.raises(ValueError) as raised:
         seen.pattern[0, 0, 0]
-    assert str(raised.value).startswith("a tensor that was given to attend() has been changed in place since")
+    assert str(raised.value).startswith("a tensor given to attend() was changed in place afterwards")
 
 
 def test_operators_work_through_dense(normal):

@@ -24,10 +24,10 @@ def test_an_index_names_a_tile_and_the_axes_that_fall_away():
 @pytest.mark.parametrize(
     ("index", "kind", "message"),
     [
-        (2, IndexError, "batch 2 is not one of 2; they are counted from 0 to 1."),
-        ((0, -4), IndexError, "head -4 is not one of 3; they are counted from 0 to 2."),
-        ((0, 0, 5), IndexError, "query 5 is not one of 5; they are counted from 0 to 4."),
-        ((..., [0, 7]), IndexError, "key 7 is not one of 7; they are counted from 0 to 6."),
+        (2, IndexError, "batch 2 is out of bounds: there are 2, counted from 0 to 1."),
+        ((0, -4), IndexError, "head -4 is out of bounds: there are 3, counted from 0 to 2."),
+        ((0, 0, 5), IndexError, "query 5 is out of bounds: there are 5, counted from 0 to 4."),
+        ((..., [0, 7]), IndexError, "key 7 is out of bounds: there are 7, counted from 0 to 6."),
         (
             (0, 0, 0, 0, 0),
             IndexError,

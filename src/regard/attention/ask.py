@@ -3,7 +3,7 @@
     received    Σ over queries of the weights: how much attention each key gets
     entropy     -Σ weights · log(weights): 0 if all weight is on one key, log(keys) if all weights are equal
     distance    Σ weights · |position of the query - position of the key|, in tokens
-    first       the weight on the first key, which is an attention sink in many models (Xiao et al. 2024, section 3.1)
+    first       the weight on the first key, very large in many models (Xiao et al. 2024, section 3.1: attention sinks)
     own         the weight on the key at the query's own position: the diagonal of the weights
     previous    the weight on the key just before the query's own position
     groups      the sum of the weights on each of several sets of keys

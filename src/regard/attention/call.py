@@ -29,8 +29,7 @@ class Call:
 
     Attributes:
         grid: the numbers of batch items, heads, queries and keys.
-        formula: the scale, softcap, bias, temperature and sinks of the softmax attention of this call; None if the
-            normaliser is not softmax.
+        formula: the parameters of softmax attention, such as scale and bias; None if the normaliser is not softmax.
         tensors: every tensor that the weights or the context depend on: query, key, value, and the tensors in score,
             mask and normaliser.
         versions: for each tensor in `tensors`, its in-place version counter at the time of the call; None under
@@ -149,8 +148,8 @@ class Call:
         """
         if self.versions is not None and not torch.compiler.is_compiling() and self.current_versions() != self.versions:
             raise ValueError(
-                "a tensor that was given to attend() has been changed in place since, so this pattern would not be the "
-                "one that was used; clone the tensor before you change it."
+                "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer "
+                "be computed; clone the tensor before you change it."
             )
 
 

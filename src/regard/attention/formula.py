@@ -1,7 +1,7 @@
 """The parameters of softmax attention (scale, softcap, bias, temperature, sinks), read from score and normaliser.
 
 scores  = softcap · tanh(scale · query · key / softcap) + bias
-weights = softmax(scores / temperature)          with the head's sink as one more score, if there are sinks
+weights = softmax(scores / temperature)          a sink is one more score in a head's softmax, which belongs to no key
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class SoftmaxFormula:
         softcap: the scaled dot products are bounded to ±softcap by tanh; None = no bound.
         bias: numbers added to the scores before the division by the temperature; None = no bias.
         temperature: the divisor of the scores; 0 = all weight on the largest score.
-        sinks: one extra score for each head; None = no sinks.
+        sinks: an extra score in each head's softmax that belongs to no key; None = no sinks.
         projection: a score that maps queries and keys to vectors whose dot products are the scores; None = queries and
             keys are used unchanged.
         other_score: a score that is not a dot product; of the other attributes, only temperature and sinks then have an

@@ -1,7 +1,7 @@
 """The attention weights of one head, or their mean over the heads, as a pyramid of maps from all to single weights.
 
 Level 0 has the weights themselves. Level L has one cell for each square of 2^L queries × 2^L keys: the mean or the
-largest of the weights in the square. Squares at the right and bottom edges are smaller if the tokens end in them.
+largest of the weights in the square. Squares at the right and bottom edges may be smaller. STORED is 5.
 
     level < STORED      computed from queries and keys when it is read
     level >= STORED     pooled from the sums and the largest weights of the squares of level STORED, which are stored
@@ -34,7 +34,7 @@ STORED = 5
 """The lowest level whose squares are stored: 32 × 32 weights each."""
 
 KEYS_AT_ONCE = 2**14
-"""For how many keys at most the scores of a row of squares are computed at a time, to fit into the CPU's cache."""
+"""The most keys whose scores are computed at one time for a row of squares, so that they fit into the CPU's cache."""
 
 WEIGHTS_AT_ONCE = 2**19
 """The most weights of a level below STORED that are computed at one time, unless a row of squares has more."""
@@ -47,10 +47,10 @@ Cells = Float[Tensor, "rows columns"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The weights of some queries on a range of keys, of one head or the sum over several heads.
+    """The weights of some queries on a range of keys, in one head or summed over several heads.
 
     Attributes:
-        keep: the mask, True where one of the heads may attend; None = no pair is masked.
+        keep: the mask, True where the query may attend to the key in at least one of the heads; None = True everywhere.
     """
 
     keys: range
@@ -58,13 +58,13 @@ class Part:
     keep: Keep
 
     def __add__(self, other: "Part") -> "Part":
-        """Return the sum over the heads of both parts, which have the same queries and keys."""
+        """Return the sum of the weights of two parts, which have the same queries and keys but different heads."""
         keep = None if self.keep is None or other.keep is None else self.keep | other.keep
         return Part(self.keys, self.weights + other.weights, keep)
 
 
 class HeadWeights:
-    """The weights of one head of batch item 0, from queries and keys."""
+    """Computes the attention weights of one head of batch item 0, for any part of the queries and keys."""
 
     def __init__(self, pattern: Pattern, head: int) -> None:
         self.call, self.head = pattern.call, head
@@ -74,7 +74,10 @@ class HeadWeights:
         self.log_sums = torch.zeros(pattern.shape[2], 1, dtype=self.call.dtype, device=self.call.device)
 
     def all_weights(self, queries: range) -> list[Part]:
-        """Compute the log-sum-exps of some queries; return their weights on all keys in reach, in parts."""
+        """Store the log-sum-exps of some queries; return these queries' weights, in parts of consecutive keys.
+
+        Keys before or after all keys that the queries may attend to may be left out.
+        """
         if self.softmax is None:
             return [self.weights(queries, range(self.tile.shape[3]))]
         parts = [(keys, *self.masked_scores(queries, keys)) for keys in self.reached_keys(queries)]
@@ -83,7 +86,7 @@ class HeadWeights:
         return [Part(keys, (scores - log_sums).exp_(), keep) for keys, scores, keep in parts]
 
     def weights(self, queries: range, keys: range) -> Part:
-        """Return the weights of some queries on some keys; of a softmax, the log-sum-exps must be computed before."""
+        """Return the weights of some queries on some keys; for a softmax, call `all_weights` for the queries first."""
         if self.softmax is None:
             tile = self.tile.part(queries=queries, keys=keys)
             return Part(keys, weights_of(self.call, tile)[0, 0], self.keep(tile))
@@ -105,7 +108,9 @@ class HeadWeights:
         return None if keep is None or bool(keep.all()) else keep.expand(tile.shape)[0, 0]
 
     def log_sums_of(self, queries: range, scores: list[Float[Tensor, "queries _"]]) -> Float[Tensor, "queries 1"]:
-        """Return the log-sum-exp of each query's scores and its sink; 0 for a query that may attend to no key.
+        """Return the log-sum-exp of each query's scores and sink (an extra score that belongs to no key).
+
+        For a query that may attend to no key, the result is 0.
 
         Args:
             scores: the masked scores of the queries on all keys, in parts.
@@ -172,7 +177,7 @@ class Pyramid:
 
     @torch.no_grad()
     def compute(self, row: int) -> None:
-        """Compute the stored numbers of one row of level STORED, unless this is done.
+        """Compute and store one row of level STORED, the lowest level that is stored, unless it is stored already.
 
         Raises:
             ValueError: a score is NaN or infinite.
@@ -191,12 +196,15 @@ class Pyramid:
         self.done[row] = True
 
     def store(self, row: int, part: Part) -> None:
-        """Store the sums and the largest weights of one row of level STORED, for keys that begin with a square."""
+        """Store the sum and the largest weight of each square in one row of level STORED, for the keys of `part`.
+
+        The first of these keys must be the first key of a square.
+        """
         columns = slice(part.keys.start >> STORED, -(-part.keys.stop >> STORED))
         self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in self.pooled(part, STORED))
 
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
-        """Return the sums and the largest weights of squares of a level; `part` is the sum over the heads."""
+        """Return the sum and the largest weight of each square of a level; `part` has the sum over the heads."""
         weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
         return pooled(weights, part.keep, 1 << level)
 
@@ -208,8 +216,8 @@ class Pyramid:
         with the same queries are computed first.
 
         Raises:
-            ValueError: the level is STORED or higher, and a row of level STORED is not computed; or a score is NaN or
-                infinite.
+            ValueError: the level is STORED or higher, and a row of level STORED was not yet computed by `compute`; or a
+                score is NaN or infinite.
         """
         if level < STORED:
             sums, largest = self.computed_squares(level, rows, columns)
@@ -229,7 +237,7 @@ class Pyramid:
         return largest.float().masked_fill(largest == -math.inf, math.nan)
 
     def computed_squares(self, level: int, rows: range, columns: range) -> tuple[Cells, Cells]:
-        """Return the sums and the largest weights of squares of a level below STORED, from queries and keys."""
+        """Compute the sum and the largest weight of each square of a level below STORED from queries and keys."""
         shown_keys = self.tokens(columns, level, axis=3)
         keys = self.positions(shown_keys, axis=3)
         parts = []
@@ -300,7 +308,7 @@ def stored_bytes(pattern: Pattern) -> int:
 
 
 def pooled(weights: Weights, keep: Keep, side: int) -> tuple[Cells, Cells]:
-    """Return the sums and the largest weights of squares of `side` × `side` weights, on the CPU.
+    """Return the sum and the largest weight of each square of `side` × `side` weights, as tensors on the CPU.
 
     The largest weight of a square in which no query may attend to any key is -∞.
     """

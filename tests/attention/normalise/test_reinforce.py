@@ -107,8 +107,8 @@ def test_a_pattern_whose_tensors_have_changed_is_refused(normal, ask):
     with pytest.raises(ValueError) as raised:
         log_weights_of_choice(pattern)
     assert str(raised.value) == (
-        "a tensor that was given to attend() has been changed in place since, so this pattern would not be the one "
-        "that was used; clone the tensor before you change it."
+        "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
+        "computed; clone the tensor before you change it."
     )
 
 

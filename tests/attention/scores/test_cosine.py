@@ -90,8 +90,8 @@ def test_an_old_pattern_refuses_once_a_fixed_scale_has_changed(normal):
     with pytest.raises(ValueError) as raised:
         pattern[0]
     assert str(raised.value) == (
-        "a tensor that was given to attend() has been changed in place since, so this pattern would not be the "
-        "one that was used; clone the tensor before you change it."
+        "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
+        "computed; clone the tensor before you change it."
     )
 
 

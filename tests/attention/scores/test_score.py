@@ -151,8 +151,8 @@ def test_an_old_pattern_refuses_once_the_score_has_learned(normal, name):
     with pytest.raises(ValueError) as raised:
         seen.pattern[0, 0, 0]
     assert str(raised.value) == (
-        "a tensor that was given to attend() has been changed in place since, so this pattern would not be the "
-        "one that was used; clone the tensor before you change it."
+        "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
+        "computed; clone the tensor before you change it."
     )
     assert not attend(query, key, value, score=score).pattern.dense().isnan().any()
 

@@ -257,8 +257,13 @@ def test_what_it_cannot_do_is_gathered_otherwise(monkeypatch):
     query, key, value = inputs()
     for call in ({"normalise": Sigmoid()}, {"normalise": Softmax(0.0)}):
         seen = attend(query, key, value, ask=everything(), **call)
-        assert engine.unsupported_reason(seen.pattern.call) == "it computes only softmax with a temperature above 0"
+        reason = engine.unsupported_reason(seen.pattern.call)
+        assert reason == "the kernel computes only softmax with a temperature above 0"
         same(seen.pattern.known, truth(query, key, value, everything(), **call)[1], largest=10)
+    reason = engine.unsupported_reason(attend(query.double(), key.double(), value.double()).pattern.call)
+    assert reason == "the kernel computes only in float32, and the weights are float64"
+    reason = engine.unsupported_reason(attend(*torch.empty(3, 1, 1, 2, 4, device="meta")).pattern.call)
+    assert reason == "the kernel reads only tensors on a CPU, and the query is on meta"
     monkeypatch.setattr(kernel, "attention_function", lambda: None)
     seen = attend(query, key, value, mask=Causal(), ask=everything())
     assert seen.backend == "fused"
@@ -300,7 +305,7 @@ def test_a_tensor_changed_since_is_refused():
     query, key, value = inputs()
     pattern = attend(query, key, value).pattern
     key += 1
-    with pytest.raises(ValueError, match="has been changed in place"):
+    with pytest.raises(ValueError, match="was changed in place"):
         pattern.summary()
 
 

@@ -458,18 +458,21 @@ def anywhere(monkeypatch):
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        ({"normalise": Entmax()}, "it computes only softmax with a temperature above 0"),
-        ({"normalise": Softmax(0.0)}, "it computes only softmax with a temperature above 0"),
-        ({"score": Distance()}, "it computes only scaled dot products"),
-        ({"mask": Dilated(5, 0, 2)}, "it takes only masks that keep at most 16 ranges of keys for each query"),
+        ({"normalise": Entmax()}, "the kernels compute only softmax with a temperature above 0"),
+        ({"normalise": Softmax(0.0)}, "the kernels compute only softmax with a temperature above 0"),
+        ({"score": Distance()}, "the kernels compute only scaled dot products"),
+        ({"mask": Dilated(5, 0, 2)}, "the kernels take only masks that allow each query at most 16 ranges of keys"),
         (
             {"mask": Keep(torch.ones(K).bool())},
-            "it takes only masks that keep at most 16 ranges of keys for each query",
+            "the kernels take only masks that allow each query at most 16 ranges of keys",
         ),
-        ({"mask": Global(range(0, K, 2))}, "it takes only masks that keep at most 16 ranges of keys for each query"),
-        ({"dtype": torch.float64}, "it computes in float32"),
-        ({"width": 129}, "in float32 it takes widths up to 128"),
-        ({"width": 264, "dtype": torch.float16}, "in float16 it takes widths up to 256"),
+        (
+            {"mask": Global(range(0, K, 2))},
+            "the kernels take only masks that allow each query at most 16 ranges of keys",
+        ),
+        ({"dtype": torch.float64}, "the kernels compute only in float32, and the weights are float64"),
+        ({"width": 129}, "in float32 the kernels take widths up to 128"),
+        ({"width": 264, "dtype": torch.float16}, "in float16 the kernels take widths up to 256"),
         ({"mask": Global([0, 2, 4])}, None),
         ({"mask": Documents(torch.arange(0)), "queries": 0, "keys": 0}, None),
         ({"width": 256, "dtype": torch.bfloat16}, None),
@@ -489,7 +492,7 @@ def test_a_mask_of_too_many_ranges_is_asked_for_one_query_alone(anywhere, monkey
 
 def test_without_a_gpu_or_triton_it_says_so(monkeypatch):
     pattern = attend(*inputs()).pattern
-    assert engine.unsupported_reason(pattern.call) == "it runs on a GPU"
+    assert engine.unsupported_reason(pattern.call) == "the kernels run only on a GPU, and the query is on cpu"
     monkeypatch.setattr(engine, "interpreted", lambda: True)
     monkeypatch.setattr(engine, "installed", lambda: False)
     assert engine.unsupported_reason(pattern.call) == "triton is not installed"

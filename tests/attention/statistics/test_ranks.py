@@ -55,7 +55,7 @@ def one_of_two(rank: str, folder: str) -> None:
         summary_over_ranks(attend(*torch.ones(3, 1, 1, 4, 2), normalise=Sigmoid()).pattern, Ask())
     assert str(raised.value) == (
         "the ranks compute by the CPU kernel, which does not support Pattern(batch=1, heads=1, queries=4, keys=4, "
-        "normalise=Sigmoid()): it computes only softmax with a temperature above 0; "
+        "normalise=Sigmoid()): the kernel computes only softmax with a temperature above 0; "
         "compute the statistics in this process: pattern.answer(ask)."
     )
     torch.distributed.destroy_process_group()

@@ -108,5 +108,5 @@ def counted_from_start(position: int, axis: str, size: int) -> int:
         size: the length of the axis.
     """
     if not -size <= position < size:
-        raise IndexError(f"{axis} {position} is not one of {size}; they are counted from 0 to {size - 1}.")
+        raise IndexError(f"{axis} {position} is out of bounds: there are {size}, counted from 0 to {size - 1}.")
     return position % size

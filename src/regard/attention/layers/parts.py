@@ -14,7 +14,7 @@ from regard.attention.stages import modules_in, parameters_in, replace_parameter
 
 
 def held_modules(*parts: Score | Normaliser) -> nn.ModuleList | None:
-    """Return the modules in fields of a score and a normaliser, such as the RelativeBias of a ScaledDot; None if none.
+    """Return the modules in fields of a score and a normaliser, such as `RelativeBias`; None if there are none.
 
     A score or normaliser that is itself a module is left out, because nn.Module registers a module that is assigned to
     an attribute.
@@ -24,7 +24,7 @@ def held_modules(*parts: Score | Normaliser) -> nn.ModuleList | None:
 
 
 def held_parameters(*parts: Score | Normaliser) -> nn.ParameterList | None:
-    """Return the parameters in fields of a score and a normaliser, such as the sinks of a Softmax; None if none.
+    """Return the parameters in fields of a score and a normaliser, such as `Softmax.sinks`; None if there are none.
 
     Parameters inside modules are left out.
     """

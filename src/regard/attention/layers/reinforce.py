@@ -83,5 +83,5 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
 
 
 def queries_at_once(grid: Grid) -> int:
-    """Return how many queries to compute in one block: as many as have `BLOCK_WEIGHTS` weights, but at least 1."""
+    """Return the largest number of queries that have at most `BLOCK_WEIGHTS` attention weights together; at least 1."""
     return max(1, BLOCK_WEIGHTS // max(1, grid.batch * grid.heads * grid.keys))

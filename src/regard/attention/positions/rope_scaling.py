@@ -74,7 +74,7 @@ class Interpolate(Stretch):
     """
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return frequency / factor for each pair."""
+        """Return the frequency of each pair of numbers divided by the factor."""
         return frequencies / self.factor
 
 
@@ -88,7 +88,7 @@ class LargerBase(Stretch):
     """
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return frequency / factor^(p / (pairs - 1)) for each pair p."""
+        """Return frequency / factor^(p / (n - 1)) for each pair p of n pairs of numbers."""
         pairs = torch.arange(len(frequencies)).to(frequencies)
         return frequencies * self.factor ** -(pairs / max(1, len(pairs) - 1))
 

@@ -93,7 +93,7 @@ def test_gates_that_are_no_logarithms_are_refused(number):
         Forgetting(torch.tensor([[[-1.0, number]]]))
     assert str(raised.value) == (
         f"Forgetting was given a log gate of {number}; a forget gate is above 0 and at most 1, so its logarithm is "
-        "finite and at most 0: give gates.log(), or F.logsigmoid of what a gate is computed from."
+        "finite and at most 0: give gates.log(), or F.logsigmoid(x) where a gate is sigmoid(x)."
     )
 
 
@@ -103,5 +103,5 @@ def test_gates_that_do_not_fit_are_refused(normal, unhooked, shape):
         attend(*normal(3, 2, 3, 7, 5), score=ScaledDot(bias=Forgetting(torch.zeros(shape))))
     assert str(raised.value) == (
         f"Forgetting was given log_gates of shape {list(shape)} for batch=2, heads=3, queries=7, keys=7; give one for "
-        "each key, [2, 3, 7]; the axes of items and heads may have size 1."
+        "each key, [2, 3, 7]; the axes batch and heads may have size 1."
     )

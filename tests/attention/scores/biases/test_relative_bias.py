@@ -125,8 +125,8 @@ def test_a_pattern_refuses_once_the_parameters_have_changed(normal):
     with pytest.raises(ValueError) as refusal:
         pattern.dense()
     assert str(refusal.value) == (
-        "a tensor that was given to attend() has been changed in place since, so this pattern would not be the "
-        "one that was used; clone the tensor before you change it."
+        "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
+        "computed; clone the tensor before you change it."
     )
 
 

@@ -63,7 +63,7 @@ class Forgetting(Bias):
                 raise ValueError(
                     f"Forgetting was given a log gate of {float(self.log_gates[refused][0]):g}; a forget gate is above "
                     "0 and at most 1, so its logarithm is finite and at most 0: give gates.log(), or "
-                    "F.logsigmoid of what a gate is computed from."
+                    "F.logsigmoid(x) where a gate is sigmoid(x)."
                 )
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
@@ -84,5 +84,5 @@ class Forgetting(Bias):
         ):
             raise ValueError(
                 f"Forgetting was given log_gates of shape {list(self.log_gates.shape)} for {grid}; give one for each "
-                f"key, {[grid.batch, grid.heads, grid.keys]}; the axes of items and heads may have size 1."
+                f"key, {[grid.batch, grid.heads, grid.keys]}; the axes batch and heads may have size 1."
             )

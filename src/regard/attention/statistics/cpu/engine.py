@@ -36,11 +36,11 @@ def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
         contexts: whether the kernel must support computing the context too.
     """
     if call.query.device.type != "cpu":
-        return "it runs on a CPU"
+        return f"the kernel reads only tensors on a CPU, and the query is on {call.query.device}"
     if call.formula is None or call.formula.temperature == 0:
-        return "it computes only softmax with a temperature above 0"
+        return "the kernel computes only softmax with a temperature above 0"
     if call.dtype == torch.float64:
-        return "it computes in float32"
+        return "the kernel computes only in float32, and the weights are float64"
     if kernel.attention_function() is None:
         return "no C kernels were built when regard was installed"
     if contexts and not sums_fit_float32(call):

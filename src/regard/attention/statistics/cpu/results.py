@@ -90,7 +90,8 @@ class Results:
     Attributes:
         context: in memory, the heads of a token are adjacent, as in the contexts of PyTorch's kernel; a model then
             concatenates them without a copy. None = the context is not computed.
-        inverse: for each query, 1 / Σ exp(score - largest score), where the sum is over its keys and the sink.
+        inverse: for each query, 1 / Σ exp(score - largest score), summed over its keys and the head's sink (an extra
+            score that belongs to no key).
         rows: the statistics with one number for each query; the keys of the dict are field names of `Ask`.
         received: for each key, the sum of its weights over the queries.
         pooled: the pooled map: the sum, or the maximum, of the weights in each cell.

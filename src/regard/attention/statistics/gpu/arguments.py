@@ -66,8 +66,8 @@ class MaskRanges(NamedTuple):
 
     Attributes:
         limits: for each query, the start and the stop of each of its key ranges.
-        borders: for each tile (block of queries, or of keys), the four borders that say where the mask must be applied
-            (see `schedule.py`).
+        borders: for each tile (block of queries, or of keys), four positions: the first and the last say which keys (or
+            queries) the kernel reads, the two in the middle which of these need no mask.
     """
 
     limits: Table
@@ -112,9 +112,9 @@ class KernelArguments:
 
     Attributes:
         limits: for each query, the start and the stop of each of its key ranges, from the mask.
-        sinks: the sink of each head, times log₂ e / temperature; -∞ = no sink.
-        tiles: how many queries a program of `rows` computes, and how many keys it reads at a time; in `columns`, the
-            same numbers of keys and of queries.
+        sinks: an extra score in each head's softmax that belongs to no key, times log₂ e / temperature; -∞ = none.
+        tiles: (n, m): a program of the kernel `rows` computes n queries and reads m keys at a time; a program of the
+            kernel `columns` computes n keys and reads m queries at a time.
         widths: the widths of keys and of values, rounded up to powers of 2.
     """
 

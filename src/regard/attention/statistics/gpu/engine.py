@@ -46,24 +46,24 @@ def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
     """
     formula = call.formula
     if call.device.type != "cuda" and not interpreted():
-        return "it runs on a GPU"
+        return f"the kernels run only on a GPU, and the query is on {call.device}"
     if not installed():
         return "triton is not installed"
     if call.device.type == "cuda" and torch.cuda.get_device_capability(call.device) < (8, 0):
-        return "it needs a GPU of compute capability 8.0 or above"
+        return "the kernels need a GPU of compute capability 8.0 or above"
     if formula is None or formula.temperature == 0:
-        return "it computes only softmax with a temperature above 0"
+        return "the kernels compute only softmax with a temperature above 0"
     if formula.projection is not None or formula.other_score is not None:
-        return "it computes only scaled dot products"
+        return "the kernels compute only scaled dot products"
     if not isinstance(unrounded(formula.bias), Alibi | RelativeBias | Tensor | None):
-        return "it takes no bias rules except Alibi and RelativeBias"
+        return "the kernels take no bias rules except Alibi and RelativeBias"
     if call.dtype == torch.float64:
-        return "it computes in float32"
+        return "the kernels compute only in float32, and the weights are float64"
     widest = WIDEST_BYTES // call.query.itemsize
     if max(call.key.shape[-1], call.value.shape[-1]) > widest:
-        return f"in {str(call.query.dtype).removeprefix('torch.')} it takes widths up to {widest}"
+        return f"in {str(call.query.dtype).removeprefix('torch.')} the kernels take widths up to {widest}"
     if key_ranges(call.grid, call.mask, call.device) is None:
-        return f"it takes only masks that keep at most {MOST_RANGES} ranges of keys for each query"
+        return f"the kernels take only masks that allow each query at most {MOST_RANGES} ranges of keys"
     return None
 
 

@@ -24,7 +24,10 @@ OneSide = Int[Tensor, "ranges #batch #heads queries"]
 """For each query, the start of each of its key ranges; or for each query, the stop of each."""
 
 Borders = Int[Tensor, "ranges #batch #heads tiles 4"]
-"""The four borders of each tile (block of queries, or of keys), for each key range: see the top of this file."""
+"""For each key range and tile (block of queries, or of keys), four positions in ascending order.
+
+A kernel reads the keys (or queries) from the first to the last position, and needs no mask between the middle two.
+"""
 
 
 def limits_of(ranges: Ranges, grid: Grid) -> Limits:
@@ -90,7 +93,7 @@ def remaining_minimum(limits: OneSide) -> OneSide:
 
 
 def borders(begin: Tensor, whole_from: Tensor, whole_to: Tensor, end: Tensor) -> Borders:
-    """Return the four borders as one tensor, changed where necessary so that they are in ascending order.
+    """Return four positions of each tile as one tensor, changed where necessary so that they are in ascending order.
 
     If the mask must be applied to all keys, the second and the third border become equal.
     """

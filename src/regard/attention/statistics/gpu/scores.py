@@ -97,7 +97,7 @@ def limits_of(mask_ranges, n, batch, head, i, there):
 @no_type_check
 @triton.jit
 def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
-    """Return border number `which` (0 to 3) of a tile, for the n-th key range."""
+    """Return position `which` (0 to 3) of the four in `MaskRanges.borders`, for a tile and the n-th key range."""
     return tl.load(start_of(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.place + which)
 
 

@@ -12,7 +12,7 @@ def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
 
     If `contexts` is True, return the reason why the call is not supported: the engine computes no context.
     """
-    return "it computes statistics but no context" if contexts else None
+    return "the torch engine computes no context" if contexts else None
 
 
 def read(call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None) -> tuple[None, Summary]:
