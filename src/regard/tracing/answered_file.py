@@ -42,7 +42,7 @@ def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Te
 
 
 def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
-    """Return an attention call from its JSON, as `answered_to_json` wrote it; raise an exception if it is damaged."""
+    """Return an attention call from its JSON, as `answered_to_json` wrote it; raise an exception for damaged JSON."""
     grid = Grid(*map(positive, document["grid"]))
     dtype = {"float32": torch.float32, "float64": torch.float64}[document["dtype"]]
     groups = None if document["groups"] is None else tensors[document["groups"]]
@@ -74,7 +74,7 @@ def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attende
 
 
 def shapes_of(ask: Ask, grid: Grid) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each statistic that `ask` requests, by name."""
+    """Return the shape of each statistic that `ask` requests, by name; `grid` is the shape of the weights."""
     lead = grid.batch, grid.heads
     shapes: dict[str, tuple[int, ...]] = {name: (*lead, grid.queries) for name in PER_QUERY if getattr(ask, name)}
     if ask.received:

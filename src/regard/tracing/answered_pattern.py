@@ -26,10 +26,10 @@ NOT_KEPT = (
 
 
 class ForgottenCall(Call):
-    """A `Call` of `attend` without tensors, score, mask and normaliser: it has only sizes, data type and device.
+    """The sizes, data type and device of an attention call; its tensors, score, mask and normaliser are not stored.
 
     Attributes:
-        nan: the name of the first of query, key and value that contained NaN; None = none did.
+        nan: "query", "key" or "value": the first of these tensors that contained NaN; None = none of the three did.
     """
 
     __slots__ = ("known_device", "known_dtype", "nan")

@@ -98,7 +98,7 @@ class AttentionChanger(TorchFunctionMode):
         made: the changes that were applied so far.
         layers: for each kind of attention, the numbers of the layers that have called attention so far.
         called: the layers that have called attention in the current forward pass.
-        first_query: the position of the first query in the last self-attention call.
+        first_query: the position in the text of the first query of the latest self-attention call.
     """
 
     def __init__(self, changes: Sequence[Change], kind_of: Callable[[str], str]) -> None:
@@ -128,7 +128,7 @@ class AttentionChanger(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def changed(self, call: Call, dropout: float, ask: Ask | None) -> Attended | None:
-        """Apply the changes to an attention call and return its result; None if no change applies to the call."""
+        """Return the result of an attention call with the changes applied; None if no change is for its layer."""
         kind, layer = self.kind_of(self.running.path), layer_of(self.running.path) or 0
         self.layers.setdefault(kind, set()).add(layer)
         if kind != "cross":
@@ -150,14 +150,14 @@ class AttentionChanger(TorchFunctionMode):
         )
 
     def applies_to(self, change: Change, call: Call) -> bool:
-        """Return whether an attention call contains the query and the key of a `Cut`; True for other changes."""
+        """Return whether a change applies to a call: for a `Cut`, whether the call has its query and key; else True."""
         if not isinstance(change, Cut):
             return True
         grid, row = call.grid, int(change.query) - self.first_query
         return 0 <= row < grid.queries and int(change.key) < grid.keys
 
     def enter(self, n_running: int) -> None:
-        """Handle the start of a module: if no other module is running, a new forward pass starts."""
+        """Handle the start of a module, given how many modules are now running: 1 = a new forward pass starts."""
         if n_running == 1:
             self.called.clear()
 

@@ -51,7 +51,7 @@ class Comparison:
 
     @property
     def first(self) -> tuple[str, str] | None:
-        """The head and the query token where the two traces first differ, such as ("L3H1", "it"); None if they do not.
+        """The head and the query token where the two traces first differ, such as ("L3H1", "it"); None = nowhere.
 
         The layer is the first that has a head with a total variation above `at_most`; the head is the one with the
         largest total variation in this layer.

@@ -1,6 +1,7 @@
 """Converts the score and the mask of a FlexAttention call to a `Score` and a `Mask` of regard.
 
-FlexAttention has functions of one query and one key; regard has functions of a block of queries × keys.
+The functions `score_mod` and `mask_mod` of FlexAttention take the indices of one query and one key; the methods of
+`Score` and `Mask` take a tile, a block of queries × keys.
 
 Source: Dong et al. 2024, "Flex Attention: a programming model for generating optimized attention kernels", section 3.
 """
@@ -41,14 +42,14 @@ class FlexScore(Score):
         return self.changed(query @ key.mT * self.scale, tile)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "batch heads queries keys"]:
-        """Return a boolean mask that is False where `score_mod` turns the score 0 into -∞.
+        """Return the mask of a tile (block of queries × keys): False where `score_mod` turns a score of 0 into -∞.
 
-        Some models define their mask by such a `score_mod`.
+        Some models define their mask by `score_mod`.
         """
         return self.changed(torch.zeros(tile.shape), tile) != -torch.inf
 
     def changed(self, scores: Float[Tensor, "batch heads queries keys"], tile: Tile) -> Tensor:
-        """Return the result of `score_mod` for the scores of a tile (block of queries × keys)."""
+        """Return the result of `score_mod` for all scores of a tile (block of queries × keys)."""
         mod = over_tile(self.score_mod, scored=True, n_buffers=len(self.buffers))
         return mod(scores, *indices(tile, scores.device), *self.buffers)
 
@@ -70,16 +71,16 @@ class FlexMask(Mask):
 
 
 def indices(tile: Tile, device: torch.device) -> list[Tensor]:
-    """Return the indices of the batch items, heads, queries and keys of a tile (block of weights), as 1-D tensors."""
+    """Return the indices of the batch items, heads, queries and keys of a block of queries × keys, as 1-D tensors."""
     return [tile.along(axis, device).flatten() for axis in range(4)]
 
 
 def over_tile(mod: Callable[..., Tensor], scored: bool, n_buffers: int) -> Callable[..., Tensor]:
-    """Vectorise a function of one batch item, head, query and key: it then takes the indices of a whole block.
+    """Vectorise a function of one batch item, head, query and key: the result takes 1-D tensors of indices.
 
     Args:
         mod: a `score_mod` or a `mask_mod` of FlexAttention.
-        scored: whether the first argument is a score; it is then a tensor [batch heads queries keys].
+        scored: True for a `score_mod`, whose first argument is a score: the result takes [batch heads queries keys].
         n_buffers: the number of further tensors at the end of the arguments, which are passed unchanged.
     """
     for axis in (3, 2, 1, 0):

@@ -92,9 +92,10 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """Return the largest salience of a weight in some heads of one layer, and the head and query of this weight.
+    """Return the largest salience (weight above average on a distant key) in heads of one layer, and where it is.
 
-    If no weight is salient, return -inf, the first head, and the given query or the first word.
+    The result is the salience, and the head and query of the weight. If no weight can be salient, it is -inf with the
+    first head and the given query or the first word.
 
     Args:
         query: consider only this query; None = all queries.
@@ -130,8 +131,8 @@ def salience(
 ) -> Float[Tensor, "heads queries keys"]:
     """Return how remarkable each weight is: (weight - mean_weight) · distance.
 
-    It is large if the query gives a distant key far more weight than the other queries give that key. It is -inf if
-    the weight is 0, or if the pair of query and key is not eligible.
+    The result is large if a query gives a distant key far more weight than the other queries give this key. It is
+    -inf where the weight is 0 or `eligible` is False.
 
     Args:
         mean_weight: the mean weight of each key over all queries.

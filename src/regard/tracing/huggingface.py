@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 SDPA, EAGER = "regard", "regard_eager"
-"""The names under which regard registers its attention functions in transformers (see the top of this file)."""
+"""The names of regard's attention functions in transformers: for models written for SDPA, and for eager attention."""
 
 UNSUPPORTED_ARGUMENTS = "block_indices", "sinks"
 """Arguments of attention functions that some models use, and that regard does not support."""
@@ -203,8 +203,9 @@ def check_first_call(model: nn.Module, path: str, module: nn.Module, warned: set
 def is_for_sdpa(model: "PreTrainedModel") -> bool:
     """Return whether a model uses boolean masks and is_causal=True, as PyTorch's SDPA takes them.
 
-    True for a model that supports SDPA. True also for a model such as Gemma 2 or gpt-oss, which has softcaps or sinks
-    and could use SDPA without them: it supports FlexAttention, and is_causal is True in all its modules.
+    True if the model supports SDPA, or if it supports FlexAttention and is_causal is True in all its attention modules.
+    The latter are models that SDPA cannot run only because of softcaps (scores limited by tanh) or sinks (extra scores
+    in the softmax's denominator), such as Gemma 2 and gpt-oss.
     """
     if model._supports_sdpa:
         return True
@@ -215,9 +216,9 @@ def is_for_sdpa(model: "PreTrainedModel") -> bool:
 def needs_installing(model: "PreTrainedModel") -> bool:
     """Return whether the attention of a model can be recorded only if it runs through regard's attention function.
 
-    False if the model uses PyTorch's SDPA or separate tensor operations, which `regard.watching` records. True if it
-    has softcaps or sinks, or uses attention kernels of other packages, and transformers can switch its attention
-    function.
+    False if the model uses PyTorch's SDPA or separate tensor operations, which `regard.watching` records. True if
+    transformers can switch its attention function, and the model uses attention kernels of other packages, softcaps
+    (scores limited by tanh) or sinks (extra scores in the softmax's denominator).
     """
     parts = models_in(model)
     watchable = all(
@@ -246,7 +247,7 @@ def models_in(model: nn.Module) -> list["PreTrainedModel"]:
 
 
 SHARING: WeakKeyDictionary[nn.Module, Sharing] = WeakKeyDictionary()
-"""For each attention module, the object that makes the patterns of a generated text share keys and values."""
+"""For each attention module, the object that lets its calls in successive decoding steps share keys and values."""
 
 
 def attention_forward(
@@ -269,7 +270,7 @@ def attention_forward(
 
     Args:
         position_bias: a bias that is added to the scores (T5).
-        s_aux: for each head the score of a sink, which takes part in the softmax and has no value (gpt-oss).
+        s_aux: for each head, the score of a sink: an extra score in the softmax's denominator (gpt-oss).
         indices: for each query, the indices of the only keys to which it may attend (DeepSeek-V3.2).
 
     Raises:
@@ -321,8 +322,8 @@ def mask_and_bias(
     """Convert the arguments that transformers passes to the mask and the bias of a call of `attend`.
 
     A boolean `attention_mask` is the mask; a float one is added to `position_bias`. If `attention_mask` is None, a call
-    with more than one query is causal if `is_causal` is True, or if it is None and the attribute is_causal of the
-    module is True or missing. Query 0 is then at the position of key 0, as in sdpa_attention_forward of transformers.
+    with more than one query is causal if `is_causal` is True; None stands for the module's attribute is_causal, or for
+    True if the module has none. In a causal call, query 0 is at the position of key 0, as in transformers.
     """
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         return None, attention_mask if position_bias is None else position_bias + attention_mask

@@ -5,7 +5,7 @@ and then records the calls that compute attention:
 
     F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention     from the arguments of the call
     `regard.attend`                                                          from the result of the call
-    matrix product → softmax → matrix product                                see `written_out.py`
+    matrix product → softmax → matrix product                                from these operations
 
 If statistics are requested, `attend` computes context and statistics together, in place of the intercepted call.
 """
@@ -41,11 +41,11 @@ multi_head_attention_forward = FunctionType(
     {**vars(F), "has_torch_function": lambda tensors: False},
     argdefs=F.multi_head_attention_forward.__defaults__,
 )
-"""A copy of F.multi_head_attention_forward that calls the mode for each of its operations, not only for itself."""
+"""A copy of F.multi_head_attention_forward whose operations are passed to the active TorchFunctionMode one by one."""
 
 
 SDPA, FLEX, WRITTEN_OUT = "sdpa", "flex", "written out"
-"""The values of `Attended.backend` in recorded attention calls: by which function the model computed the context."""
+"""What a recorded call has as `backend`: scaled_dot_product_attention, FlexAttention, or separate tensor operations."""
 
 
 ATTENTION = attend, F.scaled_dot_product_attention
@@ -106,7 +106,7 @@ class AttentionInterceptor(TorchFunctionMode):
         return result
 
     def with_statistics(self, func: Any, ask: Ask, args: Any, kwargs: Any) -> Attended | None:
-        """Return the context and the statistics of an attention call, computed together; None if no engine can."""
+        """Return the context and the statistics of an attention call, computed together; None if impossible."""
         if func is attend:
             return attend(*args, **{**kwargs, "ask": ask}) if kwargs.get("ask") is None else None
         try:
@@ -119,7 +119,7 @@ class AttentionInterceptor(TorchFunctionMode):
         return attend(call.query, call.key, call.value, score=call.score, mask=call.mask, ask=ask)
 
     def try_to_record(self, step: Callable[..., Attended], *args: Any, **kwargs: Any) -> None:
-        """Call `step` with the other arguments, and record the attention call that it returns.
+        """Call `step` with the other arguments, and record the attention call that `step` returns.
 
         If `step` raises an error, record that no pattern can be made, with the error's text as the reason.
         """
@@ -214,7 +214,8 @@ def attended_of(
 def has_weights(pattern: Pattern, scores: Tensor) -> bool:
     """Return whether the weights of a pattern are the softmax of the scores that the model computed.
 
-    In every head, up to 64 queries are compared. The scores may have one more column, for sinks.
+    In every head, up to 64 queries are compared. The scores may have one more column, for sinks (extra scores in the
+    softmax's denominator).
     """
     n_keys = pattern.shape[3]
     if pattern.shape[:3] != scores.shape[:3] or scores.shape[3] - n_keys != (pattern.call.softmax.sinks is not None):

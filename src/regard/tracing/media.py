@@ -97,6 +97,7 @@ def read_merged(model: "PreTrainedModel", processor: Any, encoded: Any, patch: i
     """Convert an encoded picture and text to a `Media`, for a model that merges squares of patches.
 
     Args:
+        encoded: the processor's output for the picture and the text.
         patch: the side length of a patch in pixels.
 
     Raises:

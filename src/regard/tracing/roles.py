@@ -18,7 +18,8 @@ class Roles:
 
     Attributes:
         heads: the name of each head, such as "L3H1".
-        means: for each role and head, the mean over the queries for which a key of this role exists; NaN if none has.
+        means: for each role and head, the mean over the queries for which a key of this role exists, such as a
+            previous token; NaN if there is no such query.
     """
 
     heads: tuple[str, ...]
@@ -30,7 +31,7 @@ class Roles:
         return {"head": list(self.heads)} | {role: self[role].tolist() for role in ROLES}
 
     def __getitem__(self, role: str) -> Float[Tensor, " heads"]:
-        """Return the value of a role for each head."""
+        """Return, for each head, the mean of one role over the queries, such as the weight on the previous token."""
         if role not in ROLES:
             raise InputError(f"no role {role!r}; nearest: {', '.join(nearest(role, list(ROLES)))}.")
         return self.means[ROLES.index(role)]
@@ -61,7 +62,7 @@ class Roles:
 def sums_of_heads(
     patterns: Mapping[int, Pattern], texts: Sequence[str], special: Sequence[bool]
 ) -> tuple[tuple[str, ...], RoleSums]:
-    """Return the names of all heads, layer by layer, and the sums of their roles over the queries of one text.
+    """Return the names of all heads, and how much they attend to keys of each role, summed over the queries of a text.
 
     Args:
         patterns: the self-attention patterns by layer number.

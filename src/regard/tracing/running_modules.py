@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 ATTENTION_NAME = re.compile("(attention|attn)(?!.*bias$)", re.IGNORECASE)
-"""Matches a class name with "attention" or "attn" in it that does not end in "bias": a module that should attend."""
+"""Matches class names that contain "attention" or "attn" and do not end in "bias": modules that compute attention."""
 
 HEAD_COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "heads", "nhead", "n_attention_heads")
 """The attribute names under which modules store their number of heads."""

@@ -20,7 +20,7 @@ from regard.tracing.run import trace
 FORMAT = "regard scan"
 
 COUNTS = ("n_lines", "n_texts", "n_tokens", "n_truncated", "n_words", "n_known")
-"""The numbers of a scan that are stored in its file, in this order."""
+"""The attributes of a `Scan` that are stored in its file as "counts", in this order."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Scan:
         n_tokens: how many tokens the texts had together.
         n_truncated: how many texts were too long for the model; only their beginnings were used.
         n_words: how many tokens the texts had together, special tokens not counted.
-        n_known: how many of these `n_words` tokens the model knows; see `known_tokens`.
+        n_known: how many of these `n_words` tokens the model knows: no unknown words, single jamo or bytes.
     """
 
     model: str
@@ -72,7 +72,7 @@ class Scan:
         self.n_words += n_words
 
     def roles(self) -> Roles:
-        """Return the table of the roles over all texts.
+        """Return how much each head attends to the previous token, the first token, and so on, over all texts.
 
         Raises:
             InputError: no text was read.

@@ -31,8 +31,8 @@ def sdpa_call(
     the position of key 0.
 
     Args:
-        heads: the numbers of heads of the calling module. They are used if batch and heads share an axis, and if the
-            queries are packed (see `is_packed`).
+        heads: the numbers of heads of the calling module; used if one axis joins batch and heads, or if the query heads
+            that share a key head lie on the axis of queries.
     """
     n_heads = heads.query_heads
     if is_packed(heads, query, key):
@@ -54,7 +54,7 @@ def sdpa_call(
 
 
 def is_packed(heads: HeadCounts, query: Tensor, key: Tensor) -> bool:
-    """Return whether the axis of queries has the query heads that share a key head.
+    """Return whether queries are packed: the query heads that share a key head lie on the axis of queries.
 
     For a single query token of a model with grouped queries and a mask, transformers passes queries of shape
     [batch key_heads group width] instead of [batch query_heads 1 width].
@@ -83,9 +83,9 @@ def output_shape(
 
 
 CHANGED: Any = WeakTensorKeyDictionary()
-"""The results of changed attention calls: for each context that such a call returned, the `Attended` of the call.
+"""For each context that an attention call with changes (`regard.changed`) returned: the `Attended` of this call.
 
-`AttentionInterceptor` then records the changed call, not the original one.
+`AttentionInterceptor` records this `Attended`, in place of the call that the model made.
 """
 
 

@@ -16,7 +16,7 @@ from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
 
 GROWTH = 1.2
-"""The ratio of the allocated to the needed length of a new buffer, so that not every step has to allocate one."""
+"""How many times as long as needed a new buffer is, so that not every decoding step has to allocate a buffer."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class GrowingTensor:
     parts: list[Any] = field(default_factory=list)
 
     def append(self, tensor: Tensor) -> None:
-        """Append the last tokens of a tensor, which begins with all tokens so far; make it a view of the buffer."""
+        """Append the new tokens of a tensor, which begins with all tokens so far; make it a view of `buffer`."""
         before, n_tokens = self.n_tokens, tensor.shape[2]
         if n_tokens > self.buffer.shape[2]:
             grown = tensor.new_empty(*tensor.shape[:2], int(n_tokens * GROWTH) + 1, tensor.shape[3])
@@ -74,7 +74,7 @@ class SharedCache:
 
 
 CACHE_OF: Any = WeakTensorKeyDictionary()
-"""For each tensor of keys that is a view of a shared cache, the cache; it is freed with the last such tensor."""
+"""For each tensor of keys that is a view of a shared cache, this cache, which is freed with the last such tensor."""
 
 
 class Sharing:
@@ -88,9 +88,10 @@ class Sharing:
         self.latest: tuple[Any, ...] | None = None
 
     def shared(self, attended: Attended) -> Attended:
-        """Return an attention call; if its keys and values begin with those of the latest call, they share memory.
+        """Return an attention call whose keys and values share memory with the latest call, where possible.
 
-        Nothing is shared if no pattern of the latest call exists any more, or while autograd is enabled.
+        Memory is shared if the keys and values of the call begin with all keys and values of the latest call, a pattern
+        of the latest call still exists, and autograd is disabled.
         """
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             self.latest = None

@@ -1,7 +1,7 @@
 """The record of a traced model: the tokens that it read, and every attention call by kind, layer and head.
 
 A trace stores the query, key and value of each attention call, so it is small even for a long text. Weights are
-computed when they are asked for, and `Trace.check` compares them with the output of the kernel that the model ran.
+computed when they are read, and `Trace.check` compares them with the output of the kernel that the model ran.
 """
 
 import math
@@ -74,7 +74,7 @@ class Trace:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The tokens that the model read: those of the encoder, or of a decoder-only model."""
+        """The tokens that the encoder read; in a decoder-only model, the tokens that the decoder read."""
         return self.source or self.target
 
     @property
@@ -168,7 +168,7 @@ class Trace:
         return contributions(pattern, self._query(token, kind), self.states[kind][layer].projection)
 
     def movement(self, token: TokenReference, kind: str | None = None) -> Movement:
-        """Return how each layer changes the vector of a token: what each head, source token and part of the layer adds.
+        """Return how each layer changes the vector of a token: what each head, key token and part of the layer adds.
 
         Args:
             token: the position or the text of the token.
@@ -222,7 +222,7 @@ class Trace:
         return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
-        """Return the names of all heads of one kind of self-attention, and the sums of their roles over the text."""
+        """Return the heads' names, and their weights on the previous token, the first token, …, summed over queries."""
         kind = kind or self._only_kind()
         if kind == "cross":
             raise InputError("roles compare a query with the tokens of its own text; give 'encoder' or 'decoder'.")

@@ -54,7 +54,7 @@ SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cros
 """For each kind of attention, the names of the fields of `Trace` with the tokens of its queries and of its keys."""
 
 BASE_CLASSES = (Score, Mask, Normaliser, Bias, Choice)
-"""The base classes of the rules that a trace file may contain."""
+"""The base classes of the rules (scores, masks, normalisers and their parts) that a trace file may contain."""
 
 JSON_SCALARS = (type(None), bool, int, float, str)
 
@@ -64,17 +64,17 @@ Json = Any
 
 @dataclass(slots=True)
 class TensorTable:
-    """The tensors to write into a file, each under a number as its name.
+    """The tensors to write into a file; the name of each is a number.
 
     Attributes:
         tensors: copies of the tensors on the CPU, by name.
-        names: for each tensor, given by its memory address, shape, stride, type and device: its name.
+        names: a dict from a tensor's memory address, shape, stride, type and device to its name.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     names: dict[tuple[object, ...], str] = field(default_factory=dict)
     originals: list[Tensor] = field(default_factory=list)
-    """The added tensors, kept alive so that no new tensor gets the memory address of one of them."""
+    """The tensors that were added, kept alive so that no other tensor gets the same memory address."""
 
     def add(self, tensor: Tensor) -> str:
         """Return the name of a tensor in the table; add a copy of the tensor to the table if it is not there yet."""
@@ -306,7 +306,7 @@ def to_json(value: object, table: TensorTable) -> Json:
 
 
 def parts_of(rule: object) -> dict[str, object]:
-    """Return the fields of a score, mask or normaliser that its constructor takes; of a module, its own attributes."""
+    """Return the values of a score, mask or normaliser by name: its dataclass fields, or the attributes of a module."""
     if is_dataclass(rule):
         return {part.name: getattr(rule, part.name) for part in fields(rule) if part.init}
     module_attributes = vars(nn.Module())

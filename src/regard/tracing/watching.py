@@ -156,7 +156,7 @@ class Recorder:
             self.watched.steps.append(WatchedStep(path, layer_of(path), call, attended))
 
     def keep_context(self, tensor: Tensor) -> None:
-        """Copy the context of the latest call in the record if it shares memory with a tensor that is to change."""
+        """Copy the context of the latest recorded call if it shares memory with `tensor`, which is about to change."""
         if not self.watched.steps:
             return
         latest = self.watched.steps[-1]
@@ -165,7 +165,7 @@ class Recorder:
             self.watched.steps[-1] = replace(latest, attended=replace(latest.attended, context=context.clone()))
 
     def asked_of_running(self) -> Ask | None:
-        """Return the statistics to compute for the attention of the running module, or None."""
+        """Return the statistics to compute for the attention of the running module; None = none."""
         return self.ask if self.keeps(self.running.path) else None
 
     def record_unseen(self, reason: str) -> None:
@@ -185,7 +185,7 @@ class Recorder:
         return self.watched.layers is None or layer_of(path) in self.watched.layers
 
     def enter(self, n_running: int) -> None:
-        """Handle the start of a module: remember how many attention calls were made and recorded before it."""
+        """Handle the start of a module: store how many attention calls were made and recorded before that."""
         self.before.append((self.n_calls.total(), self.n_seen))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:

@@ -28,7 +28,8 @@ class Product:
     """The record that a tensor is scores [... queries keys]: scale · query keyᵀ + bias; -∞ where `keep` is False.
 
     Attributes:
-        sinks: for each head the score of a sink, in one more column of the tensor; None = there is no such column.
+        sinks: for each head, an extra score in the softmax's denominator: the last column of the tensor; None = the
+            tensor has no such column.
     """
 
     query: Tensor
@@ -44,9 +45,9 @@ class Normalised:
     """The record that a tensor is weights [... queries keys]: the softmax of `scores`.
 
     Attributes:
-        scores: the scores, with a column for sinks if there are sinks.
+        scores: the scores; their last column may be sinks (extra scores in the softmax's denominator).
         product: how the scores were computed; None = unknown.
-        with_sinks: how the scores were computed, if the last column of the weights is that of the sinks; else None.
+        with_sinks: how the scores were computed, if the weights still have the column of the sinks; else None.
     """
 
     scores: Tensor
@@ -64,10 +65,10 @@ class WeightedSum:
 
 
 Origin = Product | Normalised
-"""How a tensor was computed: as scores or as weights."""
+"""The record of how a tensor was computed: `Product` for scores, `Normalised` for weights."""
 
 OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "mat2", "other")
-"""The names of the operands of torch's functions, in an order that agrees with the signature of each function."""
+"""The names of the operands of torch's functions, in the order in which every one of these functions takes them."""
 
 Number = int | float
 """A number among the arguments of an operation: 1 as well as 1.0."""
@@ -141,7 +142,7 @@ def added_product(
 def einsum(known: Known, result: Tensor, equation: Any, *operands: Any) -> Product | WeightedSum | None:
     """Return how the result of an einsum was computed: as scores, or as a context if the first tensor is weights.
 
-    Return None if it has not two operands, or is neither scores nor a context.
+    Return None if the einsum has not two operands, or its result is neither scores nor a context.
     """
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
@@ -231,10 +232,11 @@ def biased(known: Known, result: Tensor, left: Any, right: Any, *, alpha: Number
 
 
 def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
-    """Return how the result of scores.masked_fill(mask, value) was computed: as masked scores; None = unknown.
+    """Return how the result of scores.masked_fill(mask, value) was computed; None = neither as scores nor as weights.
 
-    `value` is -∞, or at most -10,000 if every query keeps a key that is not masked out. If `scores` is a tensor of
-    weights and masked_fill changes none of them, the result is these weights.
+    The result is scores with keys masked out if `value` is -∞, or if it is at most -10,000 and each query still has a
+    key that is not masked out. If `scores` is a tensor of weights and masked_fill changes no weight, the result is
+    weights.
     """
     product = known(scores)
     if isinstance(product, Normalised):
@@ -269,7 +271,10 @@ def normalised(known: Known, result: Tensor, scores: Tensor, dim: int | None = N
 
 
 def concatenated(known: Known, result: Tensor, tensors: Any, dim: int = 0) -> Product | None:
-    """Return how the result of cat was computed, if it is scores and a column of sinks, one score a head; else None."""
+    """Return how the result of cat was computed, if it is scores and a column of sinks; else None.
+
+    A sink is an extra score in the softmax's denominator, the same for all queries of a head.
+    """
     scores, column = tensors
     product = known(scores)
     if (
@@ -283,13 +288,16 @@ def concatenated(known: Known, result: Tensor, tensors: Any, dim: int = 0) -> Pr
 
 
 def reduced(known: Known, result: Tensor, scores: Any, number: Any, *, alpha: Number = 1) -> Origin | None:
-    """Return how the result of a subtraction was computed; None unless it is scores minus one number a query."""
+    """Return how the result of a subtraction was computed; None unless it is scores minus one number for each query."""
     one_each = isinstance(number, Tensor) and number.ndim == result.ndim and number.shape[-1] == 1
     return known(scores) if one_each and isinstance(known(scores), Product) else None
 
 
 def without_sinks(known: Known, result: Tensor, weights: Any, index: Any) -> Normalised | None:
-    """Return how weights[..., :-1] was computed, if the sinks are the last column of `weights`; else None."""
+    """Return how weights[..., :-1] was computed, if the last column of `weights` is sinks; else None.
+
+    Sinks are extra scores in the softmax's denominator.
+    """
     origin = known(weights)
     if not isinstance(origin, Normalised) or origin.with_sinks is None or index != (Ellipsis, slice(None, -1)):
         return None
