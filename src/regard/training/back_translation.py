@@ -39,7 +39,7 @@ LINES = 256
 """The number of lines that are translated in one call; after each call, the pairs so far are synced to the disk."""
 
 STATE = "state.json"
-"""The name of the file with a run's `State`; the pairs so far are in the files source and target beside it."""
+"""The name of the file with the progress of a run; the pairs so far are in the files source and target beside it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -209,7 +209,7 @@ def seconds_left(start: float, n_done: int, n_left: int) -> float:
 
 
 def refuse_files(source: Path, target: Path) -> None:
-    """Raise InputError if a file to write exists, has no folder, or is named twice."""
+    """Raise InputError if a file to write exists already, its folder does not exist, or both are the same file."""
     if source.absolute() == target.absolute():
         raise InputError(f"{source} is named for the sources and for the targets; name two files.")
     for path in (source, target):

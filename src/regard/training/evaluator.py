@@ -92,7 +92,7 @@ class Evaluator:
     """The ε of label smoothing in the training loss."""
 
     def evaluate(self, folder: Path, names: Sequence[str], step: int) -> DevEvaluation:
-        """Compare the newest snapshot with the mean of all `names` by dev loss; evaluate the better one.
+        """Compare the newest snapshot of the parameters with the mean of all by dev loss; evaluate the better one.
 
         Early in training, parameters change fast and their mean is worse than the newest snapshot; later the mean is
         better. Computing both losses takes little time compared with translating.

@@ -74,7 +74,7 @@ def divergence_loss(
         D = (KL(p ‖ p′) + KL(p′ ‖ p)) / 2
 
     Args:
-        logits: the logits of two predictions of each target: all targets in turn, then all once more.
+        logits: the logits of 2n predictions; rows i and n + i are the two predictions of target i.
         expected: the label of each token, in the order of `logits`.
 
     >>> import torch

@@ -78,7 +78,7 @@ class Alignment:
 
     @property
     def pharaoh(self) -> str:
-        """The pairs in the format of Pharaoh, Moses and fast_align, such as "0-0 1-2"; the source index comes first."""
+        """The aligned word pairs in the format of Pharaoh, Moses and fast_align, e.g. "0-0 1-2", source index first."""
         return " ".join(f"{source}-{target}" for source, target in sorted(self.pairs))
 
     def figure(self, path: str | Path, title: str = "") -> Path:

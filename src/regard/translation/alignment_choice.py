@@ -37,7 +37,7 @@ The model reads a pair once for each of its source words: 100 pairs of 10 words 
 """
 
 CLEAR_NEED = 1.0
-"""The smallest need, in nats, that counts: without the source word, the piece's probability falls to 1/e or less."""
+"""A target piece needs a source word if its log-probability without the word is lower by at least this, in nats."""
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:

@@ -134,7 +134,7 @@ def word_alignment(
 def trace_translation(
     model: TranslatingModel, translation: Translation, device: torch.device, *, name: str, begin_piece: str
 ) -> Trace:
-    """Return the trace of a model while it reads the source and the finished target text of a translation.
+    """Return the attention weights of all layers and heads as the model reads the source and the finished translation.
 
     Args:
         name: the model's name in the trace.

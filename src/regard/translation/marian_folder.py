@@ -34,7 +34,7 @@ NEVER_PREDICTED = -100.0
 
 @dataclass(frozen=True, slots=True)
 class MarianIds:
-    """The ids of the special pieces in a Marian model's config.json."""
+    """The ids of the special pieces, such as EOS, in a Marian model's config.json."""
 
     pad: int
     start: int

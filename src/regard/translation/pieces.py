@@ -83,7 +83,7 @@ def bytes_of_piece(piece: str) -> bytes:
 
 
 def trace_tokens(pieces: Sequence[str], ids: Sequence[int], special: Collection[int]) -> tuple[Token, ...]:
-    """Convert pieces to the tokens of a trace.
+    """Convert subword pieces to `Token`s, which name the rows and columns of attention weights in a trace.
 
     Args:
         ids: the id of each piece.

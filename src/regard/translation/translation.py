@@ -32,7 +32,7 @@ class TranslationReader(Protocol):
         """Return the word alignment of each translation."""
 
     def trace(self, translation: "Translation") -> Trace:
-        """Return the trace of the model while it reads the source and the translation."""
+        """Return the attention weights of all layers and heads while the model reads source and translation."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,7 +80,7 @@ class Translation:
 
     @property
     def unlike(self) -> tuple[str, ...]:
-        """Remarks to show if the source is unlike the training texts, or the translation is improbable; or empty."""
+        """Remarks to show if the source is unlike the training texts, or the translation is improbable."""
         usual = self.translator.usual
         return () if usual is None else tuple(usual.differences(self))
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 PERCENTILE = 1
-"""The percentile of the dev texts below which a text is unusual."""
+"""A text is unusual if its letters per piece or its score is below this percentile of the dev texts."""
 
 
 @runtime_checkable

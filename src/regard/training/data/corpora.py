@@ -58,7 +58,7 @@ def paths(texts: Texts) -> list[Path]:
 
 
 def names_of_corpus(number: int) -> tuple[str, str]:
-    """Return the names of the source and the target file of a corpus, counted from 1.
+    """Return the names of the source and the target file of corpus `number`, counted from 1.
 
     >>> names_of_corpus(1), names_of_corpus(2)
     (('source', 'target'), ('source 2', 'target 2'))

@@ -227,7 +227,7 @@ def write_data(
 
 
 def corpus_folder(number: int) -> str:
-    """Return the name of the folder of an encoded corpus, counted from 1.
+    """Return the name of the folder with the token ids of corpus `number`, counted from 1.
 
     >>> corpus_folder(1), corpus_folder(2)
     ('train', 'train-2')
@@ -239,6 +239,7 @@ def read_corpora(data: Path, weights: Sequence[float] | None, n_tokens: tuple[in
     """Return the encoded corpora in a data folder, joined if there are several.
 
     Args:
+        weights: for each corpus, how often each of its pairs is seen in an epoch on average; None = once.
         n_tokens: the sizes of the two vocabularies.
 
     Raises:

@@ -81,7 +81,7 @@ class Heartbeat:
             return cls(accept_all(listening, secret, n), n)
 
     def watch(self) -> None:
-        """Wait until all connected processes have finished or one is lost; the thread runs this method."""
+        """Wait until all connected processes have finished or one is lost; this runs in a thread of its own."""
         with DefaultSelector() as selector:
             for rank, connection in self.connections.items():
                 selector.register(connection, EVENT_READ, rank)
@@ -104,7 +104,7 @@ class Heartbeat:
             os._exit(2)
 
     def raise_if_lost(self) -> None:
-        """Raise LostError if another process is lost now or within some seconds; call it after a failed exchange."""
+        """Raise LostError if another process is lost now or within some seconds; call it when an exchange failed."""
         if self.lost.wait(GRACE_SECONDS / 2):
             raise LostError(self.message)
 

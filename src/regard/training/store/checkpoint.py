@@ -42,7 +42,7 @@ class Checkpoint:
 
     folder: Path
     tensors: Mapping[str, dict[str, Tensor]]
-    """The tensors of each file, by the file's name without its suffix: model, optimiser."""
+    """The tensors of model.safetensors by name, under the key "model"; likewise those of optimiser.safetensors."""
 
     state: Any
     """The content of state.json."""

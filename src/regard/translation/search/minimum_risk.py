@@ -22,7 +22,7 @@ from regard.translation.search.sampling import Sample
 
 @dataclass(frozen=True, slots=True)
 class MinimumRisk:
-    """Minimum Bayes risk decoding: choose the candidate with the highest mean chrF against samples of the model.
+    """Minimum Bayes risk decoding: choose the candidate most similar (by mean chrF) to samples of the model.
 
     Args:
         n_samples: the number of samples for each source.
@@ -78,7 +78,7 @@ class MinimumRisk:
 
 
 def mean_chrf(text: str, samples: Sequence[str]) -> float:
-    """Return the mean of chrF, from 0 to 1, of a text against each sample.
+    """Return the mean chrF (similarity of character n-grams, from 0 to 1) of a text with each sample.
 
     >>> mean_chrf("a cat", ["a cat", "xyz"])
     0.5
