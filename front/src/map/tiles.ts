@@ -97,7 +97,7 @@ export class Tiles {
     }
   }
 
-  /** Request a tile that did not load again after a pause; after the last pause, never. */
+  /** A tile failed to load: pause before it is requested again; after the last pause, give it up. */
   private fail(name: string, reason: string): void {
     const failed: Failed = { reason, times: (this.failed.get(name)?.times ?? 0) + 1, rests: true };
     const end = () => ((failed.rests = false), this.askForMore());

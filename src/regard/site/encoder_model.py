@@ -25,13 +25,13 @@ MOST_TOKENS = 512
 
 
 def export_encoder(loaded: LoadedModel, text: str, folder: Path) -> Exported:
-    """Write the files of an encoder into a folder, and check that it attends as the model itself does.
+    """Write the files of an encoder into a folder, and check that its attention is the same as that of the model.
 
     Args:
         text: the text that the page shows first.
 
     Raises:
-        InputError: the model cannot be exported, or the export does not attend as the model does.
+        InputError: the model cannot be exported, or the attention of the export differs from the model's.
     """
     first = trace(loaded.model, text, tokenizer=loaded.tokenizer)
     check_supported(loaded, first)

@@ -21,7 +21,7 @@ def signed_difference(value: float, other: float) -> str:
 
 
 def length_range(group: LengthGroup) -> str:
-    """Return the range of lengths of a group: "6–10", or "81+" without an upper bound.
+    """Return the numbers of words that the references of a group have: "6–10", or "81+" without an upper bound.
 
     >>> length_range(LengthGroup(least=6, most=10, n_lines=2, bleu=None, chrf=31.4, exact=0.0))
     '6–10'

@@ -64,7 +64,10 @@ def head_table(comparison: Comparison) -> Table:
 
 
 def grid(comparison: Comparison) -> Columns:
-    """Return a grid of layers × heads; the head where the traces first differ is in brackets."""
+    """Return a grid of layers × heads with the percentage of its attention that a query moves to other keys, at most.
+
+    The head in which the traces first differ is in brackets.
+    """
     first = comparison.first
     several = len(comparison.tokens) > 1
     names = [f"{kind} L{layer} " if several else f"L{layer} " for kind, layer in comparison.layers]
@@ -78,7 +81,7 @@ def grid(comparison: Comparison) -> Columns:
 
 
 def percent_cell(share: float, is_first: bool) -> Text:
-    """Return a share in percent as text of four terminal cells; from 99 % on it is 99.
+    """Return a share from 0 to 1 as a percentage, 99 at most, in four terminal cells.
 
     Args:
         is_first: whether the number is in brackets, because the traces first differ in this head.

@@ -120,7 +120,12 @@ def fewest_digits(numbers: Sequence[Sequence[float]]) -> int:
 
 
 def layout_options(most: int, fewest: int, named: bool) -> Iterator[tuple[int, bool, bool]]:
-    """Yield layouts, best first, as (number of decimals, whether names are cut, whether columns are tight)."""
+    """Yield settings of layouts, best first: (number of decimals, whether names are cut, whether columns are tight).
+
+    Args:
+        most, fewest: the largest and the smallest number of decimals.
+        named: whether the columns have names.
+    """
     yield most, False, False
     if named:
         yield most, True, False

@@ -14,7 +14,7 @@ from fontTools import subset
 from regard.views.picture.fonts import OWN, OWN_FILE
 
 RANGES = (0x1100, 0x11FF), (0x3000, 0x30FF), (0x3131, 0x318E), (0xAC00, 0xD7A3), (0xFF01, 0xFFE6)
-"""The first and last code of each block of characters."""
+"""The first and last code point of each block of characters."""
 
 KOREAN_FACE = 1
 """The index of the font with Korean letter forms in the file NotoSansCJK-Regular.ttc."""
