@@ -67,14 +67,14 @@ def main(threads: Threads = None, quick: Quick = False, out: Out = None) -> None
         name="alignment",
         title="Word alignments against right ones",
         about=(
-            f"Translators of number names below {BELOW:,}, trained for {SIZES.steps} steps as `regard train` does; "
-            f"{SIZES.test} test numbers, given with their right translations. agreement: how often a target piece is "
-            "aligned with the source word that the model needs most (regard.translation.alignment_choice), by which "
-            "`regard train` chooses. AER: alignment error rate against the alignment that follows from the digits. "
-            "one a word: the AER if a target word has only the source word of its largest weight. A rule is a layer, "
-            "its mean over heads or one head, and the decoder step that has the weights: the step that predicts the "
-            "piece, or the step that reads it. All numbers are percentages. The first rule is the default; `regard "
-            "train` chooses the rule with the largest agreement."
+            f"Translators of number names below {BELOW:,}, trained for {SIZES.steps} steps by `regard train`, and "
+            f"{SIZES.test} test numbers with their reference translations. A rule says which weights align: those of "
+            "one head of a layer, or the mean over its heads, at the decoder step that predicts the piece or at the "
+            "next step, which reads it. agreement: how many target pieces are aligned with the source word whose "
+            "absence makes them least probable; `regard train` chooses the rule with the largest agreement. AER: the "
+            "alignment error rate against the alignment that follows from the digits. one a word: the AER if a target "
+            "word is aligned only with the source word of its largest weight. All numbers are percentages. The first "
+            "rule is the default."
         ),
         command=command_of(__file__),
         machine=machine(),

@@ -50,9 +50,11 @@ def main(
         name="attend",
         title="attend beside scaled_dot_product_attention",
         about=(
-            f"float32, 1 x {heads} heads x width {width}. PyTorch's function gets its mask as a matrix, made before "
-            f"(causal: is_causal); attend gets the rule. The window is causal, {BEFORE} keys before each query; the "
-            "padding is the last quarter; ALiBi's biases are causal. Goal: at most 1.02 times PyTorch's time."
+            f"float32, 1 x {heads} heads x width {width}. attend / SDPA is the time of `attend` divided by that of "
+            "F.scaled_dot_product_attention (SDPA). SDPA gets a mask or bias as a matrix that is built beforehand, but "
+            "a causal mask as is_causal=True; `attend` gets the rule, such as `Window`. The window is causal, with "
+            f"{BEFORE} keys before each query; the padding is the last quarter of the keys; ALiBi's biases are causal. "
+            "Goal: at most 1.02 times SDPA's time."
         ),
         command=command_of(__file__),
         machine=machine(),

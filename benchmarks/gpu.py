@@ -73,9 +73,10 @@ def main(
         name="gpu",
         title="Attention with its statistics, on a GPU",
         about=(
-            f"bfloat16, 1 x {heads} heads; received attention, entropy and a {CELLS} x {CELLS} map of each head, "
-            "exact. before: asked for with the attention; after: asked of its pattern; columns: all but the entropy, "
-            "with the attention. Goal: at most twice SDPA's forward at width 128."
+            f"bfloat16, 1 x {heads} heads. The statistics are the received attention, the entropy and a {CELLS} x "
+            f"{CELLS} map of each head, all exact. before: `attend` computes them together with the context; after: "
+            "they are computed from the pattern after the call; columns: the statistics without the entropy, together "
+            "with the context. Goal: at most twice the time of SDPA's forward pass at width 128."
         ),
         command=command_of(__file__),
         machine=facts,

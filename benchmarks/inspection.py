@@ -63,10 +63,12 @@ def main(
         name="inspection" if heads == HEADS else f"inspection-heads-{heads}",
         title="Attention with its statistics" if heads == HEADS else f"Attention with its statistics, heads: {heads}",
         about=(
-            f"float32, heads: {heads}; received attention, entropy and a {CELLS} x {CELLS} map of each head, exact. "
-            "before: asked for with the attention; after: asked of its pattern; eager: the weights built, and the "
-            "same made of them. Goals: before at most 1.5 times SDPA's forward at width 64 and 1.3 at 128, after at "
-            "most 1.9 and 1.75; at 4,096 eager takes at least 2.8 times as long as before, 4.5 times when causal."
+            f"float32, heads: {heads}. The statistics are the received attention, the entropy and a {CELLS} x {CELLS} "
+            "map of each head, all exact. before: `attend` computes them together with the context; after: they are "
+            "computed from the pattern after the call; eager: all weights are built, and the statistics are computed "
+            "from them. Goals: before takes at most 1.5 times as long as SDPA's forward pass at width 64 and 1.3 times "
+            "at width 128; after takes at most 1.9 and 1.75 times as long; at 4,096 tokens eager takes at least 2.8 "
+            "times as long as before, and 4.5 times with a causal mask."
         ),
         command=command_of(__file__),
         machine=machine(),

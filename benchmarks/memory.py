@@ -57,10 +57,12 @@ def main(
         name="memory",
         title="Memory above query, key, value and context",
         about=(
-            f"float32, 1 x {heads} heads x width {WIDTH}, causal; peak resident memory of a process of its own. Asked: "
-            f"received attention, entropy and a {CELLS} x {CELLS} map; long: those, the 8 strongest keys of a query, "
-            "distance, the weight on the first key and a map of 1,024 x 1,024. Goals: at 8,192 tokens eager takes at "
-            f"least 50 times our memory; {LONG:,} tokens take less than 1,024 MiB."
+            f"float32, 1 x {heads} heads x width {WIDTH}, causal; the peak resident memory of a process of its own. "
+            f"The statistics are the received attention, the entropy and a {CELLS} x {CELLS} map. before: `attend` "
+            "computes them together with the context; after: they are computed from the pattern after the call; eager: "
+            "all weights are built. long: as before, with the 8 strongest keys of each query, the mean distance, the "
+            "weight on the first key and a map of 1,024 x 1,024. Goals: at 8,192 tokens eager takes at least 50 times "
+            f"the memory of regard; {LONG:,} tokens take less than 1,024 MiB."
         ),
         command=command_of(__file__),
         machine=machine(),

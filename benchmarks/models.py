@@ -48,10 +48,11 @@ def main(
         name="models",
         title="A Hugging Face model and what its heads look at",
         about=(
-            f"A Llama drawn at random: {N_LAYERS} layers, {N_HEADS} heads of {WIDTH}, float32, one text. Asked: "
-            f"received attention, entropy and a {CELLS} x {CELLS} map of every head. dense: output_attentions=True "
-            "with eager attention, then NumPy, as bertviz and its like begin. The memory is the peak above the model's "
-            "own, each in a process of its own."
+            f"A Llama with random parameters: {N_LAYERS} layers of {N_HEADS} heads of width {WIDTH}, float32, one "
+            f"text. regard: the model computes the received attention, the entropy and a {CELLS} x {CELLS} map of "
+            "every head. dense: NumPy computes the same statistics from the weights that transformers returns with "
+            "output_attentions=True and eager attention, as bertviz and similar tools get them. The memory is the peak "
+            "above the model's own, each measured in a process of its own."
         ),
         command=command_of(__file__),
         machine=machine("transformers", "numpy"),

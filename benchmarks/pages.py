@@ -70,11 +70,12 @@ def main(length: Length = None, threads: Threads = None, quick: Quick = False, o
         name="pages",
         title="Pages of every head",
         about=(
-            "MiniLM, 6 layers of 12 heads, on a text of so many tokens; CircuitsVis shows one layer. seconds and peak "
-            "MiB: making the file from the model and the text, in a process of its own. usable: seconds from opening "
-            "the file in Chromium without a network until its numbers are there. hover: milliseconds from a move of "
-            "the pointer over the pattern to the end of the frame that shows it; a frame has 16.7 ms. –: not "
-            "installed, or of no use without a network, since the page loads its scripts from the internet."
+            "MiniLM, 6 layers of 12 heads, on a text of as many tokens as the row says; CircuitsVis shows one layer "
+            "only. seconds and peak MiB: to make the file from the model and the text, in a process of its own. usable "
+            "s: seconds from opening the file in Chromium, without a network, until its numbers can be read. hover ms: "
+            "milliseconds from a movement of the pointer over the pattern to the end of the frame that shows the "
+            "change; a frame takes 16.7 ms. –: not measured, because the tool is not installed, or because its page "
+            "loads its scripts from the internet."
         ),
         command=command_of(__file__),
         machine=machine("transformers", "bertviz", "circuitsvis", "playwright"),

@@ -15,10 +15,10 @@ from table import Table
 HEAD = """\
 # Results
 
-regard beside what it is compared with. Each table says what it compares, the command that makes it and what it was
-measured on; `python benchmarks/results.py` makes this page of them. A ratio is the median of rounds in which the
-compared take turns, and in brackets the least and the largest median of ten groups of rounds. Other machines give other
-times; their ratios are what is to be compared.
+The speed, memory and quality of regard beside other programs. Each table says what it compares, which command makes it
+and on which machine it was measured; `python benchmarks/results.py` puts them together. A ratio is the median over
+rounds in which the programs run in turn, and the brackets have the smallest and the largest median of ten groups of
+rounds. Other machines give other times; compare the ratios.
 """
 
 PAGE = RESULTS.with_name("RESULTS.md")

@@ -79,10 +79,10 @@ def main(
         name=f"service-{model.name}" if model else "service",
         title=f"A translation service, in requests a second{what}",
         about=(
-            f"{len(texts)} requests of one line each, from as many clients at once as the row says; beam of {BEAM}, "
-            "one thread for each server. loop: `translate` and `align`, one line after the other, without a server. "
-            "CTranslate2: the same server around CTranslate2 with the same parameters, in float32; it returns no "
-            "alignments and no scores, and regard returns both."
+            f"{len(texts)} requests of one line each, sent by as many clients at once as the row says; beam of {BEAM}, "
+            "one thread for each server. loop: `translate` and `align` for one line after the other, without a server. "
+            "CTranslate2: the same server, in which CTranslate2 translates with the same parameters in float32. It "
+            "returns neither alignments nor scores; regard returns both."
         ),
         command=command_of(__file__),
         machine=machine("ctranslate2", "starlette", "uvicorn"),

@@ -78,12 +78,13 @@ def main(
         name="training",
         title="Training, in tokens a second",
         about=(
-            "Source and target tokens a second, padding not counted: regard's loop, a plain loop round "
-            "torch.nn.Transformer, and MarianMT with transformers' Trainer. The same Transformer (post-norm, dropout "
-            "where the paper has it; torch as it comes has it on attention weights and within feed-forward networks "
-            f"too), the same batches of {batch_tokens:,} tokens (lines of one to three number names), a vocabulary of "
-            f"{N_TOKENS:,}, AdamW, float32; they take turns of {steps} steps. "
-            f"The losses are those of the last {steps} steps. Goals: 1.3 times torch's speed, and Trainer's at least."
+            "Source and target tokens a second, padding not counted, of four training loops. regard: its own; torch: a "
+            "plain loop around torch.nn.Transformer, with dropout only where regard has dropout; torch as it comes: "
+            "the same loop with torch's default dropout, also on attention weights and inside feed-forward networks; "
+            "Trainer: MarianMT with transformers' Trainer. All train the same post-norm Transformer on the same "
+            f"batches of {batch_tokens:,} tokens (lines of one to three number names) with a vocabulary of "
+            f"{N_TOKENS:,}, AdamW and float32, in turns of {steps} steps. The losses are those of the last {steps} "
+            "steps. Goals: 1.3 times torch's speed, and at least the Trainer's."
         ),
         command=command_of(__file__),
         machine=machine("transformers", "accelerate"),

@@ -81,11 +81,12 @@ def main(
         name=f"translation-{model.name}" if model else "translation",
         title=f"Translating, in tokens a second{what}",
         about=(
-            f"Target pieces a second, {len(texts)} lines (one in {ONE_IN} where they go one by one), a Transformer of "
-            f"{n_parameters / 1e6:.1f} M parameters with {len(translator.target_vocabulary):,} pieces to choose from, "
-            "float32: regard, generate of transformers, and CTranslate2 on the same weights, the same batches of lines "
-            "of like length; int8: CTranslate2's own, the limit to show. same: lines that generate translates as "
-            "regard does, to the letter. Goal: 3 times generate's speed at beam 5."
+            f"Target pieces a second for {len(texts)} lines (1 in {ONE_IN} of them where a batch is one line). A "
+            f"Transformer of {n_parameters / 1e6:.1f} M parameters with {len(translator.target_vocabulary):,} target "
+            "pieces translates, in float32: run by regard, by `generate` of transformers, and by CTranslate2, with the "
+            "same parameters and the same batches of lines of similar length. CTranslate2 int8 is CTranslate2's "
+            "quantised version, to show a limit. same: how many lines regard and `generate` translate identically. "
+            "Goal: 3 times the speed of `generate` with a beam of 5."
         ),
         command=command_of(__file__),
         machine=machine("transformers", "ctranslate2"),

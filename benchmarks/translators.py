@@ -71,17 +71,18 @@ def main(
         name="translators",
         title="Translators of other people's text",
         about=(
-            "`regard train` with the settings that it chooses itself but, for some, fewer steps (steps: those made, of "
-            "those that were to be made) or 4,000 pieces; the de-en and en-ja recurrent ones have dropout 0.3. "
-            "multi30k-lc is Multi30k tokenized and lower-cased before training, as the published model had it, with "
-            "the settings of multi30k-lc.toml and then of multi30k-lc-again.toml; its parameters are the mean of the "
-            "last ten evaluations', as the published ones are of the last ten checkpoints', and all its figures are "
-            "of such lines. kept step: the evaluation whose parameters these are. Beam of 5. pieces: of the target's "
-            "vocabulary. BLEU, chrF2 and TER are sacreBLEU's on the lines as they are, with the signatures below; "
-            "BLEU's words are 13a's, or characters where there are no spaces. own metric is that of the published "
-            "figure: BLEU of lower-cased lines in spaCy's or Moses' words. hours: of training on one thread "
-            "(multi30k-lc: two processes of one) beside other work, pauses included. A row is made anew when its "
-            f"folder is given, and kept otherwise.\n\n{signatures()}"
+            "Translators trained by `regard train` with its default settings, but for fewer steps (steps: those made, "
+            "of those planned) or 4,000 pieces in some rows, and dropout 0.3 of the recurrent de-en and en-ja "
+            "translators. multi30k-lc is Multi30k tokenized and lower-cased before training, like the text of the "
+            "published model, with the settings in multi30k-lc.toml and then in multi30k-lc-again.toml; its parameters "
+            "are the mean of its last ten evaluations, as the published ones are the mean of the last ten checkpoints, "
+            "and all its figures are of tokenized, lower-cased lines. kept step: the evaluation whose parameters the "
+            "translator has. Beam of 5. pieces: the size of the target vocabulary. BLEU, chrF2 and TER are sacreBLEU's "
+            "scores of the unchanged lines, with the signatures below; BLEU counts the words of the tokenizer 13a, or "
+            "characters in languages without spaces. own metric: BLEU as the published figure was computed, of "
+            "lower-cased lines divided into words by spaCy or Moses. hours: the training time on one thread "
+            "(multi30k-lc: two processes of one thread each) beside other work, pauses included. Only the rows of the "
+            f"folders that are given are measured anew.\n\n{signatures()}"
         ),
         command=command_of(__file__),
         machine=machine("sacrebleu", "spacy", "sacremoses"),

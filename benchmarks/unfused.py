@@ -53,9 +53,10 @@ def main(
         name="unfused",
         title="Sinks and softcaps",
         about=(
-            f"float32, 1 x {heads} heads x width {width}, causal, without a backward pass. SDPA: PyTorch's fused "
-            "kernel with neither; transformers: the eager attention of gpt-oss (sinks) and of Gemma 2 (softcap), its "
-            "mask made before. attend's context is checked against theirs first."
+            f"float32, 1 x {heads} heads x width {width}, causal, forward pass only. SDPA: PyTorch's fused kernel, "
+            "without sinks or softcap; transformers: the eager attention of gpt-oss (with sinks) and of Gemma 2 (with "
+            "a softcap), whose mask is built beforehand. The context of `attend` is compared with that of transformers "
+            "before anything is timed."
         ),
         command=command_of(__file__),
         machine=machine("transformers"),
