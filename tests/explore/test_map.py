@@ -123,13 +123,13 @@ TILE_FIELDS = "'map', 'kind', 'layer', 'head', 'hidden', 'level', 'row', 'column
 @pytest.mark.parametrize(
     ("path", "content", "message"),
     [
-        ("tile", [], f"this request is a JSON object with {TILE_FIELDS}."),
-        ("tile", HEAD, f"this request is a JSON object with {TILE_FIELDS}."),
-        ("tile", TILE | {"x": 1}, f"this request is a JSON object with {TILE_FIELDS}."),
-        ("tile", TILE | {"level": 0.5}, "a request with level=0.5 must be int."),
-        ("tile", TILE | {"row": True}, "a request with row=True must be int."),
-        ("tile", TILE | {"row": "0"}, "a request with row='0' must be int."),
-        ("tile", TILE | {"pool": "sum"}, "a request with pool='sum' must be Literal."),
+        ("tile", [], f"the request must be a JSON object with the fields {TILE_FIELDS}."),
+        ("tile", HEAD, f"the request must be a JSON object with the fields {TILE_FIELDS}."),
+        ("tile", TILE | {"x": 1}, f"the request must be a JSON object with the fields {TILE_FIELDS}."),
+        ("tile", TILE | {"level": 0.5}, "in the request, level=0.5 must be int."),
+        ("tile", TILE | {"row": True}, "in the request, row=True must be int."),
+        ("tile", TILE | {"row": "0"}, "in the request, row='0' must be int."),
+        ("tile", TILE | {"pool": "sum"}, "in the request, pool='sum' must be Literal."),
         (
             "tile",
             TILE | {"map": 2},
@@ -161,7 +161,7 @@ TILE_FIELDS = "'map', 'kind', 'layer', 'head', 'hidden', 'level', 'row', 'column
         ),
         ("strongest", HEAD | {"query": 601}, "there is no query 601; there are 601, counted from 0."),
         ("strongest", HEAD | {"query": -1}, "there is no query -1; there are 601, counted from 0."),
-        ("turn", TILE, "this request is a JSON object with 'map', 'kind', 'layer', 'head', 'hidden'."),
+        ("turn", TILE, "the request must be a JSON object with the fields 'map', 'kind', 'layer', 'head', 'hidden'."),
     ],
 )
 def test_what_is_no_part_of_the_map_is_refused(mapped: Running, path: str, content: Any, message: str) -> None:
@@ -172,7 +172,10 @@ def test_only_the_page_itself_may_ask(mapped: Running) -> None:
     assert mapped.ask("/map/tile", TILE, Origin="http://evil.example")[0] == 403
     assert mapped.ask("/map/tile", TILE, Content_Type="text/plain")[0] == 415
     assert mapped.ask("/map/tile", method="GET")[0] == 405
-    assert mapped.ask("/map/tile", body=b"[" * 100_000)[:2] == (400, {"error": "a question is JSON in UTF-8."})
+    assert mapped.ask("/map/tile", body=b"[" * 100_000)[:2] == (
+        400,
+        {"error": "the body of the request must be JSON in UTF-8."},
+    )
 
 
 def test_a_page_loaded_again_has_the_same_map(mapped: Running) -> None:

@@ -113,7 +113,7 @@ def test_a_question_that_cannot_be_answered_gets_one_line(explorer: Running, con
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000])
 def test_what_is_no_json_is_refused(explorer: Running, body: bytes) -> None:
-    assert explorer.ask("/trace", body=body)[:2] == (400, {"error": "a question is JSON in UTF-8."})
+    assert explorer.ask("/trace", body=body)[:2] == (400, {"error": "the body of the request must be JSON in UTF-8."})
 
 
 def test_other_hosts_origins_and_types_are_refused(explorer: Running) -> None:
@@ -164,7 +164,7 @@ def test_fifty_readers_at_once_are_answered_or_told_to_wait(explorer: Running) -
     assert len(answered) >= 32
     assert all(answer["text"] == f"Reader {n} asks." for n, answer in answered)
     refused = [answer for status, answer in answers if status != 200]
-    assert all(answer == {"error": "too many questions wait for the model; ask again later."} for answer in refused)
+    assert all(answer == {"error": "too many requests wait for the model; try again later."} for answer in refused)
 
 
 def test_a_translator_shows_its_translation(serving: Callable[..., Running], translator_folder: Any) -> None:

@@ -1,9 +1,9 @@
-"""Refuse HTTP requests that do not come from the server's own page or from its user.
+"""Refuse HTTP requests that come neither from the server's own page nor from its user.
 
-A page of another site, open in the same browser, can send requests to this machine too. They are recognised by the Host
-header, which names the site that the browser means to reach, by the Origin header, and by the content type, which such
-a page may set only with the server's permission. If the server listens on an address that other machines can reach,
-every request needs the server's token. The size of a request is limited.
+A page of another site, open in the same browser, can send requests to this machine too. The server recognises such
+requests by three headers: Host, Origin, and Content-Type, which a page of another site may set to JSON only with the
+server's permission. If the server listens on an address that other machines can reach, every request needs a secret
+token. The size of a request is limited.
 """
 
 import hmac
@@ -22,11 +22,11 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 MOST_BYTES = 1_000_000
 """The most bytes of a request's body."""
 
-TOKEN_PLACES = "address", "cookie", "header"
-"""The parts of a request that may contain the token."""
+TOKEN_SOURCES = "url", "cookie", "header"
+"""The parts of a request that may contain the secret token."""
 
 COOKIE = "regard-token"
-"""The cookie in which the browser keeps the token."""
+"""The name of the cookie in which the browser keeps the token."""
 
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -38,14 +38,14 @@ HEADERS = (
 
 
 class Guard:
-    """An ASGI application in front of another one: it refuses some requests and passes on the rest.
+    """An ASGI application that refuses some requests, and passes the others on to another application.
 
     Args:
-        application: the application that answers the requests that are not refused.
-        hosts: the names and ports by which the server is reached, such as "127.0.0.1:8000"; empty = any.
-        token: the token that every request needs: in the address, as a cookie, or in the header "Authorization: Bearer
-            TOKEN"; None = no token.
-        name: the server's name in refusals.
+        application: answers the requests that are not refused.
+        hosts: the accepted values of the Host header, such as "127.0.0.1:8000"; empty = any.
+        token: the secret token that every request needs: in its URL, as a cookie, or in the header "Authorization:
+            Bearer TOKEN"; None = no token.
+        name: the word for the server in messages to the client.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Guard:
             status, reason = refusal
             await send_text(send, status, reason)
             return
-        given = self.token is not None and self.token_in(scope, headers, "address")
+        given = self.token is not None and self.has_token(scope, headers, "url")
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -84,7 +84,7 @@ class Guard:
         if self.hosts and host not in self.hosts:
             address = f"http://{next(iter(self.hosts))}"
             return 421, f"the request was sent to {host!r}; the address of this {self.name} is {address}."
-        if self.token is not None and not any(map(partial(self.token_in, scope, headers), TOKEN_PLACES)):
+        if self.token is not None and not any(map(partial(self.has_token, scope, headers), TOKEN_SOURCES)):
             return 401, f"the request has no valid token; open the address that this {self.name} printed."
         if scope["method"] == "POST":
             origin = headers.get("origin")
@@ -99,11 +99,11 @@ class Guard:
                 return 413, f"the request has {int(length):,} bytes; this {self.name} reads at most {MOST_BYTES:,}."
         return None
 
-    def token_in(self, scope: Scope, headers: dict[str, str], place: str) -> bool:
-        """Return whether a request has the right token at `place`: in its address, its cookie, or its header."""
-        if place == "address":
+    def has_token(self, scope: Scope, headers: dict[str, str], source: str) -> bool:
+        """Return whether a request has the right token in its "url", its "cookie" or its "header", as `source` says."""
+        if source == "url":
             given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        elif place == "header":
+        elif source == "header":
             given = headers.get("authorization", "").removeprefix("Bearer ")
         else:
             cookies = SimpleCookie(headers.get("cookie", ""))

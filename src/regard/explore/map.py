@@ -37,10 +37,10 @@ N_STRONGEST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadPlace:
-    """A head of a map.
+    """Says which head of a map a request is about.
 
     Attributes:
-        map: the number of the map.
+        map: the number of the map, which the page was told with it.
         kind: "encoder", "decoder" or "cross".
         head: the number of the head; None = the mean over all heads of the layer.
         hidden: whether special tokens are left out of the map; in a trace without special tokens, the first token.
@@ -60,12 +60,12 @@ class HeadPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TilePlace(HeadPlace):
-    """A tile of a head's map.
+    """Says which tile of a head's map a request is about.
 
     Attributes:
         level: a cell is a square of 2^level queries × 2^level keys.
-        row: the row of the tile among the tiles of this level.
-        pool: what a cell is: the mean or the largest of the weights in its square.
+        row, column: the position of the tile among the tiles of this level, counted in tiles.
+        pool: whether a cell has the mean or the largest of the weights in its square.
     """
 
     level: int
@@ -76,7 +76,7 @@ class TilePlace(HeadPlace):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlace(HeadPlace):
-    """A query of a head, by its position."""
+    """Says which query of a head a request is about: `query` is its position."""
 
     query: int
 
@@ -85,29 +85,29 @@ Place = TypeVar("Place", bound=HeadPlace)
 
 
 def place_of(cls: type[Place], content: object) -> Place:
-    """Check the JSON of a request, and return it as an object of a class.
+    """Check the JSON of a request, and return it as an object of `cls`, such as `TilePlace`.
 
     Raises:
         InputError: the JSON is not an object with exactly the fields of the class, or a field has a wrong type.
     """
     names = [field.name for field in fields(cls)]
     if not isinstance(content, Mapping) or set(content) != set(names):
-        raise InputError(f"this request is a JSON object with {', '.join(map(repr, names))}.")
+        raise InputError(f"the request must be a JSON object with the fields {', '.join(map(repr, names))}.")
     try:
         check_fields(cls, content)
     except TypeError as error:
-        raise InputError(f"a request with {error}") from error
+        raise InputError(f"in the request, {error}") from error
     return cls(**content)
 
 
 class Map:
-    """The tiles of a trace's heads. The methods must not be called concurrently.
+    """Computes tiles of a trace's weights. The methods must not be called concurrently.
 
     Args:
         number: the map's number, by which requests name it.
 
     Raises:
-        InputError: the trace is too long, or has statistics in place of queries and keys.
+        InputError: the trace is too long, or was stored without queries and keys.
     """
 
     def __init__(self, trace: Trace, number: int) -> None:
@@ -124,7 +124,7 @@ class Map:
                 )
 
     def record(self) -> dict[str, int]:
-        """Return what a page needs to know to ask for tiles, as JSON data."""
+        """Return what a page needs to request tiles: the map's number, a tile's side, the lowest stored level."""
         return {"number": self.number, "tile": TILE, "stored": STORED}
 
     def turn(self, place: HeadPlace) -> dict[str, int]:
@@ -147,9 +147,9 @@ class Map:
         return {"done": sum(pyramid.done), "of": len(pyramid.done)}
 
     def tile(self, place: TilePlace) -> bytes:
-        """Return the numbers of a tile, row after row, in float32, the lowest byte first.
+        """Return the cells of a tile, row after row, as little-endian float32.
 
-        A number is NaN if no query of its square may attend to any key of it.
+        A cell is NaN if the mask allows none of its weights.
 
         Raises:
             InputError: there is no such tile, or its level is not computed yet, or a score is NaN or infinite.
@@ -216,7 +216,7 @@ class Map:
         return pattern
 
     def pyramid(self, place: HeadPlace) -> Pyramid:
-        """Return the pyramid of a head; of the others, those read longest ago are dropped if memory is short."""
+        """Return the pyramid of a head; drop the pyramids read longest ago if all take more than MOST_BYTES."""
         pattern, name = self.pattern(place), (place.kind, place.layer, place.head, place.hidden)
         if name not in self.pyramids:
             self.pyramids[name] = Pyramid(pattern, place.head, self.shown(place) if place.hidden else None)

@@ -81,7 +81,7 @@ def named_fields(cls: type[Question]) -> str:
 
 
 def change_of(content: object) -> Change:
-    """Return the change that a JSON object describes."""
+    """Return the change that a JSON object describes: an object of a class in CHANGES."""
     if not isinstance(content, Mapping) or content.get("kind") not in list(CHANGES):
         raise InputError(
             f"a change must be an object whose 'kind' is one of {', '.join(CHANGES)}; got {content!r:.100}."

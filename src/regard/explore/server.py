@@ -1,17 +1,17 @@
-"""The endpoints of the explorer's server:
+"""The endpoints of the explorer's HTTP server:
 
 GET  /          the HTML page, which shows a first trace
 POST /trace     a text and options as JSON; the answer is the trace, as JSON data of the page
-POST /effect    a text and changes to heads as JSON; the answer is how the model's output and its other heads change
+POST /effect    a text, and changes to heads; the answer is how they change the model's output and all heads
 
-and for a text that is too long for a page, whose weights are shown as a map (`map.py`):
+and for a text that is too long for a page, whose weights are shown as a map, an image made of tiles (`map.py`):
 
-POST /map/turn        a head as JSON; computes its map for a short time; the answer is how much is done
-POST /map/tile        a tile as JSON; the answer is its numbers, as float32
-POST /map/strongest   a query as JSON; the answer is its strongest keys
+POST /map/turn        a head; computes rows of its map for a short time; the answer is how many rows are done
+POST /map/tile        a tile; the answer is its weights, as float32
+POST /map/strongest   a query; the answer is the keys with its largest weights
 
 If a request is wrong, the answer is {"error": "…"} with status 400. The model answers one request at a time while
-others wait. A request is dropped if its client disconnects before its turn.
+others wait. A request is dropped if its client disconnects while it waits.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ CLIENT_DISCONNECTED = 499
 
 
 class Explorer:
-    """The handlers of the explorer's endpoints; the model runs for one request at a time."""
+    """The handlers of the explorer's endpoints, which run the model for one request at a time."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -52,7 +52,7 @@ class Explorer:
         self.waiting = 0
 
     async def page(self, request: Request) -> Response:
-        """Answer GET / with the HTML page and a first trace; if there is no trace, with the reason as text."""
+        """Answer GET / with the HTML page and a first trace; if no trace can be made, with the reason as text."""
         answer = await self.run_alone(request, self.session.first, lambda data: HTMLResponse(live_page(data)))
         if isinstance(answer, JSONResponse):
             return PlainTextResponse(json.loads(bytes(answer.body))["error"], status_code=answer.status_code)
@@ -60,26 +60,26 @@ class Explorer:
 
     async def trace(self, request: Request) -> Response:
         """Answer POST /trace with a trace, as JSON data of the page."""
-        return await self.about(request, Question.of, self.session.answer)
+        return await self.answer_json(request, Question.of, self.session.answer)
 
     async def effect(self, request: Request) -> Response:
-        """Answer POST /effect with the effect of changes to heads."""
-        return await self.about(request, Question.of, self.session.effect)
+        """Answer POST /effect with the effect of changes to heads on the model's output and attention."""
+        return await self.answer_json(request, Question.of, self.session.effect)
 
     async def map_turn(self, request: Request) -> Response:
         """Answer POST /map/turn with the number of rows of a head's map that are done."""
-        return await self.about(request, partial(place_of, HeadPlace), self.session.map_turn)
+        return await self.answer_json(request, partial(place_of, HeadPlace), self.session.map_turn)
 
     async def map_tile(self, request: Request) -> Response:
-        """Answer POST /map/tile with the numbers of a tile."""
+        """Answer POST /map/tile with the weights of a tile, as float32."""
         as_bytes = partial(Response, media_type="application/octet-stream")
-        return await self.about(request, partial(place_of, TilePlace), self.session.map_tile, as_bytes)
+        return await self.answer_json(request, partial(place_of, TilePlace), self.session.map_tile, as_bytes)
 
     async def map_strongest(self, request: Request) -> Response:
-        """Answer POST /map/strongest with the strongest keys of a query."""
-        return await self.about(request, partial(place_of, QueryPlace), self.session.map_strongest)
+        """Answer POST /map/strongest with the keys that have a query's largest weights."""
+        return await self.answer_json(request, partial(place_of, QueryPlace), self.session.map_strongest)
 
-    async def about(
+    async def answer_json(
         self,
         request: Request,
         read: Callable[[object], Asked],
@@ -90,12 +90,13 @@ class Explorer:
 
         Args:
             read: checks the JSON and returns it as an object.
-            answer, respond: as in `run_alone`.
+            answer: runs the model on this object and returns the data of the response.
+            respond: makes the response from the data.
         """
         try:
             question = read(json.loads(await request.body()))
         except (InputError, ValueError, RecursionError) as error:
-            reason = str(error) if isinstance(error, InputError) else "a question is JSON in UTF-8."
+            reason = str(error) if isinstance(error, InputError) else "the body of the request must be JSON in UTF-8."
             return JSONResponse({"error": reason}, status_code=400)
         return await self.run_alone(request, partial(answer, question), respond)
 
@@ -104,7 +105,7 @@ class Explorer:
     ) -> Response:
         """Call `answer` as soon as no other request uses the model, and return its result as a response.
 
-        The result is a JSON error if too many requests wait or `answer` raises InputError. `answer` is not called if
+        The response is a JSON error if too many requests wait or `answer` raises InputError. `answer` is not called if
         the client has disconnected in the meantime.
 
         Args:
@@ -112,7 +113,7 @@ class Explorer:
             respond: makes the response from the data.
         """
         if self.waiting >= MOST_WAITING:
-            return JSONResponse({"error": "too many questions wait for the model; ask again later."}, status_code=503)
+            return JSONResponse({"error": "too many requests wait for the model; try again later."}, status_code=503)
         self.waiting += 1
         try:
             async with self.turn:
@@ -128,7 +129,11 @@ class Explorer:
 
 
 def application(session: Session, hosts: Collection[str] = (), token: str | None = None) -> Guard:
-    """Return the explorer as an ASGI application; see `Guard` for `hosts` and `token`."""
+    """Return the explorer as an ASGI application.
+
+    `hosts` are the accepted values of the Host header (empty = any); `token` is the secret token that every request
+    needs (None = no token).
+    """
     explorer = Explorer(session)
     routes = [
         Route("/", explorer.page),

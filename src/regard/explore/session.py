@@ -1,4 +1,4 @@
-"""The model in memory, and its answers: the trace of a text as JSON data of the page, or the effect of changes."""
+"""The model in memory, and answers to requests: the trace of a text as JSON, or the effect of changes to heads."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ FIRST_TEXT = "The snake is very dangerous because it has a venom."
 """The text that is shown first, if no other is given."""
 
 N_NEXT = 8
-"""The number of likely next tokens in an answer."""
+"""The number of most probable next tokens in an answer."""
 
 N_HEADS = 12
 """The number of heads in the answer to a change: those whose attention changes most."""
@@ -72,9 +72,9 @@ class Session:
         return self.page(found, alignment) | {"live": True, "next": self.next_tokens(found)}
 
     def page(self, found: Trace, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return a trace as the JSON data of a page: with all its weights, or with a map if it is too long.
+        """Return a trace as the JSON data of a page; a long text has a map that the page requests, instead of weights.
 
-        The last map stays in memory.
+        The map of the last long text stays in memory. `alignment` is the alignments of a translation, if it is one.
         """
         if fits_page(found):
             return page_data(found, focus_on(found), alignment)
@@ -83,19 +83,19 @@ class Session:
         return map_data(found, self.map.record())
 
     def map_turn(self, place: HeadPlace) -> dict[str, int]:
-        """Return how many rows of a head's map are done, after another turn; see `Map.turn`."""
+        """Compute a head's map for a short time; return how many rows are "done", and "of" how many."""
         return self.map_for(place).turn(place)
 
     def map_tile(self, place: TilePlace) -> bytes:
-        """Return the numbers of a tile; see `Map.tile`."""
+        """Return the weights of a tile of a map, row after row, as little-endian float32."""
         return self.map_for(place).tile(place)
 
     def map_strongest(self, place: QueryPlace) -> dict[str, list[Any]]:
-        """Return the strongest keys of a query; see `Map.strongest`."""
+        """Return the "keys" with the largest weights of a query, and these "weights", largest first."""
         return self.map_for(place).strongest(place)
 
     def map_for(self, place: HeadPlace) -> Map:
-        """Return the map in memory; raise InputError if it is not the one that a request names."""
+        """Return the map in memory; raise InputError if its number is not `place.map`, the map that a request names."""
         if self.map is None or self.map.number != place.map:
             raise InputError("this map is no longer in memory, because another text was read; load the page again.")
         return self.map
@@ -103,7 +103,7 @@ class Session:
     def effect(self, question: Question) -> dict[str, Any]:
         """Return how the changes in a question affect the model's output and the attention of its heads.
 
-        "output" is the largest difference of a number of the output. "heads" lists the heads whose attention changes
+        "output" is the largest absolute difference of the outputs. "heads" lists the heads whose attention changes
         most; for each, "moved" is the share of its attention that the query "token" moves to other keys. "before" and
         "after" are the most probable next tokens.
 
@@ -145,7 +145,7 @@ class Session:
         )
 
     def translation(self, translator: Translator, question: Question) -> Translation:
-        """Translate a question's text, or score its target as the translation."""
+        """Translate a question's text; if the question has a target, score the target as the translation instead."""
         if question.changes or question.new_tokens is not None:
             raise InputError("a translator's heads cannot be changed here, and it writes its whole translation.")
         is_first = question.text == self.text
@@ -155,8 +155,8 @@ class Session:
         """Return the model with this name; load it unless it is in memory.
 
         Args:
-            name: None = the model that the session began with.
-            writes: whether the model needs its language modelling head.
+            name: the name or folder of a model; None = the model used last, at first the one given to the session.
+            writes: whether the model is to write tokens, for which it needs its language modelling head.
         """
         if self.shown is not None and self.model is None:
             raise InputError("this explorer shows a saved trace; start it with a model to type another text.")
@@ -171,7 +171,7 @@ class Session:
         return self.loaded[1]
 
     def next_tokens(self, found: Trace) -> list[tuple[str, float]]:
-        """Return the most probable tokens after the traced text, with probabilities; empty if the model has none."""
+        """Return the most probable tokens after a text, with probabilities; empty if the model predicts no token."""
         model = self.loaded[1] if self.loaded else None
         if not isinstance(model, LoadedModel) or found.output is None or not found.target:
             return []

@@ -1,19 +1,19 @@
-"""A model's attention as a folder for any web server: the model itself runs in the reader's browser.
+"""Write a folder, for any web server, with a page that runs a model in the reader's browser and shows its attention.
 
     index.html         the page, with a first trace in it
-    worker.js          the worker in which the models run
+    worker.js          the web worker in which the models run
     runtime.deflate    ONNX Runtime for browsers, compressed
     …                  the files of each model; see encoder_model.py and translator_model.py
 
 folder.py              writes the folder
-exported.py            an exported model, and its record for the page
+exported.py            an exported model, and its description for the page as JSON
 encoder_model.py       the files of an encoder of text, such as MiniLM
 graph.py               an encoder as an ONNX graph
-wordpiece.py           the tables of its tokenizer
+wordpiece.py           the tables of an encoder's tokenizer
 translator_model.py    the files of a translator
 translator_graphs.py   a translator as two ONNX graphs
-spm_check.py           which vocabularies the page can read
-unicode_tables.py      letters as ranges of code points
+spm_check.py           which SentencePiece vocabularies the page can read
+unicode_tables.py      code points as ranges, for tables of letters
 check.py               compares a graph's weights with those of `regard.trace`
 runtime.py             where ONNX Runtime for browsers comes from
 """

@@ -25,7 +25,7 @@ TEXTS = (
     "It rains.",
     "She said that the ship, which her father had built, sailed in 1912 and never came back; nobody knows why it sank.",
 )
-"""The texts for the comparison, which both models read."""
+"""The texts that both models read for the comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def differences_of(session: Any, loaded: LoadedModel, text: str, changed: bool) 
     """Return the largest differences for one text.
 
     Args:
-        changed: whether two heads of the first layer are changed in both models.
+        changed: whether to compare the models with two heads of the first layer changed: one cut, one sharpened.
     """
     ids = loaded.tokenizer(text, return_tensors="np")["input_ids"].astype(np.int64)
     shapes = {given.name: given.shape for given in session.get_inputs()}
@@ -103,9 +103,9 @@ def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Diffe
     """Return the largest differences between the outputs of an ONNX graph and a trace of the original model.
 
     Args:
-        outputs: the query, key and value of each layer, by the names that `block_name` gives them; and the model's
+        outputs: the query, key and value of each layer, by names such as "encoder layer 0 query"; and the model's
             "output", if the trace has it.
-        weights: whether to compare the weights too; those of changed heads do not follow from queries and keys alone.
+        weights: whether to compare attention weights, computed from queries and keys; False if heads are changed.
     """
     others = [] if exact.output is None else [relative(outputs["output"], exact.output)]
     of_weights = [0.0]
@@ -121,6 +121,6 @@ def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Diffe
     return Difference(float(np.max(of_weights)), float(np.max(others)))
 
 
-def relative(own: Tensor, exact: Tensor) -> float:
-    """Return the largest difference of two tensors, divided by the largest number if it is above 1."""
-    return float((own - exact).abs().max()) / max(1.0, float(exact.abs().max()))
+def relative(given: Tensor, exact: Tensor) -> float:
+    """Return the largest difference of two tensors, divided by the largest number in `exact` if that is above 1."""
+    return float((given - exact).abs().max()) / max(1.0, float(exact.abs().max()))

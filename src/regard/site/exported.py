@@ -1,4 +1,4 @@
-"""A model that was exported for a site, and the JSON record by which the page knows it."""
+"""A model that was exported for a site, and the JSON record that describes the model to the page."""
 
 import hashlib
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class Exported:
         first: the trace of the first text.
         alignment: the alignments of the first text's translations; None unless the model is a translator.
         files: the names of the model's files, by their purpose.
-        max_tokens: the most tokens of a text, without those that the tokenizer adds at the end of a translator's.
+        max_tokens: the most tokens of a text; for a translator, without the end token.
         difference: the largest differences between the exported model and the original.
-        report: the result of the check, for the user.
+        report: a sentence for the user about how the exported model compares with the original.
     """
 
     kind: str
@@ -59,10 +59,10 @@ class Exported:
 
 
 def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
-    """Return the page's data of a trace without its text and numbers: what the traces of all texts have in common.
+    """Return the part of a trace's JSON data that is equal for all texts: without texts, tokens and arrays.
 
     Args:
-        page: the page's data of the trace `first`.
+        page: the JSON data of the trace `first`, as `page_data` returns it.
     """
     kinds = {
         kind: record | {"layers": [layer_shape(first, kind, layer) for layer in first.attended[kind]]}
@@ -73,7 +73,7 @@ def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
 
 
 def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
-    """Return the page's record of a layer whose numbers come from a worker, not rounded."""
+    """Return the JSON record of a layer whose queries, keys and values come from the web worker, not rounded."""
     pattern = first.attended[kind][layer].pattern
     formula = pattern.call.formula
     assert formula is not None  # else the model was refused
@@ -95,6 +95,6 @@ def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
 
 
 def file_record(path: Path) -> dict[str, Any]:
-    """Return the JSON record by which the page finds and checks a file of the site."""
+    """Return a JSON record with the name, the size and the start of the SHA-256 of a file of the site."""
     content = path.read_bytes()
     return {"name": path.name, "bytes": len(content), "version": hashlib.sha256(content).hexdigest()[:16]}

@@ -24,7 +24,7 @@ FIRST_TEXT = "The snake is very dangerous because it has a venom."
 """The text that the page shows first, if no other is given."""
 
 WORKER, RUNTIME = "worker.js", "runtime.deflate"
-"""The names of the files that every site has beside its page and its models."""
+"""The names of the web worker's script and of the compressed ONNX Runtime in the folder of a site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Site:
 
     Attributes:
         models: the models, in the order in which the page offers them.
-        n_bytes: the size of the folder.
+        n_bytes: the size of all files in the folder.
     """
 
     models: tuple[Exported, ...]

@@ -7,7 +7,7 @@
     outputs    output       the model's own, such as its last hidden state
                "encoder layer 0 query", … key, value     [1 heads tokens width], for each layer
 
-transformers calls one attention function for every layer. While the graph is made, this is `recorded_attention`.
+transformers calls one attention function for every layer: `recorded_attention`, while the graph is made.
 """
 
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ NAME = "regard_site"
 """The name under which transformers knows the attention function `recorded_attention`."""
 
 MASKED = -1e30
-"""The score of an edge that is cut. It is finite, so that a query whose edges are all cut does not get NaN."""
+"""The score of a query for a key that it may not attend to; finite, since a row of -inf alone would give NaN."""
 
 PARTS = "query", "key", "value"
 
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """The changes that `recorded_attention` applies, and the queries, keys and values of each layer that it records."""
+    """The changes to heads that `recorded_attention` applies, and the query, key and value tensors of each layer."""
 
     cut: Bool[Tensor, "queries keys"]
     changed: Bool[Tensor, "layers heads"]
@@ -51,9 +51,9 @@ RECORDER: ContextVar[Recorder] = ContextVar("recorder")
 def recorded_attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **settings: Any
 ) -> tuple[Float[Tensor, "batch queries heads width"], None]:
-    """Compute one attention call with the recorder's changes, record its vectors, and return its context.
+    """Compute a layer's attention with the recorder's changes; record query, key and value; return the context.
 
-    transformers calls it. Every query attends to every key: the model reads one text without padding.
+    transformers calls this function. Every query attends to every key: the model reads one text without padding.
     """
     recorder = RECORDER.get()
     layer = len(recorder.steps)
@@ -104,10 +104,11 @@ def recording(model: "PreTrainedModel") -> Iterator[None]:
 
 
 def block_name(kind: str, layer: int, part: str) -> str:
-    """Return the name of an array in the page's data: the "query", "key" or "value" (`part`) of a layer.
+    """Return the name of a layer's array in the page's data, such as "encoder layer 0 query".
 
     Args:
-        kind: the kind of attention, such as "encoder".
+        kind: the kind of attention: "encoder", "decoder" or "cross".
+        part: "query", "key" or "value".
     """
     return f"{kind} layer {layer} {part}"
 

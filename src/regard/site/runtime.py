@@ -1,7 +1,7 @@
 """ONNX Runtime for browsers: one file of WebAssembly from npm's package onnxruntime-web.
 
-The wheels of regard carry the file, compressed; `make front` puts it into a source tree. Elsewhere it is given as npm
-delivers it. Only the file that the worker's script was built with is taken: its checksum is known.
+The wheels of regard contain the file, compressed; `make front` puts it into a source tree. Elsewhere the user gives the
+npm package. Only the version with which the web worker's script was built is accepted: the checksum must match.
 """
 
 import hashlib
@@ -22,11 +22,11 @@ SHA256 = "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2"
 """The SHA-256 of the file."""
 
 CARRIED = "built/onnxruntime.wasm.deflate"
-"""The compressed file that comes with regard, as a path in views/page."""
+"""The path, in views/page, of the compressed file that comes with regard."""
 
 
 MOST_BYTES = 2**26
-"""The most bytes that are read of a given file, which may be packed from many times as many; ONNX Runtime has fewer."""
+"""The most bytes read from a given file, whose archive may unpack to any size; ONNX Runtime has fewer."""
 
 
 def runtime(given: Path | None = None) -> bytes:

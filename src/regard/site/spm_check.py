@@ -1,4 +1,4 @@
-"""Check that the page cuts texts into pieces by a vocabulary as SentencePiece does."""
+"""Check that the page supports a SentencePiece vocabulary, so that it splits texts into the same subwords."""
 
 from regard.errors import InputError
 from regard.text.piece_table import fields
@@ -7,15 +7,15 @@ NORMALISER, DENORMALISER, TRAINING = 3, 5, 2
 """The numbers of the protobuf fields of a SentencePiece model, as in sentencepiece_model.proto."""
 
 ALGORITHM, SUFFIX, LETTERS, ESCAPES = 3, 24, 2, 5
-"""Fields of the training's settings: the algorithm, and whether ▁ follows a word. Fields of a normaliser: the letters
-that it replaces, and whether it writes a space as ▁."""
+"""Numbers of protobuf fields. Training: the algorithm, and whether ▁ follows a word. Normaliser: the letters that it
+replaces, and whether it writes a space as ▁."""
 
 UNIGRAM, BPE = 1, 2
-"""The algorithms that the page has, as `ALGORITHM` names them."""
+"""The values of the field `ALGORITHM` that the page supports."""
 
 
 def check_vocabulary(name: str, model: bytes) -> None:
-    """Raise InputError if a SentencePiece model has a setting that the page does not have.
+    """Raise InputError if a SentencePiece model has a setting that the page does not support.
 
     Args:
         name: the name of the vocabulary's file, for the message.
@@ -29,7 +29,7 @@ def check_vocabulary(name: str, model: bytes) -> None:
 
 
 def unsupported_setting(model: bytes) -> str:
-    """Return what the page cannot do in a SentencePiece model; an empty text if it can do everything."""
+    """Return what a SentencePiece model does that the page does not support; an empty text if all is supported."""
     training, normaliser, denormaliser = (settings(model, field) for field in (TRAINING, NORMALISER, DENORMALISER))
     if training.get(ALGORITHM, UNIGRAM) not in (UNIGRAM, BPE):
         return "is a model of whole words or of letters"
@@ -43,6 +43,6 @@ def unsupported_setting(model: bytes) -> str:
 
 
 def settings(model: bytes, field: int) -> dict[int, int | bytes]:
-    """Return the settings in one field of a SentencePiece model; a message that is written twice is merged."""
+    """Return the settings in one field of a SentencePiece model; if the field occurs twice, both are merged."""
     messages = [value for number, value, _ in fields(model) if number == field and isinstance(value, bytes)]
     return {number: value for message in messages for number, value, _ in fields(message)}

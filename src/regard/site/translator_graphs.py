@@ -1,10 +1,10 @@
-"""The two graphs of a translator for a site: those of `regard export --to onnx`, with the vectors of attention added.
+"""The two ONNX graphs of a translator for a site: those of `regard export --to onnx`, with more outputs.
 
     encoder    "encoder layer 0 query", … key, value     [batch heads source width], for each layer
     decoder    "decoder layer 0 query", "cross layer 0 query"     [batch heads 1 width], for each layer
 
-The other vectors are outputs of the exported graphs anyway: the keys and values of cross-attention are source_key_0 and
-source_value_0, those of the decoder's self-attention are present_key_0 and present_value_0, and so on for each layer.
+The decoder's keys and values are outputs already: in layer 0, source_key_0 and source_value_0 for cross-attention,
+present_key_0 and present_value_0 for self-attention, and so on for each layer.
 """
 
 from dataclasses import replace
@@ -22,21 +22,26 @@ class TracedEncoderGraph(EncoderGraph):
     """Encodes sources for the decoder, and returns the queries, keys and values of each encoder layer."""
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return what the exported encoder graph returns, then the query, key and value of each encoder layer."""
+        """Return what the exported encoder graph does: the keys and values of cross-attention, for each decoder layer.
+
+        Then follow query, key and value of each encoder layer.
+        """
         encoded, tensors = self.encode(source, lengths)
         return *tensors, *(getattr(pattern, part) for pattern in encoded.patterns for part in PARTS)
 
 
 class TracedDecoderGraph(DecoderGraph):
-    """One step of decoding, which also returns the queries of the new token in each decoder layer."""
+    """Computes one step of decoding, and also returns the new token's queries in each decoder layer."""
 
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return what the exported decoder graph returns, then for each layer the queries of self- and cross-attention.
+        """Return logits; the self-attention keys and values of each layer; the queries of each layer's two attentions.
 
         Args:
-            token, lengths, keys_values: as for the exported decoder graph.
+            token: the id of the new token of each line.
+            lengths: the number of source tokens of each line.
+            keys_values: the cross-attention keys and values of each layer, then the cached keys and values of each.
         """
         decoded, tensors = self.decode(token, lengths, keys_values)
         layers = zip(decoded.patterns, decoded.cross, strict=True)
@@ -47,7 +52,7 @@ def translator_graphs(model: object) -> Graphs:
     """Return the two graphs of a translator for a site.
 
     Raises:
-        InputError: the model is not a Transformer.
+        InputError: `model` is not a regard Transformer.
     """
     if not isinstance(model, Transformer):
         raise InputError(

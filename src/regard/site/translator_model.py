@@ -1,6 +1,6 @@
-"""A translator as files of a site: what `regard export --to onnx` writes, with the vectors of attention.
+"""A translator as files of a site: what `regard export --to onnx` writes, with queries, keys and values as outputs.
 
-encoder.onnx, decoder.onnx     the graphs; see translator_graphs.py
+encoder.onnx, decoder.onnx     the ONNX graphs; see translator_graphs.py
 config.json                    ids, names and axes of the graphs' inputs and outputs; the search; the alignment rule
 source.spm, target.spm         the vocabularies
 """
@@ -34,7 +34,7 @@ FILES = {"encoder": "encoder.onnx", "decoder": "decoder.onnx", "settings": "conf
 """The names of the files, by their purpose."""
 
 N_TRACED = 5
-"""The number of lines whose vectors and weights are compared."""
+"""The number of lines whose queries, keys, values and attention weights are compared."""
 
 
 def export_translator(translator: Translator, text: str, folder: Path) -> Exported:
@@ -92,9 +92,9 @@ def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
 
 
 def check_translator(exported: LoadedExport, translator: Translator) -> Difference:
-    """Return the largest differences between exported graphs and the translator: in vectors and in weights.
+    """Return the largest differences between exported graphs and the translator in queries, keys, values and weights.
 
-    Both read the same random lines and their greedy translations.
+    Both read the same random lines and the greedy translations of these lines.
     """
     lines = random_lines(translator.source_vocabulary, n_lines=N_TRACED)
     translations = [one for one in translator.translate(lines, search=Greedy()) if one.target_ids]
@@ -105,7 +105,7 @@ def check_translator(exported: LoadedExport, translator: Translator) -> Differen
 
 
 def vectors_of(exported: LoadedExport, translation: Translation) -> dict[str, torch.Tensor]:
-    """Run exported graphs on a source and its translation; return the vectors by the names that `block_name` gives."""
+    """Run exported graphs on a source and its translation; return queries, keys and values by `block_name`."""
     steps = exported.steps(translation.source_ids)
     outputs = [next(steps), *map(steps.send, translation.target_ids)]
     last = {name: torch.from_numpy(array) for name, array in outputs[-1].items()}

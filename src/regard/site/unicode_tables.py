@@ -1,4 +1,4 @@
-"""Letters as ranges of code points, for tables by which a browser treats each letter as Python does."""
+"""Ranges of code points, for tables with which a browser treats each character as Python does."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator

@@ -14,7 +14,7 @@ from regard.site.unicode_tables import Range, all_letters, ranges
 from regard.tracing.readable_tokens import standalone_letter
 
 KINDS = {"model": "WordPiece", "normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
-"""The kinds of a tokenizer's parts that the page supports, as tokenizer.json names them."""
+"""For each part of a tokenizer, the type that the page supports, as tokenizer.json names it."""
 
 AT_ONCE = 2**16
 """The number of letters that are split at one time."""
@@ -82,7 +82,7 @@ def ids_around(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 
 def letter_tables(normalise: Any) -> dict[str, Any]:
-    """Return what `normalise` replaces each letter by: nothing, the letter between spaces, or other letters."""
+    """Return tables of the letters that `normalise` removes, puts between spaces, or replaces by other letters."""
     dropped, spaced, letters = [], [], {}
     decomposes = normalise("한") == unicodedata.normalize("NFD", "한")
     for code in all_letters():
@@ -98,7 +98,7 @@ def letter_tables(normalise: Any) -> dict[str, Any]:
 
 
 def split_tables(split: Any) -> dict[str, list[Range]]:
-    """Return the letters at which the tokenizer separates words, and the letters each of which is a word."""
+    """Return the letters that separate words (such as blanks), and those that are words by themselves (punctuation)."""
     blank, apart = [], []
     codes = list(all_letters())
     for start in range(0, len(codes), AT_ONCE):
