@@ -84,7 +84,7 @@ function unitOfQuery(): Unit | null {
   return unitsOf(side).find((unit) => unit.pieces.includes(piece)) ?? null;
 }
 
-/** Show the weights of a word while the pointer is on it; null = the pointer left it. */
+/** Show the weights of a word while the pointer is on it; null = the pointer is on no word. */
 export function pointAt(unit: Unit | null): void {
   pointed.value = unit;
   if (candidate.value !== 0 || !unit) return;
@@ -97,7 +97,7 @@ const positionOf = (unit: Unit) => (unit.side === "source" ? unit.pieces[0] : qu
 /**
  * Keep a word chosen.
  *
- * @param again whether a word that is kept already is let go.
+ * @param again whether a word that is already chosen is deselected.
  */
 export function keepUnit(unit: Unit, again = true): void {
   keptUnit.value = again && kept() === unit ? null : { side: unit.side, index: unit.index };

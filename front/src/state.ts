@@ -38,14 +38,14 @@ export const visibleQueries = computed(() => visible(queryItems.value));
 export const visibleKeys = computed(() => visible(keyItems.value));
 export const twoTexts = computed(() => kind.value.queries !== kind.value.keys);
 export const changes = computed<Changes>(() => ({ temperature: temperature.value, cut: cut.value }));
-export const silenced = signal(false); // the shown head shall attend to nothing, where a server runs the model
+export const silenced = signal(false); // whether the shown head is to attend to nothing when a server or a worker runs the model
 export const isChanged = computed(() => temperature.value !== 1 || cut.value.size > 0 || silenced.value);
 
 export const anySpecial = computed(() => [...trace.value.source, ...trace.value.target].some((token) => token.special));
 export const queryItem = computed<Item | null>(() => itemAt(queryItems.value, query.value));
 export const keyItem = computed<Item | null>(() => itemAt(keyItems.value, key.value));
 
-/** The query once the pointer rests on it: what takes longer than a frame waits for it. */
+/** The query after the pointer has rested on it, for views that take longer than a frame to compute. */
 export const restingQuery = signal<Item | null>(null);
 const REST_MILLISECONDS = 40;
 whenever(() => {
@@ -179,7 +179,7 @@ export function lock(item: Item): void {
   });
 }
 
-/** Let a locked token go; without one, show every token. */
+/** Unlock the locked token; if none is locked, show every token. */
 export function release(): void {
   if (locked.value) locked.value = false;
   else query.value = null;

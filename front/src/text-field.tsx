@@ -87,7 +87,7 @@ function ModelsHere({ models }: { models: ModelHere[] }) {
   );
 }
 
-/** What a server is also asked: which model reads, and how many tokens it writes. */
+/** The fields for a server: which model reads the text, and how many tokens it generates. */
 function ModelAndLength() {
   const say = words();
   return (

@@ -9,7 +9,7 @@ import { axes, inView, levelOf, tilesInView, type View } from "./view";
 const LABEL_PITCH = 15; // the least distance between two labels, in pixels
 const LEAST_NUMBER = 42; // cells of this size have their number in them
 const FAINTEST = 1e-6; // where the logarithmic scale begins
-const COARSER = 12; // how many levels above are searched for a tile that takes a missing one's place
+const COARSER = 12; // how many coarser levels are searched for a tile to show in place of a missing one
 
 const MIRRORED = [0, 1, 1, 0, 0, 0] as const; // the transform that swaps both axes
 

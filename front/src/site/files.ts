@@ -2,7 +2,7 @@
 
 import { addressOf, type File, type Refusal } from "./messages";
 
-/** A question that has no answer. */
+/** Thrown if a question cannot be answered. */
 export class Refused extends Error {
   constructor(readonly refusal: Refusal) {
     super(refusal.reason);

@@ -6,7 +6,7 @@ import { UNCHANGED, weightsOf } from "../attention";
 import { decode } from "../blocks";
 import type { Trace } from "../data";
 
-/** The position of the query with the most salient weight of a head, among words; without one, the first word. */
+/** The position of the word whose weight on another word is the most salient in a head; the first word if none is. */
 export async function salientQuery(trace: Trace, { kind: name, layer: number, head }: Omit<Trace["focus"], "query">): Promise<number> {
   const kind = trace.kinds[name];
   const layer = await decode(trace, kind.layers.find((one) => one.layer === number)!);

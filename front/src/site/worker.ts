@@ -10,7 +10,7 @@ import { TranslatorReader } from "./translator/translator";
 
 const KINDS = { encoder: EncoderReader, translator: TranslatorReader };
 
-/** Another question was asked since. */
+/** Thrown to stop the work on a question, because the page has asked another one since. */
 class Outdated extends Error {}
 
 const say = (message: Said) => postMessage(message);
