@@ -111,10 +111,10 @@ def train(
 
 
 def measure_translator(folder: Path, pairs: DevPairs, device: torch.device, watcher: Watcher) -> None:
-    """Measure the finished translator on dev pairs, and save its alignment rule and its `Usual` limits in its folder.
+    """Measure the finished translator on dev pairs, and save two results in its folder: an alignment rule and `Usual`.
 
-    The alignment rule names the attention weights from which word alignments are read. A text or a translation below
-    the limits is unusual (see translation/usual.py). Do nothing if an earlier run has saved both.
+    The alignment rule names the attention weights from which word alignments are read. `Usual` has the lowest usual
+    letters per subword piece of a text and mean log-probability of a translation. Do nothing if both are saved already.
     """
     from regard.translation.translator import Translator
 

@@ -59,8 +59,8 @@ def measured_rules(
     """Return an `AlignmentRule` with its measured agreement for each layer, head and decoder step; the default first.
 
     The agreement is the share of target pieces that a rule aligns with the source word that the model needs most to
-    predict the piece (see the module's docstring). If no target piece needs a source word clearly, the result is the
-    default rule alone, without an agreement.
+    predict the piece. If no target piece needs a source word clearly, the result is the default rule alone, without an
+    agreement.
 
     Args:
         translations: source texts with their target texts, chosen as by `choose_rule`."""

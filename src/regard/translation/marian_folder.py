@@ -189,10 +189,10 @@ def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) ->
 
 
 def with_row_order(model: Transformer, source: Sequence[int | None], target: Sequence[int | None]) -> Transformer:
-    """Return a copy of a Transformer with the rows of its vocabulary matrices in another order.
+    """Return a copy of a Transformer with the rows of its embedding and output matrices in another order.
 
     Args:
-        source, target: for each id of the new vocabularies the row of the given model; None = a new row.
+        source, target: for each id of the new vocabularies, the index of its row in `model`; None = a new row.
     """
     config = replace(model.config, n_source_tokens=len(source), n_target_tokens=len(target))
     orders = {

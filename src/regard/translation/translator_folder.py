@@ -179,7 +179,7 @@ def unique_tensors(model: TranslatingModel) -> dict[str, Tensor]:
 
 
 def kind_of(model: object) -> str:
-    """Return the name of a model's kind, as in translator.json.
+    """Return "transformer" or "recurrent", the name of a model's kind in translator.json.
 
     Raises:
         TypeError: the model is neither a Transformer nor a Recurrent.

@@ -86,11 +86,12 @@ def prepare(
 ) -> Prepared:
     """Return the data of a training; write the data folder first, unless an earlier run has written it.
 
-    First the settings that are None get their values. Then the data folder is written (see the module's docstring).
+    First the settings that are None get their values. Then the vocabularies, the token ids of all pairs and the dev
+    pairs are written to the folder `data` in `folder`.
 
     Args:
         folder: the folder of the training.
-        texts: the text files by name; see `text_files`.
+        texts: the text files by name, such as "source", "target", "source 2" and "dev source".
 
     Raises:
         InputError: a text or a setting is not valid, or a setting differs from the earlier run's.

@@ -28,7 +28,7 @@ from regard.training.settings.train_config import Kind, Model, Precision, TrainC
 from regard.translation.translator_folder import model_kinds
 
 LONGEST = 256
-"""The default of data.max_tokens, the longest training sentence in pieces, unless the model's limit is lower."""
+"""The default of data.max_tokens, the longest training sentence in subword pieces, if the model allows it."""
 
 JOINT_FROM = 0.5
 """Two languages get a joint vocabulary by default if they have at least this share of letters in common."""

@@ -96,8 +96,8 @@ class Data(Section):
     256, but at most the model's max_tokens - 1, to leave room for the end-of-sentence token."""
 
     max_ratio: Annotated[float, Range(1)] = 9.0
-    """The largest ratio of the longer sentence of a pair to the shorter one, in pieces; other pairs are left out and
-    counted."""
+    """The largest ratio of the longer sentence of a pair to the shorter one, in subword pieces; other pairs are left
+    out and counted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +108,7 @@ class VocabularySettings(Section):
     """A SentencePiece model to use for both languages, or two of them with a comma between; None = train new ones."""
 
     n_tokens: Annotated[int, Range(16)] | None = None
-    """The number of pieces in each vocabulary; None = estimated from its text, see vocabulary_size.py."""
+    """The number of pieces in each vocabulary; None = estimated from the texts."""
 
     joint: bool | None = None
     """Use one vocabulary for both languages; None = do so if at least half of the languages' letters are common."""
