@@ -36,7 +36,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt, as the handler of the signal SIGINT (Ctrl-C).
 
     During an import the process is ended instead, because an imported package may catch KeyboardInterrupt. Temporary
-    files are deleted at exit; see `atomic_replace`.
+    files are deleted at exit.
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):

@@ -14,7 +14,7 @@ def read_json(path: Path) -> Any:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the file is not JSON; see `parse_json`.
+        ValueError: the content is not JSON that `parse_json` accepts.
     """
     return parse_json(path.read_bytes())
 

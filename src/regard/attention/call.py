@@ -125,7 +125,7 @@ class Call:
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
         """Return the boolean mask of a tile (block of the weights): True where a query may attend to a key.
 
-        The score masks a key too, by a bias of -∞. Return None if neither mask nor score masks a key of the tile.
+        A bias of -∞ in the score also masks a key. Return None if neither mask nor score masks a key of the tile.
         """
         by_mask = None if self.mask is None else self.mask.keep(tile, self.device)
         by_score = self.score.keep(tile)

@@ -98,7 +98,7 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
 def hides_overflow(call: Call) -> bool:
     """Return whether scores that overflow may give wrong weights that are neither NaN nor all 0.
 
-    True for a softmax with a tiny scale / temperature (see `SMALLEST_SCALE`), and for normalisers that only compare
+    True for a softmax with scale / temperature below `SMALLEST_SCALE`, and for normalisers that only compare
     scores. Any other softmax gives NaN if the largest score is infinite.
     """
     formula = call.formula
@@ -136,7 +136,7 @@ def without_overflow(call: Call) -> Call:
     """Return a copy of the call with query, key and value in float64, so that the scores do not overflow.
 
     Return the call itself if float64 would not help: its tensors are float64 already; or query, key or value contains
-    NaN or infinity, and the other numbers cannot make the scores overflow (see `fits`).
+    NaN or infinity, and the other numbers cannot make the scores overflow.
     """
     vectors = call.query, call.key, call.value
     if call.dtype == torch.float64 or (fits(call) and not are_finite(*vectors)):

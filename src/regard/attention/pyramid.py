@@ -258,7 +258,7 @@ class Pyramid:
         return sums, largest
 
     def selected(self, part: Part, queries: range) -> Part:
-        """Return the part of some shown queries, on shown keys only; `keys` then counts the shown keys."""
+        """Return the weights in `part` of some shown queries on shown keys; its `keys` then count the shown keys."""
         if self.shown is None:
             return part
         rows, columns = self.shown
@@ -270,7 +270,7 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, queries: range, parts: list[Part]) -> Part:
-        """Return the selected parts of some shown queries as one part, whose keys begin with a square."""
+        """Join parts with different keys into one part of some shown queries; its shown keys begin with a square."""
         selected = [self.selected(part, queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
         end = max((part.keys.stop for part in selected), default=0)
@@ -284,7 +284,7 @@ class Pyramid:
         return Part(keys, weights, keep)
 
     def positions(self, tokens: range, axis: int) -> range:
-        """Return the range of positions from the first to the last of some shown queries (axis 2) or keys (axis 3)."""
+        """Return the positions in the text, from first to last, of some shown queries (axis 2) or keys (axis 3)."""
         if self.shown is None or not tokens:
             return tokens
         shown = self.shown[axis - 2]

@@ -102,7 +102,7 @@ FASTEST = Choice("fused", "the fastest, and exact for this call", fused.fused)
 
 @dataclass(slots=True)
 class Preferred:
-    """A global variable: the name of the backend set by `use_backend`, or None outside of `use_backend`.
+    """Holds the name of the backend set by `use_backend`, for all threads; None outside of `use_backend`.
 
     This is not a ContextVar, because torch.compile does not recompile when a ContextVar changes.
     """

@@ -56,7 +56,7 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
 def flex(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """Return the context of a call of `attend`, computed by FlexAttention.
 
-    FlexAttention must support the call (see `unsupported_reason`).
+    FlexAttention must support the call: `unsupported_reason` must return None.
     """
     formula, grid = call.softmax, call.grid
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))

@@ -91,7 +91,7 @@ def math_unsupported_reason(call: Call, dropout: float) -> str | None:
 def fused(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """Return the context of a call of `attend`, computed by PyTorch's fused kernels.
 
-    The kernels must support the call (see `unsupported_reason`).
+    The kernels must support the call: `unsupported_reason` must return None.
     """
     if rounds_in_half_type(call):
         return in_float32(fused, call, dropout)

@@ -99,7 +99,7 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
 def looped(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """Return the context of a call of `attend`, computed by `reference`, in the data type of the value.
 
-    `reference` must support the call (see `unsupported_reason`).
+    The reference backend must support the call: `unsupported_reason` must return None.
     """
     formula, grid, device = call.softmax, call.grid, call.device
     whole = grid.whole()

@@ -1,6 +1,6 @@
 """The tiled backend: computes the weights of one block of queries at a time, over all keys; it supports every call.
 
-On a CPU, softmax attention without gradients is computed by the C kernel of `statistics/cpu` instead (see `choose.py`).
+On a CPU, softmax attention without gradients is computed by the C kernel of `statistics/cpu` instead.
 """
 
 from jaxtyping import Float

@@ -145,7 +145,7 @@ def is_symbolic(length: int) -> bool:
 
 
 def all_positions(length: int) -> Positions:
-    """Return the indices 0 … length - 1: a range, or a tensor if the length is symbolic (see `is_symbolic`)."""
+    """Return the indices 0 … length - 1: a range, or a tensor if the length is unknown (torch.export)."""
     return torch.arange(length) if is_symbolic(length) else range(length)
 
 

@@ -16,7 +16,7 @@ def lengths_of_tile(lengths: Integer[Tensor, " batch"], tile: Tile, device: torc
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], keys: int) -> set[int]:
-    """Return {smallest length, largest length}, or {0, keys} if Python may not read the tensor (see `may_read`).
+    """Return {smallest length, largest length}, or {0, keys} if the tensor is not on a CPU, or in torch.compile.
 
     >>> sorted(shortest_and_longest(torch.tensor([5, 3, 4]), keys=11))
     [3, 5]

@@ -116,7 +116,7 @@ def rotate(
 
     Args:
         cos, sin: cosine and sine of the angle of each pair at each position.
-        pairing: which two numbers of a vector form pair p (see `Pairing`).
+        pairing: "halves" = numbers p and p + d / 2 form pair p; "neighbours" = numbers 2p and 2p + 1.
     """
     axes = "(pair p)" if pairing == "halves" else "(p pair)"
     first, second = rearrange(vectors, f"batch heads tokens {axes} -> pair batch heads tokens p", pair=2)

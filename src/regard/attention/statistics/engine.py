@@ -26,7 +26,7 @@ class Engine(Protocol):
     ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
         """Return the context of a call of `attend`, and the statistics that `ask` requests.
 
-        The engine must support the call (see `unsupported_reason`).
+        The engine must support the call: `unsupported_reason` must return None.
 
         Args:
             contexts: whether to compute the context; if False, None is returned in its place.

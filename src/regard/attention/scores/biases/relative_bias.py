@@ -104,7 +104,9 @@ def relative_buckets(
     """Return the index of the bucket of each distance (the key's position minus the query's).
 
     Args:
-        n_buckets, max_distance, bidirectional: as in `RelativeBias`.
+        n_buckets: the number of all buckets.
+        max_distance: all distances from this on, in one direction, share one bucket.
+        bidirectional: if True, keys after the query have half of the buckets; if False, they count as distance 0.
 
     >>> relative_buckets(torch.tensor([-90, -9, -1, 0, 1, 9, 90]), 8, 32, bidirectional=True)
     tensor([3, 3, 1, 0, 5, 7, 7])

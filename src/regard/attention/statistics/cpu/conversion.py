@@ -19,9 +19,9 @@ CONVERTED_AT_ONCE = 2**22
 """How many numbers at most are converted at a time: 16 MiB of float32. A single key head may have more."""
 
 MIN_QUERIES = 2 * BLOCK_QUERIES
-"""Heads are copied to make their tokens adjacent only if there are at least this many queries per head.
+"""Heads are copied to make their tokens adjacent in memory only if a head has at least this many queries.
 
-The kernel reads a head's keys and values once for each block of queries; to copy them is as slow as one more block.
+The kernel reads a head's keys and values once for each block of queries; copying them takes as long as one more block.
 """
 
 
@@ -102,7 +102,11 @@ def is_readable(vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool)
 
 
 def readable(vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool) -> Float[Tensor, "_batch heads tokens d"]:
-    """Return queries, keys or values as they are if `is_readable` is True, else a contiguous copy in float32."""
+    """Return queries, keys or values unchanged if the C kernel can read them, else a contiguous copy in float32.
+
+    Args:
+        adjacent: whether the tokens of a head must be adjacent in memory.
+    """
     if is_readable(vectors, adjacent):
         return vectors
     return vectors.new_empty(vectors.shape, dtype=torch.float32).copy_(vectors)

@@ -185,7 +185,7 @@ class Run:
 
 
 def statistics_of(results: Results, lock: Int[Tensor, " 1"]) -> kernel.Statistics:
-    """Return the C struct of addresses to which the kernel writes the statistics; address 0 = do not compute it.
+    """Return the C struct of addresses to which the kernel writes the statistics; 0 = a statistic is not computed.
 
     Args:
         lock: one byte for a lock, which a thread holds while it adds to the sums shared by all threads.

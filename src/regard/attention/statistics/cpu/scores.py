@@ -114,7 +114,7 @@ class KernelScores:
 def computes_scores(call: Call) -> bool:
     """Return whether the C kernel can compute the scores of a call of `attend`.
 
-    True if the scores are dot products, and the bias, if there is one, is readable (see `is_readable`).
+    True if the scores are dot products, and the bias, if any, is a tensor or a rule that `is_readable` accepts.
     """
     formula = call.formula
     if formula is None or formula.other_score is not None:

@@ -115,7 +115,7 @@ def columns(
     """Triton kernel: each program sums the weights on each key of one block of keys, and pools them for the map.
 
     Args:
-        query, key, mask_ranges, rule, sizes: as in `KernelArguments`.
+        query, key, mask_ranges, rule, sizes: two `StridedTensor`s, a `MaskRanges`, a `Rule` and a `Sizes`.
         log_sum: for each query, log₂ Σ 2^score over the keys.
         received: the output [batch heads keys]; None = not computed.
         cells: the output [batch heads rows tiles n_cells]; None = not computed.

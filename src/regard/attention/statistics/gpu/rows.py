@@ -87,6 +87,7 @@ def rows(
     """Triton kernel: each program computes the context and the statistics of one block of queries.
 
     Args:
+        sinks: for each head, an extra score that belongs to no key; -∞ = none.
         results: a `RowResults`, the tensors to write to.
         first_item: the first head to compute, counted over all batch items.
         ranges: the number of key ranges of a query.
