@@ -125,7 +125,7 @@ def test_statistics_that_were_not_asked_for_are_refused(minilm):
     trace = regard.trace(llama(), TEXT, tokenizer=minilm.tokenizer, ask=Ask(distance=False, first=False, top=2))
     pattern = trace.decoder[0]
     groups = torch.ones(1, pattern.shape[3], dtype=torch.bool)
-    begin = "this pattern knows received, entropy, top, and its queries and keys were not kept; trace or watch again "
+    begin = "this pattern stores received, entropy, top; its queries and keys were not kept; trace or watch again "
     for call, argument in (
         (lambda: pattern.top(3), "top=3"),
         (lambda: pattern.pooled(2, 2), "pooled=(2, 2)"),

@@ -178,11 +178,11 @@ def test_what_was_not_kept_is_refused(minilm, snake):
     ):
         message = refusal(InputError, call)
         assert message.endswith(
-            " needs the vectors of the layers; make the trace with keep=('hidden',), and ask it for a head "
-            "and tokens: an average of heads and words have none."
+            " needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "
+            "and tokens: an average over heads, and words, have no such vectors."
         )
     assert refusal(InputError, regard.trace, "MiniLM", TEXT, keep=("values",)) == (
-        "keep=('values',): all that can be kept besides the patterns is keep=('hidden',)."
+        "keep=('values',): besides patterns, a trace can only keep=('hidden',)."
     )
 
 

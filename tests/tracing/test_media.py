@@ -266,8 +266,8 @@ def test_what_has_no_places_is_refused(vit):
     )
     processor = ViTImageProcessorPil(size={"height": 64, "width": 64})
     assert refusal(InputError, regard.trace, swin, images=PICTURE, processor=processor) == (
-        "SwinModel has 16 tokens for 16 × 16 patches, so they have no place; regard.watching(model) records the "
-        "attention without tokens."
+        "SwinModel has 16 tokens for 16 × 16 patches, so no token has a place in the picture; "
+        "regard.watching(model) records the attention without tokens."
     )
     assert refusal(InputError, regard.trace, vit, images=[PICTURE, PICTURE], processor=PROCESSOR) == (
         "there are 2 pictures, and a trace has tokens for the patches of one picture; regard.watching(model) records "
@@ -282,11 +282,11 @@ def test_what_has_no_places_is_refused(vit):
     )
     cut = [regard.Cut("1,1", "0,0")]
     assert refusal(InputError, regard.trace, vit, images=PICTURE, processor=PROCESSOR, changes=cut) == (
-        "a Cut between parts of a picture or a recording is made by position: with regard.changed(model, changes) "
+        "a Cut between parts of a picture or a recording needs positions: use it in regard.changed(model, changes) "
         "around the model's own call."
     )
     silent = regard.trace(vit, images=PICTURE, processor=PROCESSOR, changes=[regard.Silence("L0")])
     assert not silent.encoder[0].dense().any()
     assert refusal(InputError, regard.trace, vit, images=object(), processor=PROCESSOR).startswith(
-        "ViTImageProcessorPil could not read it: "
+        "ViTImageProcessorPil could not read the picture or recording: "
     )

@@ -150,7 +150,7 @@ def test_a_folder_without_its_tokenizer_is_refused(minilm, tmp_path):
         f"'{tmp_path}' comes without a tokenizer, so every word would be unknown; save it there too, with "
         "tokenizer.save_pretrained(folder)."
     )
-    with pytest.raises(InputError, match=r"no tokenizer for .* could be had; give one with tokenizer=…\."):
+    with pytest.raises(InputError, match=r"no tokenizer for .* could be loaded; give one with tokenizer=…\."):
         load_tokenizer(str(tmp_path))
 
 

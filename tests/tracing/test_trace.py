@@ -415,7 +415,7 @@ def test_a_model_that_answers_in_tuples(minilm):
 def test_no_layer_at_all_is_refused(minilm):
     with pytest.raises(InputError) as refusal:
         regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer, layers=[])
-    assert str(refusal.value) == "no layer was asked for; name some from 0 to 5, or give layers=None."
+    assert str(refusal.value) == "layers is empty; name layers from 0 to 5, or give layers=None."
 
 
 def test_two_threads_trace_one_model_one_after_the_other(minilm):

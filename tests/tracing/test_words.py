@@ -79,8 +79,8 @@ def test_the_average_is_a_head_of_its_own(tower):
         "no layer 9 to average: layers run from 0 to 5; nearest: 5."
     )
     assert refusal(InputError, head.contributions, "is") == (
-        "contributions needs the vectors of the layers; make the trace with keep=('hidden',), and ask it for a head "
-        "and tokens: an average of heads and words have none."
+        "contributions needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "
+        "and tokens: an average over heads, and words, have no such vectors."
     )
 
 
@@ -156,8 +156,8 @@ def test_what_words_cannot_do_is_refused(tower, minilm, tmp_path):
         "a trace of words cannot be saved; save the trace of tokens, and call words() when it is loaded."
     )
     assert refusal(InputError, words.movement, "Montmartre") == (
-        "movement needs the vectors of the layers; make the trace with keep=('hidden',), and ask it for a head "
-        "and tokens: an average of heads and words have none."
+        "movement needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "
+        "and tokens: an average over heads, and words, have no such vectors."
     )
     assert refusal(InputError, tower.words, "Eifel Tower") == (
         "no words 'Eifel Tower' in the text, or only parts of words; the nearest words are Tower, Eiffel."

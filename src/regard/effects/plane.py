@@ -54,7 +54,7 @@ class Plane:
         _, sizes, directions = torch.linalg.svd(fitted - middle, full_matrices=False)
         axes = torch.zeros(2, vectors.shape[1], dtype=torch.float64, device=vectors.device)
         axes[: len(directions)] = directions[:2]
-        signs = axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()  # the largest number is positive
+        signs = axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()  # the largest component is positive
         variances = torch.nn.functional.pad(sizes, (0, 2)).square()
         shares = (variances / variances.sum().clamp(min=1e-300)).tolist()
         n_left_out = len(vectors) - len(fitted)

@@ -80,7 +80,7 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, most: int) 
     change = state.after - state.before
     groups = pattern.n_heads // pattern.value.shape[1]
     values = pattern.value[0].repeat_interleave(groups, dim=0).to(state.projection.weight)
-    written = torch.einsum("hkv,hvd->hkd", values, state.projection.weight)  # what a weight of 1 adds
+    written = torch.einsum("hkv,hvd->hkd", values, state.projection.weight)  # what each key adds at weight 1
     weights = pattern[0].to(written)
     by_head = torch.einsum("hqk,hkd->qhd", weights, written)
     rest = state.after - state.before - state.attention - state.feed_forward

@@ -53,7 +53,7 @@ def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attende
     ask.check(grid)
     shapes = shapes_of(ask, grid)
     if not shapes or document["statistics"].keys() != shapes.keys():
-        raise ValueError("the statistics are not those that were asked for.")
+        raise ValueError("the statistics are not those that `ask` requests.")
     parts: dict[str, Any] = {}
     for name, shape in shapes.items():
         named = document["statistics"][name]
@@ -98,5 +98,5 @@ def checked(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
 def positive(number: Json) -> int:
     """Return `number`; raise TypeError unless it is an int above 0."""
     if type(number) is not int or number < 1:
-        raise TypeError(f"{number!r:.40} is no size.")
+        raise TypeError(f"{number!r:.40} is not a size.")
     return number

@@ -99,7 +99,7 @@ class AnsweredPattern(Pattern):
             parts["pooled"] = known.pooled if same else None
         if missing := [wording(name, ask) for name, part in parts.items() if part is None]:
             raise InputError(
-                f"this pattern knows {', '.join(names_of(known)) or 'no statistics'}, and its queries and keys were "
+                f"this pattern stores {', '.join(names_of(known)) or 'no statistics'}; its queries and keys were "
                 f"not kept; trace or watch again with ask=Ask({', '.join(missing)}, …)."
             )
         return Summary(ask=ask, **parts)

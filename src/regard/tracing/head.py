@@ -111,8 +111,8 @@ class Head:
 def not_kept(method: str) -> InputError:
     """Return the InputError for `method`, which needs tensors that the trace was not asked to keep."""
     return InputError(
-        f"{method} needs the vectors of the layers; make the trace with keep=('hidden',), and ask it for a head "
-        "and tokens: an average of heads and words have none."
+        f"{method} needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "
+        "and tokens: an average over heads, and words, have no such vectors."
     )
 
 

@@ -279,7 +279,7 @@ def attention_forward(
     COUNTER.calls += 1
     if cache is not None:
         raise InputError(
-            "regard cannot see attention over a paged cache (continuous batching); "
+            "regard cannot record attention over a paged cache (continuous batching); "
             "run the model with its own cache, or call regard.uninstall(model)."
         )
     if unsupported := [name for name in UNSUPPORTED_ARGUMENTS if kwargs.get(name) is not None]:

@@ -67,7 +67,7 @@ class StateRecorder:
         if self.watched.steps and is_context(given, self.watched.steps[-1].attended):
             self.projected.setdefault(id(self.watched.steps[-1].attended), (module, output, layer))
         elif layer.before is not None and output.shape == layer.before.shape:
-            layer.outputs.pop(path, None)  # so that the last call comes last
+            layer.outputs.pop(path, None)  # so that the path moves to the end of the dict
             layer.outputs[path] = output
 
     def states_of(self, step: WatchedStep) -> LayerStates:

@@ -68,7 +68,7 @@ def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) 
         raise not_one_picture(f"there are {len(pixels)} pictures")
     if pixels is None or pixels.ndim != 4 or patch is None:
         raise InputError(
-            f"{type(processor).__name__} does not make one picture of patches of it, so its tokens have no place; "
+            f"{type(processor).__name__} does not make one picture of patches, so no token has a place in it; "
             "regard.watching(model) records the attention without tokens."
         )
     height, width = pixels.shape[2:]
@@ -78,8 +78,8 @@ def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) 
         n_extra = n_tokens - grid[0] * grid[1]
         if not 0 <= n_extra <= MOST_EXTRA_TOKENS:
             raise InputError(
-                f"{type(model).__name__} has {n_tokens} tokens for {grid[0]} × {grid[1]} patches, so they have no "
-                "place; regard.watching(model) records the attention without tokens."
+                f"{type(model).__name__} has {n_tokens} tokens for {grid[0]} × {grid[1]} patches, so no token "
+                "has a place in the picture; regard.watching(model) records the attention without tokens."
             )
         names = ["[CLS]" if number == 0 else f"[EXTRA {number}]" for number in range(n_extra)]
         extra = [Token(text=name, piece=name, special=True) for name in names]
@@ -151,7 +151,9 @@ def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:
     try:
         return processor(*args, return_tensors="pt", **kwargs)
     except Exception as error:  # processors raise exceptions of many classes
-        raise InputError(f"{type(processor).__name__} could not read it: {first_paragraph(error)}.") from error
+        raise InputError(
+            f"{type(processor).__name__} could not read the picture or recording: {first_paragraph(error)}."
+        ) from error
 
 
 def on_device(encoded: Mapping[str, Any], model: "PreTrainedModel") -> dict[str, Tensor]:
@@ -207,7 +209,7 @@ def text_tokens(
         squares = (side, side)
     elif places:
         raise InputError(
-            f"the text has {len(places)} tokens for {grid[0]} × {grid[1]} patches, which are no grid; "
+            f"the text has {len(places)} tokens for {grid[0]} × {grid[1]} patches, which do not form a grid; "
             "regard.watching(model) records the attention without tokens."
         )
     for position, token in zip(places, patch_tokens(squares, size) if places else [], strict=True):

@@ -84,7 +84,7 @@ def load_tokenizer(name: str) -> Any:
         check_has_words(tokenizer, name)
         return tokenizer
     except InputError as error:
-        raise InputError(f"no tokenizer for {name!r} could be had; give one with tokenizer=….") from error
+        raise InputError(f"no tokenizer for {name!r} could be loaded; give one with tokenizer=….") from error
 
 
 def load_with_processor(name: str, processor: Any, writes: bool) -> tuple["PreTrainedModel", Any]:
@@ -124,7 +124,7 @@ def load_processor(name: str) -> Any:
     try:
         return from_pretrained(AutoProcessor, f"the processor of {name!r}", name, is_on_this_machine(name))
     except InputError as error:
-        raise InputError(f"no processor for {name!r} could be had; give one with processor=….") from error
+        raise InputError(f"no processor for {name!r} could be loaded; give one with processor=….") from error
 
 
 def from_pretrained(auto_class: Any, description: str, source: str, local: bool) -> Any:

@@ -108,7 +108,7 @@ def read_medium(
     """
     if any(isinstance(change, Cut) for change in changes) and not medium.target:
         raise InputError(
-            "a Cut between parts of a picture or a recording is made by position: with regard.changed(model, changes) "
+            "a Cut between parts of a picture or a recording needs positions: use it in regard.changed(model, changes) "
             "around the model's own call."
         )
     located = tuple(with_positions(change, model, (), medium.target) for change in changes)

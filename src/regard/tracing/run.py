@@ -92,7 +92,7 @@ def trace(
         TypeError: the text is not a str, or the model, the tokenizer or `ask` is an object of another kind.
     """
     if not set(keep) <= {"hidden"}:
-        raise InputError(f"keep={keep!r}: all that can be kept besides the patterns is keep=('hidden',).")
+        raise InputError(f"keep={keep!r}: besides patterns, a trace can only keep=('hidden',).")
     if keep and ask is not None:
         raise InputError(
             "keep=('hidden',) needs the queries and keys, and ask=… keeps statistics in their place; give only one."
@@ -216,7 +216,7 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
     if watched.unseen:
         path, reason = next(iter(watched.unseen.items()))
         raise InputError(
-            f"{type(model).__name__} computes attention that cannot be seen in {path}: {reason}; "
+            f"{type(model).__name__} computes attention in {path} that cannot be recorded: {reason}; "
             "regard.watching(model) records the attention of its other modules."
         )
     kind_of = KindOfPath.of(model)
@@ -226,7 +226,7 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
         kinds = [kind for kind in kinds if steps[kind]]
     if missing := [kind for kind in kinds if not steps[kind]]:
         raise InputError(
-            f"{type(model).__name__} computed no {' and no '.join(missing)} attention, so there is nothing to see."
+            f"{type(model).__name__} computed no {' and no '.join(missing)} attention, so there is nothing to record."
         )
     if kind_of.has_vision:
         steps["encoder"] = join_windows(steps["encoder"])
@@ -268,9 +268,7 @@ def select_layers(steps: AttentionSteps, layers: Collection[int] | None) -> Atte
     existing = sorted({layer for by_layer in steps.values() for layer in by_layer})
     wanted = existing if layers is None else layers
     if not wanted:
-        raise InputError(
-            f"no layer was asked for; name some from {min(existing)} to {max(existing)}, or give layers=None."
-        )
+        raise InputError(f"layers is empty; name layers from {min(existing)} to {max(existing)}, or give layers=None.")
     for layer in wanted:
         if layer not in existing:
             raise missing_layer_error(layer, existing, "trace")

@@ -46,7 +46,7 @@ class GrowingTensor:
             self.buffer = grown
         self.buffer[:, :, before:n_tokens] = tensor[:, :, before:]
         self.n_tokens = n_tokens
-        tensor.data = self.buffer.data[:, :, :n_tokens]  # .data: appending does not count as changing the part
+        tensor.data = self.buffer.data[:, :, :n_tokens]  # .data: the version counters of the tensors stay as they are
         self.parts.append(TensorWeakRef(tensor))
 
 

@@ -209,7 +209,7 @@ class Trace:
         """
         kind = kind or self._only_kind()
         if kind == "cross":
-            raise InputError("a rollout follows a text through its own layers; give kind='encoder' or kind='decoder'.")
+            raise InputError("a rollout needs the self-attention of one text; give kind='encoder' or kind='decoder'.")
         position = self._query(token, kind)
         if self.joined is None:
             if flow.needs_states and self.states is None:
@@ -346,7 +346,7 @@ class Trace:
         return self.kinds[0]
 
     def widget(self, token: TokenReference | None = None, head: str | None = None) -> Any:
-        """Return the page as a `TraceWidget` for Jupyter: its `head` and `token` are those that the reader has chosen.
+        """Return the trace's page as a `TraceWidget` for Jupyter; `head` and `token` are the reader's choices.
 
         Args:
             token, head: what the page shows first, as in `show`.

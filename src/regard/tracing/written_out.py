@@ -73,7 +73,7 @@ OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "
 Number = int | float
 """A number among the arguments of an operation: 1 as well as 1.0."""
 
-Known = Callable[[Any], Origin | None]
+OriginOf = Callable[[Any], Origin | None]
 """A function that returns how a tensor was computed, or None if that is unknown."""
 
 
@@ -90,10 +90,10 @@ class WrittenOut:
             return func(*args, **kwargs), None
         operands = [*args, *(kwargs[name] for name in OPERANDS if name in kwargs)]
         options = {name: option for name, option in kwargs.items() if name not in OPERANDS}
-        known = {id(tensor): self.origin(tensor) for tensor in tensors_in(operands)}  # before an in-place operation
+        origins = {id(tensor): self.origin(tensor) for tensor in tensors_in(operands)}  # before an in-place operation
         result = func(*args, **kwargs)
         try:
-            made = rule(lambda tensor: known.get(id(tensor)), result, *operands, **options)
+            made = rule(lambda tensor: origins.get(id(tensor)), result, *operands, **options)
         except (TypeError, ValueError, IndexError, RuntimeError):  # a form of the operation that the rule does not know
             made = None
         if isinstance(made, Product | Normalised):
@@ -120,18 +120,25 @@ def version(tensor: Tensor) -> int:
 # The rules: each is called with the result and the arguments of an operation, and returns how the result was computed.
 
 
-def matrix_product(known: Known, result: Tensor, left: Tensor, right: Tensor) -> Product | WeightedSum | None:
+def matrix_product(origin_of: OriginOf, result: Tensor, left: Tensor, right: Tensor) -> Product | WeightedSum | None:
     """Return how the result of matmul or bmm was computed: as scores, or as a context if `left` is weights."""
     if left.ndim < 2 or right.ndim < 2:
         return None
-    weights = known(left)
+    weights = origin_of(left)
     if isinstance(weights, Normalised):
         return WeightedSum(weights, right, result)
     return Product(left, right.mT)
 
 
 def added_product(
-    known: Known, result: Tensor, bias: Tensor, left: Tensor, right: Tensor, *, beta: Number = 1, alpha: Number = 1
+    origin_of: OriginOf,
+    result: Tensor,
+    bias: Tensor,
+    left: Tensor,
+    right: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
 ) -> Product:
     """Return how the result of baddbmm was computed: as scores, beta · bias + alpha · left @ right."""
     if beta == 0:
@@ -139,7 +146,7 @@ def added_product(
     return Product(left, right.mT, float(alpha), bias if beta == 1 else beta * bias)
 
 
-def einsum(known: Known, result: Tensor, equation: Any, *operands: Any) -> Product | WeightedSum | None:
+def einsum(origin_of: OriginOf, result: Tensor, equation: Any, *operands: Any) -> Product | WeightedSum | None:
     """Return how the result of an einsum was computed: as scores, or as a context if the first tensor is weights.
 
     Return None if the einsum has not two operands, or its result is neither scores nor a context.
@@ -152,7 +159,7 @@ def einsum(known: Known, result: Tensor, equation: Any, *operands: Any) -> Produ
     parts = zip((*inputs.split(","), output), (*operands, result), strict=True)
     left_axes, right_axes, axes = ([*spell_out(part, tensor.ndim)] for part, tensor in parts)
     left, right = operands
-    weights = known(left)
+    weights = origin_of(left)
     if isinstance(weights, Normalised):
         *lead, query, key = left_axes
         width = [axis for axis in right_axes if axis not in left_axes]
@@ -195,17 +202,17 @@ def arrange(tensor: Tensor, axes: list[str], wanted: list[str]) -> Tensor | None
     return permuted[tuple([slice(None) if axis in axes else None for axis in wanted])]
 
 
-def scaled(known: Known, result: Tensor, left: Any, right: Any) -> Product | None:
+def scaled(origin_of: OriginOf, result: Tensor, left: Any, right: Any) -> Product | None:
     """Return how the result of a multiplication was computed, if it is scores times a number; else None."""
-    product, number = (known(left), right) if known(left) is not None else (known(right), left)
+    product, number = (origin_of(left), right) if origin_of(left) is not None else (origin_of(right), left)
     return times(product, number)
 
 
-def divided(known: Known, result: Tensor, scores: Any, number: Any) -> Product | None:
+def divided(origin_of: OriginOf, result: Tensor, scores: Any, number: Any) -> Product | None:
     """Return how the result of a division was computed, if it is scores divided by a number; else None."""
     if not is_number(number) or float(number) == 0:
         return None
-    return times(known(scores), 1 / float(number))
+    return times(origin_of(scores), 1 / float(number))
 
 
 def times(product: Origin | None, number: Any) -> Product | None:
@@ -220,9 +227,9 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) or (isinstance(value, Tensor) and value.numel() == 1 and value.ndim <= 1)
 
 
-def biased(known: Known, result: Tensor, left: Any, right: Any, *, alpha: Number = 1) -> Product | None:
+def biased(origin_of: OriginOf, result: Tensor, left: Any, right: Any, *, alpha: Number = 1) -> Product | None:
     """Return how the result of an addition was computed, if it is scores plus a bias; else None."""
-    product, bias = (known(left), right) if isinstance(known(left), Product) else (known(right), left)
+    product, bias = (origin_of(left), right) if isinstance(origin_of(left), Product) else (origin_of(right), left)
     if alpha != 1 or not isinstance(product, Product):
         return None
     if not isinstance(bias, Tensor):
@@ -231,14 +238,14 @@ def biased(known: Known, result: Tensor, left: Any, right: Any, *, alpha: Number
     return replace(product, bias=bias if product.bias is None else product.bias + bias)
 
 
-def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
+def masked(origin_of: OriginOf, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
     """Return how the result of scores.masked_fill(mask, value) was computed; None = neither as scores nor as weights.
 
     The result is scores with keys masked out if `value` is -∞, or if it is at most -10,000 and each query still has a
     key that is not masked out. If `scores` is a tensor of weights and masked_fill changes no weight, the result is
     weights.
     """
-    product = known(scores)
+    product = origin_of(scores)
     if isinstance(product, Normalised):
         return product if result is not scores and torch.equal(result, scores) else None
     if not isinstance(product, Product) or not is_number(value) or mask.dtype != torch.bool:
@@ -249,34 +256,34 @@ def masked(known: Known, result: Tensor, scores: Tensor, mask: Tensor, value: An
     return None
 
 
-def chosen(known: Known, result: Tensor, first: Any, second: Any = None, third: Any = None) -> Origin | None:
+def chosen(origin_of: OriginOf, result: Tensor, first: Any, second: Any = None, third: Any = None) -> Origin | None:
     """Return how the result of torch.where was computed, if it masks some keys of scores; else None.
 
     torch.where(keep, scores, number), scores.where(keep, number) and torch.where(mask, number, scores) mask keys.
     """
-    condition, taken, other = (first, second, third) if known(first) is None else (second, first, third)
-    if known(taken) is not None:
-        return masked(known, result, taken, ~condition, other)
-    return masked(known, result, other, condition, taken) if known(other) is not None else None
+    condition, taken, other = (first, second, third) if origin_of(first) is None else (second, first, third)
+    if origin_of(taken) is not None:
+        return masked(origin_of, result, taken, ~condition, other)
+    return masked(origin_of, result, other, condition, taken) if origin_of(other) is not None else None
 
 
-def normalised(known: Known, result: Tensor, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Any:
+def normalised(origin_of: OriginOf, result: Tensor, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Any:
     """Return how the result of softmax was computed: as weights, if it is over the last axis; else None."""
     if dim not in (-1, result.ndim - 1) or result.ndim < 2:
         return None
-    product = known(scores)
+    product = origin_of(scores)
     if not isinstance(product, Product):
         return Normalised(scores, None)
     return Normalised(scores, product) if product.sinks is None else Normalised(scores, None, with_sinks=product)
 
 
-def concatenated(known: Known, result: Tensor, tensors: Any, dim: int = 0) -> Product | None:
+def concatenated(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0) -> Product | None:
     """Return how the result of cat was computed, if it is scores and a column of sinks; else None.
 
     A sink is an extra score in the softmax's denominator, the same for all queries of a head.
     """
     scores, column = tensors
-    product = known(scores)
+    product = origin_of(scores)
     if (
         not isinstance(product, Product)
         or dim not in (-1, result.ndim - 1)
@@ -287,29 +294,29 @@ def concatenated(known: Known, result: Tensor, tensors: Any, dim: int = 0) -> Pr
     return replace(product, sinks=by_head.flatten()) if torch.equal(column, by_head.expand_as(column)) else None
 
 
-def reduced(known: Known, result: Tensor, scores: Any, number: Any, *, alpha: Number = 1) -> Origin | None:
+def reduced(origin_of: OriginOf, result: Tensor, scores: Any, number: Any, *, alpha: Number = 1) -> Origin | None:
     """Return how the result of a subtraction was computed; None unless it is scores minus one number for each query."""
     one_each = isinstance(number, Tensor) and number.ndim == result.ndim and number.shape[-1] == 1
-    return known(scores) if one_each and isinstance(known(scores), Product) else None
+    return origin_of(scores) if one_each and isinstance(origin_of(scores), Product) else None
 
 
-def without_sinks(known: Known, result: Tensor, weights: Any, index: Any) -> Normalised | None:
+def without_sinks(origin_of: OriginOf, result: Tensor, weights: Any, index: Any) -> Normalised | None:
     """Return how weights[..., :-1] was computed, if the last column of `weights` is sinks; else None.
 
     Sinks are extra scores in the softmax's denominator.
     """
-    origin = known(weights)
+    origin = origin_of(weights)
     if not isinstance(origin, Normalised) or origin.with_sinks is None or index != (Ellipsis, slice(None, -1)):
         return None
     return Normalised(origin.scores, origin.with_sinks)
 
 
-def passed_on(known: Known, result: Tensor, tensor: Any, *_: Any, **__: Any) -> Origin | None:
+def passed_on(origin_of: OriginOf, result: Tensor, tensor: Any, *_: Any, **__: Any) -> Origin | None:
     """Return how the result of dropout, a conversion or a view was computed: in the same way as its input.
 
     Return None if the last two axes, queries and keys, are changed.
     """
-    origin = known(tensor)
+    origin = origin_of(tensor)
     if origin is None or result.numel() != tensor.numel() or result.shape[-2:] != tensor.shape[-2:]:
         return None
     if result.shape == tensor.shape:
