@@ -50,7 +50,7 @@ class ProjectedLoss(torch.autograd.Function):
         smoothing: float,
         r_drop: float = 0.0,
     ) -> Float[Tensor, ""]:
-        """Return the summed loss; if an input requires gradients, also compute and save them for `backward`."""
+        """Return the loss summed over tokens; save the gradients for `backward` if an input requires gradients."""
         inputs, device = (x, weight, bias), x.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
         sum_dtype = torch.promote_types(dtype, torch.float32)

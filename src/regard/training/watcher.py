@@ -77,7 +77,7 @@ class Watcher:
 
 
 class Terminal(Watcher):
-    """Shows progress in a live line at the bottom of a terminal, messages above it; without a terminal, plain lines."""
+    """Shows progress in the last line of a terminal and messages above it, or prints lines if there is no terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console

@@ -63,7 +63,9 @@ def measured_rules(
     agreement.
 
     Args:
-        translations: source texts with their target texts, chosen as by `choose_rule`."""
+        translations: source texts with their target texts; the first `PAIRS` that have 2 to `MOST_WORDS` source words
+            are used.
+    """
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]
     n_pieces = sum(map(len, needed))

@@ -313,7 +313,7 @@ def advance(model: TranslatingModel, active: ActiveHypotheses, extensions: Exten
 
 
 def select_rows(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:
-    """Return the decoder state of some of its n rows; it is the same object if `rows` is 0, 1, …, n - 1."""
+    """Return the decoder state of some rows of `state`, which has n; `state` itself if `rows` is 0, 1, …, n - 1."""
     if len(rows) == n and torch.equal(rows, torch.arange(n, device=rows.device)):
         return state
     return state.select(rows)
