@@ -10,8 +10,8 @@
     top         the keys with the largest weights, for each query
     pooled      a smaller matrix: the mean, maximum or sum of the weights in each block of queries × keys
 
-All requested statistics are computed together while the weights are computed once, block by block, so that memory grows
-linearly with the number of tokens.
+The weights are computed only once for all requested statistics, block by block, so that memory grows linearly with the
+number of tokens.
 """
 
 from dataclasses import dataclass

@@ -267,7 +267,7 @@ class Pattern(ThroughDense):
         pooled: tuple[int, int] | None = None,
         reduce: Reduce = "mean",
     ) -> Summary:
-        """Return several statistics, while the weights are computed only once; the arguments are the fields of `Ask`.
+        """Return several statistics, computing the weights only once; the arguments are the fields of `Ask`.
 
         Raises:
             ValueError: `top` or `pooled` is larger than the pattern, or weights may be negative and have no entropy.
@@ -297,7 +297,7 @@ class Pattern(ThroughDense):
         )
 
     def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
-        """Return the statistics that `ask` requests, while the weights are computed only once.
+        """Return the statistics that `ask` requests; the weights are computed only once for all of them.
 
         Args:
             report: called as report(done, total) with the amount of work done and the total amount. None = the callback

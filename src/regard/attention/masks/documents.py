@@ -32,7 +32,7 @@ class Documents(Mask):
         check_whole_tensor("Documents", "ids", self.ids)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return True where query and key belong to the same document."""
+        """Return a boolean tensor, True where query and key belong to the same document."""
         ids = self.ids.to(device)
         key_ids = ids[None, None, None] if ids.ndim == 1 else ids[:, None, None]
         query_ids = key_ids[..., tile.grid.offset :].mT

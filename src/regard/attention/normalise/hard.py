@@ -2,7 +2,7 @@
 
     weights = 1 at argmax(preference), 0 elsewhere
 
-A `Choice` computes the preference, a number for each query and key. There are three:
+A `Choice` computes the preference, a number for each query and key. The three choices are:
 
     Largest()                the key with the largest score; no gradient
     Sampled(seed)            a key sampled with the probabilities of softmax; no gradient: train with `reinforce`

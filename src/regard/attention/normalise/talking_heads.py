@@ -78,7 +78,7 @@ class TalkingHeads(nn.Module, Normaliser):
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the weights of `normalise` for scores already mixed over heads; these weights are not yet mixed."""
+        """Return the weights that the normaliser `normalise` gives for mixed scores; the weights are not yet mixed."""
         return self.normalise.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:

@@ -16,7 +16,7 @@ from regard.attention.call import Call
 from regard.attention.statistics.cpu.plan import BLOCK_QUERIES, HeadBlock
 
 CONVERTED_AT_ONCE = 2**22
-"""How many numbers at most are converted at a time: 16 MiB of float32. A single key head may have more."""
+"""The most numbers converted at a time: 16 MiB of float32. A key head with more numbers is converted alone."""
 
 MIN_QUERIES = 2 * BLOCK_QUERIES
 """Heads are copied to make their tokens adjacent in memory only if a head has at least this many queries.

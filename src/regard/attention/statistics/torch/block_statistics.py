@@ -1,7 +1,7 @@
 """Statistics of attention weights, computed by torch operations from one block of queries after the other.
 
-All statistics are computed while each block of weights is computed once. Sums over queries are accumulated in float64
-(float32 on devices without float64) in a fixed order.
+Each block of weights is computed once, and all statistics are updated from it. Sums over queries are accumulated in
+float64 (float32 on devices without float64) in a fixed order.
 """
 
 from collections.abc import Iterable
