@@ -43,11 +43,7 @@ class ProjectingModel(Protocol):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the vectors from which the last layer computes the logits.
-
-        Args:
-            lengths: the number of tokens of each source before its padding.
-        """
+        """Return the vectors before the last layer; `lengths` counts the tokens of each source without its padding."""
 
 
 def smoothed_loss(

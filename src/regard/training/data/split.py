@@ -94,10 +94,7 @@ class Split:
     def translated(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
         """Choose n dev pairs for evaluations to translate: random, but the same in every run.
 
-        Only dev pairs whose source has at most `max_tokens` tokens are chosen; there may be fewer than n.
-
-        Args:
-            vocabulary: the source vocabulary, which counts the tokens.
+        Only pairs whose source has at most `max_tokens` tokens of `vocabulary` are chosen; there may be fewer than n.
         """
         in_random_order = sorted(self.dev(), key=lambda pair: random_rank(pair[0], self.seed + 1))
         return list(islice((pair for pair in in_random_order if len(vocabulary.encode(pair[0])) <= max_tokens), n))

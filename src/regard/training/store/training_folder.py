@@ -208,10 +208,7 @@ def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) 
 def resumed_section(folder: Path, name: str, stored: Section, requested: Section, default: Section) -> Section:
     """Return one section of the settings of a resumed training: `stored`, with the allowed changes of `requested`.
 
-    A setting of `requested` that equals `default` counts as not given.
-
-    Raises:
-        InputError: a setting that may not change differs from `stored`.
+    A setting of `requested` that equals `default` counts as not given. Another change raises InputError.
     """
     changes = {}
     for setting in fields(stored):  # type: ignore[arg-type]
