@@ -46,7 +46,7 @@ class RoleSums:
         return RoleSums(self.sums + other.sums, self.n_queries + other.n_queries)
 
     def means(self) -> Float[Tensor, "roles heads"]:
-        """Return the sums divided by the numbers of queries; NaN for a role of which no query has a key."""
+        """Return the sums divided by the numbers of queries; NaN for a role for which no query has a key."""
         return self.sums / self.n_queries[:, None]
 
 

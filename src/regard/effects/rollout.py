@@ -46,7 +46,12 @@ class Flow(ABC):
 
 @dataclass(frozen=True, slots=True)
 class HeadMean(Flow):
-    """The flow (mean of the heads' weights + identity) / 2, each row divided by its sum (Abnar & Zuidema 2020)."""
+    """Which fraction of each token comes from each token before a layer: mean of the heads' weights + identity.
+
+    Each row of this matrix is divided by its sum.
+
+    Source: Abnar & Zuidema 2020, section 3.
+    """
 
     def back(
         self, pattern: Pattern, states: LayerStates | None, shares: Float[Tensor, " tokens"]
@@ -61,10 +66,10 @@ class HeadMean(Flow):
 
 @dataclass(frozen=True, slots=True)
 class VectorLengths(Flow):
-    """The flow by norms: the share of a token is proportional to the norm of the vector that it adds in the layer.
+    """Which fraction of each token comes from each token before a layer: proportional to the norm of what it adds.
 
-    The vector is the sum over heads of weight · value · W_O; for the token itself, plus its own vector. A large weight
-    on a token whose value has a small norm, such as a separator, then counts little.
+    A token adds to another token the sum over heads of weight · value · W_O; to itself, this sum + its own vector. So a
+    large weight on a token whose value has a small norm, such as a separator, counts little.
 
     Departure: layer norms and the feed-forward network are left out; neither adds anything from other tokens.
 

@@ -7,7 +7,7 @@ from regard.tracing.run import trace
 from regard.tracing.trace import Trace
 
 MOST_LETTERS = 2_500
-"""The largest number of letters of a text whose vectors are recorded; about as many as MiniLM reads in 512 tokens."""
+"""Vectors are recorded for texts of up to this many letters, which MiniLM reads as about 512 tokens."""
 
 
 def trace_for_page(model: Any, text: str | None, **options: Any) -> Trace:

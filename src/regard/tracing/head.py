@@ -109,7 +109,7 @@ class Head:
 
 
 def not_kept(method: str) -> InputError:
-    """Return the InputError for `method`, which needs tensors that the trace was not asked to keep."""
+    """Return the InputError for a method that needs tensors which the trace does not have."""
     return InputError(
         f"{method} needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "
         "and tokens: an average over heads, and words, have no such vectors."

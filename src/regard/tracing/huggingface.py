@@ -2,7 +2,7 @@
 
 transformers calls one attention function for every layer, and puts its second return value, unchanged, into
 outputs.attentions. regard's attention function runs a fused kernel, and returns a `Pattern` as the second value. regard
-also registers a mask function under the same name, because transformers drops the masks silently if there is none.
+also registers a mask function under the same name, since transformers passes no masks to attention without one.
 
 regard registers two attention functions, because models use masks in two ways:
 

@@ -44,7 +44,7 @@ class StateRecorder:
         watched: the attention calls recorded so far, the latest last.
         running: the forward calls of the layers that are running, the innermost last.
         projected: for each attention call, by the id of its `Attended`: the module of its output projection, the output
-            of this module, and the forward call of the layer that contains it.
+            of this module, and the forward call of the layer that contains this module.
     """
 
     watched: Watched

@@ -1,4 +1,4 @@
-"""The input of a model: an encoded text, picture or recording, with what the model writes after it if asked to."""
+"""The input of a model: an encoded text, picture or recording, and the text that the model generates after it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class Reading:
         source: the tokens of the encoder.
         target: the tokens of the decoder.
         written_ids: the ids of the whole text, if the model generated a part of it; else None.
-        n_read: the number of tokens at the beginning of this text that the model did not generate.
+        n_read: the number of tokens at the beginning of the whole text that the model did not generate.
     """
 
     inputs: Mapping[str, torch.Tensor]

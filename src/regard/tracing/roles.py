@@ -62,7 +62,7 @@ class Roles:
 def sums_of_heads(
     patterns: Mapping[int, Pattern], texts: Sequence[str], special: Sequence[bool]
 ) -> tuple[tuple[str, ...], RoleSums]:
-    """Return the names of all heads, and how much they attend to keys of each role, summed over the queries of a text.
+    """Return the names of all heads, and their weights on the previous token, the first token, …, summed over queries.
 
     Args:
         patterns: the self-attention patterns by layer number.

@@ -192,17 +192,17 @@ class Trace:
         *,
         flow: Flow = HeadMean(),  # noqa: B008 (frozen)
     ) -> Float[Tensor, " tokens"]:
-        """Return the attention rollout of a token: the share of each input token in its vector after the last layer.
+        """Return the attention rollout of a token: which fraction of its last vector comes from each input token.
 
-        The shares sum to 1.
+        The fractions sum to 1.
 
         Args:
             kind: "encoder" or "decoder"; None = the only kind in the trace.
-            flow: the shares that a layer passes on: `HeadMean()`, half a token's own vector and half the mean of what
-                its heads attend to, or `VectorLengths()`, by the lengths of the vectors that the tokens add.
+            flow: the fractions in one layer: `HeadMean()`, half from the token itself and half by the mean weights of
+                the heads, or `VectorLengths()`, by the norms of the vectors that the tokens add.
 
         Raises:
-            InputError: there is no such token, or the kind is "cross", whose queries and keys are not the same tokens;
+            InputError: there is no such token; the kind is "cross", whose queries and keys are different tokens;
                 or `flow` needs vectors that the trace was not asked to keep.
 
         Source: Abnar & Zuidema 2020, section 3.

@@ -133,7 +133,7 @@ class Recorder:
         n_calls: for each path, how many attention calls the module has made.
         sharing: for each path, the object that makes the calls of a generated text share keys and values.
         n_seen: how many attention calls of the model have a pattern, in all layers.
-        before: for each running module, the total of `n_calls`, and `n_seen`, at the time when it started.
+        before: for each running module, the total of `n_calls`, and `n_seen`, when the module started.
     """
 
     def __init__(self, watched: Watched, ask: Ask | None = None) -> None:
