@@ -301,7 +301,7 @@ def test_a_recurrent_translator_is_refused():
 def test_a_translator_whose_export_differs_leaves_nothing(carried, translator_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(translating, "write_graphs", lambda *arguments: None)
     monkeypatch.setattr(translating, "write_settings", lambda *arguments: None)
-    monkeypatch.setattr(translating, "RunGraphs", lambda *arguments: None)
+    monkeypatch.setattr(translating, "LoadedExport", lambda *arguments: None)
     parity = Parity(n_lines=2, n_same=2, difference=0.0, gap=0.0, worst="")
     monkeypatch.setattr(translating, "compare_translations", lambda *arguments: parity)
     monkeypatch.setattr(translating, "check_translator", lambda *arguments: Difference(0.25, 0.5))

@@ -28,7 +28,7 @@ class Question:
     Attributes:
         text: the text that the model reads.
         model: the name of a Hugging Face model or its folder; None = the model in memory.
-        target: the text that the decoder of an encoder-decoder model reads; None = none.
+        target: the text that the decoder of an encoder-decoder model reads; None = no text.
         new_tokens: the most tokens that the model writes after the text; None = it writes nothing.
         changes: changes to the heads, as JSON: {"kind": "cut", "query": 7, "key": 2, "heads": ["L3H1"]}.
     """
@@ -43,27 +43,27 @@ class Question:
         if len(self.text) > MOST_LETTERS:
             raise InputError(f"the text has {len(self.text):,} letters; the explorer reads at most {MOST_LETTERS:,}.")
         if self.new_tokens is not None and not 1 <= self.new_tokens <= MOST_NEW_TOKENS:
-            raise InputError(f"new_tokens={self.new_tokens}: the model writes 1 to {MOST_NEW_TOKENS} tokens.")
+            raise InputError(f"new_tokens={self.new_tokens} must be from 1 to {MOST_NEW_TOKENS}.")
         if len(self.changes) > MOST_CHANGES:
-            raise InputError(f"{len(self.changes):,} changes; the explorer makes at most {MOST_CHANGES:,} at once.")
+            raise InputError(f"a request has at most {MOST_CHANGES:,} changes; this one has {len(self.changes):,}.")
 
     @classmethod
     def of(cls, content: object) -> "Question":
-        """Check the JSON of a request, and return it as a Question.
+        """Check the content of a request, read from JSON, and return it as a Question.
 
         Raises:
             InputError: the JSON is not an object, lacks "text", has an unknown field, or a field has a wrong type.
         """
         if not isinstance(content, Mapping):
-            raise InputError('a question is a JSON object, such as {"text": "It rains."}.')
+            raise InputError('the request must be a JSON object, such as {"text": "It rains."}.')
         unknown = set(content) - {field.name for field in fields(cls)}
         if unknown or "text" not in content:
             wrong = f"unknown {', '.join(sorted(map(repr, unknown)))}" if unknown else "no 'text'"
-            raise InputError(f"a question with {wrong}; it has 'text', and may have {named_fields(cls)}.")
+            raise InputError(f"the request has {wrong}; it must have 'text', and may have {named_fields(cls)}.")
         try:
             check_fields(cls, content)
         except TypeError as error:
-            raise InputError(f"a question with {error}") from error
+            raise InputError(f"in the request, {error}") from error
         values: dict[str, Any] = dict(content) | {"changes": tuple(content.get("changes", ()))}
         return cls(**values)
 

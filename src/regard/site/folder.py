@@ -86,7 +86,7 @@ def write_site(
 
 
 def export_models(model: str | None, translator: Path | None, text: str, folder: Path) -> tuple[Exported, ...]:
-    """Write the files of the models into a folder; the arguments are those of `write_site`.
+    """Write the files of a Hugging Face model, a translator or both into a folder; `text` is the text shown first.
 
     Raises:
         InputError: a model cannot be loaded or exported, or both have the same name.

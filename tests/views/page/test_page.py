@@ -366,7 +366,7 @@ def test_nan_is_refused_and_never_written_as_a_number(handmade: Callable[..., Tr
     with pytest.raises(InputError) as error:
         page(trace, focus_on(trace, token="b", head="L0H0"))
     assert str(error.value) == (
-        "encoder layer 1 has NaN among its weights, and a page shows numbers only; mend the model's parameters."
+        "the weights of encoder layer 1 contain NaN, which a page cannot show; check the model's parameters for NaN."
     )
 
 

@@ -153,8 +153,8 @@ def test_numbers_that_start_from_q_k_and_v(shown: Callable[..., Page]) -> None:
 def test_temperature_0_is_refused(tmp_path: Path) -> None:
     worked = work_out(example_numbers("self-attention").changed(temperature=0.0))
     assert refusal(InputError, write_worked_page, worked, tmp_path / "a.html") == (
-        "a page shows the steps of a softmax, which temperature 0 has none of; give a temperature above 0, or leave "
-        "--html out."
+        "the page shows the steps of a softmax, and attention at temperature 0 has none; give a temperature above 0, "
+        "or leave --html out."
     )
 
 

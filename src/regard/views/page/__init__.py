@@ -81,7 +81,7 @@ def site_page(data: dict[str, Any], site: dict[str, Any]) -> str:
     Args:
         site: the settings of the worker, as `Site` in front/src/site/messages.ts describes them.
     """
-    # The worker is made from a text that the page has loaded, so that this policy holds for it too.
+    # The page makes the worker from a script that it has loaded, so that the worker has the page's policy.
     sources = "connect-src 'self'; worker-src blob:"
     return document(data, data["text"], sources, scripts="'wasm-unsafe-eval'", site=site)
 

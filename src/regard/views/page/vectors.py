@@ -131,8 +131,8 @@ def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key:
 def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] | None:
     """Return a bias that depends only on the head and on the distance between query and key, as a list for each head.
 
-    A list runs from the lowest distance (last query, first key) to the highest (first query, last key). None
-    if there is no bias, or if it depends on something else.
+    A list runs from the lowest distance (last query, first key) to the highest (first query, last key). Return None
+    if there is no bias, or if the bias depends on anything else.
     """
     if not isinstance(unrounded(formula.bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:
         return None

@@ -65,7 +65,7 @@ def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray
     weights = np.asarray(pattern)[0].astype(np.float64) * UNITS
     if np.isnan(weights).any():
         raise InputError(
-            f"{name} has NaN among its weights, and a page shows numbers only; mend the model's parameters."
+            f"the weights of {name} contain NaN, which a page cannot show; check the model's parameters for NaN."
         )
     units = np.rint(weights)
     # Rounding the rounded units to steps, instead of the weights, could add an error of half a unit.

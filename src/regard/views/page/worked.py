@@ -49,8 +49,8 @@ def worked_data(worked: WorkedAttention) -> dict[str, Any]:
     numbers = worked.numbers
     if numbers.temperature == 0:
         raise InputError(
-            "a page shows the steps of a softmax, which temperature 0 has none of; give a temperature above 0, or "
-            "leave --html out."
+            "the page shows the steps of a softmax, and attention at temperature 0 has none; give a temperature above "
+            "0, or leave --html out."
         )
     blocks: dict[str, str] = {}
     layer = layer_record(numbers, blocks)

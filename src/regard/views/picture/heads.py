@@ -127,7 +127,7 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
     tokens = (*heads[0].queries, *heads[0].keys)
     fonts = fonts_for(trace.model + trace.text + "".join(token.text for token in tokens))
     name_all = layer is not None and max(len(heads[0].queries), len(heads[0].keys)) <= MOST_NAMED
-    left, above = label_room(heads[0], fonts) if name_all else (0.4, 0.35)
+    left, above = label_widths(heads[0], fonts) if name_all else (0.4, 0.35)
     mosaic = mosaic_of(heads, one_layer=layer is not None)
     side = whole_pixels((ROOM - left) / max(mosaic.shape[1], mosaic.size[1] * 3))
     caption = fonts.lines(" ".join([*notes(mosaic), decoder_note(trace, heads[0].kind), fonts.advice]), 8.5, ROOM)
@@ -267,7 +267,7 @@ def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
                 page.write(axes, x, -0.06 / side, text, size, rotation=90, rotation_mode="anchor", ha="left")
 
 
-def label_room(head: Head, fonts: Fonts) -> tuple[float, float]:
-    """Return the width of the longest query token and of the longest key token of a head as labels, in inches."""
+def label_widths(head: Head, fonts: Fonts) -> tuple[float, float]:
+    """Return the widths in inches of the longest label of a query token, and of the longest label of a key token."""
     widths = [max(fonts.width(label_text(t, 8.0, fonts), 8.0) for t in tokens) for tokens in (head.queries, head.keys)]
     return widths[0] + 0.1, widths[1] + 0.1

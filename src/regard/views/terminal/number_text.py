@@ -35,7 +35,7 @@ class Layout:
     Attributes:
         cells: the numbers as text, all equally wide.
         headers: the names of the columns.
-        tight: whether each column has one space, before its number, instead of one before and one after it.
+        tight: whether a column has one space before its numbers, instead of one before and one after its numbers.
     """
 
     cells: Sequence[Sequence[str]]
@@ -58,10 +58,10 @@ class Layout:
     def columns_to_show(
         self, candidates: Sequence[int], count: int, notable: Sequence[int], room: int
     ) -> list[int | None]:
-        """Choose the columns to show: as many as fit into `room`. None stands for each gap between them.
+        """Choose as many columns as fit into `room`, the notable ones first.
 
         Returns:
-            For each column to show its index in this layout.
+            The indices, in this layout, of the columns to show; None wherever columns between them are left out.
 
         Args:
             candidates: for each column of this layout, its position in the whole matrix.
