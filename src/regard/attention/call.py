@@ -118,7 +118,7 @@ class Call:
 
     @property
     def softmax(self) -> SoftmaxFormula:
-        """The attribute `formula` of a call whose normaliser is softmax, so that `formula` is not None."""
+        """The parameters of softmax attention (`formula`); the normaliser of this call must be softmax."""
         assert self.formula is not None
         return self.formula
 

@@ -34,7 +34,7 @@ STORED = 5
 """The lowest level whose squares are stored: 32 × 32 weights each."""
 
 KEYS_AT_ONCE = 2**14
-"""The most keys whose scores are computed at one time for a row of squares, so that they fit into the CPU's cache."""
+"""The most keys whose scores are computed at one time for a row of squares, so that the scores fit into the cache."""
 
 WEIGHTS_AT_ONCE = 2**19
 """The most weights of a level below STORED that are computed at one time, unless a row of squares has more."""
@@ -204,7 +204,7 @@ class Pyramid:
         self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in self.pooled(part, STORED))
 
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
-        """Return the sum and the largest weight of each square of a level; `part` has the sum over the heads."""
+        """Return the sum and the largest weight of each square of a level, for weights summed over the heads."""
         weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
         return pooled(weights, part.keep, 1 << level)
 
@@ -291,7 +291,7 @@ class Pyramid:
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the shown tokens of some rows (axis 2) or columns (axis 3) of a level."""
+        """Return the tokens in some rows (axis 2) or columns (axis 3) of a level, counting shown tokens only."""
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 
@@ -318,7 +318,7 @@ def pooled(weights: Weights, keep: Keep, side: int) -> tuple[Cells, Cells]:
 
 
 def over_squares(numbers: Weights, side: int, reduce: Callable[[Tensor, int], Tensor], padding: float) -> Cells:
-    """Reduce each square of `side` × `side` numbers to one; squares cut off by an edge are filled with `padding`."""
+    """Reduce each square of `side` × `side` numbers to one number; add `padding` to squares at the edges."""
     right, bottom = -numbers.shape[1] % side, -numbers.shape[0] % side
     if right or bottom:
         numbers = F.pad(numbers, (0, right, 0, bottom), value=padding)

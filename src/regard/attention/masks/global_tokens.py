@@ -19,7 +19,7 @@ from regard.attention.masks.ranges import Ranges
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Global(Mask):
-    """Global tokens attend to every key, and every query attends to the global tokens, but to no other keys.
+    """Global tokens attend to every key; all other queries attend to the global tokens only.
 
     `Window(256, 256) | Global([0])` is Longformer with its first token global.
 

@@ -46,7 +46,7 @@ def check_lengths(mask: object, lengths: int | Integer[Tensor, " batch"], grid: 
 
 
 def check_source_lengths(lengths: Integer[Tensor, " batch"], n_tokens: int) -> None:
-    """Raise ValueError unless each length is from 1 to n_tokens; not checked where `may_read` is False.
+    """Raise ValueError unless each length is from 1 to n_tokens; not checked on a GPU or under torch.compile.
 
     >>> check_source_lengths(torch.tensor([3, 5]), n_tokens=3)
     Traceback (most recent call last):

@@ -97,7 +97,7 @@ class RangeMask(Mask):
         return self.limits(position, length, tile.grid.keys)
 
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:
-        """Return (start, stop) of the first and the last of these queries, in the shortest and the longest batch item.
+        """Return the limits of the first and the last of these queries, in the shortest and the longest batch item.
 
         The limits of all other queries lie between these, since limits are monotonic in position and length.
         """
