@@ -34,7 +34,7 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-"""Headers of every answer."""
+"""The HTTP headers that are added to every response."""
 
 
 class Guard:

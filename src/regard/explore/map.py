@@ -190,7 +190,7 @@ class Map:
         return {"keys": keys[given].tolist(), "weights": weights[given].tolist()}
 
     def shown(self, place: HeadPlace) -> tuple[list[int], list[int]]:
-        """Return the positions of the queries and of the keys that are not left out by `hidden`."""
+        """Return the positions of the queries and keys in a map without the tokens that `hidden` leaves out."""
         source, target = self.trace.source, self.trace.target
         any_special = any(token.special for token in (*source, *target))
         queries, keys = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}[

@@ -83,7 +83,7 @@ class Session:
         return map_data(found, self.map.record())
 
     def map_turn(self, place: HeadPlace) -> dict[str, int]:
-        """Compute a head's map for a short time; return how many rows are "done", and "of" how many."""
+        """Compute a head's map for a short time; return {"done": rows computed so far, "of": all rows}."""
         return self.map_for(place).turn(place)
 
     def map_tile(self, place: TilePlace) -> bytes:

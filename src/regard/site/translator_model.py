@@ -1,7 +1,7 @@
 """A translator as files of a site: what `regard export --to onnx` writes, with queries, keys and values as outputs.
 
 encoder.onnx, decoder.onnx     the ONNX graphs; see translator_graphs.py
-config.json                    ids, names and axes of the graphs' inputs and outputs; the search; the alignment rule
+config.json                    names and axes of the graphs' inputs and outputs; settings of beam search and alignment
 source.spm, target.spm         the vocabularies
 """
 
@@ -105,7 +105,7 @@ def check_translator(exported: LoadedExport, translator: Translator) -> Differen
 
 
 def vectors_of(exported: LoadedExport, translation: Translation) -> dict[str, torch.Tensor]:
-    """Run exported graphs on a source and its translation; return queries, keys and values by `block_name`."""
+    """Run exported graphs on a source and its translation; return queries, keys and values, named by `block_name`."""
     steps = exported.steps(translation.source_ids)
     outputs = [next(steps), *map(steps.send, translation.target_ids)]
     last = {name: torch.from_numpy(array) for name, array in outputs[-1].items()}

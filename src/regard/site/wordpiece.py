@@ -51,7 +51,7 @@ def tokenizer_tables(tokenizer: Any) -> dict[str, Any]:
 
 
 def described(tokenizer: Any) -> dict[str, Any]:
-    """Return the content of a tokenizer's tokenizer.json.
+    """Return a tokenizer as the dict that its tokenizer.json would hold.
 
     Raises:
         InputError: the tokenizer is of another kind than BERT's.
@@ -82,7 +82,7 @@ def ids_around(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 
 def letter_tables(normalise: Any) -> dict[str, Any]:
-    """Return tables of the letters that `normalise` removes, puts between spaces, or replaces by other letters."""
+    """Return which letters `normalise` removes ("dropped"), puts between spaces ("spaced") or replaces ("letters")."""
     dropped, spaced, letters = [], [], {}
     decomposes = normalise("한") == unicodedata.normalize("NFD", "한")
     for code in all_letters():

@@ -137,7 +137,7 @@ def encode_layers(trace: Trace, blocks: Blocks) -> tuple[dict[str, list[dict[str
 
     Returns:
         For each kind of attention ("encoder", "decoder", "cross") a list with one record for each layer, and the
-        step to whose multiples small weights are rounded, in units of 1/10,000. The entries of a record name arrays in
+        rounding step of stored weights below 0.01, in units of 1/10,000. The entries of a record name arrays in
         `blocks`:
         - "query" and "key", and "value" if the text is short; or "weights", if the page cannot compute the weights.
         - "mask": the array of the layer's mask, or None if no weight is masked. "masks" is the number of masks in that

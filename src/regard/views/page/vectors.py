@@ -31,7 +31,7 @@ FEWEST_BITS, MOST_BITS = 14, 23
 """The fewest and the most bits, without the sign bit, to which numbers of queries and keys are rounded."""
 
 WEIGHTS_AT_ONCE = 2**22
-"""The largest number of weights that are compared at one time."""
+"""The most weights for which the effect of rounding queries and keys is measured at one time."""
 
 VALUE_BITS = 20
 """The number of bits, without the sign bit, to which numbers of values are rounded; weights do not depend on them."""

@@ -128,6 +128,6 @@ class TraceWidget(anywidget.AnyWidget):
 
 
 def address_of(trace: Trace, focus: Focus) -> str:
-    """Return the part after # of the page's URL for the head and token in `focus`: "head=L3H1&query=7&locked=1"."""
+    """Return the part after # of the page's URL for the head and token in `focus`, as "head=L3H1&query=7&locked=1"."""
     kind = {"kind": focus.head.kind} if len(trace.kinds) > 1 else {}
     return urlencode(kind | {"head": focus.head.name, "query": focus.query, "locked": 1})

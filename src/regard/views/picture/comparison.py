@@ -1,6 +1,6 @@
 """Draws the differences between two traces as a grid of layers × heads.
 
-The more of its attention one query of a head moves to other keys, the darker is the head's cell.
+A cell shows the largest share of attention that a query of the head moves to other keys: darker = more.
 """
 
 from pathlib import Path

@@ -54,7 +54,7 @@ def view(roles: Roles, title: str) -> RenderableType:
 
 
 def table(roles: Roles) -> Table:
-    """Return a table with a row for each role: what its heads attend to, and the heads that do so most.
+    """Return a table with a row for each role, such as "the previous token", and the heads that attend to it most.
 
     A role is left out if no text has a key of this role.
     """

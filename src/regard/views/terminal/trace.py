@@ -1,7 +1,7 @@
 """A trace in the terminal: one token's weights in one head, and its largest weight in every head.
 
-Weights are shown as numbers and block characters, and in colour only in addition. So they stay readable in a pipe, or
-with NO_COLOR.
+Weights are shown as numbers and as block characters. Colour adds nothing to these, so that the output stays readable in
+a pipe, or with NO_COLOR.
 """
 
 from collections.abc import Sequence
