@@ -254,7 +254,7 @@ def test_a_trace_without_tokens_is_refused(tmp_path):
     assert refused(path) == "FILE is damaged: an attention call without queries, keys or heads; save the trace again."
 
 
-def test_vectors_that_are_no_floating_point_numbers_are_refused(normal, tmp_path):
+def test_vectors_that_are_no_floating_point_numbers_or_have_another_shape_are_refused(normal, tmp_path):
     plain = traced(normal)
     vectors = {name: normal(7, 5) for name in ("before", "after", "attention", "feed_forward")}
     state = LayerStates(**vectors, projection=OutputProjection(normal(2, 8, 5), None))
@@ -268,6 +268,8 @@ def test_vectors_that_are_no_floating_point_numbers_are_refused(normal, tmp_path
     assert refused(path) == (
         "FILE is damaged: the vectors of a layer must be finite floating-point numbers; save the trace again."
     )
+    write_tensors(path, tensors | {name: tensors[name][:, :3].clone()}, {FORMAT: about[FORMAT]})
+    assert refused(path) == ("FILE is damaged: the vectors of a layer do not fit its attention; save the trace again.")
 
 
 def test_nan_and_infinity_in_rules_come_back(normal, tmp_path):
@@ -282,9 +284,24 @@ def test_nan_and_infinity_in_rules_come_back(normal, tmp_path):
         (lambda about: about.update(model="a\x1b[2Jb"), "the model's name has control characters"),
         (lambda about: about.update(attended={"encoder": {}}), "no attention call"),
         (lambda about: about.update(attended={}), "no attention call"),
+        (lambda about: about.update(text=5), "TypeError the model's name and the texts must be strings"),
+        (
+            lambda about: about["source"].pop(),
+            "layer 0 has 7 queries and 7 keys, and the texts have 6 and 6 tokens",
+        ),
+        (
+            lambda about: about["attended"]["encoder"]["0"].update(backend=None),
+            "TypeError the backend's name must be a string",
+        ),
+        (
+            lambda about: about.update(
+                written=[{"position": 1, "token": about["source"][1], "probability": 0.5, "alternatives": [["y", "z"]]}]
+            ),
+            "TypeError alternatives are texts and probabilities",
+        ),
     ],
 )
-def test_a_name_with_control_characters_and_a_trace_without_attention_are_refused(normal, tmp_path, change, what):
+def test_a_description_that_does_not_fit_is_refused(normal, tmp_path, change, what):
     path = traced(normal).save(tmp_path / "trace.safetensors")
     changed(path, change)
     assert refused(path) == f"FILE is damaged: {what}; save the trace again."
@@ -316,6 +333,33 @@ def test_tensors_that_are_no_numbers_are_refused(normal, tmp_path, part, damage,
     assert (
         refused(path) == f"FILE is damaged: {what} must have floating-point numbers without NaN; save the trace again."
     )
+
+
+def test_a_context_of_another_shape_is_refused(normal, tmp_path):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    tensors = load_file(path)
+    with safe_open(path, "pt") as file:
+        about = file.metadata()
+    name = json.loads(about[FORMAT])["attended"]["encoder"]["0"]["context"]
+    write_tensors(path, tensors | {name: tensors[name][..., :5].clone()}, {FORMAT: about[FORMAT]})
+    assert refused(path) == (
+        "FILE is damaged: a context of shape [1, 2, 7, 5] does not belong to batch=1, heads=2, queries=7, keys=7; save "
+        "the trace again."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "what"),
+    [
+        ("output", (7, 3), "output must be a floating-point tensor of 3 axes"),
+        ("image", (4, 4), "image must be a floating-point tensor of 3 axes"),
+        ("image", (4, 4, 4), "image must have three colours"),
+        ("spectrogram", (5,), "spectrogram must be a floating-point tensor of 2 axes"),
+    ],
+)
+def test_outputs_pictures_and_recordings_of_another_shape_are_refused(normal, tmp_path, unhooked, name, shape, what):
+    path = replace(traced(normal), **{name: torch.zeros(shape)}).save(tmp_path / "trace.safetensors")
+    assert refused(path) == f"FILE is damaged: TypeError {what}; save the trace again."
 
 
 @pytest.mark.parametrize(("name", "shape"), [("image", (3, 4, 4)), ("spectrogram", (5, 7))])
