@@ -25,8 +25,18 @@ def check_fields(dataclass: Any, values: Mapping[str, object]) -> None:
         if name not in hints:
             raise TypeError(f"{dataclass.__name__} has no {name!r}.")
         if not has_type(value, hints[name]):
-            expected = getattr(hints[name], "__name__", str(hints[name]))
-            raise TypeError(f"{name}={value!r:.50} must be {expected}.")
+            raise TypeError(f"{name}={value!r:.50} must be {name_of(hints[name])}.")
+
+
+def name_of(hint: Any) -> str:
+    """Return the name of a type for an error message; for a `Literal`, its values.
+
+    >>> name_of(int), name_of(Literal["left", "right"])
+    ('int', "one of 'left', 'right'")
+    """
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(map(repr, get_args(hint)))}"
+    return getattr(hint, "__name__", str(hint))
 
 
 def has_type(value: object, hint: Any) -> bool:

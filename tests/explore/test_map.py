@@ -129,7 +129,7 @@ TILE_FIELDS = "'map', 'kind', 'layer', 'head', 'hidden', 'level', 'row', 'column
         ("tile", TILE | {"level": 0.5}, "in the request, level=0.5 must be int."),
         ("tile", TILE | {"row": True}, "in the request, row=True must be int."),
         ("tile", TILE | {"row": "0"}, "in the request, row='0' must be int."),
-        ("tile", TILE | {"pool": "sum"}, "in the request, pool='sum' must be Literal."),
+        ("tile", TILE | {"pool": "sum"}, "in the request, pool='sum' must be one of 'mean', 'max'."),
         (
             "tile",
             TILE | {"map": 2},

@@ -191,7 +191,7 @@ def test_a_config_that_cannot_be(folder, translator):
             {"layer": 0, "head": -1},
             "aligns words by head -1, and the model has 2, counted from 0; copy the folder again.",
         ),
-        ({"step": "writes"}, "has an invalid alignment: step='writes' must be Literal."),
+        ({"step": "writes"}, "has an invalid alignment: step='writes' must be one of 'predicts', 'reads'."),
         ({"lare": 1}, "has an invalid alignment: AlignmentRule has no 'lare'."),
         ([1], "has an invalid alignment: it is not an object."),
     ],

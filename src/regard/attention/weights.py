@@ -36,10 +36,11 @@ Keep = Bool[Tensor, "#batch #heads #queries #keys"] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """The attention weights of some queries on all keys.
+    """Attention weights that have been computed: those of some queries on all keys.
 
     Attributes:
-        tile: the batch items, heads, queries and keys of the block.
+        tile: the indices of the batch items, heads, queries and keys.
+        weights: the weights, one for each index in `tile`.
         keep: the mask, True = may attend; None = every query may attend to every key.
     """
 

@@ -40,7 +40,11 @@ class QuerySteps:
 
 
 def query_steps(worked: WorkedAttention) -> QuerySteps:
-    """Return the steps of the marked query of a worked example, which has one head and a temperature above 0."""
+    """Return how the weights of one query are computed, key by key: products, scores, exponentials, weights.
+
+    Args:
+        worked: attention worked out by hand; one head, a temperature above 0. `worked.query` is the index of the query.
+    """
     assert worked.query is not None
     stages = {stage.name: stage for stage in worked.stages if stage.name in STAGES}
     before = {name: stage.matrix[worked.query] for name, stage in stages.items()}

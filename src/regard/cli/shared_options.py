@@ -1,4 +1,4 @@
-"""Command line options that several verbs share."""
+"""Command-line options that several subcommands of `regard` share."""
 
 from typing import Annotated
 

@@ -54,7 +54,7 @@ class HeadPlace:
 
     @property
     def name(self) -> str:
-        """The head's name in messages, such as "L3H1" or "L3 average"."""
+        """The name in messages: "L3H1" for a head, "L3 average" for the mean over all heads of a layer."""
         return f"L{self.layer} average" if self.head is None else f"L{self.layer}H{self.head}"
 
 

@@ -130,7 +130,10 @@ class Session:
         }
 
     def trace(self, question: Question) -> Trace:
-        """Run the model on a question's text, with the question's changes, and return the trace."""
+        """Run the model that a request names on its text, and return the trace.
+
+        The request may contain changes to the attention, such as an edge to cut; they are made during the run.
+        """
         writes = question.new_tokens is not None
         model = self.load(question.model, writes)
         if isinstance(model, Translator):

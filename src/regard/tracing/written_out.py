@@ -239,7 +239,9 @@ def biased(origin_of: OriginOf, result: Tensor, left: Any, right: Any, *, alpha:
 
 
 def masked(origin_of: OriginOf, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
-    """Return how the result of scores.masked_fill(mask, value) was computed; None = neither as scores nor as weights.
+    """Return how the result of scores.masked_fill(mask, value) was computed, if it holds attention scores or weights.
+
+    Return None if it holds neither.
 
     The result is scores with keys masked out if `value` is -∞, or if it is at most -10,000 and each query still has a
     key that is not masked out. If `scores` is a tensor of weights and masked_fill changes no weight, the result is
@@ -301,9 +303,9 @@ def reduced(origin_of: OriginOf, result: Tensor, scores: Any, number: Any, *, al
 
 
 def without_sinks(origin_of: OriginOf, result: Tensor, weights: Any, index: Any) -> Normalised | None:
-    """Return how weights[..., :-1] was computed, if the last column of `weights` is sinks; else None.
+    """Return how weights[..., :-1] was computed, if the last column of `weights` has the weights on sinks; else None.
 
-    Sinks are extra scores in the softmax's denominator.
+    A sink is an extra score in a softmax that belongs to no key; its weight is cut off after the softmax.
     """
     origin = origin_of(weights)
     if not isinstance(origin, Normalised) or origin.with_sinks is None or index != (Ellipsis, slice(None, -1)):

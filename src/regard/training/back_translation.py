@@ -151,7 +151,14 @@ class BackTranslation:
     def translate_from(
         self, state: State, n_lines: int, translator: Translator, watcher: Watcher, stopped: Callable[[], bool]
     ) -> State:
-        """Translate the lines after the first `state.counts.lines`, until `stopped()` is True; return the new state."""
+        """Translate the lines that no earlier run translated, until `stopped()` is True; return the new state.
+
+        The pairs are appended to the output files after every group of lines.
+
+        Args:
+            state: what earlier runs did; state.counts.lines of the text's lines are done.
+            n_lines: the number of lines in the text.
+        """
         description, lines = self.description(), islice(tidy_lines(self.text), state.counts.lines, None)
         start, first = time.monotonic(), state.counts.lines
         while not stopped() and (group := list(islice(lines, LINES))):

@@ -21,7 +21,9 @@ CHANGEABLE = {"dropout", "attention_dropout"}
 """The model settings that may differ from the translator's when it is fine-tuned: parameters do not depend on them."""
 
 PARAMETERS = "start.safetensors"
-"""The file in the data folder with a copy of the initial parameters, so that the translator's folder may be deleted."""
+"""The file in the data folder with a copy of the initial parameters.
+
+The folder of the translator that training starts from may then be deleted."""
 
 
 def read_start(model: Model) -> TranslatorContents | None:

@@ -135,6 +135,6 @@ def of_one_script(word: str, unknown: str) -> str:
 def script(letter: str) -> str:
     """Return the script of a letter by its name in Unicode: "LATIN", "HANGUL", "CJK".
 
-    The lengthening mark ー of Japanese has the script of the letters around it, so it is "KATAKANA".
+    The lengthening mark ー of Japanese, which mostly stands among katakana, counts as "KATAKANA".
     """
     return re.split("[ -]", unicodedata.name(letter, ""))[0]

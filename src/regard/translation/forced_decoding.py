@@ -27,7 +27,10 @@ from regard.translation.translation import Translation
 def forced_decoding(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> ForcedDecoding:
-    """Run the model once on the sources and targets of several translations, as one padded batch."""
+    """Run the model once on the sources and given targets of several translations, as one padded batch.
+
+    Return the model's output: the logits of every target token, and the attention.
+    """
     source, lengths = pad_sequences([translation.source_ids for translation in translations])
     target, _ = pad_sequences([(BOS, *translation.target_ids) for translation in translations])
     return model(source.to(device), lengths.to(device), target.to(device))

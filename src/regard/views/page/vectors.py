@@ -34,7 +34,7 @@ WEIGHTS_AT_ONCE = 2**22
 """The most weights for which the effect of rounding queries and keys is measured at one time."""
 
 VALUE_BITS = 20
-"""The number of bits, without the sign bit, to which numbers of values are rounded; weights do not depend on them."""
+"""The number of bits, without the sign bit, to which value vectors are rounded; no weight is computed from values."""
 
 
 def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None:

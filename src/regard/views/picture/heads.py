@@ -195,7 +195,7 @@ def notes(mosaic: Mosaic) -> list[str]:
     rows, columns = mosaic.cells[0].weights.shape[1:]
     pooled = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
     return [
-        "Each square is a head: rows look, columns are looked at, the first token top left.",
+        "Each square is a head: rows are queries, columns are keys, the first token top left.",
         *[f"In each, {pooled}."] * ((rows, columns) != (n_queries, n_keys)),
         "Darkness grows with the root of the weight.",
         *["Grey: hidden by the mask."] * (not all(bool(layer.allowed.all()) for layer in mosaic.cells)),

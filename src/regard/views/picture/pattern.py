@@ -129,7 +129,7 @@ class Drawing:
         """The sentences of the caption, which explain how to read the pattern."""
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
         rows, columns = self.weights.shape
-        axes_note = "rows look, columns are looked at"
+        axes_note = "rows are queries, columns are keys"
         if (rows, columns) != (n_queries, n_keys):
             cells = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
             notes = [f"Pattern: {cells}; darkness grows with the root of the weight; {axes_note}."]

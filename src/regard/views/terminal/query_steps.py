@@ -59,7 +59,7 @@ def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
 
 
 def softmax_formulas(steps: QuerySteps, digits: int) -> list[tuple[str, str]]:
-    """Return the names and formulas of the columns "exp" and "weights"."""
+    """Return ("exp", formula) and ("weights", formula): how two columns of the table of keys are computed."""
     last = list(steps.before)[-1]
     return [
         ("exp", f"exp({last} - {steps.largest:.{digits}f}), the largest subtracted, which changes no weight"),

@@ -22,9 +22,9 @@ Kernel = Callable[[Tensor, Tensor, Tensor, bool, float], tuple[Tensor, Tensor]]
 def context_and_log_sum(
     call: Call,
 ) -> tuple[Float[Tensor, "batch heads queries d_value"], Float[Tensor, "batch heads queries"]] | None:
-    """Return the context of a call and, for each query, log₂ Σ 2^score, or None if no kernel of PyTorch computes both.
+    """Return the context of a call and, for each query, log₂ Σ exp(score), the sum over its keys.
 
-    `score` is the score times log₂ e, so that 2^score is the exponential of the score before this multiplication.
+    Return None if no kernel of PyTorch computes both.
     """
     formula, grid = call.softmax, call.grid
     plain = formula.softcap is None and formula.bias is None and formula.sinks is None
