@@ -26,6 +26,9 @@ settings.load_profile("regard")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for tests in the background
 torch.set_num_threads(1)  # a second thread makes tensors this small no faster
 
+collect_ignore = ["checked_calls.py"]
+"""pytest would import this file again to look for doctests, and functions would be checked by the second module."""
+
 
 LONGEST = (
     "hostile/test_hostile_files.py",
