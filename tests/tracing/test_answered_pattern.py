@@ -119,6 +119,7 @@ def test_what_needs_single_weights_is_refused(answered, minilm, tmp_path):
     ):
         assert refusal(InputError, call) == NOT_KEPT
     assert not hasattr(pattern.call, "something_else")
+    assert refusal(AttributeError, getattr, pattern.call, "no_name") == "a call has no attribute 'no_name'"
 
 
 def test_statistics_that_were_not_asked_for_are_refused(minilm):

@@ -151,6 +151,16 @@ def test_what_changes_attention_and_cannot_be_followed_is_refused(normal, name):
     )
 
 
+def test_a_paged_cache_is_refused():
+    model = regard.install(AutoModelForCausalLM.from_config(DECODERS["llama"]))
+    with pytest.raises(InputError) as refusal:
+        model(texts("right")["input_ids"], cache=object())
+    assert str(refusal.value) == (
+        "regard cannot record attention over a paged cache (continuous batching); run the model with its own cache, or "
+        "call regard.uninstall(model)."
+    )
+
+
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_decoders_without_padding_run_the_kernels_own_causal_mask(name):
     eager, seen = pair(AutoModelForCausalLM, DECODERS[name])

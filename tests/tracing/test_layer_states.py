@@ -170,15 +170,14 @@ def test_a_rollout_sums_to_one_where_rows_do_not(minilm):
 
 
 def test_what_was_not_kept_is_refused(minilm, snake):
-    for call in (
-        lambda: snake.movement("it"),
-        lambda: snake.rollout("it", flow=regard.VectorLengths()),
-        lambda: snake["L3H1"].contributions("it"),
-        lambda: snake.contributions("it", 3),
+    for what, call in (
+        ("movement", lambda: snake.movement("it")),
+        ("a rollout by VectorLengths", lambda: snake.rollout("it", flow=regard.VectorLengths())),
+        ("contributions", lambda: snake["L3H1"].contributions("it")),
+        ("contributions", lambda: snake.contributions("it", 3)),
     ):
-        message = refusal(InputError, call)
-        assert message.endswith(
-            " needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "
+        assert refusal(InputError, call) == (
+            f"{what} needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "
             "and tokens: an average over heads, and words, have no such vectors."
         )
     assert refusal(InputError, regard.trace, "MiniLM", TEXT, keep=("values",)) == (
@@ -193,6 +192,31 @@ def test_layers_that_cannot_be_taken_apart_are_refused(minilm):
     assert refusal(InputError, regard.trace, model, TEXT, tokenizer=minilm.tokenizer, keep=("hidden",)) == (
         "the vectors of the layer of encoder.layer.2.attention.self cannot be kept: no linear layer takes the contexts "
         "of its heads, side by side; trace without keep=…."
+    )
+
+
+class DoubledLinear(torch.nn.Linear):
+    """A linear layer whose output is twice that of its parameters."""
+
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def test_an_output_projection_that_does_more_is_refused(minilm):
+    model = copy.deepcopy(minilm.model)
+    model.encoder.layer[2].attention.output.dense.__class__ = DoubledLinear
+    assert refusal(InputError, regard.trace, model, TEXT, tokenizer=minilm.tokenizer, keep=("hidden",)) == (
+        "the vectors of the layer of encoder.layer.2.attention.self cannot be kept: its output projection is more than "
+        "a linear layer; trace without keep=…."
+    )
+
+
+def test_a_layer_without_a_feed_forward_part_is_refused(minilm):
+    model = copy.deepcopy(minilm.model)
+    model.encoder.layer[2].feed_forward_chunk = lambda hidden: hidden.tanh()
+    assert refusal(InputError, regard.trace, model, TEXT, tokenizer=minilm.tokenizer, keep=("hidden",)) == (
+        "the vectors of the layer of encoder.layer.2.attention.self cannot be kept: no feed-forward part, or no input "
+        "and output of one shape, were found in its layer; trace without keep=…."
     )
 
 

@@ -15,6 +15,9 @@ from transformers import (
     LlavaConfig,
     LlavaForConditionalGeneration,
     LlavaNextImageProcessorPil,
+    ResNetConfig,
+    ResNetModel,
+    Siglip2ImageProcessorPil,
     SiglipVisionConfig,
     SiglipVisionModel,
     SwinConfig,
@@ -117,8 +120,10 @@ def test_a_cut_in_a_model_of_pictures_and_text_stays_in_its_kind(llava, minilm):
     def traced(*changes):
         return regard.trace(llava, "what is it", images=PICTURE, processor=processor, changes=changes)
 
-    with pytest.raises(InputError, match=r"must name heads of one kind, since the tokens of each kind differ"):
-        traced(regard.Cut("it", "0,1"))
+    assert refusal(InputError, traced, regard.Cut("it", "0,1")) == (
+        "Cut(query='it', key='0,1', heads=None) must name heads of one kind, since the tokens of each kind differ: for "
+        "instance heads=['cross'] or heads=['decoder L0H1']."
+    )
     plain, cut = traced(), traced(regard.Cut("it", "0,1", ["decoder"]))
     assert cut["decoder L0H1"]["it", "0,1"] == 0.0 < plain["decoder L0H1"]["it", "0,1"]
     assert all(torch.equal(cut.encoder[n].dense(), plain.encoder[n].dense()) for n in plain.encoder)
@@ -226,6 +231,9 @@ def test_speech_is_read_in_frames_of_time(minilm, tmp_path):
         begin_suppress_tokens=None,
     )  # fmt: skip
     model, processor = sharp(WhisperForConditionalGeneration(config)), SpeechAndText(minilm.tokenizer)
+    assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor) == (
+        "WhisperForConditionalGeneration writes a text; give it with target=…, or let it write with new_tokens=…."
+    )
     trace = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs")
     assert trace.kinds == ("encoder", "decoder", "cross")
     assert [token.text for token in trace.target] == ["[CLS]", "a", "dog", "runs"]
@@ -257,6 +265,45 @@ def test_a_model_that_reads_the_wave_itself(tmp_path):
     assert trace.tokens[-1].place.end_seconds == pytest.approx(1.0)
     assert trace.spectrogram is None
     assert 'id="query"' in trace.figure(tmp_path / "wave.svg", token=10, head="L0H0").read_text()
+
+
+class OneTokenMissing(SquarePictureAndText):
+    """A processor whose text has one image token fewer than the picture has patches."""
+
+    def __call__(self, images, text, return_tensors):
+        encoded = super().__call__(images, text, return_tensors)
+        ids = torch.cat([encoded["input_ids"][:, :1], encoded["input_ids"][:, 2:]], dim=1)
+        return encoded | {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+def test_image_tokens_that_form_no_grid_are_refused(llava, minilm):
+    processor = OneTokenMissing(minilm.tokenizer)
+    assert refusal(InputError, regard.trace, llava, "what is it", images=PICTURE, processor=processor) == (
+        "the text has 15 tokens for 4 × 4 patches, which do not form a grid; regard.watching(model) records the "
+        "attention without tokens."
+    )
+
+
+def test_a_model_without_patches_and_patches_without_a_picture_are_refused(vit):
+    resnet = ResNetModel(ResNetConfig(embedding_size=4, hidden_sizes=[4], depths=[1]))
+    for model, processor in ((resnet, PROCESSOR), (vit, Siglip2ImageProcessorPil(patch_size=16))):
+        assert refusal(InputError, regard.trace, model, images=PICTURE, processor=processor) == (
+            f"{type(model).__name__} and {type(processor).__name__} do not divide one picture into patches, so no "
+            "token has a place in it; regard.watching(model) records the attention without tokens."
+        )
+
+
+def test_a_target_for_a_model_that_reads_none_is_refused(vit):
+    assert refusal(InputError, regard.trace, vit, images=PICTURE, processor=PROCESSOR, target="a dog") == (
+        "ViTModel reads no target; leave it out."
+    )
+
+
+def test_a_folder_without_its_processor_is_refused(vit, tmp_path):
+    vit.save_pretrained(tmp_path)
+    assert refusal(InputError, regard.trace, str(tmp_path), images=PICTURE) == (
+        f"no processor for '{tmp_path}' could be loaded; give one with processor=…."
+    )
 
 
 def test_what_has_no_places_is_refused(vit):

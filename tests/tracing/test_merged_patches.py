@@ -157,3 +157,20 @@ def test_what_has_no_place_is_refused(processor):
     assert refusal(InputError, read, picture(), None) == (
         "Qwen2VLForConditionalGeneration reads a picture beside a text; give the text too."
     )
+
+
+class TwoFrames(Processor):
+    """A processor that makes two frames of a picture, as of a video."""
+
+    def __call__(self, images=None, text=None, return_tensors=None):
+        encoded = super().__call__(images, text, return_tensors)
+        encoded["image_grid_thw"][0, 0] = 2
+        return encoded
+
+
+def test_several_frames_are_refused(minilm):
+    processor = TwoFrames(minilm.tokenizer)
+    assert refusal(InputError, regard.trace, qwen2(), "a red square", images=picture(), processor=processor) == (
+        "the picture has 2 frames, and a trace has tokens for the patches of one picture; "
+        "regard.watching(model) records the attention without tokens."
+    )

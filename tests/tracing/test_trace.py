@@ -11,6 +11,7 @@ import time
 import pytest
 import torch
 import transformers
+from refusals import refusal
 from torch.testing import assert_close
 
 import regard
@@ -460,3 +461,9 @@ def test_a_kind_that_is_not_there_has_no_layers(snake):
     with pytest.raises(InputError) as refusal:
         snake.cross[0]
     assert str(refusal.value) == "no layer 0: this trace has no cross attention."
+
+
+def test_a_rollout_over_two_texts_is_refused(translated):
+    assert refusal(InputError, translated.rollout, "chat", "cross") == (
+        "a rollout needs the self-attention of one text; give kind='encoder' or kind='decoder'."
+    )

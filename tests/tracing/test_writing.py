@@ -116,8 +116,9 @@ def test_what_cannot_write_is_refused(writer, minilm):
         "BertModel writes no text; give a model that does, such as GPT-2, Llama or T5, with its language modelling "
         "head, as AutoModelForCausalLM or AutoModelForSeq2SeqLM loads it."
     )
-    assert refusal(InputError, write, BertLMHeadModel(minilm.model.config), new_tokens=3).startswith(
-        "BertLMHeadModel writes no text; give a model that does, "
+    assert refusal(InputError, write, BertLMHeadModel(minilm.model.config), new_tokens=3) == (
+        "BertLMHeadModel writes no text; give a model that does, such as GPT-2, Llama or T5, with its language "
+        "modelling head, as AutoModelForCausalLM or AutoModelForSeq2SeqLM loads it."
     )
     assert refusal(InputError, write, new_tokens=0) == "new_tokens=0: give the number of tokens to write, at least 1."
     assert refusal(InputError, write, new_tokens=3, target="Die Schlange") == (
@@ -126,6 +127,10 @@ def test_what_cannot_write_is_refused(writer, minilm):
     several = GenerationConfig(num_return_sequences=2, do_sample=True, max_new_tokens=2)
     assert refusal(InputError, write, generation=several) == (
         "a trace follows one text; give a GenerationConfig with num_return_sequences=1."
+    )
+    short = GPT2LMHeadModel(GPT2Config(vocab_size=30522, n_layer=1, n_head=2, n_embd=8, n_positions=9))
+    assert refusal(InputError, write, short, new_tokens=7) == (
+        "GPT2LMHeadModel could not write: IndexError index out of range in self."
     )
 
 

@@ -54,7 +54,7 @@ def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) 
         text: the text beside the picture; empty = no text.
 
     Raises:
-        InputError: the processor cannot read the picture or the text, or divides the picture into several pictures.
+        InputError: the processor cannot read the picture or the text, or does not make one picture of patches.
     """
     given = {"images": image} | ({"text": with_image_token(processor, text)} if text else {})
     encoded = processed(processor, **given)
@@ -68,8 +68,8 @@ def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) 
         raise not_one_picture(f"there are {len(pixels)} pictures")
     if pixels is None or pixels.ndim != 4 or patch is None:
         raise InputError(
-            f"{type(processor).__name__} does not make one picture of patches, so no token has a place in it; "
-            "regard.watching(model) records the attention without tokens."
+            f"{type(model).__name__} and {type(processor).__name__} do not divide one picture into patches, so no "
+            "token has a place in it; regard.watching(model) records the attention without tokens."
         )
     height, width = pixels.shape[2:]
     grid = height // patch, width // patch
