@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 import transformers
+from refusals import refusal
 from torch import nn
 from torch.testing import assert_close
 
 import regard
 from regard import InputError
-from regard.by_hand.model_head import head_scores, model_numbers
+from regard.by_hand.model_head import head_scores, head_softmax, model_numbers
 from regard.by_hand.work_out import work_out
 
 SNAKE = "The snake is very dangerous because it has a venom."
@@ -130,6 +131,19 @@ def test_a_heads_part_of_a_bias_that_is_a_rule(handmade):
     assert torch.equal(torch.from_numpy(head_scores(replace(head, pattern=pattern))["bias"][0]), -slope * distance)
 
 
+def test_scores_and_weights_that_explain_cannot_work_out_are_refused(handmade):
+    head = handmade("a b c d e")["L1H2"]
+    query = head.pattern.query
+    pattern = regard.attend(query, query, query, score=regard.Cosine(), normalise=regard.Sparsemax()).pattern
+    assert refusal(InputError, head_scores, replace(head, pattern=pattern)) == (
+        "L1H2 computes its scores by Cosine, but explain works out only scaled dot products; `regard look` shows its "
+        "weights."
+    )
+    assert refusal(InputError, head_softmax, replace(head, pattern=pattern)) == (
+        "L1H2 computes its weights by Sparsemax(), but explain works out only softmax; `regard look` shows its weights."
+    )
+
+
 def test_a_layer_that_does_more_than_multiply_is_not_taken_for_one(minilm):
     """Its output is the query, but its parameters alone do not give it (as with an adapter around a layer)."""
 
@@ -190,9 +204,7 @@ def test_without_a_head_the_most_telling_one_is_taken(minilm, snake):
 
 
 def test_a_head_that_is_not_there_is_refused(minilm):
-    with pytest.raises(InputError) as refusal:
-        model_numbers(minilm.model, SNAKE, head="L9H1", tokenizer=minilm.tokenizer)
-    assert str(refusal.value) == (
+    assert refusal(InputError, model_numbers, minilm.model, SNAKE, head="L9H1", tokenizer=minilm.tokenizer) == (
         "no head 'L9H1'; heads are named like L3H1 and run from L0H0 to L5H11; nearest: L5H1, L5H0, L5H2."
     )
 

@@ -70,3 +70,7 @@ def test_all_missing_packages_are_named_at_once(monkeypatch):
         "this needs the packages uvicorn and starlette, which are not installed; install them with "
         "pip install 'regard[explore,translation]'."
     )
+
+
+def test_two_searches_for_one_service_are_refused():
+    assert refused("serve", "en-ko", "--greedy", "--beam", 3) == "got --greedy and --beam; give one of them."

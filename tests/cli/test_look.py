@@ -1,6 +1,7 @@
 """`regard look`: its files, its refusals, its agreement with the pattern."""
 
 import json
+import wave
 
 import pytest
 from cli_runner import invoke, output, refused
@@ -199,8 +200,6 @@ def test_a_picture(tmp_path, picture, vit_folder):
 
 
 def test_a_recording_is_read_as_samples(tmp_path):
-    import wave
-
     import numpy as np
 
     from regard.cli.media_files import read_wave
@@ -228,6 +227,12 @@ def test_refusals_of_pictures_and_recordings(tmp_path, picture, vit_folder):
     )
     advice = "write it as one with: ffmpeg -i FILE -ac 1 -ar 16000 -sample_fmt s16 speech.wav."
     assert refused("look", "--audio", picture, "--model", vit_folder) == f"{picture} is not a WAV file; {advice}"
+    with wave.open(str(tmp_path / "small.wav"), "wb") as file:
+        file.setparams((1, 1, 8000, 0, "NONE", "not compressed"))
+        file.writeframes(b"123")
+    assert refused("look", "--audio", tmp_path / "small.wav", "--model", vit_folder) == (
+        f"{tmp_path}/small.wav has 8 bits per sample and not 16; {advice}"
+    )
     (tmp_path / "text.png").write_text("no picture")
     assert refused("look", "--image", tmp_path / "text.png", "--model", vit_folder).startswith(
         f"cannot read the picture {tmp_path}/text.png: "

@@ -48,6 +48,13 @@ def test_the_effect_of_a_change_is_that_of_compare(explorer: Running, minilm: Lo
     assert moved == sorted(moved, reverse=True)
 
 
+def test_the_effect_of_no_change_is_refused(explorer: Running) -> None:
+    assert explorer.ask("/effect", {"text": RAIN})[:2] == (
+        400,
+        {"error": "there is no change; cut an edge, silence a head, or change its temperature first."},
+    )
+
+
 def test_a_model_that_writes_tells_the_next_tokens(serving: Callable[..., Running], minilm: LoadedModel) -> None:
     torch.manual_seed(0)
     config = GPT2Config(
@@ -90,13 +97,28 @@ def test_a_saved_trace_is_shown_without_a_model(serving: Callable[..., Running],
         ({"text": " "}, "the text is empty; give at least one word to look at."),
         ([], 'the request must be a JSON object, such as {"text": "It rains."}.'),
         ({"text": 3}, "in the request, text=3 must be str."),
-        ({"texts": "a"}, None),
+        (
+            {"texts": "a"},
+            "the request has unknown 'texts'; it must have 'text', and may have 'model', 'target', 'new_tokens', "
+            "'changes'.",
+        ),
+        (
+            {"model": "MiniLM"},
+            "the request has no 'text'; it must have 'text', and may have 'model', 'target', 'new_tokens', 'changes'.",
+        ),
         ({"text": "a", "new_tokens": 0}, "new_tokens=0 must be from 1 to 512."),
         ({"text": "a", "new_tokens": True}, "in the request, new_tokens=True must be int | None."),
         ({"text": "a" * 200_001}, "the text has 200,001 letters; the explorer reads at most 200,000."),
         ({"text": "snake " * 600}, "the text is 602 tokens long and the model reads at most 512; shorten it."),
-        ({"text": "a", "changes": [{"kind": "x"}]}, None),
-        ({"text": "a", "changes": [{"kind": ["cut"]}]}, None),
+        (
+            {"text": "a", "changes": [{"kind": "x"}]},
+            "a change must be an object whose 'kind' is one of cut, silence, sharpen; got {'kind': 'x'}.",
+        ),
+        (
+            {"text": "a", "changes": [{"kind": ["cut"]}]},
+            "a change must be an object whose 'kind' is one of cut, silence, sharpen; got {'kind': ['cut']}.",
+        ),
+        ({"text": "a", "changes": [{}] * 1001}, "a request has at most 1,000 changes; this one has 1,001."),
         ({"text": "a", "changes": [{"kind": "silence", "head": "L77H1"}]}, None),
         ({"text": "a", "model": "/no/such/folder"}, None),
         ({"text": "a b", "changes": [{"kind": "sharpen", "head": "L0H1", "temperature": -1.0}]}, None),
@@ -178,6 +200,11 @@ def test_a_translator_shows_its_translation(serving: Callable[..., Running], tra
     status, answer, _ = running.ask("/trace", {"text": "the cat sat on the mat " * 20})
     assert status == 400
     assert "pieces and the translator reads at most" in answer["error"]
+    for more in ({"changes": [{"kind": "silence", "head": "cross L0H0"}]}, {"new_tokens": 3}):
+        assert running.ask("/trace", {"text": "no dog"} | more)[:2] == (
+            400,
+            {"error": "a translator's heads cannot be changed here, and it writes its whole translation."},
+        )
 
 
 def test_a_first_text_that_cannot_be_read_is_told(serving: Callable[..., Running]) -> None:

@@ -6,8 +6,9 @@ import pytest
 from refusals import refusal
 
 from regard import InputError
-from regard.export import FORMATS, export, format_named
+from regard.export import FORMATS, export, format_named, refuse_difference
 from regard.export import ctranslate2 as ct2
+from regard.export.parity import Parity
 
 LINES = ["the cat sat", "two men"]
 
@@ -21,6 +22,15 @@ def test_the_checked_export_is_all_that_is_left(folder, tmp_path):
 
 def test_lines_are_made_up_where_none_are_given(folder, tmp_path):
     assert export(folder, "ctranslate2", tmp_path / "out").n_lines > 10
+
+
+def test_a_difference_is_refused_with_its_size():
+    parity = Parity(n_lines=5, n_same=3, difference=0.25, gap=0.5, worst="the cat sat")
+    assert refusal(InputError, refuse_difference, parity, FORMATS["ctranslate2"]) == (
+        "the CTranslate2 export does not translate as the translator does, so it was deleted: same translation of 3 of "
+        "5 lines; log-probabilities at most 2.5e-01 nats a token apart; where translations first differ, the logits of "
+        "the two pieces are up to 5.0e-01 apart; the worst line is 'the cat sat'."
+    )
 
 
 def test_an_export_that_translates_differently_is_not_kept(folder, tmp_path, monkeypatch):

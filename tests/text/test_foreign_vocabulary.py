@@ -113,3 +113,12 @@ def test_a_bpe_model_without_some_pieces_of_the_table_is_refused(tmp_path):
         f"{path} is a BPE model, and the table of ids has 2 pieces that it lacks; SentencePiece would merge them, so "
         "the texts would have other pieces than in Marian."
     )
+
+
+def test_a_table_with_a_piece_twice_is_refused(tmp_path):
+    path = tmp_path / "source.spm"
+    path.write_bytes(sentencepiece(LINES))
+    table = table_of(path.read_bytes())
+    assert refusal(InputError, vocabulary_from_table, path, [*table, table[0]]) == (
+        f"{path} does not fit its table of ids: RuntimeError INTERNAL: {table[0]} is already defined."
+    )

@@ -6,6 +6,8 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marian_folder import sentencepiece
+from refusals import refusal
 
 from regard import InputError
 from regard.text.cleaning import tidied
@@ -143,6 +145,15 @@ def test_refusals(tmp_path):
         with pytest.raises(InputError) as refusal:
             Vocabulary.load(tmp_path / "damaged.spm")
         assert str(refusal.value) == f"{tmp_path}/damaged.spm is not a SentencePiece model, or is damaged."
+
+
+def test_a_vocabulary_of_another_program_is_refused(tmp_path):
+    path = tmp_path / "other.spm"
+    path.write_bytes(sentencepiece(LINES, vocab_size=33))
+    assert refusal(InputError, Vocabulary.load, path) == (
+        f"{path} is a SentencePiece model whose first pieces are <unk>, <s>, </s>, ▁; a vocabulary of regard begins "
+        "with <pad>, <unk>, <s>, </s>."
+    )
 
 
 def test_a_text_that_sentencepiece_cannot_use_is_refused(monkeypatch):

@@ -167,6 +167,14 @@ def test_files_that_exist_or_are_named_twice(task, tmp_path):
     )
 
 
+def test_a_folder_that_cannot_be_made_is_refused(task):
+    task.folder.write_text("a file of the name of the folder")
+    assert (
+        refusal(InputError, task.run, "cpu", Watcher())
+        == f"cannot write the pairs to {task.source.parent}: file exists."
+    )
+
+
 def test_the_verb(task, tmp_path, translator_folder):
     files = translator_folder, task.text, task.source, task.target
     printed = output("back-translate", *files, "--top-k", 9, "--seed", 4, "--device", "cpu", "--quiet")

@@ -177,6 +177,22 @@ def test_a_config_that_cannot_be(folder, translator):
         "DIR/translator.json has the unknown config 'n_layer'; nearest: n_layers. "
         "If a newer regard wrote it, install that with pip install -U regard."
     )
+    change(folder, config={**config, "n_layers": 1000})
+    n_tensors = len(load_file(folder / "model.safetensors"))
+    assert refusal(folder) == (
+        f"DIR/model.safetensors does not fit translator.json beside it: n_layers=1000, and the file has {n_tensors} "
+        "tensors; copy the whole folder again."
+    )
+    change(folder, config={**config, "max_tokens": 10**9})
+    assert refusal(folder) == (
+        "DIR/translator.json has max_tokens=1000000000, whose table of positions would have "
+        f"{10**9 * config['d_model']:,} numbers, more than the model itself; copy the whole folder again."
+    )
+    change(folder, config={**config, "d_model": 2**53, "positions": "rotary"})
+    assert refusal(folder) == (
+        "DIR/translator.json describes a model that cannot be built: RuntimeError Storage size calculation overflowed "
+        f"with sizes=[{2**53}, {2**53}]."
+    )
     change(folder, config={**config, "dropout": 2.0})
     assert refusal(folder) == (
         "DIR/translator.json has an invalid config: dropout=2.0 must be a probability of at least 0 and below 1."

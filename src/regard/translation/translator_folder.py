@@ -164,13 +164,8 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
 
 
 def unique_tensors(model: TranslatingModel) -> dict[str, Tensor]:
-    """Return the state dict of a model in which a tensor that has several names occurs once, under its first name.
-
-    Raises:
-        TypeError: the model is not an nn.Module.
-    """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"a translator's model is an nn.Module; got a {type(model).__name__}.")
+    """Return the state dict of a model in which a tensor that has several names occurs once, under its first name."""
+    assert isinstance(model, nn.Module)
     seen: dict[int, str] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
         seen.setdefault(id(tensor), name)
