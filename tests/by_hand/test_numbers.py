@@ -121,8 +121,13 @@ def test_a_temperature_below_0_is_refused(temperature):
 
 
 def test_a_temperature_too_small_for_float32_is_refused():
-    with pytest.raises(InputError, match="temperature=1e-39 is so small that scores divided by it are infinite"):
-        Numbers(title="", matrices=zeros(**DIRECT)).changed(temperature=1e-39)
+    numbers = Numbers(title="", matrices=zeros(**DIRECT))
+    with pytest.raises(InputError) as refusal:
+        numbers.changed(temperature=1e-39)
+    assert str(refusal.value) == (
+        "temperature=1e-39 is so small that scores divided by it are infinite in float32; take 0 for all weight on the "
+        "largest."
+    )
 
 
 def test_changes_keep_the_rest():

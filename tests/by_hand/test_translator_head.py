@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refusal
 from torch.testing import assert_close
 
 from regard import InputError
@@ -48,10 +49,13 @@ def test_nothing_of_the_translator_is_left_listening(translator):
 
 
 def test_a_text_without_a_word_and_scores_that_are_no_plain_products_are_refused(translator, vocabularies):
-    with pytest.raises(InputError, match="the text is empty"):
-        translator_numbers(translator, " ")
+    assert refusal(InputError, translator_numbers, translator, " ") == (
+        "the text is empty; give at least one word to look at."
+    )
     source, target = vocabularies
     config = RecurrentConfig.preset("tiny", n_source_tokens=len(source), n_target_tokens=len(target), max_tokens=19)
     recurrent = Translator(model=Recurrent(config).eval(), source_vocabulary=source, target_vocabulary=target)
-    with pytest.raises(InputError, match=r"L0H0 computes its scores by General, .* `regard look` shows its weights"):
-        translator_numbers(recurrent, TEXT)
+    assert refusal(InputError, translator_numbers, recurrent, TEXT) == (
+        "L0H0 computes its scores by General, but explain works out only scaled dot products; `regard look` shows its "
+        "weights."
+    )

@@ -1,5 +1,7 @@
 """Tests of traces of models for pictures and recordings: the area or time of each token, and the model's weights."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -110,7 +112,11 @@ def test_attention_outside_the_layers_is_told():
         SiglipVisionConfig(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, image_size=64, patch_size=16)
     )
     processor = ViTImageProcessorPil(size={"height": 64, "width": 64})
-    with pytest.warns(UserWarning, match=r"head\.attention is outside the layers, so it is not in the trace"):
+    message = (
+        "the attention of head.attention is outside the layers, so it is not in the trace; regard.watching(model) "
+        "records it."
+    )
+    with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
         regard.trace(model, images=PICTURE, processor=processor)
 
 

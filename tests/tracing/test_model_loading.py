@@ -150,8 +150,9 @@ def test_a_folder_without_its_tokenizer_is_refused(minilm, tmp_path):
         f"'{tmp_path}' comes without a tokenizer, so every word would be unknown; save it there too, with "
         "tokenizer.save_pretrained(folder)."
     )
-    with pytest.raises(InputError, match=r"no tokenizer for .* could be loaded; give one with tokenizer=…\."):
+    with pytest.raises(InputError) as refusal:
         load_tokenizer(str(tmp_path))
+    assert str(refusal.value) == f"no tokenizer for '{tmp_path}' could be loaded; give one with tokenizer=…."
 
 
 def test_far_too_many_layers_are_refused_before_they_are_built(tmp_path):

@@ -100,7 +100,10 @@ def test_what_cannot_be_read_is_refused(writer, minilm, tokenizer, unhooked):
         "the tokenizer has 30,522 tokens and GPT2LMHeadModel knows 30,522, so it cannot read token 40000; give the "
         "model's own tokenizer with tokenizer=…."
     )
-    assert refusal(InputError, read, [5] * 1025).startswith("the text is 1,025 tokens long and the model reads at most")
+    assert refusal(InputError, read, [5] * 1025) == (
+        "the text is 1,025 tokens long and the model reads at most 512; shorten it, or read only its beginning with "
+        "truncate=True."
+    )
     for wrong, kind in ((torch.ones(2, 3, dtype=torch.long), "Tensor"), ([0.5], "list")):
         assert refusal(TypeError, read, wrong) == (
             f"the text is a {kind}; give one text, a str, and for several call trace for each."

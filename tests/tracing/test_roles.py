@@ -46,7 +46,7 @@ def test_a_role_that_no_text_shows_is_no_heads_role():
 def test_unknown_roles_heads_and_kinds_are_refused(snake):
     roles = snake.roles()
     assert refusal(InputError, roles.top, "previus") == "no role 'previus'; nearest: previous."
-    assert refusal(InputError, roles.role, "L9H1").startswith("no head 'L9H1'; nearest: ")
+    assert refusal(InputError, roles.role, "L9H1") == "no head 'L9H1'; nearest: L5H1, L4H1, L3H1."
     assert refusal(InputError, snake.roles, "cross") == (
         "roles compare a query with the tokens of its own text; give 'encoder' or 'decoder'."
     )

@@ -45,8 +45,9 @@ def test_a_folder(tmp_path):
 def test_a_file_that_may_be_written_in_a_folder_that_may_not_is_refused_before_the_work(tmp_path, monkeypatch):
     (tmp_path / "a").touch()
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root, as CI runs, may write anywhere
-    with pytest.raises(InputError, match="writing there is not permitted"):
+    with pytest.raises(InputError) as refusal:
         check_writable(tmp_path / "a")
+    assert str(refusal.value) == (f"cannot write {tmp_path / 'a'}: writing there is not permitted; name another file.")
     assert check_writable(Path("/dev/null")) == Path("/dev/null")
 
 

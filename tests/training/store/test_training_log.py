@@ -62,5 +62,8 @@ def test_a_file_that_is_not_a_log(tmp_path):
             Log(tmp_path, 0)
         assert str(refused.value) == f"{tmp_path / 'log.jsonl'} is not a log that regard wrote: line 2 has no step."
     (tmp_path / "log.jsonl").write_text("[" * 200_000 + "\n")
-    with pytest.raises(InputError, match="is not a log that regard wrote"):
+    with pytest.raises(InputError) as refused:
         Log(tmp_path, 0)
+    assert str(refused.value) == (
+        f"{tmp_path / 'log.jsonl'} is not a log that regard wrote: its brackets are nested too deeply."
+    )
