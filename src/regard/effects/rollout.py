@@ -46,9 +46,9 @@ class Flow(ABC):
 
 @dataclass(frozen=True, slots=True)
 class HeadMean(Flow):
-    """Which fraction of each token comes from each token before a layer: mean of the heads' weights + identity.
+    """The flow of a layer by its weights: mean of the heads' weights + identity, each row divided by its sum.
 
-    Each row of this matrix is divided by its sum.
+    Row i says which fraction of the vector of token i after the layer comes from each token before the layer.
 
     Source: Abnar & Zuidema 2020, section 3.
     """
@@ -66,7 +66,7 @@ class HeadMean(Flow):
 
 @dataclass(frozen=True, slots=True)
 class VectorLengths(Flow):
-    """Which fraction of each token comes from each token before a layer: proportional to the norm of what it adds.
+    """The flow of a layer by norms: a token's fraction of another token is proportional to the norm of what it adds.
 
     A token adds to another token the sum over heads of weight · value · W_O; to itself, this sum + its own vector. So a
     large weight on a token whose value has a small norm, such as a separator, counts little.

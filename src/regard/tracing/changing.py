@@ -150,7 +150,7 @@ class AttentionChanger(TorchFunctionMode):
         )
 
     def applies_to(self, change: Change, call: Call) -> bool:
-        """Return whether a change applies to a call: for a `Cut`, whether the call has its query and key; else True."""
+        """Return whether a change applies to a call: True unless a `Cut` names a query or key that the call lacks."""
         if not isinstance(change, Cut):
             return True
         grid, row = call.grid, int(change.query) - self.first_query

@@ -80,7 +80,7 @@ def over_tile(mod: Callable[..., Tensor], scored: bool, n_buffers: int) -> Calla
 
     Args:
         mod: a `score_mod` or a `mask_mod` of FlexAttention.
-        scored: True for a `score_mod`, whose first argument is a score: the result takes [batch heads queries keys].
+        scored: True for a `score_mod`, whose first argument is a score; the result takes a tensor of scores there.
         n_buffers: the number of further tensors at the end of the arguments, which are passed unchanged.
     """
     for axis in (3, 2, 1, 0):

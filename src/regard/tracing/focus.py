@@ -4,9 +4,9 @@ A weight is salient if its key is far from the query, and if other queries of th
 
     salience = (weight - mean weight of the key over the head's queries) · |query position - key position|
 
-Three kinds of weights are not considered: weights of 0, the weight of a token on itself, and weights on or of special
-tokens such as [CLS] and [SEP]: a head puts its weight there if no other token matters to it (Clark et al. 2019,
-section 3.2).
+Three kinds of weights are not considered: weights of 0, the weight of a token on itself, and weights on or of
+punctuation and special tokens such as [SEP]: a head puts its weight there if no other token matters to it (Clark et al.
+2019, section 3.2).
 """
 
 from collections.abc import Sequence
@@ -94,8 +94,8 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
     """Return the largest salience (weight above average on a distant key) in heads of one layer, and where it is.
 
-    The result is the salience, and the head and query of the weight. If no weight can be salient, it is -inf with the
-    first head and the given query or the first word.
+    Return the salience, and the head and query of the weight. If no query has a weight above 0 on another word, return
+    -inf, the first head, and the given query or the first word.
 
     Args:
         query: consider only this query; None = all queries.
@@ -137,7 +137,7 @@ def salience(
     Args:
         mean_weight: the mean weight of each key over all queries.
         distance: the number of tokens between query and key.
-        eligible: whether the pair may be chosen: two different words, which special tokens are not.
+        eligible: True where query and key are two different words, not punctuation or special tokens.
     """
     scores = (weights - mean_weight[:, None]) * distance
     return scores.masked_fill(~eligible | (weights == 0), -torch.inf)

@@ -84,7 +84,7 @@ class Head:
         return [KeyWeight(w, k, self.keys[k]) for w, k in zip(weights.tolist(), keys.tolist(), strict=True) if w > 0]
 
     def contributions(self, query: TokenReference) -> Contributions:
-        """Return the vector that each key adds to a query in this head: weight · value · W_O, and its length.
+        """Return the vector that each key adds to a query in this head: weight · value · W_O, and its norm.
 
         Raises:
             InputError: there is no such token, or the trace did not keep the output projection.

@@ -155,7 +155,8 @@ class AttentionInterceptor(TorchFunctionMode):
     def written_out_step(self, found: WeightedSum) -> Attended:
         """Return the record of attention that a model computed by separate tensor operations.
 
-        If the weights cannot be computed from queries and keys, the record has the scores themselves as a bias.
+        If the weights cannot be computed from queries and keys, the record has queries and keys of 0, and the model's
+        scores as a bias that is added to their product.
 
         Args:
             found: the product of weights and values that was recognised as attention.
@@ -206,7 +207,7 @@ def attended_of(
     backend: str,
     normalise: Softmax = Softmax(),  # noqa: B008 (frozen)
 ) -> Attended:
-    """Return the record of an attention call that other code computed, in the form in which `attend` returns it."""
+    """Return an attention call that other code computed as an `Attended`, the object that `attend` returns."""
     call = Call.of(query, key, value, score, mask, normalise)
     return Attended(context=context, pattern=Pattern(call), backend=backend)
 

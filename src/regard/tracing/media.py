@@ -54,7 +54,7 @@ def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) 
         text: the text beside the picture; empty = no text.
 
     Raises:
-        InputError: the processor cannot read the picture or the text, or does not make one picture of patches.
+        InputError: the processor cannot read the picture or the text, or does not divide one picture into patches.
     """
     given = {"images": image} | ({"text": with_image_token(processor, text)} if text else {})
     encoded = processed(processor, **given)

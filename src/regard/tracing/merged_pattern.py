@@ -68,12 +68,14 @@ class MergedWeights(Score):
         return self.merged(allowed, place, tile) > 0
 
     def source_tile(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
-        """Return the block of `source` whose queries are the tokens of the queries in `tile`.
+        """Return the block of the weights of `source` that is needed for a block of the merged weights.
 
-        A tile is a block of queries × keys; here each query is a group of tokens.
+        Args:
+            tile: the block of the merged weights, in which each query is a group of tokens.
 
         Returns:
-            For each of these tokens, the index of its group among the queries of `tile`; and the block as a `Tile`.
+            For each token in these groups, the index of its group among the queries of `tile`; and the block of
+            `source`: the tokens × all keys.
         """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)
@@ -88,11 +90,12 @@ class MergedWeights(Score):
     def merged(
         self, numbers: Float[Tensor, "batch heads tokens keys"], place: Int[Tensor, " tokens"], tile: Tile
     ) -> Float[Tensor, "batch heads queries groups"]:
-        """Return the sums of `numbers` over the tokens of each query's group and of each key's group.
+        """Return the sums of `numbers` over the tokens of each group of queries and of each group of keys.
 
         Args:
-            place: for each token, the index of its group among the queries of `tile`.
-            tile: the block of queries × keys.
+            numbers: a block of the weights of `source`, or of its mask as 0 and 1.
+            place: for each query token, the index of its group among the queries of `tile`.
+            tile: the block of groups of queries × groups of keys.
         """
         by_key = numbers.new_zeros(*numbers.shape[:3], tile.grid.keys).index_add_(3, self.key_group, numbers)
         by_query = by_key.new_zeros(*by_key.shape[:2], len(tile.queries), tile.grid.keys).index_add_(2, place, by_key)

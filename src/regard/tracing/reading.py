@@ -62,7 +62,7 @@ def read_or_write(
     generation: "GenerationConfig | None",
     changes: Sequence[Change],
 ) -> Reading:
-    """Encode the text, and the target if one is given; let the model generate text after it if requested.
+    """Return the input of a model that reads a text, and a target if it is given; let it generate text if requested.
 
     The model generates text if `new_tokens` or `generation` is given.
     """

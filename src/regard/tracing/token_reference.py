@@ -55,7 +55,8 @@ def reference_of(position: int, tokens: Sequence[Token]) -> str:
 def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
     """Return the positions of the tokens that a text names.
 
-    They are the tokens with this text; or if there are none, with this `piece`; or else with this text, ignoring case.
+    These are the tokens whose text is `text`; if there are none, those with this vocabulary entry (`piece`); if there
+    are none either, those whose text is `text`, ignoring case.
     """
     criteria: list[Callable[[Token], bool]] = [
         lambda token: token.text == text,

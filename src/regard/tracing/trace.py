@@ -154,7 +154,7 @@ class Trace:
         return check_contexts([step for layers in self.attended.values() for step in layers.values()])
 
     def contributions(self, token: TokenReference, layer: int, kind: str | None = None) -> Contributions:
-        """Return the vectors that the keys add to a query's token, and their lengths, for each head of a layer.
+        """Return the vectors that the keys add to a query's token, and their norms, for each head of a layer.
 
         For one head, use `trace["L3H1"].contributions("it")`.
 
@@ -282,7 +282,7 @@ class Trace:
         show(self, token=token, head=head)
 
     def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-        """Write the trace to one HTML file that needs no network; it first shows `token` and `head`, as in `show`."""
+        """Write the trace to one HTML file that works offline and first shows `token` in `head`; None = choose."""
         from regard.views.page import write_page
 
         return write_page(self, Path(path), token=token, head=head)
@@ -291,7 +291,7 @@ class Trace:
         """Write a picture of the weights of one query token in one head to a file; `path` ends in .png, .svg or .pdf.
 
         Args:
-            token, head: as in `show`.
+            token, head: the query token and the head; None = those of the most salient (large and distant) weight.
         """
         from regard.views.picture.trace import write_figure
 
@@ -346,10 +346,10 @@ class Trace:
         return self.kinds[0]
 
     def widget(self, token: TokenReference | None = None, head: str | None = None) -> Any:
-        """Return the trace's page as a `TraceWidget` for Jupyter; `head` and `token` are the reader's choices.
+        """Return the trace's page as a `TraceWidget` for Jupyter, whose `head` and `token` follow the reader's choices.
 
         Args:
-            token, head: what the page shows first, as in `show`.
+            token, head: what the page shows first; None = those of the most salient (large and distant) weight.
 
         Raises:
             InputError: the token or head does not exist, the trace is too large, or anywidget is not installed.

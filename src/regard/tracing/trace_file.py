@@ -190,7 +190,7 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
 
 
 def written_from_json(position: Json, token: Json, probability: Json, alternatives: Json) -> WrittenToken:
-    """Return a token that the model generated, from its JSON parts; raise an exception if they do not fit."""
+    """Return a token that the model generated, from the JSON of its fields; raise an exception if one is damaged."""
     check_fields(WrittenToken, {"position": position, "probability": probability})
     pairs = tuple((text, number) for text, number in alternatives)
     if not all(isinstance(text, str) and type(number) is float for text, number in pairs):
@@ -258,7 +258,7 @@ def step_to_json(step: Attended, table: TensorTable) -> Json:
 
 
 def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
-    """Return an attention call from its JSON, as `step_to_json` wrote it; raise an exception if parts do not fit."""
+    """Return an attention call from its JSON, as `step_to_json` wrote it; raise an exception if it is damaged."""
     if "statistics" in document:
         return answered_from_json(document, tensors)
     query, key, value, context = (tensors[document[name]] for name in ("query", "key", "value", "context"))
