@@ -104,10 +104,13 @@ def test_settings_of_the_translators_kind_are_valid(first):
     """Settings of a recurrent translator need not say that it is one."""
     start = f"model.start_from={first}"
     assert read_config(None, [start, "model.form=bahdanau"]).model.kind == "recurrent"
-    with pytest.raises(InputError, match=r"no setting model\.d_ff"):
-        read_config(None, [start, "model.d_ff=7"])
-    with pytest.raises(InputError, match=r"no setting model\.form"):
-        read_config(None, ["model.start_from=gone", "model.form=bahdanau"])
+    for settings, name, nearest in (
+        ([start, "model.d_ff=7"], "d_ff", "kind"),
+        (["model.start_from=gone", "model.form=bahdanau"], "form", "norm"),
+    ):
+        with pytest.raises(InputError) as refusal:
+            read_config(None, settings)
+        assert str(refusal.value) == f"there is no setting model.{name}; nearest: model.{nearest}."
 
 
 @pytest.mark.parametrize("first", ["transformer"], indirect=True)
@@ -135,8 +138,11 @@ def test_settings_that_contradict_the_translator_are_refused(tmp_path, texts, qu
 
 
 def test_a_folder_without_a_translator_is_refused(tmp_path, texts, quick):
-    with pytest.raises(InputError, match="does not exist; give the folder that regard train wrote"):
+    with pytest.raises(InputError) as refusal:
         train(*texts, tmp_path / "more", onwards(quick(), tmp_path / "nothing"))
+    assert str(refusal.value) == (
+        f"{tmp_path / 'nothing'} does not exist; give the folder that regard train wrote with --out."
+    )
 
 
 def test_pairs_with_letters_without_a_piece_are_counted(tmp_path, texts, quick, first):

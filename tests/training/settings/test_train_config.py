@@ -110,10 +110,12 @@ def test_unknown_names_are_refused_with_the_nearest(change, message):
     assert refusal(InputError, read_config, None, [change]) == message
 
 
-@pytest.mark.parametrize("name", ["n_source_tokens", "n_target_tokens", "changes"])
-def test_sizes_of_vocabularies_are_no_settings(name):
-    assert refusal(InputError, read_config, None, [f"model.{name}=3"]).startswith(
-        f"there is no setting model.{name}; nearest: "
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("n_source_tokens", "max_tokens"), ("n_target_tokens", "max_tokens"), ("changes", "share")]
+)
+def test_sizes_of_vocabularies_are_no_settings(name, nearest):
+    assert refusal(InputError, read_config, None, [f"model.{name}=3"]) == (
+        f"there is no setting model.{name}; nearest: model.{nearest}."
     )
 
 

@@ -68,7 +68,10 @@ def test_a_folder_without_settings_takes_corrected_texts(tmp_path, texts, settle
     write_config(tmp_path / "out", settled())
     claim(tmp_path / "out", texts)
     (tmp_path / "b").write_text("b")
-    assert refusal(InputError, claim, tmp_path / "out", texts).startswith("cannot resume in ")
+    assert refusal(InputError, claim, tmp_path / "out", texts) == (
+        f"cannot resume in {tmp_path / 'out'}: the target text {tmp_path / 'b'} is not the one that training began "
+        "with; give the same files, or name a new folder with --out."
+    )
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path, texts):
