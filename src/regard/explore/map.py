@@ -29,7 +29,7 @@ TURN_SECONDS = 0.5
 """How long a pyramid is computed without a pause, before other requests are answered."""
 
 MOST_BYTES = 2**29
-"""The most bytes that all pyramids of a map take together; the one of 131,072 tokens takes a quarter of it."""
+"""The most bytes that all pyramids of a map take together; the pyramid of a text of 131,072 tokens takes a quarter."""
 
 N_STRONGEST = 8
 """How many keys with the largest weights are returned for a query."""
@@ -40,7 +40,7 @@ class HeadPlace:
     """Says which head of a map a request is about.
 
     Attributes:
-        map: the number of the map, which the page was told with it.
+        map: the number of the map, different for each text, so that a request for an earlier text is refused.
         kind: "encoder", "decoder" or "cross".
         head: the number of the head; None = the mean over all heads of the layer.
         hidden: whether special tokens are left out of the map; in a trace without special tokens, the first token.
@@ -171,7 +171,9 @@ class Map:
         return numbers.numpy().astype("<f4").tobytes()
 
     def strongest(self, place: QueryPlace) -> dict[str, list[Any]]:
-        """Return the shown keys with the largest weights of a query, largest first, and their weights, if not 0.
+        """Return the "keys" with a query's largest nonzero weights, and these "weights", largest first.
+
+        Keys that are left out of the map (`place.hidden`) do not count.
 
         Raises:
             InputError: there is no such query.
@@ -190,7 +192,10 @@ class Map:
         return {"keys": keys[given].tolist(), "weights": weights[given].tolist()}
 
     def shown(self, place: HeadPlace) -> tuple[list[int], list[int]]:
-        """Return the positions of the queries and keys in a map without the tokens that `hidden` leaves out."""
+        """Return the positions of the queries and of the keys in a map from which special tokens are left out.
+
+        In a trace without special tokens, the first of several tokens is left out.
+        """
         source, target = self.trace.source, self.trace.target
         any_special = any(token.special for token in (*source, *target))
         queries, keys = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}[

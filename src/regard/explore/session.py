@@ -58,7 +58,7 @@ class Session:
         return self.page(self.shown) | {"live": self.model is not None, "next": []}
 
     def answer(self, question: Question) -> dict[str, Any]:
-        """Return the JSON data of a page that shows the trace of the question's text.
+        """Run the model on the text of a request, and return the trace as the JSON data of a page.
 
         Raises:
             InputError: the model cannot be loaded, or cannot read the text.
@@ -74,7 +74,8 @@ class Session:
     def page(self, found: Trace, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return a trace as the JSON data of a page; a long text has a map that the page requests, instead of weights.
 
-        The map of the last long text stays in memory. `alignment` is the alignments of a translation, if it is one.
+        The map of the last long text stays in memory. `alignment` is the alignments of a translation; None = `found` is
+        not the trace of a translation.
         """
         if fits_page(found):
             return page_data(found, focus_on(found), alignment)
@@ -101,11 +102,11 @@ class Session:
         return self.map
 
     def effect(self, question: Question) -> dict[str, Any]:
-        """Return how the changes in a question affect the model's output and the attention of its heads.
+        """Return how the changes to heads in a request affect the model's output and the attention of its heads.
 
         "output" is the largest absolute difference of the outputs. "heads" lists the heads whose attention changes
         most; for each, "moved" is the share of its attention that the query "token" moves to other keys. "before" and
-        "after" are the most probable next tokens.
+        "after" are the most probable next tokens without and with the changes, each with its probability.
 
         Raises:
             InputError: there is no change, or a change does not fit the model.
@@ -148,7 +149,7 @@ class Session:
         )
 
     def translation(self, translator: Translator, question: Question) -> Translation:
-        """Translate a question's text; if the question has a target, score the target as the translation instead."""
+        """Translate the text of a request; if the request has a target text, score it as the translation instead."""
         if question.changes or question.new_tokens is not None:
             raise InputError("a translator's heads cannot be changed here, and it writes its whole translation.")
         is_first = question.text == self.text
@@ -174,7 +175,7 @@ class Session:
         return self.loaded[1]
 
     def next_tokens(self, found: Trace) -> list[tuple[str, float]]:
-        """Return the most probable tokens after a text, with probabilities; empty if the model predicts no token."""
+        """Return the most probable tokens after a traced text, with probabilities; empty if none are predicted."""
         model = self.loaded[1] if self.loaded else None
         if not isinstance(model, LoadedModel) or found.output is None or not found.target:
             return []

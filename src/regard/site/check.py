@@ -122,5 +122,5 @@ def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Diffe
 
 
 def relative(given: Tensor, exact: Tensor) -> float:
-    """Return the largest difference of two tensors, divided by the largest number in `exact` if that is above 1."""
+    """Return the largest difference of two tensors, divided by the largest absolute value in `exact` if above 1."""
     return float((given - exact).abs().max()) / max(1.0, float(exact.abs().max()))

@@ -7,8 +7,8 @@ NORMALISER, DENORMALISER, TRAINING = 3, 5, 2
 """The numbers of the protobuf fields of a SentencePiece model, as in sentencepiece_model.proto."""
 
 ALGORITHM, SUFFIX, LETTERS, ESCAPES = 3, 24, 2, 5
-"""Numbers of protobuf fields. Training: the algorithm, and whether ▁ follows a word. Normaliser: the letters that it
-replaces, and whether it writes a space as ▁."""
+"""The numbers of protobuf fields: in TRAINING the algorithm, and whether ▁ is written after a word instead of before;
+in DENORMALISER the letters that are replaced; in NORMALISER whether a space is written as ▁."""
 
 UNIGRAM, BPE = 1, 2
 """The values of the field `ALGORITHM` that the page supports."""
@@ -43,6 +43,6 @@ def unsupported_setting(model: bytes) -> str:
 
 
 def settings(model: bytes, field: int) -> dict[int, int | bytes]:
-    """Return the settings in one field of a SentencePiece model; if the field occurs twice, both are merged."""
+    """Return the settings in one field of a SentencePiece model, by number; repeated fields are merged."""
     messages = [value for number, value, _ in fields(model) if number == field and isinstance(value, bytes)]
     return {number: value for message in messages for number, value, _ in fields(message)}

@@ -22,10 +22,7 @@ class TracedEncoderGraph(EncoderGraph):
     """Encodes sources for the decoder, and returns the queries, keys and values of each encoder layer."""
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return what the exported encoder graph does: the keys and values of cross-attention, for each decoder layer.
-
-        Then follow query, key and value of each encoder layer.
-        """
+        """Return the cross-attention keys and values of each decoder layer, then Q, K and V of each encoder layer."""
         encoded, tensors = self.encode(source, lengths)
         return *tensors, *(getattr(pattern, part) for pattern in encoded.patterns for part in PARTS)
 
@@ -36,12 +33,12 @@ class TracedDecoderGraph(DecoderGraph):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return logits; the self-attention keys and values of each layer; the queries of each layer's two attentions.
+        """Return logits; the self-attention keys and values of each layer; then the self- and cross-attention queries.
 
         Args:
-            token: the id of the new token of each line.
-            lengths: the number of source tokens of each line.
-            keys_values: the cross-attention keys and values of each layer, then the cached keys and values of each.
+            token: the id of the new token of each sequence.
+            lengths: the number of source tokens of each sequence.
+            keys_values: the keys and values of cross-attention in each layer, then those cached by self-attention.
         """
         decoded, tensors = self.decode(token, lengths, keys_values)
         layers = zip(decoded.patterns, decoded.cross, strict=True)

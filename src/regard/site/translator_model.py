@@ -34,7 +34,7 @@ FILES = {"encoder": "encoder.onnx", "decoder": "decoder.onnx", "settings": "conf
 """The names of the files, by their purpose."""
 
 N_TRACED = 5
-"""The number of lines whose queries, keys, values and attention weights are compared."""
+"""The number of random texts on which queries, keys, values and attention weights are compared."""
 
 
 def export_translator(translator: Translator, text: str, folder: Path) -> Exported:
@@ -80,7 +80,7 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
 
 
 def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
-    """Add to the exported config.json what the worker needs to search and to align as regard does."""
+    """Add to the exported config.json the settings of beam search and alignment, which the page's web worker reads."""
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= {
         "beam": {"size": beam.size, "length_penalty": beam.length_penalty},

@@ -98,7 +98,7 @@ def letter_tables(normalise: Any) -> dict[str, Any]:
 
 
 def split_tables(split: Any) -> dict[str, list[Range]]:
-    """Return the letters that separate words (such as blanks), and those that are words by themselves (punctuation)."""
+    """Return the letters that separate words ("blank"), and the punctuation that is a word by itself ("apart")."""
     blank, apart = [], []
     codes = list(all_letters())
     for start in range(0, len(codes), AT_ONCE):

@@ -132,7 +132,10 @@ def length_row(group: LengthGroup) -> str:
 
 
 def sentence(line: SentenceScore) -> str:
-    """Return the HTML of one line: its source, reference and translations. Words that differ are marked."""
+    """Return the HTML of one line: its source, reference and translations.
+
+    Words that the translation lacks are <ins> elements in the reference; its wrong words are <del> elements.
+    """
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)
     rows = [("reference", "", marked(missing, "ins")), ("translation", "", marked(wrong, "del"))]

@@ -89,7 +89,10 @@ def length_table(evaluation: Evaluation) -> Table:
 
 
 def sentence(line: SentenceScore) -> Table:
-    """Return a table of one line's source, reference and translations. Words that differ are coloured."""
+    """Return a table of one line's source, reference and translations.
+
+    Words in which the translation and the reference differ are coloured.
+    """
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)
     table = Table.grid(padding=(0, 2, 0, 0), expand=False)

@@ -12,7 +12,7 @@ def worst_lines(evaluation: Evaluation, limit: int) -> list[SentenceScore]:
 
 
 def signed_difference(value: float, other: float) -> str:
-    """Return value - other with its sign, after both scores are rounded to one decimal.
+    """Return value - other with its sign, rounded to one decimal; never -0.0.
 
     >>> signed_difference(39.41, 39.44), signed_difference(39.41, 38.2)
     ('+0.0', '+1.2')
@@ -21,7 +21,7 @@ def signed_difference(value: float, other: float) -> str:
 
 
 def length_range(group: LengthGroup) -> str:
-    """Return the numbers of words that the references of a group have: "6–10", or "81+" without an upper bound.
+    """Return how many words a reference in a group of lines has: "6–10", or "81+" without an upper bound.
 
     >>> length_range(LengthGroup(least=6, most=10, n_lines=2, bleu=None, chrf=31.4, exact=0.0))
     '6–10'

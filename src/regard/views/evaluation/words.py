@@ -13,7 +13,7 @@ WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]|.")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a text, and whether the compared text has other words in this place."""
+    """A part of one of two compared texts; `differs` is whether the other text lacks its words at this point."""
 
     text: str
     differs: bool

@@ -27,7 +27,7 @@ from regard.visible_text import escape_controls
 MAX_WEIGHTS = 300_000_000
 """The most weights that a trace may have to be written as a page.
 
-Writing takes time for each weight, which is compared with the weight that the page will compute.
+Writing a page takes time for each weight: the weight that the page will compute is compared with the trace's.
 """
 
 MOST_TOKENS = 4_096
@@ -230,8 +230,8 @@ def medium_record(name: str, medium: Tensor | None, axes: tuple[str, str], block
     """Encode the image or spectrogram that the model read, one byte for each number, and add it to `blocks`.
 
     Returns:
-        A record of the array's name in `blocks`, its height and its width, which are under the two keys `axes`; None if
-        `medium` is None.
+        A record of the array's name in `blocks` ("block"), its height and its width (under the names in `axes`); None
+        if `medium` is None.
     """
     if medium is None:
         return None

@@ -19,14 +19,14 @@ MOST_ARROWS = 8
 """For each token and layer, the most heads and the most source tokens with separate arrows; one arrow sums the rest."""
 
 MAX_MOVES = 6_000
-"""The largest number of layers × tokens whose movements are in a page; they take about two megabytes."""
+"""The most layers × tokens for which a page has the changes of hidden vectors; these take about two megabytes."""
 
 BITS = 23
 """The number of bits, without the sign bit, to which the coordinates and angles of arrows are rounded."""
 
 
 def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | None:
-    """Encode the movements of a trace's hidden vectors for a page, and add the arrays to `blocks`.
+    """Encode how the layers of a trace change the hidden vectors, for a page, and add the arrays to `blocks`.
 
     Returns:
         A record for each kind of self-attention; None if the trace has no hidden vectors, or more layers × tokens
@@ -40,9 +40,9 @@ def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | N
 
 
 def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str, Any]:
-    """Encode the movements of one kind of self-attention, and return their record.
+    """Encode how the layers with one kind of self-attention change the hidden vectors; return a JSON record.
 
-    `front/src/data.ts` describes the record.
+    `kind` is "encoder" or "decoder". `front/src/data.ts` describes the record.
     """
     assert trace.states is not None
     states = trace.states[kind]
@@ -69,9 +69,9 @@ def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str
 
 
 def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
-    """Stack one field of `LayerArrows`, "parts", "heads" or "sources", over all layers, as three tensors by name.
+    """Stack the arrows of all layers: their "places" in the plane, "angles", and "names" (of what they stand for).
 
-    Layers with fewer arrows are padded with arrows of length 0; -2 in "names" marks them.
+    `group` is the field of `LayerArrows` to stack. Layers with fewer arrows are padded with zeros, and -2 in "names".
     """
     groups: list[Arrows] = [getattr(layer, group) for layer in layers]
     most = max(arrows.names.shape[1] for arrows in groups)

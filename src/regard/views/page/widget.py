@@ -115,7 +115,7 @@ class TraceWidget(anywidget.AnyWidget):
         return None if query == "all" else int(query)
 
     def _focus(self, token: TokenReference | None, head: str | None = None) -> Focus:
-        """Return a head (None = the one that the page shows) and a query token (None = chosen by salience)."""
+        """Return a head (None = the one that the page shows) with a query token (None = chosen by `focus_on`)."""
         return focus_on(self.trace, token, head or f"{self.head.kind} {self.head.name}")
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:

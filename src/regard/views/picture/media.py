@@ -28,7 +28,7 @@ TITLE, GAP, PICTURE_WIDTH = 0.72, 0.3, 4.0
 """The height of the title, the space between two pictures, and the width of a picture, in inches."""
 
 SOUND_HEIGHT, N_LISTED, LINE = 1.6, 6, 0.17
-"""The height of a spectrogram, and of the weights below it; the most text tokens listed; the height of a line."""
+"""The height of a spectrogram, and of the weights below it, in inches; the most keys listed; the height of a line."""
 
 
 def patch_weights(focus: Focus) -> list[tuple[Patch, float]]:

@@ -15,7 +15,7 @@ TITLE, TALLEST = 0.4, 6.0
 def head_figure(head: Head) -> Figure:
     """Return the figure of one head: its name and its pattern.
 
-    The row of one query is outlined: the query that `focus_on` chooses, because its largest weight stands out most.
+    The row of one query is outlined: the query whose largest weight stands out most.
     """
     fonts = fonts_for("".join(token.text for token in (*head.queries, *head.keys)))
     focus = most_salient([head], None)[1]

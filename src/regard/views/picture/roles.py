@@ -31,13 +31,16 @@ TITLES = {
 
 
 def write_figure(roles: Roles, path: Path, title: str = "") -> Path:
-    """Write the roles as a picture into a file whose ending is .png, .svg or .pdf, and return the path."""
+    """Write a picture of how much each head attends to keys such as the previous token; return the path of the file.
+
+    The ending of the path is .png, .svg or .pdf.
+    """
     check_picture_path(path)
     return save_figure(draw(roles, title), path)
 
 
 def draw(roles: Roles, title: str) -> Figure:
-    """Return a figure with a grid of layers × heads for each role.
+    """Return a figure with a grid of layers × heads for each role (a kind of key, such as the previous token).
 
     A cell is darker if the head gives more of its attention to keys of this role.
     """
@@ -68,9 +71,10 @@ def draw(roles: Roles, title: str) -> Figure:
 
 
 def as_grid(roles: Roles, role: str, layers: list[int]) -> np.ndarray:
-    """Return how much attention each head gives to keys of one role, as a matrix [layers heads] of numbers from 0 to 1.
+    """Return the share of attention that each head gives to one kind of key, as a matrix [layers heads].
 
-    A layer that has fewer heads than another is filled up with NaN. `layers` are the layer numbers of the rows.
+    `role` names the kind, such as "previous" for the previous token; `layers` are the numbers of the rows' layers. A
+    layer that has fewer heads than another is filled up with NaN.
     """
     cells = {head: float(number) for head, number in zip(roles.heads, roles[role], strict=True)}
     n_heads = 1 + max(int(head.partition("H")[2]) for head in roles.heads)

@@ -41,7 +41,7 @@ WRAPPED, MOST_LINES, N_WRITTEN = 10.5, 8, 5
 """The font size in points of a long text; the most lines of a text shown whole; the most weights written."""
 
 AROUND_QUERY, AROUND_KEY = 9, 4
-"""The tokens shown on each side of the query, and of each strongest key, if the text is too long to be shown whole."""
+"""How many tokens are shown on each side of the query, and of each strongest key, if the text is not shown whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def head_table(comparison: Comparison) -> Table:
 
 
 def grid(comparison: Comparison) -> Columns:
-    """Return a grid of layers × heads with the percentage of its attention that a query moves to other keys, at most.
+    """Return a grid of layers × heads: the largest percentage of its attention that a query moves to other keys.
 
     The head in which the traces first differ is in brackets.
     """

@@ -1,7 +1,7 @@
 """Print attention worked out by hand: every matrix as a labelled block, side by side where there is room.
 
 If a matrix does not fit, names are shortened first, then digits are left out, then rows and columns in the middle. The
-first and last rows and columns stay, and so do the keys with the largest weights of the marked query (▸).
+first and last rows and columns stay, and so do the keys with the largest weights of the query `worked.query` (▸).
 
     python -m regard.views.terminal.matrices        prints the example "self-attention"
 """
@@ -40,7 +40,7 @@ TOKEN_ROWS, NUMBER_ROWS = 16, 8
 """The number of rows shown of a matrix with more than MAX_ROWS rows: if its rows are tokens, and if they are not."""
 
 NOTABLE = 4
-"""The number of keys that are always shown: those on which the marked query has its largest weights."""
+"""The number of keys that are always shown: those on which `worked.query` has its largest weights."""
 
 RULE_CELLS = 80
 """The largest width of a section's title line, in terminal cells."""
@@ -49,7 +49,7 @@ INDENT, BETWEEN = 2, 4
 """The number of spaces left of a printed matrix, and between two matrices side by side."""
 
 MARK = "▸ "
-"""The text before the label of the row of the marked query, `worked.query`."""
+"""The text before the label of the row of the query `worked.query`."""
 
 SUM = "  sum"
 """The label of the row that shows the sum of each column."""
@@ -112,7 +112,7 @@ def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Ite
 
 
 def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
-    """Yield for each head a line that names the keys on which the marked query has its largest weights."""
+    """Yield for each head a line that names the keys on which `worked.query` has its largest weights."""
     if worked.query is None:
         return
     token = printable(worked.numbers.queries[worked.query].text)
@@ -225,7 +225,7 @@ def row_label(stage: Stage, row: int | None, marking: bool) -> str:
     """Return the label of a row of a matrix; ⋮ if `row` is None, which stands for rows that are left out.
 
     Args:
-        marking: whether MARK is put before the label of the marked query.
+        marking: whether MARK is put before the label of the query `worked.query`.
     """
     mark = "" if not marking or not stage.rows else MARK if row is not None and row == stage.marked else " " * len(MARK)
     if row is None:

@@ -24,21 +24,22 @@ PHRASES = {
 """For each role, the keys to which its heads attend, as a phrase; for distance and entropy, what the number is."""
 
 LETTERS = {role: role[0].upper() for role in KEY_ROLES} | {"separator": "|", "same": "="}
-"""For each role, the character that stands for it in the grid of all heads."""
+"""For each role, such as "previous" (token), the character that stands for it in the grid of all heads."""
 
 N_HEADS = 4
 """The number of heads that are listed for each role."""
 
 
 def show(roles: Roles, title: str = "", console: Console | None = None) -> None:
-    """Print the roles of a model's heads."""
+    """Print which heads attend most to the previous token, to the first token and so on, and a grid of all heads."""
     (console or Console(highlight=False)).print(view(roles, title))
 
 
 def view(roles: Roles, title: str) -> RenderableType:
-    """Return what `show` prints: a table of the heads with the largest value of each role, and a grid of all heads.
+    """Return what `show` prints: a table of the heads with the largest values of each role, a grid of all heads.
 
-    The grid shows each head's role: the one in which its value exceeds the mean over all heads most.
+    The grid shows the role of each head: the kind of key, such as the previous token, for which the head's share of
+    attention is furthest above the mean over all heads.
     """
     legend = ", ".join(f"{LETTERS[role]} {role}" for role in KEY_ROLES)
     return Group(
@@ -54,7 +55,7 @@ def view(roles: Roles, title: str) -> RenderableType:
 
 
 def table(roles: Roles) -> Table:
-    """Return a table with a row for each role, such as "the previous token", and the heads that attend to it most.
+    """Return a table with a row for each role ("the previous token", "entropy", …): the heads with its largest values.
 
     A role is left out if no text has a key of this role.
     """
@@ -66,7 +67,7 @@ def table(roles: Roles) -> Table:
 
 
 def head_map(roles: Roles) -> Columns:
-    """Return a grid of layers × heads: the letter of each head's role, and its percentage of attention in that role."""
+    """Return a grid of layers × heads: the letter of the head's role, and its percentage of attention to such keys."""
     layers: dict[str, list[Text]] = {}
     for head in roles.heads:
         role = roles.role(head)
