@@ -27,7 +27,7 @@ from regard.effects.movement import LayerStates
 
 
 class Flow(ABC):
-    """The base class of flows: which fraction of each token after a layer comes from each token before the layer."""
+    """A flow: a matrix that says which fraction of each token after a layer comes from each token before the layer."""
 
     needs_states = False
     """Whether the flow is computed from the vectors of the tokens as well as from the attention weights."""
@@ -36,11 +36,11 @@ class Flow(ABC):
     def back(
         self, pattern: Pattern, states: LayerStates | None, shares: Float[Tensor, " tokens"]
     ) -> Float[Tensor, " tokens"]:
-        """Return shares @ flow: the fractions of a vector that come from each token before the layer.
+        """Return shares @ flow: which fraction of a later vector comes from each token before the layer.
 
         Args:
             states: the vectors of the tokens in the layer; None if `needs_states` is False.
-            shares: the fractions of the vector that come from each token after the layer.
+            shares: which fraction of the vector comes from each token after the layer.
         """
 
 
@@ -110,7 +110,7 @@ def rollout(
 
     Args:
         patterns: the self-attention patterns of all layers, from the first to the last, with one batch item.
-        states: the vectors of the tokens in each layer; None for layers if the flow uses only attention weights.
+        states: the vectors of the tokens in each layer; all None if the flow uses only attention weights.
         token: the position of the token.
         flow: computes which fraction of each token after a layer comes from each token before the layer.
     """

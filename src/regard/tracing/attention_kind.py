@@ -27,7 +27,7 @@ class KindOfPath:
 
     @classmethod
     def of(cls, model: nn.Module) -> "KindOfPath":
-        """Return the function for a model.
+        """Return the function from module paths to kinds of attention for a model.
 
         If the model has an encoder and a decoder, the kind depends on the path; otherwise all modules have the same
         kind.

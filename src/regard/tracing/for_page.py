@@ -17,11 +17,11 @@ def trace_for_page(model: Any, text: str | None, **options: Any) -> Trace:
     model, or if the parts of a layer are not found.
 
     Args:
-        model: as in `regard.trace`.
+        model: a loaded model, or the name or folder of one.
         options: the other arguments of `regard.trace`.
 
     Raises:
-        InputError: as in `regard.trace`.
+        InputError: there is no such model, or it cannot read the text, or its attention cannot be recorded.
     """
     if len(text or "") > MOST_LETTERS:
         return trace(model, text, **options)

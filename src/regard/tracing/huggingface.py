@@ -204,8 +204,8 @@ def is_for_sdpa(model: "PreTrainedModel") -> bool:
     """Return whether a model uses boolean masks and is_causal=True, as PyTorch's SDPA takes them.
 
     True if the model supports SDPA, or if it supports FlexAttention and is_causal is True in all its attention modules.
-    The latter are models that SDPA cannot run only because of softcaps (scores limited by tanh) or sinks (extra scores
-    in the softmax's denominator), such as Gemma 2 and gpt-oss.
+    What prevents models of the second kind, such as Gemma 2 and gpt-oss, from using SDPA is softcaps (scores limited by
+    tanh) or sinks (extra scores in the softmax's denominator).
     """
     if model._supports_sdpa:
         return True
@@ -308,7 +308,7 @@ def attention_forward(
 def eager_forward(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
-    """Compute attention as `attention_forward` does, without a causal mask: an eager model's mask is causal itself."""
+    """Compute attention as `attention_forward` does, but add no causal mask: `attention_mask` is already causal."""
     return attention_forward(module, query, key, value, attention_mask, **{**kwargs, "is_causal": False})
 
 
@@ -319,11 +319,11 @@ def mask_and_bias(
     is_causal: bool | None,
     position_bias: Tensor | None,
 ) -> tuple[Mask | None, Tensor | None]:
-    """Convert the arguments that transformers passes to the mask and the bias of a call of `attend`.
+    """Return the mask and the bias for a call of `attend`, from the arguments that transformers passes to attention.
 
     A boolean `attention_mask` is the mask; a float one is added to `position_bias`. If `attention_mask` is None, a call
-    with more than one query is causal if `is_causal` is True; None stands for the module's attribute is_causal, or for
-    True if the module has none. In a causal call, query 0 is at the position of key 0, as in transformers.
+    with more than one query is causal if `is_causal` is True; `is_causal` None = the module's attribute is_causal, or
+    True if the module has no such attribute. In a causal call, query 0 is at the position of key 0, as in transformers.
     """
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         return None, attention_mask if position_bias is None else position_bias + attention_mask

@@ -306,7 +306,7 @@ def to_json(value: object, table: TensorTable) -> Json:
 
 
 def parts_of(rule: object) -> dict[str, object]:
-    """Return the values of a score, mask or normaliser by name: its dataclass fields, or the attributes of a module."""
+    """Return what defines a score, mask or normaliser, by name: dataclass fields, or attributes of an nn.Module."""
     if is_dataclass(rule):
         return {part.name: getattr(rule, part.name) for part in fields(rule) if part.init}
     module_attributes = vars(nn.Module())

@@ -117,11 +117,11 @@ def version(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-# The rules: each is called with the result and the arguments of an operation, and returns how the result was computed.
+# The rules: each is called with the result and the arguments of an operation, and returns a record of the result.
 
 
 def matrix_product(origin_of: OriginOf, result: Tensor, left: Tensor, right: Tensor) -> Product | WeightedSum | None:
-    """Return how the result of matmul or bmm was computed: as scores, or as a context if `left` is weights."""
+    """Return the record of left @ right: a context if `left` is weights, else scores; None if one is a vector."""
     if left.ndim < 2 or right.ndim < 2:
         return None
     weights = origin_of(left)
@@ -140,16 +140,16 @@ def added_product(
     beta: Number = 1,
     alpha: Number = 1,
 ) -> Product:
-    """Return how the result of baddbmm was computed: as scores, beta · bias + alpha · left @ right."""
+    """Return a `Product` (record of scores) for a baddbmm: beta · bias + alpha · left @ right."""
     if beta == 0:
         return Product(left, right.mT, float(alpha))
     return Product(left, right.mT, float(alpha), bias if beta == 1 else beta * bias)
 
 
 def einsum(origin_of: OriginOf, result: Tensor, equation: Any, *operands: Any) -> Product | WeightedSum | None:
-    """Return how the result of an einsum was computed: as scores, or as a context if the first tensor is weights.
+    """Return the record of an einsum: a context if the first operand is weights, else scores.
 
-    Return None if the einsum has not two operands, or its result is neither scores nor a context.
+    Return None if the einsum does not have two operands, or if its result is neither a context nor scores.
     """
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
@@ -179,7 +179,7 @@ def einsum(origin_of: OriginOf, result: Tensor, equation: Any, *operands: Any) -
 
 
 def spell_out(axes: str, n_axes: int) -> str:
-    """Return the axes of an einsum operand, with an ellipsis replaced by capital letters.
+    """Return the axes of an einsum operand, with an ellipsis replaced by a capital letter for each of its axes.
 
     Args:
         axes: the letters of the operand in the equation, such as "...qd".
@@ -203,13 +203,13 @@ def arrange(tensor: Tensor, axes: list[str], wanted: list[str]) -> Tensor | None
 
 
 def scaled(origin_of: OriginOf, result: Tensor, left: Any, right: Any) -> Product | None:
-    """Return how the result of a multiplication was computed, if it is scores times a number; else None."""
+    """Return a `Product` (record of scores) if a multiplication is scores without a mask times a number; else None."""
     product, number = (origin_of(left), right) if origin_of(left) is not None else (origin_of(right), left)
     return times(product, number)
 
 
 def divided(origin_of: OriginOf, result: Tensor, scores: Any, number: Any) -> Product | None:
-    """Return how the result of a division was computed, if it is scores divided by a number; else None."""
+    """Return a `Product` (record of scores) if a division is scores without a mask divided by a number; else None."""
     if not is_number(number) or float(number) == 0:
         return None
     return times(origin_of(scores), 1 / float(number))
@@ -228,7 +228,7 @@ def is_number(value: Any) -> bool:
 
 
 def biased(origin_of: OriginOf, result: Tensor, left: Any, right: Any, *, alpha: Number = 1) -> Product | None:
-    """Return how the result of an addition was computed, if it is scores plus a bias; else None."""
+    """Return a `Product` (record of scores) if an addition is scores plus a bias; else None."""
     product, bias = (origin_of(left), right) if isinstance(origin_of(left), Product) else (origin_of(right), left)
     if alpha != 1 or not isinstance(product, Product):
         return None
@@ -239,9 +239,7 @@ def biased(origin_of: OriginOf, result: Tensor, left: Any, right: Any, *, alpha:
 
 
 def masked(origin_of: OriginOf, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
-    """Return how the result of scores.masked_fill(mask, value) was computed, if it holds attention scores or weights.
-
-    Return None if it holds neither.
+    """Return the record of scores.masked_fill(mask, value), if the result is attention scores or weights; else None.
 
     The result is scores with keys masked out if `value` is -∞, or if it is at most -10,000 and each query still has a
     key that is not masked out. If `scores` is a tensor of weights and masked_fill changes no weight, the result is
@@ -259,7 +257,7 @@ def masked(origin_of: OriginOf, result: Tensor, scores: Tensor, mask: Tensor, va
 
 
 def chosen(origin_of: OriginOf, result: Tensor, first: Any, second: Any = None, third: Any = None) -> Origin | None:
-    """Return how the result of torch.where was computed, if it masks some keys of scores; else None.
+    """Return the record of the result of torch.where, if it is scores with some keys masked out; else None.
 
     torch.where(keep, scores, number), scores.where(keep, number) and torch.where(mask, number, scores) mask keys.
     """
@@ -270,7 +268,7 @@ def chosen(origin_of: OriginOf, result: Tensor, first: Any, second: Any = None, 
 
 
 def normalised(origin_of: OriginOf, result: Tensor, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Any:
-    """Return how the result of softmax was computed: as weights, if it is over the last axis; else None."""
+    """Return a `Normalised` (record of weights) if a softmax is over the last axis; else None."""
     if dim not in (-1, result.ndim - 1) or result.ndim < 2:
         return None
     product = origin_of(scores)
@@ -280,7 +278,7 @@ def normalised(origin_of: OriginOf, result: Tensor, scores: Tensor, dim: int | N
 
 
 def concatenated(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0) -> Product | None:
-    """Return how the result of cat was computed, if it is scores and a column of sinks; else None.
+    """Return a `Product` (record of scores) if cat appends a column of sinks to scores; else None.
 
     A sink is an extra score in the softmax's denominator, the same for all queries of a head.
     """
@@ -297,13 +295,16 @@ def concatenated(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0
 
 
 def reduced(origin_of: OriginOf, result: Tensor, scores: Any, number: Any, *, alpha: Number = 1) -> Origin | None:
-    """Return how the result of a subtraction was computed; None unless it is scores minus one number for each query."""
+    """Return the record of the scores if a subtraction is scores minus one number for each query; else None.
+
+    Such a subtraction does not change the softmax of the scores.
+    """
     one_each = isinstance(number, Tensor) and number.ndim == result.ndim and number.shape[-1] == 1
     return origin_of(scores) if one_each and isinstance(origin_of(scores), Product) else None
 
 
 def without_sinks(origin_of: OriginOf, result: Tensor, weights: Any, index: Any) -> Normalised | None:
-    """Return how weights[..., :-1] was computed, if the last column of `weights` has the weights on sinks; else None.
+    """Return the record of weights[..., :-1], if the last column of `weights` has the weights on sinks; else None.
 
     A sink is an extra score in a softmax that belongs to no key; its weight is cut off after the softmax.
     """
@@ -314,9 +315,9 @@ def without_sinks(origin_of: OriginOf, result: Tensor, weights: Any, index: Any)
 
 
 def passed_on(origin_of: OriginOf, result: Tensor, tensor: Any, *_: Any, **__: Any) -> Origin | None:
-    """Return how the result of dropout, a conversion or a view was computed: in the same way as its input.
+    """Return the record of a dropout, a conversion or a view: the record of its input, with the new leading axes.
 
-    Return None if the last two axes, queries and keys, are changed.
+    Return None if the sizes of the last two axes, queries and keys, change.
     """
     origin = origin_of(tensor)
     if origin is None or result.numel() != tensor.numel() or result.shape[-2:] != tensor.shape[-2:]:
@@ -331,7 +332,7 @@ def passed_on(origin_of: OriginOf, result: Tensor, tensor: Any, *_: Any, **__: A
 
 
 def reshaped(product: Product, old: torch.Size, new: torch.Size) -> Product:
-    """Return how scores were computed, after a view has changed their leading axes from `old` to `new`.
+    """Return the record of scores after a view has changed their leading axes from `old` to `new`.
 
     Query, key, bias and mask are expanded to `old` and then reshaped to `new`.
     """
@@ -360,4 +361,4 @@ RULES: dict[str, Callable[..., Origin | WeightedSum | None]] = {
     "getitem": without_sinks,
     **dict.fromkeys(("dropout", *VIEWS, *CONVERSIONS), passed_on),
 }
-"""For each operation, by its name without underscores: the function that returns how its result was computed."""
+"""For each operation, by its name without underscores: the function that returns a record of its result."""
