@@ -124,11 +124,11 @@ class Map:
                 )
 
     def record(self) -> dict[str, int]:
-        """Return what a page needs to request tiles: the map's number, a tile's side, the lowest stored level."""
+        """Return what a page needs to request tiles: the map's "number", a "tile"'s side, the lowest "stored" level."""
         return {"number": self.number, "tile": TILE, "stored": STORED}
 
     def turn(self, place: HeadPlace) -> dict[str, int]:
-        """Compute the high levels of a head's map for a short time, and return how many of its rows are done.
+        """Compute the high levels of a head's map for a short time; return {"done": rows done so far, "of": all rows}.
 
         Raises:
             InputError: there is no such head, or its scores are NaN or infinite.

@@ -2,7 +2,7 @@
 
 GET  /          the HTML page, which shows a first trace
 POST /trace     a text and options as JSON; the answer is the trace, as JSON data of the page
-POST /effect    a text, and changes to heads; the answer is how they change the model's output and all heads
+POST /effect    a text, and changes to heads; the answer is how they change the output and all heads' attention
 
 and for a text that is too long for a page, whose weights are shown as a map, an image made of tiles (`map.py`):
 

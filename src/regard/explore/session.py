@@ -43,7 +43,7 @@ class Session:
         Args:
             model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.
             shown: a saved trace; without `model`, only this trace can be shown.
-            text: the text that is shown first; a translator reads its beginning, if it is too long.
+            text: the text that is shown first; a translator reads only the beginning of a text that is too long.
         """
         self.model = model
         self.text = text

@@ -87,7 +87,7 @@ def differences_of(session: Any, loaded: LoadedModel, text: str, changed: bool) 
         "temperature": np.ones(shapes["temperature"], dtype=np.float32),
     }
     changes: list[Change] = []
-    if changed:  # the first token sees nothing in head 0, and the last head is sharper
+    if changed:  # in head 0 the first token attends to no key; the last head has a temperature of 0.5
         inputs["cut"][0] = inputs["changed"][0, 0] = True
         inputs["temperature"][0, -1] = 0.5
         first = next(iter(trace(loaded.model, text, tokenizer=loaded.tokenizer).attended["encoder"]))

@@ -52,9 +52,9 @@ def write_site(
 
     Args:
         out: the folder, which must not exist yet or be empty.
-        model: the name or folder of a Hugging Face model; None = MiniLM, or no such model if there is a translator.
+        model: the name or folder of a Hugging Face model; None = MiniLM, or only the translator if one is given.
         given_runtime: the path of ONNX Runtime for browsers; None = the one that comes with regard.
-        translator: the folder of a translator; None = none.
+        translator: the folder of a translator; None = no translator.
         text: the text that the page shows first.
 
     Raises:

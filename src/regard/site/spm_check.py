@@ -43,6 +43,6 @@ def unsupported_setting(model: bytes) -> str:
 
 
 def settings(model: bytes, field: int) -> dict[int, int | bytes]:
-    """Return the settings in one field of a SentencePiece model, by number; repeated fields are merged."""
+    """Return the settings in a field of a SentencePiece model as values by number; repeated fields are merged."""
     messages = [value for number, value, _ in fields(model) if number == field and isinstance(value, bytes)]
     return {number: value for message in messages for number, value, _ in fields(message)}

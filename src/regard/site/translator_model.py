@@ -80,7 +80,7 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
 
 
 def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
-    """Add to the exported config.json the settings of beam search and alignment, which the page's web worker reads."""
+    """Add to config.json what the web worker needs: settings of beam search and alignment, and unassigned letters."""
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= {
         "beam": {"size": beam.size, "length_penalty": beam.length_penalty},

@@ -82,7 +82,10 @@ def ids_around(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 
 def letter_tables(normalise: Any) -> dict[str, Any]:
-    """Return which letters `normalise` removes ("dropped"), puts between spaces ("spaced") or replaces ("letters")."""
+    """Return which letters `normalise` removes ("dropped"), puts between spaces ("spaced") or replaces ("letters").
+
+    "decomposes" is whether `normalise` takes the syllables of Hangul apart.
+    """
     dropped, spaced, letters = [], [], {}
     decomposes = normalise("한") == unicodedata.normalize("NFD", "한")
     for code in all_letters():

@@ -103,6 +103,7 @@ def trace_record(trace: Trace, layers: dict[str, list[dict[str, Any]]], blocks: 
 
     Args:
         layers: for each kind of attention, a record for each layer.
+        blocks: the encoded arrays, by the names that are in these records.
     """
     return {
         "model": escape_controls(trace.model),

@@ -182,7 +182,7 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
 
 
 def line_starts(stage: Stage, rows: Sequence[int | None], labels: Sequence[str], label_cells: int) -> Iterator[Text]:
-    """Yield the text at the start of each line of a matrix: the labels of its rows, padded to equal width.
+    """Yield the text at the start of each line of a matrix: the labels of `rows` (None = a gap), padded to equal width.
 
     If the matrix has a row of sums, the label of this row is the last.
     """
