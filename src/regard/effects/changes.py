@@ -126,7 +126,7 @@ class WithoutEdges(Mask):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SharpenedScore(Score):
-    """The scores of `score`, divided by a temperature for each head."""
+    """A score whose values are those of `score`, divided by one temperature for each head."""
 
     score: Score
     temperatures: Float[Tensor, " heads"]

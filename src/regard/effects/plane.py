@@ -61,7 +61,7 @@ class Plane:
         return cls(middle.to(vectors), (axes * signs).to(vectors), (shares[0], shares[1]), n_left_out)
 
     def points(self, vectors: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
-        """Return the coordinates of vectors in the plane, after subtracting `middle`."""
+        """Return the coordinates of vectors in the plane, whose origin is `middle` (the mean vector)."""
         return self.directions(vectors - self.middle)
 
     def directions(self, differences: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:

@@ -6,14 +6,15 @@ from torch import Tensor
 
 
 def four_axes(tensor: Tensor, lead: Sequence[int], n_heads: int | None) -> Tensor:
-    """Reshape a tensor that broadcasts to [*lead, rows, columns] to [batch heads rows columns].
+    """Reshape a tensor to [batch heads rows columns]; the tensor can be broadcast to [*lead, rows, columns].
 
     If `lead` has two axes, they are batch and heads. Otherwise the leading axes are joined to one axis of batch ·
     heads, which is then split.
 
     Args:
         lead: the sizes of the leading axes of the attention weights.
-        n_heads: the number of heads. None = unknown: a single leading axis is then the batch, with one head.
+        n_heads: the number of heads. None = unknown: the last of several leading axes is then the heads; a single
+            leading axis is the batch, with one head.
 
     >>> import torch
     >>> four_axes(torch.ones(6, 5, 4), (6,), n_heads=3).shape

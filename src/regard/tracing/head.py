@@ -129,7 +129,7 @@ def average_of(heads: Collection[Head], layer: int) -> Head:
 
 
 def nearest_heads(name: str, names: list[str]) -> list[str]:
-    """Return the three heads nearest to a name such as "L3H1", by layer, then by head number.
+    """Return the three of `names` nearest to a name such as "L3H1": by layer number, then by head number.
 
     If the name has another form, return the most similar names.
     """

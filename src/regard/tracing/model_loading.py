@@ -223,7 +223,11 @@ def layer_counts(config: object) -> list[tuple[str, int]]:
 
 
 def check_hub_has(name: str, source: str) -> None:
-    """Raise InputError unless the hub has a model of this name; called before its files are requested.
+    """Check that the hub has a model, before its files are requested.
+
+    Args:
+        name: the name that the user gave, for the error message.
+        source: the model's name on the hub.
 
     Raises:
         InputError: the hub has no model of this name, or cannot be reached.

@@ -186,7 +186,7 @@ def known_tokens(tokens: Sequence[Token]) -> tuple[int, int]:
 
 
 def note_on_tokens(model: str, n_known: int, n_words: int) -> str:
-    """Return a warning for the user if a model knows only `n_known` of `n_words` tokens, less than half; else ""."""
+    """Return a warning if a model knows less than half of a text's tokens (`n_known` of `n_words`); else ""."""
     if 2 * n_known >= n_words:
         return ""
     return (

@@ -90,7 +90,7 @@ CHANGED: Any = WeakTensorKeyDictionary()
 
 
 def autocast(*tensors: Tensor) -> list[Tensor]:
-    """Return the tensors in the data type to which autocast converts the arguments of attention, if autocast is on."""
+    """Return the tensors, converted to the data type of autocast if autocast is on, as PyTorch does for attention."""
     device = tensors[0].device.type
     if not torch.is_autocast_enabled(device):
         return list(tensors)
