@@ -257,7 +257,7 @@ def masked(origin_of: OriginOf, result: Tensor, scores: Tensor, mask: Tensor, va
 
 
 def chosen(origin_of: OriginOf, result: Tensor, first: Any, second: Any = None, third: Any = None) -> Origin | None:
-    """Return the record of the result of torch.where, if it is scores with some keys masked out; else None.
+    """Return the record of a torch.where, if it masks out keys of scores or leaves weights unchanged; else None.
 
     torch.where(keep, scores, number), scores.where(keep, number) and torch.where(mask, number, scores) mask keys.
     """
