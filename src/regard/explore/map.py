@@ -171,9 +171,7 @@ class Map:
         return numbers.numpy().astype("<f4").tobytes()
 
     def strongest(self, place: QueryPlace) -> dict[str, list[Any]]:
-        """Return the "keys" with a query's largest nonzero weights, and these "weights", largest first.
-
-        Keys that are left out of the map (`place.hidden`) do not count.
+        """Return the "keys" in a map with a query's largest nonzero weights, and these "weights", largest first.
 
         Raises:
             InputError: there is no such query.
@@ -192,10 +190,7 @@ class Map:
         return {"keys": keys[given].tolist(), "weights": weights[given].tolist()}
 
     def shown(self, place: HeadPlace) -> tuple[list[int], list[int]]:
-        """Return the positions of the queries and of the keys in a map from which special tokens are left out.
-
-        In a trace without special tokens, the first of several tokens is left out.
-        """
+        """Return the positions of queries and of keys without special tokens (without the first if none is special)."""
         source, target = self.trace.source, self.trace.target
         any_special = any(token.special for token in (*source, *target))
         queries, keys = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}[

@@ -89,10 +89,7 @@ def length_table(evaluation: Evaluation) -> Table:
 
 
 def sentence(line: SentenceScore) -> Table:
-    """Return a table of one line's source, reference and translations.
-
-    Words in which the translation and the reference differ are coloured.
-    """
+    """Return a table of one line: source, reference, translations. Missing and wrong words are coloured."""
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)
     table = Table.grid(padding=(0, 2, 0, 0), expand=False)

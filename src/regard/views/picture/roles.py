@@ -31,10 +31,7 @@ TITLES = {
 
 
 def write_figure(roles: Roles, path: Path, title: str = "") -> Path:
-    """Write a picture of how much each head attends to keys such as the previous token; return the path of the file.
-
-    The ending of the path is .png, .svg or .pdf.
-    """
+    """Draw how much each head attends to the previous token, the first token, …; return the path of the image file."""
     check_picture_path(path)
     return save_figure(draw(roles, title), path)
 

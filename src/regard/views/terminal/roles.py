@@ -67,7 +67,7 @@ def table(roles: Roles) -> Table:
 
 
 def head_map(roles: Roles) -> Columns:
-    """Return a grid of layers × heads: a letter for a kind of key (P: previous token), its percentage of attention."""
+    """Return a grid of layers × heads: the letter of a head's role (P: previous token), and its percentage."""
     layers: dict[str, list[Text]] = {}
     for head in roles.heads:
         role = roles.role(head)
