@@ -282,7 +282,7 @@ class Trace:
         show(self, token=token, head=head)
 
     def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-        """Write the trace to one HTML file that works offline and first shows `token` in `head`, as `show` does."""
+        """Write the trace to one HTML file that works offline; it first shows `token` in `head`, None = salient."""
         from regard.views.page import write_page
 
         return write_page(self, Path(path), token=token, head=head)
