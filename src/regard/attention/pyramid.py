@@ -86,7 +86,10 @@ class HeadWeights:
         return [Part(keys, (scores - log_sums).exp_(), keep) for keys, scores, keep in parts]
 
     def weights(self, queries: range, keys: range) -> Part:
-        """Return the weights of some queries on some keys; for a softmax, call `all_weights` for the queries first."""
+        """Return the weights of some queries on some keys.
+
+        For a softmax, `all_weights` must have stored the log-sum-exps of these queries before.
+        """
         if self.softmax is None:
             tile = self.tile.part(queries=queries, keys=keys)
             return Part(keys, weights_of(self.call, tile)[0, 0], self.keep(tile))

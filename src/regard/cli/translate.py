@@ -154,7 +154,7 @@ def translate(
 
 
 def prompt_for(stream: BufferedIOBase, name: str) -> Callable[[], None]:
-    """Return a function that prints a prompt for the next line if input and output are a terminal, else nothing."""
+    """Return a function that prints the prompt "NAME> " for the next line, if input and output are a terminal."""
     if not (stream.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         return lambda: None
     print("Type a text and press Enter; Ctrl-D ends.", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Print which files a verb has written."""
+"""Print which files a subcommand of `regard` has written."""
 
 from collections.abc import Sequence
 from pathlib import Path

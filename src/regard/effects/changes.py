@@ -195,7 +195,7 @@ class HeadSet:
 
 
 def heads_of(change: Change) -> list[HeadSet]:
-    """Return the heads to which a change applies."""
+    """Return the heads whose attention a change alters."""
     if isinstance(change, Cut):
         return [HeadSet()] if change.heads is None else [HeadSet.of(name) for name in change.heads]
     return [HeadSet.of(change.head)]

@@ -60,7 +60,7 @@ class HeadPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TilePlace(HeadPlace):
-    """Says which tile of a head's map a request is about.
+    """Says which tile of a map a request is about: a map shows a head's weights as cells, a tile is a block of cells.
 
     Attributes:
         level: a cell is a square of 2^level queries × 2^level keys.
@@ -171,7 +171,7 @@ class Map:
         return numbers.numpy().astype("<f4").tobytes()
 
     def strongest(self, place: QueryPlace) -> dict[str, list[Any]]:
-        """Return the "keys" in a map with a query's largest nonzero weights, and these "weights", largest first.
+        """Return {"keys": …, "weights": …}: the keys with a query's largest nonzero weights, largest first.
 
         Raises:
             InputError: there is no such query.

@@ -28,7 +28,7 @@ N_NEXT = 8
 """The number of most probable next tokens in an answer."""
 
 N_HEADS = 12
-"""The number of heads in the answer to a change: those whose attention changes most."""
+"""The number of heads in the answer to a request that changes the attention: the heads that it changes most."""
 
 
 class Session:

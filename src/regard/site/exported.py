@@ -18,11 +18,11 @@ class Exported:
 
     Attributes:
         kind: "encoder" or "translator".
-        first: the trace of the first text.
-        alignment: the alignments of the first text's translations; None unless the model is a translator.
+        first: the trace of the text that the page shows first.
+        alignment: the alignments of this text's translations; None unless the model is a translator.
         files: the names of the model's files, by their purpose.
         max_tokens: the most tokens of a text; for a translator, without the end token.
-        difference: the largest differences between the exported model and the original.
+        difference: the largest differences between the results of the exported model and of the original.
         report: a sentence for the user about how the exported model compares with the original.
     """
 
@@ -73,7 +73,14 @@ def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
 
 
 def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
-    """Return the JSON record of a layer whose queries, keys and values come from the web worker, not rounded."""
+    """Return the JSON record of one attention layer of a site: everything but the numbers of queries, keys and values.
+
+    The page gets these numbers, unrounded, from the web worker that runs the model.
+
+    Args:
+        first: the trace of any text by this model.
+        kind: "encoder", "decoder" or "cross".
+    """
     pattern = first.attended[kind][layer].pattern
     formula = pattern.call.formula
     assert formula is not None  # else the model was refused

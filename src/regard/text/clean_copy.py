@@ -17,7 +17,7 @@ class CleanCopy:
     """The cleaned copy of a corpus in a file: `write` makes the file, `pairs` reads it."""
 
     parallel: Parallel
-    """The corpus."""
+    """The corpus before it is cleaned."""
 
     path: Path
     """The file of the copy."""

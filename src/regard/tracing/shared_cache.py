@@ -88,10 +88,10 @@ class Sharing:
         self.latest: tuple[Any, ...] | None = None
 
     def shared(self, attended: Attended) -> Attended:
-        """Return an attention call whose keys and values share memory with the latest call, where possible.
+        """Return `attended`, with keys and values that share memory with those of the call before it, where possible.
 
-        Memory is shared if the keys and values of the call begin with all keys and values of the latest call, a pattern
-        of the latest call still exists, and autograd is disabled.
+        Memory is shared if the keys and values begin with all keys and values of the call before, a pattern of that
+        call is still referenced, and autograd is disabled.
         """
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             self.latest = None

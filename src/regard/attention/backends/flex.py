@@ -28,7 +28,7 @@ BLOCK = 128
 """FlexAttention divides the attention weights into blocks of 128 queries × 128 keys, its default size."""
 
 MAX_PROGRAMS = 256
-"""The most times that FlexAttention is compiled, once for each combination of options and sizes; 8 by default."""
+"""The most combinations of options and sizes for which FlexAttention is compiled; torch.compile's default is 8."""
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:

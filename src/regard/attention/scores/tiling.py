@@ -15,7 +15,7 @@ from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import is_symbolic
 
 TILE_NUMBERS = 2**18
-"""How many numbers of the hidden layer are computed at a time at most: 1 MiB of float32."""
+"""The most numbers of a score's hidden layer that are computed at one time: 1 MiB of float32."""
 
 
 def in_tiles(

@@ -21,7 +21,7 @@ CHUNK = 64
 
 
 def read_prefixes(model: TranslatingModel, sources: SourceBatch) -> tuple[DecoderStep, Float[Tensor, " batch"]]:
-    """Let the model read the sources, BOS and the prefixes.
+    """Let the model read the sources, then BOS and the prefixes: the given beginnings of the translations.
 
     Returns:
         The output of the model's step for BOS and the prefixes, and the log-probability of each prefix.

@@ -30,7 +30,7 @@ PAGE_BYTES = 9_800_000
 
 
 def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]:
-    """Encode the weights of layers with the smallest rounding step of small weights that fits into a page.
+    """Encode the weights of layers, rounded as finely as the size of a page allows.
 
     Args:
         patterns: the pattern of each layer, by the layer's name.

@@ -40,7 +40,7 @@ TOKEN_ROWS, NUMBER_ROWS = 16, 8
 """The number of rows shown of a matrix with more than MAX_ROWS rows: if its rows are tokens, and if they are not."""
 
 NOTABLE = 4
-"""The number of keys that are always shown: those on which `worked.query` has its largest weights."""
+"""The number of keys that are always shown: those on which the explained query has its largest weights."""
 
 RULE_CELLS = 80
 """The largest width of a section's title line, in terminal cells."""

@@ -139,7 +139,7 @@ class Plan:
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
-        """Return the division into blocks for a call of `attend` with this mask and these numbers of queries and keys.
+        """Return how a call of `attend` with this grid (numbers of queries and keys) and mask is divided into blocks.
 
         Plans are cached if the mask has no tensors, since the layers of a model often have the same plan.
         """
