@@ -33,9 +33,10 @@ def test_what_is_typed_is_read_and_the_head_stays(page: Page, minilm: LoadedMode
     expect(page.locator("[data-view=sentence] h2")).to_contain_text("L4H7")
     page.locator(".word", has_text="rains").click()
     page.locator("[data-view=sentence] .numbers summary").click()
-    rows = page.locator("[data-view=sentence] tbody td").all_inner_texts()
-    wanted = regard.trace(minilm.model, "It rains today.", tokenizer=minilm.tokenizer)["L4H7"]["rains"]
-    assert [float(row) for row in rows] == pytest.approx(wanted.tolist(), abs=2e-5)
+    cells = page.locator("[data-view=sentence] tbody td")
+    wanted = regard.trace(minilm.model, "It rains today.", tokenizer=minilm.tokenizer)["L4H7"]["rains"].tolist()
+    expect(cells).to_have_count(len(wanted))
+    assert [float(text) for text in cells.all_inner_texts()] == pytest.approx(wanted, abs=2e-5)
 
 
 def test_a_silenced_head_tells_its_effect(page: Page, minilm: LoadedModel) -> None:

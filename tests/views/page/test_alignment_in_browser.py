@@ -135,8 +135,9 @@ def test_the_rule_is_named_and_its_weights_are_shown_elsewhere(
     sentence = page.locator("[data-view=sentence]")
     expect(sentence.locator("h2")).to_have_text(f"L2H1 · {pieces[2].replace('▁', '')}")
     sentence.locator(".numbers summary").click()
-    seen = [float(text) for text in sentence.locator(".numbers td").all_inner_texts()]
-    assert seen == pytest.approx(translation.alignment.piece_weights[2].tolist(), abs=2e-5)
+    weights, cells = translation.alignment.piece_weights[2].tolist(), sentence.locator(".numbers td")
+    expect(cells).to_have_count(len(weights))
+    assert [float(text) for text in cells.all_inner_texts()] == pytest.approx(weights, abs=2e-5)
     sentence.locator(".word[data-side=query]").nth(4).hover()  # the second is kept, so that the third is not chosen
     expect(view(page).locator("[aria-selected=true]")).to_have_text(pieces[2].replace("▁", ""))
 
