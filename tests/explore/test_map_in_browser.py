@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from page_state import assert_link_restores
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Request, Route, expect
 from running_explorer import Running
 
 from regard import Causal, Trace
@@ -247,6 +247,25 @@ def test_the_average_over_heads_has_its_own_map(page: Page, long: Trace) -> None
     strongest = page.locator("[data-view=strongest] li span").all_inner_texts()[1::2]
     wanted = long.decoder[0][0, :, 1500].mean(dim=0).topk(8).values.tolist()
     assert [number(text) for text in strongest] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_tiles_of_another_head_are_requested_once_its_levels_are_computed(page: Page) -> None:
+    """Earlier requests would be refused or canceled."""
+    ended = []
+
+    def note(request: Request) -> None:
+        if '"head":2' in request.post_data:
+            ended.append((request.url.rpartition("/")[2], request.failure))
+
+    for event in ("requestfinished", "requestfailed"):
+        page.on(event, note)
+    page.get_by_label("Head", exact=True).select_option("2")
+    read(page, 1202, 401, BASE)
+    for event in ("requestfinished", "requestfailed"):
+        page.remove_listener(event, note)
+    assert ended[0] == ("turn", None)
+    assert ("tile", None) in ended
+    assert {failure for _, failure in ended} == {None}
 
 
 def test_the_first_token_is_left_out_of_the_map(page: Page, weights: torch.Tensor) -> None:

@@ -1,6 +1,6 @@
 // The map: the weights of a long text, from all of them down to single ones; tiles come from the server
 
-import { signal } from "@preact/signals";
+import { signal, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { cleared } from "../canvas";
 import { dark, shownHue } from "../colours";
@@ -26,9 +26,6 @@ const STEP = 0.15; // of the part in view, for an arrow key
 
 const pool = switchOf<Pool>("cell", "max", "mean");
 const zoomPlace = linkedPlace("map-at");
-const progress = signal<Progress | null>(null); // of the high levels of the head that is shown
-const stopped = signal(false);
-const turnsFailure = signal(""); // why the high levels are not computed
 const strongest = signal<[number, number][]>([]); // the chosen query's keys and their weights, largest first
 const strongestFailure = signal(""); // why the strongest keys could not be loaded
 const timesAsked = signal(0); // rises when the strongest keys are requested again
@@ -55,7 +52,8 @@ export function MapView() {
   const zoomed = useZoom(canvas, zoomPlace, { shown: whole > 0, base, rows, columns, left, top, width, height });
   const view: View = { queries, keys, turned, left, top, width, height, x: zoomed.x, y: zoomed.y, size: base * zoomed.k };
   const level = levelOf(view);
-  const ready = progress.value !== null && progress.value.done === progress.value.of;
+  const turns = useTurns(same);
+  const ready = turns.progress.value !== null && turns.progress.value.done === turns.progress.value.of;
   const colours: Colours = { scale: colourScale.value, largest: 1, hue: shownHue() };
   if (colours.scale === "row") colours.largest = largestInView(tiles, view, map.tile);
   useEffect(() => {
@@ -64,7 +62,6 @@ export function MapView() {
     zoomed.centre(...((turned ? [to, at] : [at, to]) as [number, number]), READABLE);
     target.value = null;
   }, [target.value, whole]);
-  useTurns(same);
   useStrongest([...same, query.value, timesAsked.value]);
   const chosenQuery = shownPlace(visibleQueries.value, query.value);
   void [dark.value, tiles.arrived.value];
@@ -100,7 +97,7 @@ export function MapView() {
       }
     >
       <Find shows={(item) => (target.value = [item.positions[0], Math.min(item.positions[0], keyItems.value.length - 1)])} />
-      <Turns />
+      <ComputedLevels turns={turns} />
       <MissingTile tiles={tiles} />
       <p class={square ? "readout" : "readout quiet"} role="status">{square ? readout(square, tiles, map.tile) : say.zoomHint}</p>
       <div class="pattern" ref={box}>
@@ -153,17 +150,27 @@ function wanted(view: View, level: number, tile: number): Place[] {
   return [...shown, ...tilesInView(view, level + 2, tile), ...tilesInView(view, level, tile, 1)];
 }
 
+/** The computation of the high levels of one head. */
+interface Turns {
+  progress: Signal<Progress | null>; // null = not begun
+  stopped: Signal<boolean>; // by the reader or by a failure
+  failure: Signal<string>; // why it stopped; "" = no failure
+}
+
+const newTurns = (): Turns => ({ progress: signal(null), stopped: signal(false), failure: signal("") });
+
 /** Compute the high levels of the head that is shown, until they are done or the reader stops it. */
-function useTurns(head: unknown[]): void {
-  useEffect(() => void ([stopped.value, progress.value, turnsFailure.value] = [false, null, ""]), head);
+function useTurns(head: unknown[]): Turns {
+  const turns = useMemo(newTurns, head);
   useEffect(() => {
-    if (stopped.value) return;
+    if (turns.stopped.value) return;
     const own = new AbortController();
-    takeTurns(headPlace(), own.signal, (now) => (progress.value = now)).catch((error: Error) => {
-      if (!own.signal.aborted) [stopped.value, turnsFailure.value] = [true, error.message];
+    takeTurns(headPlace(), own.signal, (now) => (turns.progress.value = now)).catch((error: Error) => {
+      if (!own.signal.aborted) [turns.stopped.value, turns.failure.value] = [true, error.message];
     });
     return () => own.abort();
-  }, [...head, stopped.value]);
+  }, [turns, turns.stopped.value]);
+  return turns;
 }
 
 /** Why a tile in view is missing, as long as it is. */
@@ -175,8 +182,8 @@ function MissingTile({ tiles }: { tiles: Tiles }) {
   return <Failed reason={givenUp ? say.zoomMissing(reason) : say.zoomMissingNow(reason)} again={givenUp ? () => tiles.tryAgain() : undefined} />;
 }
 
-/** How far the high levels are, with a button that stops or goes on. */
-function Turns() {
+/** How far the high levels are computed, with a button that stops or resumes the computation. */
+function ComputedLevels({ turns: { progress, stopped, failure } }: { turns: Turns }) {
   const say = words();
   const { done, of } = progress.value ?? { done: 0, of: 1 };
   if (done === of) return null;
@@ -185,8 +192,8 @@ function Turns() {
     <p class="turns">
       <progress value={done} max={of} aria-label={say.zoomComputing(percent)} />
       <span>{stopped.value ? say.zoomStopped(percent) : say.zoomComputing(percent)}</span>
-      <button type="button" onClick={() => ([stopped.value, turnsFailure.value] = [!stopped.value, ""])}>{stopped.value ? say.goOn : say.cancel}</button>
-      {turnsFailure.value && <span role="alert">{turnsFailure.value}</span>}
+      <button type="button" onClick={() => ([stopped.value, failure.value] = [!stopped.value, ""])}>{stopped.value ? say.goOn : say.cancel}</button>
+      {failure.value && <span role="alert">{failure.value}</span>}
     </p>
   );
 }
