@@ -22,7 +22,17 @@ from measure import Spread, ratio, take_turns
 from options import Out, Quick, Seconds
 from picture import Picture
 from table import Row, Table, command_of, publish, with_progress
-from translation import lines_of, load_ctranslate2, trained, translate_by_ctranslate2
+from translation import (
+    LINES,
+    PAIRS,
+    STEPS,
+    LinesFile,
+    TranslatorFolder,
+    lines_of,
+    load_ctranslate2,
+    trained,
+    translate_by_ctranslate2,
+)
 
 from regard.cli.listening import listen
 from regard.export import export
@@ -32,19 +42,12 @@ from regard.translation.search.beam import Beam
 from regard.translation.translator import Translator
 
 CLIENTS = 1, 16, 64, 200
-LINES, PAIRS, STEPS, BEAM = 200, 6_000, 800, 5
-
-Answer = Callable[[Sequence[str]], object]
-"""The type of a client: a function that sends each line in a separate request, and returns after the last answer."""
+BEAM = 5
 
 
 def main(
-    model: Annotated[
-        Path | None, typer.Option(help="A translator's folder.", show_default="a small one, trained here")
-    ] = None,
-    lines: Annotated[
-        Path | None, typer.Option(help="A file of lines to translate.", show_default=f"{LINES} number names")
-    ] = None,
+    model: TranslatorFolder = None,
+    lines: LinesFile = None,
     clients: Annotated[list[int] | None, typer.Option(help="Clients; may be given several times.")] = None,
     seconds: Seconds = 60,
     quick: Quick = False,

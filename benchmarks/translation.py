@@ -38,18 +38,21 @@ ONE_IN = 10
 MOST_PIECES = 256
 """The largest number of pieces in a translation, for all programs."""
 
+TranslatorFolder = Annotated[
+    Path | None, typer.Option(help="A translator's folder.", show_default="a small one, trained here")
+]
+LinesFile = Annotated[
+    Path | None, typer.Option(help="A file of lines to translate.", show_default=f"{LINES} number names")
+]
+
 Lines = Sequence[str]
 Way = Callable[[Lines, int], list[str]]
 """The type of a program: a function of a batch of lines and a beam size (1 = greedy search) to translations."""
 
 
 def main(
-    model: Annotated[
-        Path | None, typer.Option(help="A translator's folder.", show_default="a small one, trained here")
-    ] = None,
-    lines: Annotated[
-        Path | None, typer.Option(help="A file of lines to translate.", show_default=f"{LINES} number names")
-    ] = None,
+    model: TranslatorFolder = None,
+    lines: LinesFile = None,
     batch: Annotated[list[int] | None, typer.Option(help="Lines in a batch; may be given several times.")] = None,
     seconds: Seconds = 60,
     threads: Threads = None,

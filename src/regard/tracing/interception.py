@@ -45,7 +45,7 @@ multi_head_attention_forward = FunctionType(
 
 
 SDPA, FLEX, WRITTEN_OUT = "sdpa", "flex", "written out"
-"""What a recorded call has as `backend`: scaled_dot_product_attention, FlexAttention, or separate tensor operations."""
+"""The names of the ways in which a model computes attention, in the attribute `backend` of a recorded call."""
 
 
 ATTENTION = attend, F.scaled_dot_product_attention

@@ -10,8 +10,8 @@ from regard.checks import check_choice, check_count
 from regard.transformer.feed_forward import Activation
 
 Norm = Literal["post", "pre"]
-"""Where a block has its LayerNorm: "pre" = before each sublayer; "post" = after each residual sum, as in Vaswani et al.
-2017."""
+"""The place of the LayerNorm in a block: "pre" = before each sublayer; "post" = after each residual sum (Vaswani et al.
+2017)."""
 
 Position = Literal["sinusoidal", "learned", "rotary"]
 """Position encodings: "sinusoidal" and "learned" vectors are added to the token embeddings; "rotary" rotates the
@@ -54,8 +54,8 @@ class TransformerConfig:
     n_decoder_layers: int | None = None
     """Number of decoder blocks; None = n_layers."""
     norm: Norm = "pre"
-    """Where a block has its LayerNorm: "pre" = before each sublayer, which is easier to train; "post" = after each
-    residual sum, as in Vaswani et al. 2017."""
+    """The place of the LayerNorm in a block: "pre" = before each sublayer, which is easier to train; "post" = after
+    each residual sum, as in Vaswani et al. 2017."""
     positions: Position = "sinusoidal"
     """Position encodings: "sinusoidal" or "learned" vectors added to the token embeddings, or "rotary", which rotates
     the queries and keys of self-attention."""

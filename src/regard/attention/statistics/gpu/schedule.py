@@ -1,4 +1,4 @@
-"""Which keys a kernel reads for a block of queries (a tile), and for which of these keys it must apply the mask.
+"""The keys that a kernel reads for a block of queries (a tile), and those for which it must apply the mask.
 
 Each tile of queries has four borders, which are key positions in ascending order:
 
