@@ -254,8 +254,9 @@ def test_tiles_of_another_head_are_requested_once_its_levels_are_computed(page: 
     ended = []
 
     def note(request: Request) -> None:
-        if '"head":2' in request.post_data:
-            ended.append((request.url.rpartition("/")[2], request.failure))
+        address = request.url.rpartition("/")[2]
+        if '"head":2' in request.post_data and address in ("turn", "tile"):
+            ended.append((address, request.failure))
 
     for event in ("requestfinished", "requestfailed"):
         page.on(event, note)
