@@ -110,7 +110,6 @@ def require_packages(packages: Sequence[str], extra: str) -> None:
     """Raise InputError unless all packages are installed; the message names the missing packages and the pip command.
 
     Args:
-        packages: the names by which the packages are imported.
         extra: the extras of regard that install the packages, with commas between.
 
     >>> require_packages(["json", "no_such_package", "nor_this"], "export,translation")

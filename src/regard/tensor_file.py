@@ -23,9 +23,6 @@ CHECKSUM = "sha256"
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors and metadata to a safetensors file, completely or not at all.
 
-    Args:
-        metadata: texts to store in the file, by name.
-
     Raises:
         InputError: the file cannot be written; an existing file is unchanged.
     """

@@ -11,9 +11,6 @@ LARGEST_INTEGER = 2**53
 def check_fields(dataclass: Any, values: Mapping[str, object]) -> None:
     """Raise TypeError unless every value has the type of the field of this name in a dataclass.
 
-    Args:
-        values: the values by field name.
-
     >>> from regard import Window
     >>> check_fields(Window, {"before": 2, "after": True})
     Traceback (most recent call last):

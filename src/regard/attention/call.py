@@ -221,11 +221,5 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 def stage_error(name: str, stage: object, example: Score | Normaliser) -> TypeError:
-    """Return a TypeError for an argument of the wrong type, which names the argument and an object of the right type.
-
-    Args:
-        name: the name of the argument.
-        stage: the value that was given.
-        example: an object of the right type.
-    """
+    """Return a TypeError for an argument of the wrong type; its message shows an object of the right type."""
     return TypeError(f"{name} is {stage!r}; it takes an object such as {example!r}.")

@@ -6,11 +6,9 @@ weights = softmax(scores / temperature)          a sink is one more score in a h
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.grid.grid import Tile
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.biases.bias import Bias
@@ -56,17 +54,6 @@ class SoftmaxFormula:
         if isinstance(score, DotScore):
             return cls(1.0, None, None, temperature, sinks, projection=score)
         return cls(1.0, None, None, temperature, sinks, other_score=score)
-
-    def bias_numbers(
-        self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
-    ) -> Float[Tensor, "#batch #heads #queries #keys"]:
-        """Return the numbers that the bias, which must not be None, adds to the scores of a tile (block of weights).
-
-        A bias rule such as `Alibi` computes the numbers on `device` in `dtype`. A bias tensor is indexed, and keeps its
-        own device and type.
-        """
-        assert self.bias is not None
-        return self.bias(tile, device, dtype) if isinstance(self.bias, Bias) else tile.select(self.bias)
 
     def vectors(
         self,

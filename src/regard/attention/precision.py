@@ -33,15 +33,10 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     (torch.float32, torch.bfloat16)
     """
     kind = device.type
-    if not ((kind == "cpu" or may_autocast(kind)) and torch.is_autocast_enabled(kind)):
-        return UNCHANGED
-    return torch.autocast(kind, enabled=False)
-
-
-def may_autocast(kind: str) -> bool:
-    """Return whether torch.autocast supports a device type such as "cuda".
-
-    Under torch.compile, the answer is True for every type but "meta", because torch.compile of PyTorch 2.11 cannot
-    trace is_autocast_available.
-    """
-    return kind != "meta" if torch.compiler.is_compiling() else torch.amp.is_autocast_available(kind)
+    if torch.compiler.is_compiling():
+        has_autocast = kind != "meta"  # torch.compile of PyTorch 2.11 cannot trace is_autocast_available
+    else:
+        has_autocast = kind == "cpu" or torch.amp.is_autocast_available(kind)
+    if has_autocast and torch.is_autocast_enabled(kind):
+        return torch.autocast(kind, enabled=False)
+    return UNCHANGED

@@ -1,6 +1,6 @@
 """The reprs of masks, scores and normalisers, and the names of values and types in error messages."""
 
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from torch import Tensor
@@ -15,13 +15,12 @@ def describe(part: Any) -> str:
     >>> describe(Window(before=3, after=0))  # the field offset has its default, None
     'Window(before=3, after=0)'
     """
-    changed = {f.name: getattr(part, f.name) for f in fields(part) if not is_default_value(f, getattr(part, f.name))}
-    return f"{type(part).__name__}({', '.join(f'{name}={short_repr(value)}' for name, value in changed.items())})"
-
-
-def is_default_value(field: Field[Any], value: object) -> bool:
-    """Return whether `value` equals the default of a dataclass field; always False for a tensor."""
-    return not isinstance(value, Tensor) and field.default is not MISSING and bool(value == field.default)
+    changed = []
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if isinstance(value, Tensor) or field.default is MISSING or value != field.default:
+            changed.append(f"{field.name}={short_repr(value)}")
+    return f"{type(part).__name__}({', '.join(changed)})"
 
 
 def short_repr(value: object) -> str:

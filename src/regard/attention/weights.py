@@ -39,8 +39,6 @@ class Block:
     """Attention weights that have been computed: those of some queries on all keys.
 
     Attributes:
-        tile: the indices of the batch items, heads, queries and keys.
-        weights: the weights, one for each index in `tile`.
         keep: the mask, True = may attend; None = every query may attend to every key.
     """
 
@@ -110,7 +108,6 @@ def context_of(
 
     Args:
         value: the values of the call, or other vectors, one for each key.
-        dropout: the probability with which a weight is set to 0; the other weights are divided by 1 - dropout.
     """
 
     clean = are_finite(value)

@@ -30,7 +30,6 @@ class Projection:
     """The columns of a linear layer that computed a head's queries, keys or values: source @ parameters + bias.
 
     Attributes:
-        source: the input of the layer.
         parameters: the columns of the layer's weight.
         bias: the columns of the layer's bias; None = the layer has no bias.
     """
@@ -60,10 +59,6 @@ def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
 def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[LinearCall]) -> Projection | None:
     """Find the linear layer that computed a head's queries, keys or values.
 
-    Args:
-        part: the queries, keys or values.
-        calls: the recorded calls of a model's linear layers.
-
     Returns:
         The input and the parameters of the output columns that are equal to `part`; None if no call has such columns.
     """
@@ -86,10 +81,6 @@ def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projectio
     """Return the parameters of some output columns of a linear layer, in float64.
 
     None if the layer's weight is not a floating-point matrix, or does not fit the width of the input.
-
-    Args:
-        source: the input of the layer.
-        columns: the output columns.
     """
     weight, bias = layer.weight, layer.bias
     if not isinstance(weight, Tensor) or not weight.is_floating_point() or weight.ndim != 2:
@@ -109,7 +100,6 @@ def reproduces(found: Projection, part: Float[Tensor, "tokens d_head"], dtype: t
     """Return whether source @ parameters + bias of a projection equals `part`, except for rounding errors.
 
     Args:
-        part: a head's queries, keys or values, as the model computed them.
         dtype: the data type in which the model computed.
     """
     bias = torch.zeros(()) if found.bias is None else found.bias

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.normalise.softmax import Softmax
+from regard.attention.scores.biases.bias import numbers_of_bias
 from regard.attention.scores.dot import ScaledDot
 from regard.by_hand.head_steps import Matrix
 from regard.by_hand.linear_calls import LinearCall, Projection, find_projection, linear_calls
@@ -50,7 +51,6 @@ def model_numbers(
         token: the query token; None = `focus_on` chooses the query of this weight.
         target: the text that the decoder of an encoder-decoder model reads.
         tokenizer: None = the tokenizer of the model's name or folder.
-        truncate: whether to cut off a text that is too long for the model, instead of raising InputError.
 
     Raises:
         InputError: the model or the text cannot be traced, the head or the token does not exist, or the attention is
@@ -79,10 +79,6 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
 
     These are the input x with the parameters W_q, W_k and W_v if recorded calls of linear layers computed the head's
     queries, keys and values; otherwise Q, K and V.
-
-    Args:
-        calls: the calls of the model's linear layers, recorded while it ran.
-        title: the title of the worked example.
     """
     head = focus.head
     if head.head is None:
@@ -131,11 +127,7 @@ def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, M
 
 
 def direct_note(projections: dict[str, Projection | None]) -> str:
-    """Return a note that explains why the worked example starts from Q, K and V and not from x.
-
-    Args:
-        projections: for "Q", "K" and "V", the part of a linear layer that computed it; None = not found.
-    """
+    """Return a note that explains why the worked example starts from Q, K and V and not from x."""
     unknown = [name for name, projection in projections.items() if projection is None]
     reason = "K and V come from different inputs here"
     if unknown:
@@ -162,7 +154,9 @@ def head_scores(head: Head) -> dict[str, Any]:
     d_key = head.pattern.query.shape[-1]
     is_default = score.scale is None or abs(score.scale * d_key**0.5 - 1) < 1e-6
     grid, device = head.pattern.grid, head.pattern.device
-    bias = None if score.bias is None else as_matrix(head_part(head, score.biases(grid.whole(), device)))[None]
+    bias = None
+    if score.bias is not None:
+        bias = as_matrix(head_part(head, numbers_of_bias(score.bias, grid.whole(), device)))[None]
     return {"scale": None if is_default else score.scale, "softcap": score.softcap, "bias": bias}
 
 

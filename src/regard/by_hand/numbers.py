@@ -34,7 +34,6 @@ class Numbers:
     """The inputs and parameters of one attention layer, or of one head, from which a worked example is computed.
 
     Attributes:
-        title: the title above the worked example.
         matrices: the matrices by their names in `MATRICES`.
         tokens: the names of the queries; None = x1, x2, …
         memory_tokens: the names of the keys, if the keys are other tokens than the queries; None = m1, m2, …
@@ -210,11 +209,9 @@ def check_size(
 
     Args:
         size: the rows and columns of each matrix, by name.
-        name: the matrix to check.
         against: the matrix that it must fit, for the message.
         rows: the number of rows that the matrix must have; None = any.
         columns: the number of columns that the matrix must have; None = any.
-        why: the reason, for the message.
     """
     have = size[name]
     would = (have[0] if rows is None else rows, have[1] if columns is None else columns)

@@ -75,7 +75,6 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
     """Return the inputs and parameters of attention from TOML text.
 
     Args:
-        file: the name of the file, for messages.
         title: the title if the text has none.
 
     Raises:
@@ -111,7 +110,6 @@ def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:
     """Check a value of a TOML file, and return it as a matrix.
 
     Args:
-        name: the name of the matrix.
         rows: the value in the file: a list of rows; for a bias, a list of numbers.
 
     Raises:
@@ -125,11 +123,7 @@ def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:
 
 
 def read_mask(given: dict[str, Any]) -> Literal["causal"] | Bool[np.ndarray, "queries keys"] | None:
-    """Return the mask of a TOML file, "causal" or a boolean matrix; None if the file has none.
-
-    Args:
-        given: the file's values by key.
-    """
+    """Return the mask of a TOML file, "causal" or a boolean matrix; None if the file has none."""
     if "mask" not in given:
         return None
     if isinstance(given["mask"], str):
@@ -154,8 +148,6 @@ def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[li
     """Return the rows of a matrix in a TOML file, with each entry converted by `read`.
 
     Args:
-        name: the name of the matrix, for messages.
-        rows: the value in the TOML file.
         read: converts one entry; its second argument says where the entry is, such as "x, row 1, column 2".
 
     Raises:
@@ -177,9 +169,6 @@ def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[li
 def read_number(cell: Any, place: str) -> float:
     """Return a value of a TOML file as a float.
 
-    Args:
-        place: where the value is, for messages.
-
     Raises:
         InputError: the value is not a finite number.
     """
@@ -195,9 +184,6 @@ def read_number(cell: Any, place: str) -> float:
 def read_flag(cell: Any, place: str) -> bool:
     """Return a value of a TOML file if it is a boolean.
 
-    Args:
-        place: where the value is, for messages.
-
     Raises:
         InputError: the value is not true or false.
     """
@@ -208,9 +194,6 @@ def read_flag(cell: Any, place: str) -> bool:
 
 def read_count(name: str, given: dict[str, Any]) -> int:
     """Return the integer under the key `name` of a TOML file; 1 if the key is missing.
-
-    Args:
-        given: the file's values by key.
 
     Raises:
         InputError: the value is not an integer of at least 1.
@@ -224,9 +207,6 @@ def read_count(name: str, given: dict[str, Any]) -> int:
 def read_text(name: str, given: dict[str, Any]) -> str:
     """Return the text under the key `name` of a TOML file, on one line; empty if the key is missing.
 
-    Args:
-        given: the file's values by key.
-
     Raises:
         InputError: the value is not a text.
     """
@@ -238,9 +218,6 @@ def read_text(name: str, given: dict[str, Any]) -> str:
 
 def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
     """Return the token names under the key `name` of a TOML file; None if the key is missing.
-
-    Args:
-        given: the file's values by key.
 
     Raises:
         InputError: the value is not a list of words.

@@ -20,7 +20,6 @@ def translate_or_score(
 
     Args:
         target: a translation of the text; None = the translator translates.
-        truncate: whether to cut off a text that is too long, instead of raising InputError.
         n_best: the largest number of candidate translations, if `target` is None.
 
     Raises:
@@ -50,7 +49,6 @@ def translator_numbers(
             `focus_on` chooses the head with the most salient weight.
         token: the query token; None = `focus_on` chooses the query of this weight.
         target: the translation; None = the translator translates the text.
-        truncate: whether to cut off a text that is too long for the model, instead of raising InputError.
 
     Raises:
         InputError: the text has no word or is too long, the head or the token does not exist, or the attention is not a

@@ -49,9 +49,6 @@ def work_out(numbers: Numbers, token: TokenReference | None = None) -> WorkedAtt
 def worked_example(name: str, token: TokenReference | None = None) -> WorkedAttention:
     """Return a built-in example with every matrix computed.
 
-    Args:
-        token: the query whose row is marked in every matrix, and whose weighted values are shown; None = no query.
-
     Raises:
         InputError: there is no example of this name; the message names the nearest.
     """
@@ -71,11 +68,7 @@ def projections(numbers: Numbers) -> dict[str, Matrix]:
 
 
 def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadSteps]:
-    """Return the matrices of every step for each head, computed from the head's columns of Q, K and V.
-
-    Args:
-        projected: Q, K and V with the columns of all heads.
-    """
+    """Return the matrices of every step for each head, computed from the head's columns of Q, K and V."""
     columns = [np.split(projected[name], numbers.n_heads, axis=1) for name in ("Q", "K", "V")]
     biases = (
         [None] * numbers.n_heads
@@ -103,11 +96,7 @@ def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadS
 
 
 def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
-    """Return the given matrices, except W_o, in the order in which they are used.
-
-    Args:
-        query: the row of the marked query; None = no query is marked.
-    """
+    """Return the given matrices, except W_o, in the order in which they are used."""
     queries, keys = numbers.query_texts, numbers.key_texts
     rows = {"x": queries, "Q": queries, "memory": keys, "K": keys, "V": keys}
     stages = [
@@ -132,12 +121,7 @@ def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
 
 
 def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int | None) -> list[Stage]:
-    """Return Q, K and V with their formulas; an empty list if Q, K and V are given.
-
-    Args:
-        projected: Q, K and V.
-        query: the row of the marked query; None = no query is marked.
-    """
+    """Return Q, K and V with their formulas; an empty list if Q, K and V are given."""
     if "Q" in numbers.matrices:
         return []
     section, n_tokens = "Queries, keys and values", numbers.n_queries
@@ -163,7 +147,6 @@ def token_rows(numbers: Numbers, name: str, query: int | None) -> dict[str, Any]
 
     Args:
         name: "Q", whose rows are the queries, or "K" or "V", whose rows are the keys.
-        query: the row of the marked query; None = no query is marked.
     """
     if name == "Q":
         return {"rows": numbers.query_texts, "marked": query}
@@ -254,7 +237,6 @@ class HeadStages:
 
         Args:
             name: the name of the matrix, without the head's number.
-            options: further arguments of `Stage`.
         """
         section = "Attention" if self.head is None else f"Head {self.head} of {self.numbers.n_heads}"
         return Stage(section=section, name=self.name(name), formula=formula, matrix=matrix, head=self.head, **options)
@@ -265,12 +247,7 @@ class HeadStages:
 
 
 def output_stages(numbers: Numbers, contexts: Sequence[Matrix], query: int | None) -> list[Stage]:
-    """Return the matrices that all heads share at the end: the concatenated contexts, W_o and the output.
-
-    Args:
-        contexts: the context of each head.
-        query: the row of the marked query; None = no query is marked.
-    """
+    """Return the matrices that all heads share at the end: the concatenated contexts, W_o and the output."""
     section = "Output" if numbers.n_heads == 1 else "The heads together"
     rows: dict[str, Any] = {"rows": numbers.query_texts, "marked": query}
     stages, context = [], np.concatenate(contexts, axis=1)

@@ -72,8 +72,6 @@ def check_options(greedy: bool, beam: int | None, drawing: dict[str, Any]) -> No
     """Check that the options choose only one search method: greedy, beam or sampling.
 
     Args:
-        greedy: whether --greedy is given.
-        beam: the value of --beam; None = not given.
         drawing: the values of the options of sampling, by name; None = not given.
 
     Raises:

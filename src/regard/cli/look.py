@@ -149,9 +149,6 @@ def translate_text(
 ) -> "Translation | None":
     """Translate a text, or score its translation `target`, with the translator in the folder `model`.
 
-    Args:
-        target: the translation to score; None = translate.
-
     Returns:
         The translation with its score, or None if `model` is a Hugging Face model or None.
 

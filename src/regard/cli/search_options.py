@@ -35,7 +35,6 @@ def check_search_options(
     """Check that the options choose one search method, and that every given option belongs to this method.
 
     Args:
-        greedy, sample: whether --greedy and --sample are given.
         beams: the values of the options of beam search, by name; None = not given.
         drawing: the values of the options of sampling, by name; None = not given.
 

@@ -138,7 +138,6 @@ def numbers(
     """Return the numbers in the value of an option, such as "1,0.3"; None if the option is not given.
 
     Args:
-        text: the value of the option: numbers with commas between; None = not given.
         example: a valid value, for the error message.
 
     Raises:

@@ -167,9 +167,6 @@ def prompt_for(stream: BufferedIOBase, name: str) -> Callable[[], None]:
 def check_exclusive(options: dict[str, object]) -> None:
     """Check that two options that exclude each other are not both given.
 
-    Args:
-        options: the values of the two options, by name; None = not given.
-
     Raises:
         InputError: both options are given.
     """
@@ -198,9 +195,6 @@ class Prefixes:
 
     def of(self, first: int, n: int) -> str | list[str] | None:
         """Return the prefixes of n lines from line `first` on, or one prefix for all lines; None = no prefix.
-
-        Args:
-            first: the number of the first line, counted from 1.
 
         Raises:
             InputError: the file of prefixes has too few lines.

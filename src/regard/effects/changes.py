@@ -206,8 +206,6 @@ def changes_of_layer(changes: Sequence[Change], kind: str, layer: int) -> LayerC
 
     Args:
         changes: changes whose tokens are positions, not texts.
-        kind: the kind of attention of the layer.
-        layer: the number of the layer.
     """
     edges: list[Edge] = []
     temperatures: dict[int | None, float] = {}

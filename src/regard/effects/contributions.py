@@ -22,7 +22,6 @@ class OutputProjection:
 
     Attributes:
         weight: the matrix W_O, split into one matrix for each head.
-        bias: the bias; None = no bias.
     """
 
     weight: Float[Tensor, "heads d_value d_model"]
@@ -52,8 +51,6 @@ def contributions(pattern: Pattern, query: int, projection: OutputProjection) ->
 
     Args:
         pattern: the attention pattern of the layer, with one batch item.
-        query: the index of the query.
-        projection: the output projection of the layer.
     """
     with torch.no_grad():
         weights = pattern[0, :, query].to(projection.weight)

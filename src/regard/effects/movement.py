@@ -25,11 +25,8 @@ class LayerStates:
     """The vectors of all tokens before, inside and after one layer, and the layer's output projection.
 
     Attributes:
-        before: the input of the layer.
         attention: the output of the layer's attention, including the bias of the output projection.
         feed_forward: the output of the layer's feed-forward network.
-        after: the output of the layer.
-        projection: the output projection of the layer's attention.
     """
 
     before: Float[Tensor, "queries d_model"]
@@ -44,7 +41,6 @@ class Movement:
     """How each layer changes the vector of one token.
 
     Attributes:
-        layers: the numbers of the layers.
         before: the token's vector before each layer.
         attention: the vector that the layer's attention adds.
         by_head: the vector that each head adds, without the bias of the output projection.
@@ -65,14 +61,7 @@ class Movement:
 
 
 def movement(layers: Sequence[int], patterns: Sequence[Pattern], states: Sequence[LayerStates], token: int) -> Movement:
-    """Return how each layer changes the vector of a token.
-
-    Args:
-        layers: the numbers of the layers.
-        patterns: the attention pattern of each layer.
-        states: the vectors of all tokens in each layer.
-        token: the position of the token.
-    """
+    """Return how each layer changes the vector of a token."""
     added = [
         contributions(pattern, token, state.projection).vectors for pattern, state in zip(patterns, states, strict=True)
     ]

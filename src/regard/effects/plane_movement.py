@@ -73,8 +73,6 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, most: int) 
     """Return the movement of all tokens in one layer, as arrows in a plane.
 
     Args:
-        pattern: the attention pattern of the layer.
-        state: the vectors of all tokens in the layer.
         most: the number of heads, and of key tokens, with an arrow of their own; the others are summed in one arrow.
     """
     change = state.after - state.before
@@ -104,7 +102,6 @@ def longest_heads(
     """Return the `most` longest vectors that heads add to each token, and the sum of the other heads' vectors.
 
     Args:
-        by_head: the vector that each head adds to each token.
         change: the total change of each token's vector in the layer, for the angles.
     """
     names = longest_first(by_head.norm(dim=-1), most)

@@ -55,8 +55,6 @@ def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -
 
     Args:
         pattern: a self-attention pattern with one batch item.
-        texts: the text of each token.
-        special: for each token, whether it is a special token.
     """
     sums = torch.zeros(len(ROLES), pattern.n_heads, dtype=torch.float64)
     counts = torch.zeros(len(ROLES), dtype=torch.long)
@@ -85,7 +83,6 @@ def key_roles(
     Args:
         tokens: for each token, a number; tokens with the same text have the same number.
         separators: True for the special tokens.
-        queries: the positions of the queries.
     """
     keys, query = torch.arange(len(tokens)), queries[:, None]
     yield keys == query - 1

@@ -245,9 +245,7 @@ def worst_first(
     """Return the scores of every single line, lowest chrF first.
 
     Args:
-        references: one or more reference texts, each with one line for each hypothesis.
         matches: for each line, whether the hypothesis equals a reference.
-        against: the translations of the second system, which are copied into the result; None = there is none.
     """
     sentences = []
     for i, (hypothesis, *its_references) in enumerate(zip(hypotheses, *references, strict=True)):

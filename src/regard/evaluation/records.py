@@ -45,7 +45,6 @@ class LengthGroup:
     Attributes:
         least: the fewest words.
         most: the most words; None = no upper bound.
-        n_lines: the number of lines in the group.
         bleu: BLEU in percent; None if every translation has fewer than four words, because BLEU counts sequences of
             four words.
         chrf: chrF in percent.
@@ -68,8 +67,6 @@ class SentenceScore:
         line: the line's number, counted from 1.
         chrf: chrF in percent.
         exact: whether the translation equals one of the references.
-        hypothesis: the translation.
-        references: the reference translations.
         source: the source sentence; None = it was not given.
         other: the second system's translation; None = there is no second system.
     """
@@ -88,7 +85,6 @@ class Evaluation:
     """The result of an evaluation.
 
     Attributes:
-        n_lines: the number of lines.
         scores: BLEU, chrF and TER, in this order.
         exact: the percentage of lines whose translation equals a reference.
         other_exact: the percentage of exact matches of the second system; None = there is no second system.

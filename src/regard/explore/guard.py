@@ -41,7 +41,6 @@ class Guard:
     """An ASGI application that refuses some requests, and passes the others on to another application.
 
     Args:
-        application: answers the requests that are not refused.
         hosts: the accepted values of the Host header, such as "127.0.0.1:8000"; empty = any.
         token: the secret token that every request needs: in its URL, as a cookie, or in the header "Authorization:
             Bearer TOKEN"; None = no token.

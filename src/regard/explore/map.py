@@ -41,7 +41,6 @@ class HeadPlace:
 
     Attributes:
         map: the number of the map, different for each text, so that a request for an earlier text is refused.
-        kind: "encoder", "decoder" or "cross".
         head: the number of the head; None = the mean over all heads of the layer.
         hidden: whether special tokens are left out of the map; in a trace without special tokens, the first token.
     """

@@ -26,7 +26,6 @@ class Question:
     """The content of a request.
 
     Attributes:
-        text: the text that the model reads.
         model: the name of a Hugging Face model or its folder; None = the model in memory.
         target: the text that the decoder of an encoder-decoder model reads; None = no text.
         new_tokens: the most tokens that the model writes after the text; None = it writes nothing.

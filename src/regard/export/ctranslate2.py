@@ -108,7 +108,6 @@ def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) 
     Args:
         side: CTranslate2's description of the encoder or the decoder, to be filled in.
         spec: CTranslate2's description of the token embedding, to be filled in.
-        module: the encoder or the decoder to copy from.
     """
     spec.weight = array(module.embedding.by_token.weight)
     side.scale_embeddings = True  # CTranslate2 multiplies embeddings by √d_model, as the Transformer does

@@ -56,9 +56,6 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 def write_graphs(graphs: Graphs, contents: TranslatorContents, folder: Path) -> None:
     """Write encoder.onnx, decoder.onnx, config.json and the vocabularies of a translator to a folder.
 
-    Args:
-        graphs: the encoder and the decoder graph of the translator's model.
-
     Raises:
         InputError: onnxscript is not installed.
     """
@@ -106,7 +103,6 @@ def write_graph(
     """Write one ONNX graph to a file.
 
     Args:
-        module: the module to export.
         example: inputs with which the exporter traces the module.
         inputs: for each input, its name and its axes: an int is the size of an axis, a str the name of an axis of
             variable size ("batch": any size; all other names: up to max_tokens).

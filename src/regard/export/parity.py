@@ -137,7 +137,6 @@ def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesi
 
     Args:
         sources: a batch of one source.
-        original: the original's translation.
         tokens: the ids of the export's translation.
     """
     ours, theirs = [*original.tokens, EOS], [*tokens, EOS]

@@ -124,7 +124,6 @@ class DecoderGraph(nn.Module):
 
         Args:
             token: the id of one target token for each source.
-            lengths: the lengths of the sources.
             tensors: the outputs of the encoder graph. After the first step, the state tensors that the previous step
                 returned take the place of the outputs whose names begin with past_.
         """

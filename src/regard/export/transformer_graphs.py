@@ -89,7 +89,6 @@ class DecoderGraph(nn.Module):
 
         Args:
             token: the id of one target token for each source.
-            lengths: the lengths of the sources.
             keys_values: for each block the cross-attention keys and values, in the order in which the encoder graph
                 returns them; then for each block the self-attention keys and values of the tokens before `token`.
         """
@@ -144,7 +143,6 @@ def decoding_state(lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ..
     """Return the decoding state with the given keys and values.
 
     Args:
-        lengths: the lengths of the sources.
         keys_values: each block's key and value of cross-attention, then each block's key and value of self-attention.
     """
     half = len(keys_values) // 2

@@ -31,8 +31,6 @@ def repeated_heads(parameter: Float[Tensor, "*shape"], d_head: int, group: int) 
     """Return the parameter of a projection to keys or values with each head repeated.
 
     Args:
-        parameter: the weight or the bias of the projection.
-        d_head: the width of a head.
         group: the number of adjacent copies of each head.
     """
     return repeat(parameter, "(heads d_head) ... -> (heads group d_head) ...", d_head=d_head, group=group)

@@ -99,14 +99,7 @@ def library_name(level: str) -> str:
 
 
 def compile_levels(compiler: list[str], folder: Path, into: Path, flags: tuple[str, ...]) -> list[str]:
-    """Compile the C files of a folder into one library for each level; return the file names of the libraries.
-
-    Args:
-        compiler: the command of a C compiler.
-        folder: the folder of the C files.
-        into: the folder into which the libraries are written.
-        flags: further options for the compiler.
-    """
+    """Compile the C files of a folder into one library for each level; return the file names of the libraries."""
     sources = [str(path) for path in sorted(folder.glob("*.c"))]
 
     def compile_level(level: str, instruction_sets: tuple[str, ...]) -> str:
@@ -152,12 +145,7 @@ def checksum(file: Path) -> str:
 
 
 def main(folder: Path = FOLDER, *flags: str) -> int:
-    """Build the kernels, print the result or the error, and return the exit status: 0 for success, 1 for failure.
-
-    Args:
-        folder: the folder of the C files.
-        flags: options for the compiler.
-    """
+    """Build the kernels, print the result or the error, and return the exit status: 0 for success, 1 for failure."""
     try:
         names = build(folder, *flags)
     except (BuildError, OSError) as error:

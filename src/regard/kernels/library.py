@@ -24,7 +24,6 @@ def function(name: str, *arguments: Any, returns: Any = None) -> Any | None:
     """Return a C function from the kernel library; None if no library was built for this processor.
 
     Args:
-        name: the name of the function in C.
         arguments: the ctypes of its arguments.
         returns: the ctype of its return value; None = it returns nothing.
 
@@ -46,7 +45,6 @@ def check_arguments(name: str, arguments: ctypes.Structure) -> None:
 
     Args:
         name: the name of the C function; the C function `<name>_error` checks its arguments.
-        arguments: the C struct of its arguments.
     """
     describe = function(f"{name}_error", ctypes.c_void_p, returns=ctypes.c_char_p)
     assert describe is not None
@@ -85,9 +83,6 @@ def processor_level() -> str | None:
 
 def load(name: str) -> ctypes.CDLL:
     """Load a library from this folder, if its checksum and that of the C sources agree with `built.json`.
-
-    Args:
-        name: the file name of the library.
 
     Raises:
         InputError: the checksums differ, or the system cannot load the library.

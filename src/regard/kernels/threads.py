@@ -15,7 +15,6 @@ def run_on_threads(function: Any, arguments: ctypes.Structure, threads: int) -> 
 
     Args:
         function: called once by each thread, with a pointer to `arguments`; it must divide the work among the calls.
-        arguments: the C struct that the function takes.
         threads: the number of threads; only one is used if PyTorch's threads are not available, as in a forked process.
     """
     if threads > 1 and os.getpid() == IMPORTING_PROCESS and (run_parallel := gnu_openmp_parallel()) is not None:

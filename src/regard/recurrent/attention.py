@@ -95,12 +95,7 @@ class SourceAttention(nn.Module):
         return isinstance(self.score, LocationAware)
 
     def prepare(self, states: Float[Tensor, "batch source d_model"], lengths: Int[Tensor, " batch"]) -> Memory:
-        """Return the memory of a batch of sources, whose attention keys are computed once for all decoder steps.
-
-        Args:
-            states: the encoder's states.
-            lengths: the number of tokens of each source before its padding.
-        """
+        """Return the memory of a batch of sources, whose attention keys are computed once for all decoder steps."""
         keys = self.score.prepare(states[:, None])[:, 0] if isinstance(self.score, Preparable) else states
         return Memory(states=states, keys=keys.to(states), lengths=lengths)  # autocast may have rounded the keys
 
@@ -115,8 +110,6 @@ class SourceAttention(nn.Module):
         """Return the context vectors of decoder states, and the pattern of their attention to the source.
 
         Args:
-            queries: the decoder states.
-            memory: the encoded source.
             first: the position of the first query in the target, counted from 0.
             previous: for each query, the attention weights of the step before; only a location-aware score uses them.
         """

@@ -18,9 +18,7 @@ class Cells(nn.Module):
     """Layers of LSTM or GRU cells.
 
     Args:
-        kind: "lstm" or "gru".
         d_state: the width of the state in each direction.
-        dropout: the dropout probability between layers.
         directions: 1 = forwards; 2 = bidirectional: each output is the forward state and the backward state of a token,
             concatenated.
     """

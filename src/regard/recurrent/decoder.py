@@ -40,8 +40,6 @@ class State:
     """The state of a decoder between two steps. A step returns a new state and does not change the old state.
 
     Attributes:
-        memory: the encoded sources.
-        hidden: the states of the cells.
         output: the attention vector s̃ of the last step: context vector and state, combined; 0 before the first step.
         weights: the attention weights of the last step if the score depends on them (is location-aware); otherwise, and
             before the first step, 0.

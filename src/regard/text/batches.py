@@ -71,7 +71,6 @@ class Batches:
         """Yield the batches of an epoch.
 
         Args:
-            number: the number of the epoch; every epoch has its own order.
             start: the index of the first batch to yield; the batches before it are left out.
         """
         n_skipped = 0
@@ -93,11 +92,7 @@ class Batches:
         return round(sum(counts) * n_pools / len(counts)) if counts else 0
 
     def batch(self, pairs: Numbers, epoch: int) -> Batch:
-        """Return some pairs of the corpus as one batch; BPE-dropout, if any, depends on the epoch.
-
-        Args:
-            pairs: the indices of the pairs in the corpus.
-        """
+        """Return some pairs of the corpus as one batch; BPE-dropout, if any, depends on the epoch."""
         rows = [side.rows(pairs) for side in (self.corpus.source, self.corpus.target)]
         if self.dropouts is not None:
             keys = ((self.seed, epoch, int(pairs[0]), side) for side in SIDES)

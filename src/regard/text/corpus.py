@@ -142,11 +142,9 @@ def write_corpus(
     """Encode pairs of texts and write them as a corpus, but leave out empty, too long and mismatched pairs.
 
     Args:
-        source, target: the vocabularies.
         max_tokens: the largest number of pieces in a text, EOS not counted.
         max_ratio: the largest ratio of the longer text of a pair to the shorter one, in pieces.
         purpose: the use of the pairs, for the message when no pair is kept.
-        report: counts the pairs that are kept and those that are left out.
         progress: called after each chunk of pairs with the number of pairs in it.
 
     Raises:
@@ -197,11 +195,6 @@ def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float
     """Return whether a pair is kept: no text is empty or too long, and the lengths of the two texts are similar.
 
     The report counts a pair that is left out by the reason, and a kept pair with an unknown piece as `unknown`.
-
-    Args:
-        source, target: the ids of the two texts.
-        max_tokens: the largest number of ids in a text.
-        max_ratio: the largest ratio of the longer text to the shorter one, in ids.
     """
     shorter, longer = sorted((len(source), len(target)))
     if shorter == 0:

@@ -84,7 +84,6 @@ def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
     text into pieces that are in the table; only a letter without a piece becomes the unknown piece.
 
     Args:
-        path: the SentencePiece model.
         table: the pieces in the order of their ids, from id 4 on; "" = there is no piece with this id.
 
     Raises:

@@ -139,9 +139,6 @@ class Parallel:
     def pairs(self, report: Report | None = None) -> Iterator[tuple[str, str]]:
         """Yield the pairs of cleaned lines; a pair with an empty line is left out.
 
-        Args:
-            report: counts the pairs that are read, cleaned and left out.
-
         Raises:
             InputError: a file cannot be read or is not UTF-8, both files are empty, both are the same file, or their
                 numbers of lines differ.
@@ -180,9 +177,6 @@ def same_file(source: Path, target: Path) -> bool:
 def tidy_lines(path: Path, report: Report | None = None) -> Iterator[str]:
     """Yield the lines of a file as clean text, without control characters and with single spaces between words.
 
-    Args:
-        report: counts the lines that had to be cleaned.
-
     Raises:
         InputError: the file cannot be read, or a line is not UTF-8.
     """
@@ -205,10 +199,6 @@ def tidy_lines(path: Path, report: Report | None = None) -> Iterator[str]:
 
 def decoded(line: bytes, path: Path | str, number: int) -> str:
     """Decode a line of a file from UTF-8.
-
-    Args:
-        path: the file, for the message.
-        number: the number of the line, for the message.
 
     Raises:
         InputError: the line is not UTF-8.
@@ -237,12 +227,7 @@ def raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def refuse_longer(line: bytes, path: Path | str, number: int) -> None:
-    """Raise InputError if a line is longer than `LONGEST_LINE`.
-
-    Args:
-        path: the file, for the message.
-        number: the number of the line, for the message.
-    """
+    """Raise InputError if a line is longer than `LONGEST_LINE`."""
     if len(line) > LONGEST_LINE:
         raise InputError(
             f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes; give a file with a sentence on each line."
@@ -304,7 +289,6 @@ def dev_limit(sources: Iterable[str], n: int, seed: int) -> int:
     Args:
         sources: the source text of each pair of the corpus; texts may be repeated.
         n: the number of different source texts to choose; if there are fewer, all are chosen.
-        seed: the seed of the ranks.
 
     Returns:
         The rank; -1, which is below every rank, if n is 0 or there are no sources.

@@ -154,7 +154,6 @@ class Vocabulary:
         """Replace UNK by the id of an unused piece if the unknown letters are exactly this piece; return the new ids.
 
         Args:
-            clean: the cleaned text.
             ids: the ids of the text's pieces, as SentencePiece returns them.
         """
         surfaces = self.processor.Encode(clean, out_type=str)

@@ -37,7 +37,6 @@ def vocabulary_size(lines: Iterable[str], n_pairs: int) -> int:
 
     Args:
         lines: clean lines, of which the first 50,000 are read; for a joint vocabulary, lines of both languages in turn.
-        n_pairs: the number of pairs in the whole corpus.
 
     >>> vocabulary_size(["twenty-one", "thirty-one", "thirty-four", "twenty-four"] * 100, n_pairs=400)
     48

@@ -20,8 +20,6 @@ def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Te
     """Return an attention call as JSON.
 
     Args:
-        step: the attention call.
-        pattern: the pattern of the call, which has statistics only.
         add: adds a tensor to the file, and returns its name there.
     """
     known = pattern.summary_known

@@ -95,7 +95,6 @@ class AttentionChanger(TorchFunctionMode):
 
     Attributes:
         kind_of: returns the kind of attention of the module at a path.
-        made: the changes that were applied so far.
         layers: for each kind of attention, the numbers of the layers that have called attention so far.
         called: the kind and number of each layer that has called attention in the current forward pass.
         first_query: the position in the text of the first query of the latest self-attention call.

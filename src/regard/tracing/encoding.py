@@ -63,7 +63,6 @@ def encode_text(
     """Return the input tensors of the tokenizer for one text, on the device of the model, and the tokens of the text.
 
     Args:
-        truncate: whether to cut off a text that is longer than the model can read, instead of raising InputError.
         as_target: whether to encode the text in the target language, for tokenizers with two languages.
 
     Raises:
@@ -119,11 +118,7 @@ def check_reads_text(model: "PreTrainedModel") -> None:
 
 
 def check_vocabulary(model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, as_target: bool) -> None:
-    """Raise InputError if a token id is not below the number of rows of the embedding matrix.
-
-    Args:
-        as_target: whether the embedding matrix is that of the decoder.
-    """
+    """Raise InputError if a token id is not below the number of rows of the embedding matrix."""
     reader = model.get_decoder() if as_target else model
     try:
         size = getattr(reader.get_input_embeddings(), "num_embeddings", None)

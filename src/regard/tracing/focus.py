@@ -30,11 +30,7 @@ WEIGHTS_AT_ONCE = 2**20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Focus:
-    """The head and the query token that a view shows.
-
-    Attributes:
-        query: the position of the query token.
-    """
+    """The head and the query token that a view shows."""
 
     head: Head
     query: int
@@ -59,7 +55,6 @@ def focus_on(
         token: the position or the text of the query token; None = choose one.
         head: a name such as "L3H1" or "encoder L3H1"; without a kind, the last kind of the trace is used. None = choose
             one.
-        layer: choose only among the heads of this layer.
 
     Raises:
         InputError: the token, head or layer does not exist; the message names the most similar ones.

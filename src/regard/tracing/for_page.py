@@ -16,10 +16,6 @@ def trace_for_page(model: Any, text: str | None, **options: Any) -> Trace:
     The vectors are left out if the text has more than `MOST_LETTERS` letters, since they need much memory in a large
     model, or if the parts of a layer are not found.
 
-    Args:
-        model: a loaded model, or the name or folder of one.
-        options: the other arguments of `regard.trace`.
-
     Raises:
         InputError: there is no such model, or it cannot read the text, or its attention cannot be recorded.
     """

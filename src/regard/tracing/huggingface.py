@@ -173,8 +173,6 @@ def check_first_call(model: nn.Module, path: str, module: nn.Module, warned: set
     """Add hooks to a module that warn after its first call if none of its attention passed through regard.
 
     Args:
-        model: the model on which regard is installed.
-        path: the path of the module in the model, for the warning.
         warned: the module classes that were warned about already, each only once.
     """
     calls_before: list[int] = []

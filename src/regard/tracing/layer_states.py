@@ -167,7 +167,6 @@ def not_found(step: WatchedStep, reason: str) -> StatesNotFoundError:
     """Return the error for a layer whose parts were not found.
 
     Args:
-        step: an attention call of the layer.
         reason: which part was not found.
     """
     return StatesNotFoundError(

@@ -122,7 +122,6 @@ def merged_pattern(
     Args:
         queries: the groups of queries; each query is in one group.
         keys: the groups of keys; each key is in one group.
-        averages_heads: whether the weights are averaged over all heads, which gives one head.
     """
     device = pattern.device
     score = MergedWeights(pattern, numbers_of(queries, device), numbers_of(keys, device), averages_heads)

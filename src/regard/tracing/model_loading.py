@@ -226,7 +226,6 @@ def check_hub_has(name: str, source: str) -> None:
     """Check that the hub has a model, before its files are requested.
 
     Args:
-        name: the name that the user gave, for the error message.
         source: the model's name on the hub.
 
     Raises:

@@ -42,11 +42,7 @@ class Reading:
     n_read: int = 0
 
     def written(self, tokenizer: Any, output: torch.Tensor | None) -> tuple[WrittenToken, ...]:
-        """Return the tokens that the model generated, with their probabilities.
-
-        Args:
-            output: the logits of the model for the whole text.
-        """
+        """Return the tokens that the model generated, with their probabilities."""
         if self.written_ids is None or output is None:
             return ()
         return written_tokens(tokenizer, self.written_ids, self.target, output, self.n_read)

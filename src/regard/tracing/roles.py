@@ -66,8 +66,6 @@ def sums_of_heads(
 
     Args:
         patterns: the self-attention patterns by layer number.
-        texts: the text of each token.
-        special: for each token, whether it is a special token.
     """
     layers = [(layer, role_sums(pattern, texts, special)) for layer, pattern in patterns.items()]
     names = tuple(f"L{layer}H{head}" for layer, sums in layers for head in range(sums.sums.shape[1]))

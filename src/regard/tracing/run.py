@@ -164,11 +164,7 @@ def trace(
 
 
 def source_tokens(medium: Media, steps: Mapping[str, Mapping[int, WatchedStep]]) -> tuple[Token, ...]:
-    """Return a token for each patch or frame that the encoder reads; () if no encoder attention was recorded.
-
-    Args:
-        steps: the attention calls by kind and layer number.
-    """
+    """Return a token for each patch or frame that the encoder reads; () if no encoder attention was recorded."""
     encoder = list(steps.get("encoder", {}).values())
     return medium.source_of(encoder[0].attended.pattern.shape[2]) if encoder else ()
 

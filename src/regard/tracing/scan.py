@@ -28,7 +28,6 @@ class Scan:
     """The sums of all roles (weights on the previous token, the first token, …) of all heads, over the texts so far.
 
     Attributes:
-        model: the name of the model.
         n_lines: how many lines were read, blank lines included.
         n_texts: how many lines were not blank; each is a text.
         n_tokens: how many tokens the texts had together.

@@ -381,7 +381,6 @@ class Joined:
     """The tokens of the words in a trace of words, which `Trace.words` returns.
 
     Attributes:
-        trace: the trace of tokens.
         source: for each word of the source, the positions of its tokens.
         target: for each word of the target, the positions of its tokens.
     """

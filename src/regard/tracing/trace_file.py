@@ -89,9 +89,6 @@ class TensorTable:
 def write_record(path: Path, record: Mapping[str, Any]) -> Path:
     """Write a trace to a file, completely or not at all.
 
-    Args:
-        record: the fields of the trace, by name.
-
     Raises:
         InputError: a score, mask or normaliser is not a class of regard, so `read_record` could not rebuild it; or the
             file cannot be written.
@@ -233,12 +230,7 @@ def token_from_json(place: Json = None, **parts: Json) -> Token:
 
 
 def change_from_json(kind: str, **parts: Any) -> Change:
-    """Return a `Cut`, `Silence` or `Sharpen` from its JSON; raise an exception if it describes no change.
-
-    Args:
-        kind: the name of the class.
-        parts: the fields of the object.
-    """
+    """Return a `Cut`, `Silence` or `Sharpen` from its JSON; raise an exception if it describes no change."""
     change_class = {cls.__name__: cls for cls in get_args(Change)}[kind]
     check_fields(change_class, parts)
     return change_class(**parts)

@@ -56,12 +56,7 @@ def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence
 
 
 def check_spans(spans: Sequence[str], sides: Sequence[tuple[Sequence[Token], Sequence[range]]]) -> None:
-    """Raise InputError unless each span is the text of one group of tokens.
-
-    Args:
-        spans: sequences of words, such as "Eiffel Tower".
-        sides: for the source and for the target, the tokens and their groups.
-    """
+    """Raise InputError unless each span is the text of one group of tokens."""
     found = {spelled(tokens, [group]) for tokens, groups in sides for group in groups}
     for span in spans:
         if not letters_of(span) or letters_of(span) not in found:

@@ -35,7 +35,6 @@ class WrittenToken:
 
     Attributes:
         position: the position of the token in prompt and answer together, or in the target of an encoder-decoder.
-        token: the token.
         probability: the probability of the token in the model, given the tokens before it.
         alternatives: the texts and probabilities of the most likely tokens at this position, most likely first.
     """
@@ -52,7 +51,6 @@ def write(
     """Return the token ids that a model generates: prompt and answer together, or the target of an encoder-decoder.
 
     Args:
-        inputs: the encoded text.
         new_tokens: the largest number of tokens to generate; None = as in `config`.
         config: how to generate; None = the model's own generation_config.
 
@@ -92,9 +90,6 @@ def written_tokens(
     """Return the tokens that a model generated, with their probabilities.
 
     Args:
-        ids: the ids of the whole text.
-        tokens: the tokens of the whole text.
-        logits: the model's output for the whole text.
         n_read: the number of tokens at the beginning that the model did not generate.
     """
     probabilities = logits[0].double().softmax(dim=-1)

@@ -183,7 +183,6 @@ def spell_out(axes: str, n_axes: int) -> str:
 
     Args:
         axes: the letters of the operand in the equation, such as "...qd".
-        n_axes: the number of axes of the operand.
     """
     return axes.replace("...", ascii_uppercase[-(n_axes - len(axes) + 3) :] if n_axes > len(axes) - 3 else "")
 

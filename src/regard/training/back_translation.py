@@ -157,7 +157,6 @@ class BackTranslation:
 
         Args:
             state: what earlier runs did; state.counts.lines of the text's lines are done.
-            n_lines: the number of lines in the text.
         """
         description, lines = self.description(), islice(tidy_lines(self.text), state.counts.lines, None)
         start, first = time.monotonic(), state.counts.lines

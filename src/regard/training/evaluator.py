@@ -98,9 +98,7 @@ class Evaluator:
         better. Computing both losses takes little time compared with translating.
 
         Args:
-            folder: the folder of the snapshots.
             names: the files of the snapshots, the newest last.
-            step: the current step.
         """
         candidates = [(names[-1:], self.loss(folder, names[-1:]))]
         if len(names) > 1:
@@ -142,11 +140,7 @@ class Evaluator:
         return self.loaded_loss()
 
     def loaded_loss(self, smoothing: float = 0.0) -> float:
-        """Return the dev loss of the loaded parameters: cross-entropy in nats per target token.
-
-        Args:
-            smoothing: ε of label smoothing.
-        """
+        """Return the dev loss of the loaded parameters: cross-entropy in nats per target token."""
         self.model.eval()
         total, n_tokens = torch.zeros((), dtype=torch.float64), 0
         with torch.inference_mode():

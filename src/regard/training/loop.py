@@ -83,9 +83,6 @@ def training_steps(batches: Batches, position: Position, accumulate: int) -> Ite
     """Yield, without end, the batches of each step and the position in the corpus after the step.
 
     A step has `accumulate` batches, or fewer if it is the last of an epoch.
-
-    Args:
-        position: the position at which the first step begins.
     """
     while True:
         group: list[Batch] = []
@@ -108,10 +105,6 @@ def own_rows(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[lis
     The process takes the rows rank, rank + n, rank + 2n, and so on. Batches are sorted by length, so that all processes
     get sentences of similar lengths. If the batch has fewer rows than there are processes, a process without rows gets
     the first row and False: every process must compute a loss, here multiplied by 0, before gradients are exchanged.
-
-    Args:
-        rank: the rank of the process.
-        n: the number of processes.
     """
     rows = slice(rank, None, n) if rank < len(batch.source) else slice(0, 1)
     tensors = [tensor[rows].to(device) for tensor in (batch.source, batch.lengths, batch.target, batch.expected)]

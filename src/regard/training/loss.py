@@ -71,7 +71,6 @@ def divergence_loss(
 
     Args:
         logits: the logits of 2n predictions; rows i and n + i are the two predictions of target i.
-        expected: the label of each token, in the order of `logits`.
 
     >>> import torch
     >>> divergence_loss(torch.tensor([[[0.0, 1.0]], [[0.0, 2.0]]]), torch.tensor([[1], [1]]))

@@ -97,8 +97,6 @@ class TrainingState:
         loss counts even if the metric is BLEU, because BLEU is near 0 and noisy early in training.
 
         Args:
-            result: the result of the evaluation.
-            metric: bleu or loss, by which the best evaluation is chosen.
             keep: best or last: the evaluation that becomes `kept`, whose parameters are the translator.
         """
         best = result if result.better_than(self.best, metric) else self.best
@@ -117,9 +115,6 @@ class TrainingState:
     @classmethod
     def from_json(cls, plain: Any) -> "TrainingState":
         """Return the state from its JSON value.
-
-        Args:
-            plain: a result of `as_json`.
 
         Raises:
             TypeError, ValueError, KeyError: `plain` is not a state.

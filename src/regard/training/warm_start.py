@@ -42,9 +42,6 @@ def copy_parameters(start: TranslatorContents, folder: Path) -> None:
 def with_start(config: TrainConfig, start: TranslatorContents) -> TrainConfig:
     """Return the settings for fine-tuning: the model's kind and config, and vocabulary.joint, are the translator's.
 
-    Args:
-        start: the contents of the translator's folder.
-
     Raises:
         InputError: the settings ask for a vocabulary or a model that differs from the translator's.
     """

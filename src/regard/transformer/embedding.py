@@ -21,9 +21,6 @@ class Embedding(nn.Module):
     """The first layer of an encoder or decoder: token embeddings times √d_model, plus position vectors, then dropout.
 
     With rotary positions there are no position vectors.
-
-    Args:
-        n_tokens: size of the vocabulary.
     """
 
     def __init__(self, n_tokens: int, config: TransformerConfig) -> None:

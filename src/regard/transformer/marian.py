@@ -89,7 +89,6 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
     """Return a MarianMTModel that gives the same logits as a Transformer.
 
     Args:
-        pad: the padding id.
         bos: the id that begins a target.
         eos: the id that ends a source or target.
 

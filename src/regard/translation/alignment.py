@@ -158,12 +158,9 @@ def merge_pieces(
     word's columns; it is 0 for a target word without rows.
 
     Args:
-        weights: one row for each target piece, one column for each source piece.
         rows_to: the index of the target word that each row belongs to. Rows beyond this list, such as the row of EOS,
             are left out.
         columns_to: the index of the source word that each column belongs to. Columns beyond this list are left out.
-        n_rows: the number of target words.
-        n_columns: the number of source words.
 
     >>> merge_pieces(torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), [0, 0], [0, 0], 1, 1)
     tensor([[0.7500]])

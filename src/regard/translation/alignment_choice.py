@@ -131,7 +131,6 @@ def without_source_word(translation: Translation, word_of: Sequence[int], word: 
 
     Args:
         word_of: for each source piece except EOS, the index of the word that it belongs to.
-        word: the index of the word to remove.
     """
     kept = [token for token, of in zip(translation.source_ids, word_of, strict=False) if of != word]
     return replace(translation, source_ids=(*kept, EOS))

@@ -95,11 +95,7 @@ def replaced(part: re.Match[str] | None, text: str, word: str) -> str:
 
 
 def kept_text(translation: Translation, alignment: Alignment, index: int) -> str | None:
-    """Return the URL, e-mail address or word of unknown letters in a source word, which is copied; None = none.
-
-    Args:
-        index: the index of the source word.
-    """
+    """Return the URL, e-mail address or word of unknown letters in a source word, which is copied; None = none."""
     word = alignment.source_words[index]
     address = ADDRESS.search(word)
     if address:

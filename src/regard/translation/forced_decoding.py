@@ -39,11 +39,7 @@ def forced_decoding(
 def log_probabilities(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> list[float]:
-    """Return the log-probability of each translation's target and its EOS, given the source, in nats.
-
-    Args:
-        batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
-    """
+    """Return the log-probability of each translation's target and its EOS, given the source, in nats."""
     return [float(tokens.sum()) for tokens in token_log_probabilities(model, translations, device, batch_tokens)]
 
 
@@ -51,9 +47,6 @@ def token_log_probabilities(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> list[Float[Tensor, " target_tokens"]]:
     """Return, for each translation, the log-probability of each target token given the source and the tokens before it.
-
-    Args:
-        batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
 
     Returns:
         One tensor for each translation, in nats, EOS last; on the CPU, in float64 if the device supports it.
@@ -82,7 +75,6 @@ def piece_weights(
     Args:
         weights_of: a function from the cross-attention patterns of all decoder layers, and the number of target pieces
             of each sentence, to the weights of target pieces on source pieces, such as `AlignmentRule.weights`.
-        batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
     """
     weights = [torch.empty(0, 0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
@@ -140,7 +132,6 @@ def trace_translation(
     """Return the attention weights of all layers and heads as the model reads the source and the finished translation.
 
     Args:
-        name: the model's name in the trace.
         begin_piece: the piece for BOS in the target vocabulary, such as "<s>".
     """
     with evaluation_mode(model), torch.no_grad():

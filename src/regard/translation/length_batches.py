@@ -10,7 +10,6 @@ def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[i
     """Divide sequences into batches; yield the indices of the sequences in each batch, longest sequences first.
 
     Args:
-        lengths: the number of tokens of each sequence.
         batch_tokens: the largest number of tokens of a batch padded to its longest sequence. A longer sequence is a
             batch of its own.
 

@@ -19,9 +19,6 @@ CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<=[、，；：])\s*")
 def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | None:
     """Divide a text into sentences, and each sentence that is too long into parts of one or more clauses.
 
-    Args:
-        fits: a function that returns whether a part is short enough.
-
     Returns:
         The parts in order, each as long as possible; None if one clause alone is too long.
 

@@ -141,7 +141,6 @@ def piece_table(path: Path, n_rows: int) -> list[str]:
     """Read a table of ids, and return its pieces in the order of the ids; "" for an id without a piece.
 
     Args:
-        path: vocab.json or target_vocab.json.
         n_rows: the number of rows in the model's vocabulary matrix.
 
     Raises:
@@ -164,7 +163,6 @@ def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) ->
     None = a new row, which padding needs if the row of Marian's padding becomes the row of BOS.
 
     Args:
-        path: the file of the table, for messages.
         table: the pieces of Marian's vocabulary, by id.
         unknown: the text of the unknown piece.
 

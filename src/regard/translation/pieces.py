@@ -86,7 +86,6 @@ def trace_tokens(pieces: Sequence[str], ids: Sequence[int], special: Collection[
     """Convert subword pieces to `Token`s, which name the rows and columns of attention weights in a trace.
 
     Args:
-        ids: the id of each piece.
         special: the ids of tokens that stand for no text, such as EOS.
 
     >>> [token.text for token in trace_tokens(["▁snake", "s", "▁", "ẞ", "</s>"], [7, 8, 9, 1, 3], {3})]

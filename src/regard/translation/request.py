@@ -48,10 +48,8 @@ def read_requests(
 
     Args:
         prefixes: for each text, the ids of the target pieces with which its translation must begin.
-        vocabulary: the vocabulary of the source language.
         limit: the largest number of pieces in a text, and in a prefix.
         first: the line number of the first text, for messages.
-        truncate: cut the end of a text that is too long, instead of raising InputError.
         target_name: what messages call a prefix.
 
     Raises:
@@ -87,7 +85,6 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
 
     Args:
         name: what the message calls a text, such as "the target".
-        first: the line number of the first text, for the message.
     """
     for number, text in enumerate(texts, first):
         if not isinstance(text, str):
@@ -99,7 +96,6 @@ def prefix_for_each(prefix: str | Sequence[str] | None, texts: Sequence[str], fi
 
     Args:
         prefix: one prefix for all texts, a list with one for each text, or None = "".
-        first: the line number of the first text, for messages.
 
     Raises:
         ValueError: the number of prefixes is not the number of texts.

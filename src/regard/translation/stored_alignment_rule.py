@@ -12,8 +12,6 @@ def alignment_rule_from(path: Path, config: Any, values: Any) -> AlignmentRule:
     """Return the alignment rule stored in translator.json, after checking that the model has its layer and head.
 
     Args:
-        path: the file translator.json, for messages.
-        config: the model's config, which has its numbers of layers and heads.
         values: the fields of the rule; empty if an earlier version of regard wrote the folder.
 
     Raises:

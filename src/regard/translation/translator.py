@@ -331,11 +331,7 @@ class Translator:
     def _translate_sentences(
         self, text: str, prefix: str, search: Search, batch_tokens: int, number: int
     ) -> Translation:
-        """Divide a text that is too long into sentences, translate them, and join their translations.
-
-        Args:
-            number: the line number of the text.
-        """
+        """Divide a text that is too long into sentences, translate them, and join their translations."""
         parts = sentences_that_fit(text, lambda part: not self._too_long([part]))
         if parts is None:
             (empty,) = self.translate([""])

@@ -245,11 +245,6 @@ def missing_translator_error(folder: Path) -> InputError:
 def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
     """Build a model's config from the values in translator.json.
 
-    Args:
-        folder: the folder of translator.json, for messages.
-        kind: the class of the config.
-        values: the fields of the config.
-
     Raises:
         InputError: a name is not a field of the config, or a value is not allowed.
     """
@@ -272,10 +267,6 @@ def read_model(kind: Any, config: Any, path: Path) -> Any:
 
     The shapes in the file are first compared with the shapes of the model on PyTorch's meta device, which allocates no
     memory: a damaged config could describe a model of any size.
-
-    Args:
-        kind: the class of the model.
-        path: the file of parameters.
 
     Raises:
         InputError: the file is missing or damaged, or has the parameters of another model.
@@ -320,10 +311,6 @@ def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -
 
     It is called before the model is built, so that a damaged config cannot exhaust the memory.
 
-    Args:
-        path: the file of parameters, for messages.
-        shapes: the shape of each tensor in the file.
-
     Raises:
         InputError: the config has more layers than the file has tensors, or its sinusoidal position table has over
             `LARGEST_TABLE` entries more than all tensors together.
@@ -350,11 +337,6 @@ def tensor_shapes(model: Any) -> dict[str, tuple[int, ...]]:
 
 def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
     """Check that a file has exactly the parameters of a model.
-
-    Args:
-        path: the file, for messages.
-        found: the shape of each parameter in the file.
-        expected: the shape of each parameter of the model.
 
     Raises:
         InputError: a parameter is missing, unknown, or of another shape; the message has its name.

@@ -6,7 +6,7 @@ import pytest
 import torch
 from oracle import near
 
-import regard.attention.layers.reinforce as room
+import regard.attention.weights as room
 from regard import (
     Ask,
     GumbelSoftmax,

@@ -62,14 +62,17 @@ def flex(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_val
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     if grid.shape.numel() == 0:
         return query.new_zeros(*grid.shape[:3], value.shape[-1])
-    softcap = None if formula.softcap is None else formula.softcap / formula.temperature
+    score_mod = None
+    if formula.softcap is not None:
+        softcap = formula.softcap / formula.temperature
+        score_mod = lambda score, batch, head, query, key: softcap * torch.tanh(score / softcap)  # noqa: E731
     blocks = None if call.mask is None else block_mask(call.mask, grid, query.device)
     with torch._dynamo.config.patch(recompile_limit=MAX_PROGRAMS, accumulated_recompile_limit=MAX_PROGRAMS):
         return compiled_flex_attention()(
             query,
             key,
             value,
-            score_mod=None if softcap is None else softcap_of_score(softcap),
+            score_mod=score_mod,
             block_mask=blocks,
             scale=formula.scale / formula.temperature,
             enable_gqa=key.shape[1] != query.shape[1],
@@ -82,11 +85,6 @@ def compiled_flex_attention() -> Callable[..., Any]:
     from torch.nn.attention.flex_attention import flex_attention
 
     return torch.compile(flex_attention, fullgraph=True, dynamic=False)
-
-
-def softcap_of_score(softcap: float) -> Callable[..., Tensor]:
-    """Return FlexAttention's `score_mod` for a softcap: softcap · tanh(score / softcap)."""
-    return lambda score, batch, head, query, key: softcap * torch.tanh(score / softcap)
 
 
 def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
@@ -121,9 +119,6 @@ def blocks_to_compute(
     """Return, for each block of queries, the number n of key blocks to compute, and a list of key block indices.
 
     The first n entries of the list are the key blocks to compute; FlexAttention ignores the other entries.
-
-    Args:
-        wanted: True for each pair of a query block and a key block that is to be computed.
     """
     order = wanted.int().argsort(dim=-1, descending=True, stable=True)
     return wanted.sum(dim=-1, dtype=torch.int32), order.int()

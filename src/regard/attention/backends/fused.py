@@ -30,7 +30,7 @@ from regard.attention.grid.grid import Grid, Tile, contiguous_rows, is_symbolic,
 from regard.attention.grid.grid import varies_by_query as tensor_varies_by_query
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.precision import without_autocast
-from regard.attention.scores.biases.bias import Bias, Biased
+from regard.attention.scores.biases.bias import Bias, Biased, numbers_of_bias
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.stages import tensors_in
 from regard.attention.weights import BLOCK_WEIGHTS
@@ -173,15 +173,12 @@ def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], Biased] 
     bias, temperature = formula.bias, formula.temperature
     if bias is None:
         return None
-    if isinstance(bias, Bias):
-        return lambda tile: divided(bias(tile, query.device), temperature)
-    over_grid = divided(bias, temperature)
-    return lambda tile: tile.select(over_grid)
 
+    def divided(tile: Tile) -> Biased:
+        numbers = numbers_of_bias(bias, tile, query.device)
+        return numbers if temperature == 1 else numbers / temperature
 
-def divided(bias: Float[Tensor, "*shape"], temperature: float) -> Float[Tensor, "*shape"]:
-    """Return bias / temperature, without a copy if the temperature is 1."""
-    return bias if temperature == 1 else bias / temperature
+    return divided
 
 
 def fits_one_tensor(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
@@ -212,9 +209,6 @@ def rebuilds_in_backward(
 
     Storing them could take as much memory as a queries × keys matrix. Masks of at most `BLOCK_WEIGHTS` numbers are
     stored if there is no bias, because recomputing them would also run the attention kernel again.
-
-    Args:
-        parts: the range of queries of each block.
     """
     if mask is None or bias is not None:
         return True
@@ -238,8 +232,6 @@ def kernel_of_block(
     Args:
         query, key, value: the tensors of the whole call of `attend`.
         bias: a function that returns the bias of a tile (block of queries × keys); None = no bias.
-        queries: the indices of the queries in the block.
-        scale: the factor of the dot products.
     """
     keys = range(grid.keys) if mask is None else mask.reach(grid, queries)
     block, rows = slice(queries.start, queries.stop), slice(keys.start, keys.stop)
@@ -260,7 +252,6 @@ def added_to_scores(
     a query whose keys are all masked would attend to every key.
 
     Args:
-        bias: a function that returns the bias of a tile; None = no bias.
         query: the result has the data type and device of this tensor.
     """
     part = None if bias is None else bias(tile).to(query)
@@ -285,9 +276,6 @@ def kernel(
 
     Args:
         attn_mask: a tensor of numbers to be added to the scores; None = nothing is added.
-        scale: the factor of the dot products.
-        dropout: the probability with which a weight is set to 0.
-        causal: whether query i may attend to keys 0 … i only.
     """
     # PyTorch's CPU kernel gives 0, not NaN, for a row of NaN shorter than a vector register (pytorch issue 141128).
     # An exported program must not depend on the number of keys, and other kernels run it.
@@ -359,28 +347,19 @@ def math_kernel(
 
 
 def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return query, key and value padded with zeros to the larger of their widths, rounded up by `kernel_width`.
+    """Return query, key and value padded with zeros to the larger of their widths; on CUDA, to a multiple of 8.
 
-    If the widths of key and value differed, PyTorch would store the whole matrix of weights.
+    For other widths, PyTorch's fused kernels would not be used, and the whole matrix of weights would be stored.
     """
     d_key, d_value = key.shape[-1], value.shape[-1]
-    if d_key == d_value and not query.is_cuda:
-        return query, key, value
-    width = kernel_width(max(d_key, d_value), query.device)
+    width = max(d_key, d_value)
+    if query.is_cuda:
+        width += -width % 8
     if d_key < width:
         query, key = F.pad(query, (0, width - d_key)), F.pad(key, (0, width - d_key))
     if d_value < width:
         value = F.pad(value, (0, width - d_value))
     return query, key, value
-
-
-def kernel_width(width: int, device: torch.device) -> int:
-    """Return the smallest width, at least `width`, that PyTorch's fused kernels support: on CUDA, a multiple of 8.
-
-    >>> kernel_width(66, torch.device("cuda")), kernel_width(66, torch.device("cpu"))
-    (72, 66)
-    """
-    return width + -width % 8 if device.type == "cuda" else width
 
 
 def same_batch(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:

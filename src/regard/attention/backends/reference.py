@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.call import Call
+from regard.attention.scores.biases.bias import numbers_of_bias
 
 
 def reference(
@@ -103,7 +104,9 @@ def looped(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_v
     """
     formula, grid, device = call.softmax, call.grid, call.device
     whole = grid.whole()
-    bias = None if formula.bias is None else formula.bias_numbers(whole, device, torch.float64).expand(grid.shape)
+    bias = (
+        None if formula.bias is None else numbers_of_bias(formula.bias, whole, device, torch.float64).expand(grid.shape)
+    )
     keep = None if call.mask is None else call.mask.keep(whole, device).expand(grid.shape)
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     context, _ = reference(

@@ -11,9 +11,5 @@ from regard.attention.weights import context_of
 
 
 def tiled(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context of a call of `attend`, computed for one block of queries at a time.
-
-    Args:
-        dropout: the probability with which a weight is set to 0; the other weights are divided by 1 - dropout.
-    """
+    """Return the context of a call of `attend`, computed for one block of queries at a time."""
     return context_of(call, call.value, dropout)

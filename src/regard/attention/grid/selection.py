@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.grid.grid import Grid, Positions, Tile
+from regard.attention.grid.grid import Grid, Positions, Tile, is_whole
 
 Index = Any
 """An int, a slice, `...`, a list or 1-D tensor of positions; or a tuple of these with at most one list."""
@@ -35,7 +35,8 @@ class Selection:
             IndexError: a position out of bounds, or more than four entries.
             TypeError: booleans, a slice with a negative step, more than one list, or an object that is not an index.
         """
-        entries = [as_int(entry) for entry in one_entry_per_axis(index if isinstance(index, tuple) else (index,))]
+        given = one_entry_per_axis(index if isinstance(index, tuple) else (index,))
+        entries = [operator.index(entry) if is_whole(entry) else entry for entry in given]
         if sum(not isinstance(entry, int | slice) for entry in entries) > 1:
             raise TypeError(
                 f"a pattern takes one list of positions in an index, not several ({index!r}); "
@@ -47,11 +48,7 @@ class Selection:
         return cls(Tile(grid, *positions), dropped)
 
     def squeezed(self, part: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return the selected weights without the axes that were indexed by an int.
-
-        Args:
-            part: the weights of the tile, with all four axes.
-        """
+        """Return the selected weights without the axes that were indexed by an int."""
         return part.squeeze(self.dropped) if self.dropped else part
 
 
@@ -65,22 +62,8 @@ def one_entry_per_axis(entries: tuple[Any, ...]) -> list[Any]:
     return [*entries[:gap], *[slice(None)] * (4 - given), *entries[gap + 1 :]]
 
 
-def as_int(entry: Any) -> Any:
-    """Convert a 0-dim integer tensor or a numpy integer to an int; return any other entry unchanged."""
-    single = getattr(entry, "ndim", None) == 0 and not isinstance(entry, bool)
-    if single and "bool" not in str(entry.dtype) and "float" not in str(entry.dtype):
-        return operator.index(entry)
-    return entry
-
-
 def selected_positions(entry: Any, axis: str, size: int) -> Positions:
-    """Return the indices, counted from 0, that an entry of an index selects along one axis.
-
-    Args:
-        entry: an int, slice, list or tensor.
-        axis: the name of the axis, for error messages.
-        size: the length of the axis.
-    """
+    """Return the indices, counted from 0, that an entry of an index selects along one axis."""
     entries = torch.as_tensor(entry, device="cpu") if isinstance(entry, list | Tensor) else None
     if isinstance(entry, bool) or (entries is not None and entries.dtype == torch.bool):
         raise TypeError(
@@ -101,12 +84,7 @@ def selected_positions(entry: Any, axis: str, size: int) -> Positions:
 
 
 def counted_from_start(position: int, axis: str, size: int) -> int:
-    """Return a possibly negative index counted from 0: -1 becomes size - 1; raise IndexError if it is out of bounds.
-
-    Args:
-        axis: the name of the axis, for the error message.
-        size: the length of the axis.
-    """
+    """Return a possibly negative index counted from 0: -1 becomes size - 1; raise IndexError if it is out of bounds."""
     if not -size <= position < size:
         raise IndexError(f"{axis} {position} is out of bounds: there are {size}, counted from 0 to {size - 1}.")
     return position % size

@@ -9,21 +9,11 @@ from regard.attention.representation import type_name
 
 
 def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, d_model: int) -> None:
-    """Raise ValueError if `tokens` is a tensor of another shape than [batch tokens d_model].
-
-    Args:
-        layer: the layer that was called; the message contains the name of its class.
-        name: the name of the argument, for the message.
-    """
+    """Raise ValueError if `tokens` is a tensor of another shape than [batch tokens d_model]."""
     if isinstance(tokens, Tensor) and (tokens.ndim != 3 or tokens.shape[2] != d_model):
         raise ValueError(
             f"{name} has shape {list(tokens.shape)}; this {type(layer).__name__} takes [batch tokens {d_model}]."
         )
-
-
-def check_cache(memory: Tensor | KeyValue | None, cache: KeyValue | None) -> None:
-    if memory is not None and cache is not None:
-        raise ValueError("got both memory and cache; give memory for cross-attention, or cache for self-attention.")
 
 
 def check_sizes(d_model: int, n_heads: int, n_key_heads: int) -> None:

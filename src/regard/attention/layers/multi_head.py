@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
-from regard.attention.layers.checks import check_cache, check_positions, check_sizes, check_tokens
+from regard.attention.layers.checks import check_positions, check_sizes, check_tokens
 from regard.attention.layers.from_torch import check_torch_module, copy_projections
 from regard.attention.layers.heads import join_heads, split_heads, token_positions
 from regard.attention.layers.key_value import KeyValue
@@ -105,7 +105,8 @@ class MultiHeadAttention(nn.Module):
         """
         check_tokens(self, "x", x, self.d_model)
         check_tokens(self, "memory", memory, self.d_model)
-        check_cache(memory, cache)
+        if memory is not None and cache is not None:
+            raise ValueError("got both memory and cache; give memory for cross-attention, or cache for self-attention.")
         key_value = memory if isinstance(memory, KeyValue) else self.prepare(x if memory is None else memory, cache)
         query = split_heads(self.to_query(x), self.n_heads)
         if self.positions is not None:

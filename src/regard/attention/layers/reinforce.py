@@ -13,11 +13,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.gradients import checkpointed
-from regard.attention.grid.grid import Grid, select_positions, spans
+from regard.attention.grid.grid import Tile, select_positions
 from regard.attention.normalise.hard import Hard, Sampled
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
-from regard.attention.weights import BLOCK_WEIGHTS, weights_of
+from regard.attention.weights import block_tiles, weights_of
 
 
 def reinforce(
@@ -67,21 +67,13 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
     keys = pattern.top(1).keys
     soft = pattern.call.changed(normalise=Softmax(temperature=pattern.normalise.choose.temperature))
 
-    def read(queries: range) -> Float[Tensor, "batch heads block 1"]:
-        weights = weights_of(soft, pattern.grid.whole().part(queries=queries))
-        chosen = select_positions(keys, 2, queries)
+    def read(block: Tile) -> Float[Tensor, "batch heads block 1"]:
+        weights, chosen = weights_of(soft, block), select_positions(keys, 2, block.queries)
         # A query that may attend to no key draws no key: its probability is set to 1, so that log and gradient are 0.
         return weights.gather(3, chosen.clamp_min(0)).masked_fill(chosen < 0, 1.0).log()
 
-    blocks = [
-        checkpointed(read, queries, reads=pattern.call.tensors)
-        for queries in spans(pattern.grid.queries, queries_at_once(pattern.grid))
-    ]
+    tiles = block_tiles(pattern.call, pattern.grid.whole())
+    blocks = [checkpointed(read, tile, reads=pattern.call.tensors) for tile in tiles]
     if not blocks:
         return torch.zeros(pattern.shape[:3], dtype=pattern.dtype, device=pattern.device)
     return torch.cat(blocks, dim=2)[..., 0]
-
-
-def queries_at_once(grid: Grid) -> int:
-    """Return the largest number of queries that have at most `BLOCK_WEIGHTS` attention weights together; at least 1."""
-    return max(1, BLOCK_WEIGHTS // max(1, grid.batch * grid.heads * grid.keys))

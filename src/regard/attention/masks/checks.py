@@ -9,9 +9,6 @@ from regard.attention.representation import short_repr
 def check_whole(mask: str, **numbers: object) -> None:
     """Raise TypeError unless the arguments `numbers` of a mask are integers; the argument `offset` may also be None.
 
-    Args:
-        mask: the name of the mask's class, for the error message.
-
     >>> check_whole("Window", before=1.5, after=0, offset=None)
     Traceback (most recent call last):
       ...
@@ -28,9 +25,6 @@ def check_whole(mask: str, **numbers: object) -> None:
 def check_whole_tensor(mask: str, name: str, argument: object) -> None:
     """Raise TypeError unless an argument of a mask is a tensor of integers.
 
-    Args:
-        mask, name: the names of the mask's class and of its argument, for the message.
-
     >>> check_whole_tensor("Padding", "lengths", [5, 3])
     Traceback (most recent call last):
       ...
@@ -46,11 +40,7 @@ def check_whole_tensor(mask: str, name: str, argument: object) -> None:
 
 
 def check_not_negative(mask: str, **counts: int) -> None:
-    """Raise ValueError if one of the arguments `counts` of a mask, such as before=-1, is negative.
-
-    Args:
-        mask: the name of the mask's class, for the error message.
-    """
+    """Raise ValueError if one of the arguments `counts` of a mask, such as before=-1, is negative."""
     if min(counts.values()) < 0:
         given = ", ".join(f"{name}={count}" for name, count in counts.items())
         raise ValueError(f"{mask}({given}) has a negative number of tokens before or after the query; use 0 for none.")

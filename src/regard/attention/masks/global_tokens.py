@@ -1,9 +1,8 @@
 """A mask of global tokens: they attend to all keys, and all queries attend to them; to be joined with a `Window`."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import reduce
-from itertools import groupby
 from operator import or_
 
 import torch
@@ -76,7 +75,10 @@ class Global(Mask):
         """
         is_global = self._are_global(torch.arange(grid.queries, device=device) + first_position(self.offset, grid))
         ranges = Ranges.of(0, is_global * grid.keys, grid, device)
-        for first, last in consecutive(self.positions):
+        positions = sorted(set(self.positions))
+        firsts = [position for position in positions if position - 1 not in positions]
+        lasts = [position for position in positions if position + 1 not in positions]
+        for first, last in zip(firsts, lasts, strict=True):
             ranges = ranges.with_disjoint(Ranges.of(first, torch.where(is_global, first, last + 1), grid, device))
         return ranges
 
@@ -90,14 +92,3 @@ class Global(Mask):
 
     def _are_global(self, positions: Int[Tensor, "..."]) -> Bool[Tensor, "..."]:
         return reduce(or_, (positions == position for position in self.positions))
-
-
-def consecutive(positions: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last position of each sequence of consecutive positions.
-
-    >>> list(consecutive([5, 0, 6, 1, 9]))
-    [(0, 1), (5, 6), (9, 9)]
-    """
-    for _, numbered in groupby(enumerate(sorted(set(positions))), key=lambda pair: pair[1] - pair[0]):
-        sequence = [position for _, position in numbered]
-        yield sequence[0], sequence[-1]

@@ -4,15 +4,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from regard.attention.grid.grid import Grid, Tile
-
-
-def lengths_of_tile(lengths: Integer[Tensor, " batch"], tile: Tile, device: torch.device) -> Tensor:
-    """Return the lengths of the batch items in a tile (block of the attention weights), as int64 [batch 1 1 1].
-
-    int64 is needed because differences such as keys - length would overflow in int8.
-    """
-    return tile.select(lengths.to(device, torch.int64)[:, None, None, None])
+from regard.attention.grid.grid import Grid
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], keys: int) -> set[int]:

@@ -14,7 +14,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.masks.lengths import check_lengths, lengths_of_tile, shortest_and_longest
+from regard.attention.masks.lengths import check_lengths, shortest_and_longest
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.ranges import Ranges
 
@@ -47,7 +47,6 @@ class RangeMask(Mask):
         Args:
             position: the key position of the query; a mask whose `per_query` is False must not depend on it.
             length: the length of the query's batch item, from `item_lengths`.
-            keys: the number of keys.
         """
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
@@ -93,7 +92,7 @@ class RangeMask(Mask):
         if self.per_query:
             position = tile.along(2, device) + first_position(self.offset, tile.grid)
         if isinstance(length, Tensor):
-            length = lengths_of_tile(length, tile, device)
+            length = tile.select(length.to(device, torch.int64)[:, None, None, None])  # keys - length overflows int8
         return self.limits(position, length, tile.grid.keys)
 
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:

@@ -24,9 +24,6 @@ class Ranges:
     """The keys that each query may attend to, as ranges: range r has the keys from starts[r] to stops[r] - 1.
 
     The ranges of one query do not overlap. A range may be empty.
-
-    Attributes:
-        n_keys: the number of all keys.
     """
 
     starts: Limits

@@ -52,7 +52,6 @@ class Stretch(ABC):
 
         Args:
             frequencies: the frequencies before scaling, base^(-2p / d_rotary) for each pair p.
-            base: the base of these frequencies.
         """
 
     @property
@@ -177,12 +176,7 @@ class LlamaStretch(Stretch):
 
 
 def check_ramp(scaling: Stretch, max_tokens: int, fast: float, slow: float) -> None:
-    """Raise ValueError unless max_tokens >= 1 and 0 < slow < fast.
-
-    Args:
-        scaling: the RoPE scaling that has these arguments; the message contains the name of its class.
-        fast, slow: the numbers of rotations between which the scaling changes gradually.
-    """
+    """Raise ValueError unless max_tokens >= 1 and 0 < slow < fast."""
     if max_tokens < 1 or not 0 < slow < fast:
         raise ValueError(
             f"{type(scaling).__name__} was given max_tokens={max_tokens}, fast={fast}, slow={slow}; "

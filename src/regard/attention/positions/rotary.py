@@ -64,11 +64,7 @@ class Rotary:
     def __call__(
         self, vectors: Float[Tensor, "batch heads tokens d_head"], positions: Int[Tensor, " tokens"]
     ) -> Float[Tensor, "batch heads tokens d_head"]:
-        """Return `vectors` (queries or keys) rotated: each pair of numbers by the pair's angle at the token's position.
-
-        Args:
-            positions: the position of each token.
-        """
+        """Return queries or keys with each pair of numbers rotated by the pair's angle at the token's position."""
         d_head = vectors.shape[-1]
         d_rotary = d_head if self.d_rotary is None else self.d_rotary
         if d_rotary > d_head:
@@ -112,12 +108,7 @@ def rotate(
     sin: Float[Tensor, "tokens pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "batch heads tokens d"]:
-    """Return vectors with each pair of numbers (a, b) replaced by (a cos - b sin, b cos + a sin).
-
-    Args:
-        cos, sin: cosine and sine of the angle of each pair at each position.
-        pairing: "halves" = numbers p and p + d / 2 form pair p; "neighbours" = numbers 2p and 2p + 1.
-    """
+    """Return vectors with each pair of numbers (a, b) replaced by (a cos - b sin, b cos + a sin)."""
     axes = "(pair p)" if pairing == "halves" else "(p pair)"
     first, second = rearrange(vectors, f"batch heads tokens {axes} -> pair batch heads tokens p", pair=2)
     rotated = torch.stack([first * cos - second * sin, second * cos + first * sin])

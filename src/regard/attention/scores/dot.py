@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import describe, type_name
-from regard.attention.scores.biases.bias import Bias, Rounded
+from regard.attention.scores.biases.bias import Bias, Rounded, numbers_of_bias
 from regard.attention.scores.score import Score
 
 
@@ -91,28 +91,13 @@ class ScaledDot(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key: the scaled dot product, with softcap and bias if given.
-
-        Args:
-            tile: the indices of the batch items, heads, queries and keys, on which the bias depends.
-        """
-        bias = None if self.bias is None else self.biases(tile, query.device, query.dtype).to(query)
+        """Return the score of every query with every key: the scaled dot product, with softcap and bias if given."""
+        bias = None if self.bias is None else numbers_of_bias(self.bias, tile, query.device, query.dtype).to(query)
         return scaled_dot_scores(query, key, self.factor(query.shape[-1]), self.softcap, bias)
-
-    def biases(
-        self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
-    ) -> Float[Tensor, "#batch #heads #queries #keys"]:
-        """Return the numbers that the bias adds to the scores of a tile (block of the attention weights).
-
-        The bias must not be None. A rule such as `Alibi` computes the numbers on `device` in `dtype`; a bias tensor
-        keeps its own device and type.
-        """
-        assert self.bias is not None
-        return self.bias(tile, device, dtype) if isinstance(self.bias, Bias) else tile.select(self.bias)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
         """Return a boolean mask that is False where the bias is -∞; None if there is no bias."""
-        return None if self.bias is None else self.biases(tile, torch.device("cpu")) != -torch.inf
+        return None if self.bias is None else numbers_of_bias(self.bias, tile, torch.device("cpu")) != -torch.inf
 
     def of_type(self, query: Tensor) -> "ScaledDot":
         """Return a copy of this score whose bias is converted to the data type and device of `query`."""

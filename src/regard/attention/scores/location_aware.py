@@ -50,9 +50,6 @@ def location_features(
     """Return the convolution filters ∗ previous: for each key and filter, a weighted sum of the weights around the key.
 
     Weights before the first key and after the last key are taken as 0. As in `F.conv1d`, filters are not reversed.
-
-    Args:
-        previous: the attention weights of the previous decoding step.
     """
     rows = rearrange(previous, "batch heads queries keys -> (batch heads queries) 1 keys")
     features = F.conv1d(rows, filters[:, None], padding=filters.shape[1] // 2)
@@ -173,7 +170,6 @@ class LocationAwareAfter(Preparable):
     """The score of a decoding step after the first: a `LocationAware` module and the weights of the previous step.
 
     Attributes:
-        network: the `LocationAware` module, which contains the parameters.
         previous: for each query, the weights of the previous step; every axis but keys may have size 1.
     """
 

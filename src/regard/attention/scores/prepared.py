@@ -20,7 +20,6 @@ class Preparable(Score):
     """The base class of scores that project the keys by a learned matrix, independently of the queries.
 
     Attributes:
-        d_query: width of the queries.
         d_hidden: width of the projected keys.
     """
 

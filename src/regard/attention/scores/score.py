@@ -28,9 +28,6 @@ class Score(ABC):
         """Return a boolean mask that is False where the score masks a key, as a bias of -∞ does.
 
         Return None if the score masks no key.
-
-        Args:
-            tile: the indices of the batch items, heads, queries and keys of the mask.
         """
         return None
 
@@ -92,12 +89,7 @@ def check_sizes(**sizes: int) -> None:
 
 
 def check_built_for(score: Score, built: tuple[int, int], widths: tuple[int, int]) -> None:
-    """Raise ValueError unless query and key have the widths that the parameters of `score` were built for.
-
-    Args:
-        built: the widths of queries and keys that the score was built for.
-        widths: the widths of the given query and key.
-    """
+    """Raise ValueError unless query and key have the widths that the parameters of `score` were built for."""
     if built != widths:
         raise ValueError(
             f"query has width {widths[0]} and key has width {widths[1]}; this {type(score).__name__} was built for "

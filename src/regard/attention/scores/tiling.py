@@ -28,7 +28,6 @@ def in_tiles(
 
     Args:
         scores_of: a function whose score for a query and a key does not depend on other queries or keys.
-        parameters: further arguments of `scores_of`.
     """
     if is_symbolic(query.shape[2]) or query.shape[2] == 1:
         return scores_of(query, key, *parameters)

@@ -20,10 +20,6 @@ FUSED_ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
 def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
     """Return the statistics of the attention weights of a call of `attend`; the weights are computed only once.
 
-    Args:
-        ask: the statistics to compute.
-        report: called with the amount of work done and the total amount.
-
     Raises:
         ValueError: `ask` requests a statistic that does not exist for these numbers of queries and keys, or for
             negative weights; or a tensor of the call was changed in place.

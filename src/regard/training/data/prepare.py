@@ -90,7 +90,6 @@ def prepare(
     pairs are written to the folder `data` in `folder`.
 
     Args:
-        folder: the folder of the training.
         texts: the text files by name, such as "source", "target", "source 2" and "dev source".
 
     Raises:
@@ -182,7 +181,6 @@ def write_data(
     Args:
         corpora: the clean copies of the corpora, which are deleted.
         n_pairs: the number of pairs in all corpora, dev pairs included.
-        given: a translator to fine-tune, or vocabularies to use.
 
     Raises:
         InputError: a text cannot be read, no pair is left to learn from, or a setting does not fit a given vocabulary.
@@ -241,7 +239,6 @@ def read_corpora(data: Path, weights: Sequence[float] | None, n_tokens: tuple[in
 
     Args:
         weights: for each corpus, how often each of its pairs is seen in an epoch on average; None = once.
-        n_tokens: the sizes of the two vocabularies.
 
     Raises:
         InputError: a file of a corpus is missing or damaged.

@@ -106,10 +106,6 @@ def sources_with_own_targets(chosen: Iterable[Pair], others: Iterable[Pair]) -> 
     If a chosen source shares a target with a training pair, all its pairs become training pairs. This is repeated until
     no chosen source shares a target with a training pair.
 
-    Args:
-        chosen: the pairs of the sources chosen as dev pairs.
-        others: all other pairs.
-
     >>> chosen = [("a", "1"), ("b", "1"), ("b", "2"), ("c", "3"), ("d", "4")]
     >>> sorted(sources_with_own_targets(chosen, [("e", "2"), ("f", "4")]))
     ['c']

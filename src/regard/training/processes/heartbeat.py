@@ -47,7 +47,6 @@ class Heartbeat:
 
     Args:
         connections: the sockets, by the rank of the process at the other end.
-        n: the number of processes.
     """
 
     def __init__(self, connections: Mapping[int, socket.socket], n: int) -> None:
@@ -65,8 +64,6 @@ class Heartbeat:
         All processes must call it at the same time.
 
         Args:
-            rank: the rank of this process.
-            n: the number of processes.
             from_main: a function that sends numbers from the main process to all processes, such as
                 `Processes.from_main`.
 

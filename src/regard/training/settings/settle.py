@@ -293,7 +293,6 @@ def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
     """Return data.max_tokens, the longest training sentence in pieces: the user's number, or the default for the model.
 
     Args:
-        max_tokens: the user's number; None = the default.
         model_max_tokens: the longest sequence that the model processes; it includes EOS or BOS.
 
     Raises:

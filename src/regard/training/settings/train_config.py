@@ -273,9 +273,7 @@ def check(value: Any, hint: Any, name: str) -> None:
     """Raise InputError unless a value has the type and the range of a type hint.
 
     Args:
-        value: the value of a setting.
         hint: the type of the setting, e.g. Annotated[int, Range(1)] | None.
-        name: the name of the setting, for the message.
     """
     kinds = [kind for kind in alternatives(hint) if kind is not type(None)]
     if value is None and len(kinds) < len(alternatives(hint)):

@@ -54,10 +54,8 @@ def save_checkpoint(
     """Write the checkpoint of a step, completely or not at all; an earlier checkpoint of this step is replaced.
 
     Args:
-        folder: the folder of all checkpoints.
         step: the number of steps taken; it becomes part of the checkpoint's name.
         tensors: the tensors of each file, by the file's name without its suffix.
-        state: the content of state.json: values that JSON can represent.
         needed_files: files elsewhere in `folder.parent` without which the checkpoint is useless; `read_checkpoint`
             raises DamagedError if one of them has changed.
 
@@ -85,7 +83,6 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
     """Read the latest checkpoint that is not damaged; return None if there are no checkpoints.
 
     Args:
-        folder: the folder of all checkpoints.
         say: a function that shows a message to the user; called for each damaged checkpoint that was skipped.
 
     Raises:
@@ -200,13 +197,7 @@ def files_needed(folder: Path) -> set[Path]:
 
 
 def refuse_damage(folder: Path, path: Path, written: Mapping[str, Any]) -> None:
-    """Raise DamagedError unless a file of a checkpoint has the size and the checksum in the manifest.
-
-    Args:
-        folder: the folder of the checkpoint.
-        path: the file.
-        written: the size and checksum in the manifest.
-    """
+    """Raise DamagedError unless a file of a checkpoint has the size and the checksum in the manifest."""
     if not path.is_file():
         raise DamagedError(f"{folder} is incomplete: {path.name} is missing.")
     if path.stat().st_size != written["size"]:
@@ -221,9 +212,7 @@ def refuse_change(folder: Path, name: str, written: Mapping[str, Any]) -> None:
     """Raise DamagedError if a file outside a checkpoint, which the checkpoint needs, is missing or has changed.
 
     Args:
-        folder: the folder of the checkpoint.
         name: the path of the file, relative to the training's folder.
-        written: the size and checksum in the manifest.
     """
     path = folder.parents[1] / name
     if not path.is_file():

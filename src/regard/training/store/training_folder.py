@@ -47,7 +47,6 @@ def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = 
     """Create the folder of a new training, or check that an existing folder is of a training on these texts; lock it.
 
     Args:
-        folder: the folder, which is created if it does not exist.
         texts: the text files by name: source, target, and "dev source" and "dev target" if they are given.
         training: the lock is released when this stack closes; None = do not lock, as another process of the same
             training has the lock.
@@ -154,7 +153,6 @@ def refuse_other_texts(
     Args:
         before: the checksums of the texts when training began, by name.
         now: the checksums of the present texts, by name.
-        texts: the present text files by name.
     """
     for name in (*texts, *sorted(before.keys() - now.keys())):
         if before.get(name) == now.get(name):
@@ -226,12 +224,7 @@ def resumed_section(folder: Path, name: str, stored: Section, requested: Section
 
 
 def refuse_model_changes(folder: Path, section: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Raise InputError if a field of the model's config that the user requests differs from the stored one.
-
-    Args:
-        old: the stored fields.
-        new: the requested fields.
-    """
+    """Raise InputError if a field of the model's config that the user requests differs from the stored one."""
     for name, value in new.items():
         if old.get(name) != value:
             raise changed_setting(folder, f"{section}.{name}", value, old.get(name, "the preset's"))

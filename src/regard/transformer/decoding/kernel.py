@@ -157,7 +157,6 @@ class SourceRows:
         """Return a `SourceRows` in which each source is read by `rows_per_source` consecutive target rows.
 
         Args:
-            memory: for each block, the cross-attention keys and values of the sources.
             lengths: the number of tokens of each source before its padding; None = no padding.
         """
         key = memory[0].key
@@ -290,12 +289,7 @@ class CompiledDecoder:
         run_on_threads(regard_decoding_step(), arguments, threads)
 
     def scratch_numbers(self, rows: int, tokens: int) -> int:
-        """Return the number of floats of scratch memory that a thread needs.
-
-        Args:
-            rows: the number of rows that the thread computes together.
-            tokens: the number of tokens in each row.
-        """
+        """Return the number of floats of scratch memory that a thread needs."""
         d_key, d_hidden = self.arguments.key_heads * self.arguments.d_head, self.blocks[0].widen.n_out
         n_vectors = 4 * self.arguments.d_model + 2 * d_key + d_hidden
         return int(rows * n_vectors + max(tokens, self.sources.n_tokens) + WIDTH_MULTIPLE)

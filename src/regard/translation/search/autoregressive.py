@@ -26,11 +26,7 @@ hypothesis has so far, which is the same for all; and for each hypothesis the la
 
 
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
-    """Extend one hypothesis of each source token by token until it ends with EOS; return a 1-tuple for each source.
-
-    Args:
-        choose: chooses the next token of each hypothesis.
-    """
+    """Extend one hypothesis of each source token by token until it ends with EOS; return a 1-tuple for each source."""
     step, log_probability = read_prefixes(model, sources)
     rows, tokens = torch.arange(len(sources.limits), device=sources.lengths.device), sources.prefix
     limits, found = list(sources.limits), dict[int, Hypothesis]()

@@ -101,9 +101,7 @@ class FinishedHypotheses:
     """The finished hypotheses of one sentence.
 
     Attributes:
-        beam: the beam search, which computes the scores.
         limit: the largest number of tokens of a hypothesis, EOS not counted.
-        found: the hypotheses, in the order in which they were finished.
     """
 
     beam: Beam
@@ -162,7 +160,6 @@ class ActiveHypotheses:
     They are ordered by log-probability, most probable first.
 
     Attributes:
-        sentences: the sentences that the hypotheses belong to.
         tokens: the ids of each hypothesis, without BOS.
         log_probability: the log-probability of these tokens; -inf = there is no hypothesis.
         coverage: the sum of the attention weights on each source token so far; None without a coverage penalty.
@@ -263,7 +260,6 @@ def collect_finished(
 
     Args:
         finished: the finished hypotheses of every sentence of the batch; changed in place.
-        lengths: the number of tokens of each source of the batch, EOS counted.
 
     Returns:
         `active`, in which finished hypotheses have been subtracted from each sentence's number of slots, and the
@@ -325,7 +321,6 @@ def updated_coverage(
     """Return the coverage of new hypotheses: the coverage of their parents plus the attention weights of the new token.
 
     Args:
-        coverage: the coverage of the parents.
         rows: for each new hypothesis, the index of its parent among all parents of the batch.
         step: the output of the step in which the model read the new tokens.
     """

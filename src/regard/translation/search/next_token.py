@@ -44,7 +44,6 @@ def top_tokens(
 
     Args:
         logits: the logits of the model's last step, a row for each hypothesis; only those of the last token are used.
-        n: the number of tokens.
         length: the number of tokens that each hypothesis already has.
         limits: the largest number of tokens of each translation, EOS not counted. The hypotheses of a sentence are in
             adjacent rows, equally many for each sentence.

@@ -19,7 +19,7 @@ from regard.attention.grid.grid import Grid
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.biases.alibi import Alibi
-from regard.attention.scores.biases.bias import unrounded
+from regard.attention.scores.biases.bias import numbers_of_bias, unrounded
 from regard.attention.scores.biases.relative_bias import RelativeBias
 from regard.attention.scores.dot import ScaledDot
 from regard.views.page.blocks import encode_integers
@@ -110,12 +110,7 @@ def integers_of(vectors: Tensor, step: float) -> Int[np.ndarray, "*shape"]:
 
 
 def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> float:
-    """Return the largest difference between the pattern's weights and weights computed from rounded vectors.
-
-    Args:
-        query: the rounded queries.
-        key: the rounded keys.
-    """
+    """Return the largest difference between the pattern's weights and weights computed from rounded vectors."""
     score = ScaledDot(formula.scale, formula.softcap, unrounded(formula.bias))
     normalise = Softmax(formula.temperature, formula.sinks)
     value = pattern.value[:1].float()
@@ -134,10 +129,11 @@ def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] |
     A list runs from the lowest distance (last query, first key) to the highest (first query, last key). Return None
     if there is no bias, or if the bias depends on anything else.
     """
-    if not isinstance(unrounded(formula.bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:
+    bias = formula.bias
+    if bias is None or not isinstance(unrounded(bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:
         return None
     ends = grid.whole().part(queries=torch.tensor([0, grid.queries - 1]))
-    numbers = formula.bias_numbers(ends, torch.device("cpu"))[0].float()
+    numbers = numbers_of_bias(bias, ends, torch.device("cpu"))[0].float()
     # The last query has the lowest distances, the first query the highest; both rows meet in the middle.
     first, last = numbers[:, 0], numbers[:, 1]
     overlap = grid.keys - grid.queries + 1

@@ -32,9 +32,6 @@ PAGE_BYTES = 9_800_000
 def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]:
     """Encode the weights of layers, rounded as finely as the size of a page allows.
 
-    Args:
-        patterns: the pattern of each layer, by the layer's name.
-
     Returns:
         The rounding step in units of 1/10,000, and the encoded weights of each layer by name.
 
@@ -57,7 +54,6 @@ def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray
 
     Args:
         small_step: weights below SMALL_BELOW units are rounded to multiples of this number.
-        name: the name of the layer, for the error message.
 
     Raises:
         InputError: a weight is NaN.

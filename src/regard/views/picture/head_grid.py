@@ -36,10 +36,8 @@ class HeadGrid:
 
     Attributes:
         focus: the query token, and the head whose cell is outlined.
-        layers: the numbers of the layers.
         n_heads: the largest number of heads in a layer.
         strongest: a tuple (head, key position, weight) for the largest weight in each head, by falling weight.
-        fonts: the fonts of the page.
         width: the width of the grid and its labels, in inches.
         tallest: the largest height of the grid, in inches.
     """
@@ -109,14 +107,7 @@ class HeadGrid:
 
 
 def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, width: float, tallest: float) -> HeadGrid:
-    """Return a `HeadGrid`, ready to be drawn, with the weights of the query token in `focus` in all heads.
-
-    Args:
-        trace: the trace that has the heads.
-        fonts: the fonts of the page.
-        width: the width of the grid and its labels, in inches.
-        tallest: the largest height of the grid, in inches.
-    """
+    """Return a `HeadGrid`, ready to be drawn, with the weights of the query token in `focus` in all heads."""
     heads = trace.heads(focus.head.kind)
     layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.number for head in heads)
     return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, width, tallest)

@@ -55,7 +55,6 @@ class Mosaic:
     numbers of cells.
 
     Attributes:
-        heads: the heads in order.
         cells: for each layer, the grids of cells of its heads.
         places: for each head, the row and the column of its pattern, counted in patterns.
         between: the number of white cells between two patterns of a row.

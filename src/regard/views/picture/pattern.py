@@ -62,7 +62,6 @@ def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS
     """Return the weights of some heads of a pattern as cells for drawing.
 
     Args:
-        heads: the numbers of the heads.
         most: the most rows and the most columns of cells; a longer text has several weights in each cell.
     """
     rows, columns = (min(most, tokens) for tokens in pattern.shape[2:])
@@ -74,13 +73,7 @@ def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS
 def allowed_cells(
     pattern: Pattern, heads: Sequence[int], rows: int, columns: int
 ) -> Bool[Tensor, "heads rows columns"]:
-    """Return for each cell whether the mask allows any of its queries to attend to any of its keys.
-
-    Args:
-        heads: the numbers of the heads.
-        rows: the number of rows into which the queries are divided.
-        columns: the number of columns into which the keys are divided.
-    """
+    """Return for each cell whether the mask allows any of its queries to attend to any of its keys."""
     selected_heads = pattern.grid.whole().part(range(1), torch.tensor(heads))
     like = torch.empty((), device=pattern.device)  # gives the type and device of the result
     cells = Pooled(replace(pattern.grid, batch=1, heads=len(heads)), like, rows, columns, "max")

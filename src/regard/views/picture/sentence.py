@@ -222,7 +222,6 @@ def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
 
     Args:
         reaches: the positions of these tokens, each with the number of neighbours to keep on each side.
-        n_tokens: the number of tokens of the text.
 
     >>> excerpt({3: 1, 7: 2}, 12)
     [-1, 2, 3, 4, 5, 6, 7, 8, 9, -1]
@@ -243,7 +242,6 @@ def place_boxes(
     Args:
         positions: the positions of the tokens to place; -1 = a box with ….
         size: the font size in points.
-        first_line: the number of the first line.
         written: the positions of the tokens whose weights are written.
     """
     placed: list[Box] = []

@@ -18,9 +18,6 @@ class Columns:
     A label or header wider than half of the terminal is cut off with ….
 
     Attributes:
-        labels: the name of each row.
-        headers: the name of each column.
-        rows: the cells of each row.
         gap: the number of terminal cells between two columns.
     """
 

@@ -201,7 +201,6 @@ def row_text(
     Args:
         columns: the columns to show; None = a gap, where columns are left out.
         cells: the numbers of the row as text.
-        values: the numbers of the row.
         tint: gives the background colour of each number.
     """
     line = Text()

@@ -65,7 +65,6 @@ class Layout:
 
         Args:
             candidates: for each column of this layout, its position in the whole matrix.
-            count: the number of columns of the whole matrix.
             notable: the positions of the columns that are chosen first.
             room: the width in terminal cells that the columns may take.
         """

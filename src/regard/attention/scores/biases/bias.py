@@ -27,9 +27,6 @@ class Bias(ABC):
         """Return, in `dtype`, the numbers to be added to the scores of a tile (block of the attention weights).
 
         The result broadcasts to `tile.shape`.
-
-        Args:
-            tile: the indices of the batch items, heads, queries and keys of the scores.
         """
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (a rule may fit every grid)
@@ -63,6 +60,16 @@ class Rounded(Bias):
 
     def __repr__(self) -> str:
         return repr(self.bias)
+
+
+def numbers_of_bias(
+    bias: Tensor | Bias, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
+) -> Biased:
+    """Return the numbers that a bias adds to the scores of a tile (block of the attention weights).
+
+    A rule computes them on `device` in `dtype`; a tensor is indexed, and keeps its own device and data type.
+    """
+    return bias(tile, device, dtype) if isinstance(bias, Bias) else tile.select(bias)
 
 
 def unrounded(bias: Tensor | Bias | None) -> Tensor | Bias | None:

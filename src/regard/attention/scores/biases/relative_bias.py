@@ -104,7 +104,6 @@ def relative_buckets(
     """Return the index of the bucket of each distance (the key's position minus the query's).
 
     Args:
-        n_buckets: the number of all buckets.
         max_distance: all distances from this on, in one direction, share one bucket.
         bidirectional: if True, keys after the query have half of the buckets; if False, they count as distance 0.
 

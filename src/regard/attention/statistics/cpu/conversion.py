@@ -50,10 +50,6 @@ def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> It
 
     If the kernel can read the inputs without a conversion, there is one part with all blocks. Other inputs are
     converted for a few heads of one batch item at a time, and each part has the blocks of these heads.
-
-    Args:
-        blocks: the blocks of the plan, which are yielded in this order.
-        contexts: whether the context is computed, which needs the values.
     """
     query, key, formula = call.query, call.key, call.softmax
     if formula.projection is not None:
@@ -102,11 +98,7 @@ def is_readable(vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool)
 
 
 def readable(vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool) -> Float[Tensor, "_batch heads tokens d"]:
-    """Return queries, keys or values unchanged if the C kernel can read them, else a contiguous copy in float32.
-
-    Args:
-        adjacent: whether the tokens of a head must be adjacent in memory.
-    """
+    """Return queries, keys or values unchanged if the C kernel can read them, else a contiguous copy in float32."""
     if is_readable(vectors, adjacent):
         return vectors
     return vectors.new_empty(vectors.shape, dtype=torch.float32).copy_(vectors)

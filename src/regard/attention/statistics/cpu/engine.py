@@ -30,11 +30,7 @@ LARGEST = torch.finfo(torch.float32).max
 
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
-    """Return why the C kernel cannot compute the statistics of a call of `attend`, or None if it can.
-
-    Args:
-        contexts: whether the kernel must support computing the context too.
-    """
+    """Return why the C kernel cannot compute the statistics of a call of `attend`, or None if it can."""
     if call.query.device.type != "cpu":
         return f"the kernel reads only tensors on a CPU, and the query is on {call.query.device}"
     if call.formula is None or call.formula.temperature == 0:
@@ -82,8 +78,6 @@ def compute(
     """Run the C kernel for a call of `attend`; return the context and statistics as the kernel wrote them.
 
     Args:
-        contexts: whether to compute the context.
-        report: called with the number of weights computed so far, and the number of all weights.
         share: a slice of `Plan.blocks`, the blocks of queries to compute; None = all blocks.
     """
     with without_autocast(call.device):

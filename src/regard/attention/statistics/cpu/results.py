@@ -116,16 +116,22 @@ class Results:
         Args:
             d_value: the width of the context; None = the context is not computed.
         """
-        per_query, n_top = grid.shape[:3], ask.top or 0
-        rows, columns = ask.pooled or (0, 0)
+        per_query, (rows, columns) = grid.shape[:3], ask.pooled or (0, 0)
+        context = top = None
+        if d_value is not None:
+            by_token = torch.empty(grid.batch, grid.queries, grid.heads, d_value, dtype=torch.float32, device=CPU)
+            context = by_token.transpose(1, 2)
+        if ask.top is not None:
+            no_keys = torch.full((*per_query, ask.top), -1, dtype=torch.int64, device=CPU)
+            top = Top(zeros(*per_query, ask.top), no_keys)
         return cls(
             grid=grid,
             ask=ask,
-            context=None if d_value is None else empty_context(grid, d_value),
+            context=context,
             inverse=zeros(*per_query),
             rows={name: zeros(*per_query) for name in PER_QUERY if getattr(ask, name)},
             groups=None if ask.groups is None else zeros(*per_query, len(ask.groups)),
-            top=Top(zeros(*per_query, n_top), no_keys(*per_query, n_top)) if n_top else None,
+            top=top,
             received=CompensatedSum.zeros(grid.batch, grid.heads, grid.keys) if ask.received else None,
             pooled=CompensatedSum.zeros(grid.batch, grid.heads, rows, columns) if ask.pooled else None,
             cells=MapCells.of(grid.queries, grid.keys, rows, columns),
@@ -146,15 +152,5 @@ class Results:
         )
 
 
-def empty_context(grid: Grid, d_value: int) -> Float[Tensor, "batch heads queries d_value"]:
-    memory = torch.empty(grid.batch, grid.queries, grid.heads, d_value, dtype=torch.float32, device=CPU)
-    return memory.transpose(1, 2)
-
-
 def zeros(*shape: int) -> Float[Tensor, "..."]:
     return torch.zeros(shape, dtype=torch.float32, device=CPU)
-
-
-def no_keys(*shape: int) -> Int[Tensor, "..."]:
-    """Return a tensor filled with -1, the key index that means "no key"."""
-    return torch.full(shape, -1, dtype=torch.int64, device=CPU)

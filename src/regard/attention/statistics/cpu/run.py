@@ -47,12 +47,8 @@ class Run:
     """The computation of one call of `attend` by the C kernel.
 
     Attributes:
-        plan: the blocks of queries to compute.
-        results: the tensors that the kernel writes to.
         scores: the parameters with which the kernel computes scores; None = torch operations compute the scores.
         groups: `Ask.groups` in float32: 1 if the key is in the group, else 0.
-        threads: the number of threads that run the kernel.
-        arguments: the C struct that the kernel takes.
         kept: tensors whose addresses are in `arguments`; stored here so that their memory is not freed.
     """
 
@@ -70,9 +66,6 @@ class Run:
         """Allocate the results, and fill in the C struct of the kernel's arguments.
 
         The method `compute_part` adds the queries, keys and values.
-
-        Args:
-            contexts: whether to compute the context.
         """
         grid, formula, limits = call.grid, call.softmax, plan.limits
         results = Results.of(grid, ask, call.value.shape[-1] if contexts else None)
@@ -97,11 +90,7 @@ class Run:
         return cls(call, plan, results, scores, groups, threads, arguments, (sinks, lock))
 
     def compute_part(self, part: Part, report: ProgressCallback) -> None:
-        """Run the kernel on the blocks in `part`; it writes their statistics and contexts to `self.results`.
-
-        Args:
-            report: called with the number of weights computed so far in this run, and the number of all weights.
-        """
+        """Run the kernel on the blocks in `part`; it writes their statistics and contexts to `self.results`."""
         arguments, plan = self.arguments, self.plan
         map_rows, map_columns = self.results.ask.pooled or (0, 0)
         arguments.query = Vectors.of(part.query, part.batch, part.head)

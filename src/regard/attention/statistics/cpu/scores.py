@@ -62,7 +62,6 @@ class KernelScores:
     """The parameters with which the C kernel computes the scores of a call of `attend`, divided by the temperature.
 
     Attributes:
-        scale: the factor of the dot products.
         softcap: the factor in softcap · tanh(scale · query · key); below 0 = no softcap.
         bias: the bias, before it is multiplied by `bias_factor`; None = no bias.
         bias_factor: 1 / temperature.

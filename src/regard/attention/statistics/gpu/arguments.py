@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.attention.call import Call
 from regard.attention.grid.grid import Grid
 from regard.attention.scores.biases.alibi import Alibi, alibi_slopes
-from regard.attention.scores.biases.bias import unrounded
+from regard.attention.scores.biases.bias import numbers_of_bias, unrounded
 from regard.attention.scores.biases.relative_bias import RelativeBias
 from regard.attention.statistics.gpu.schedule import Borders, Limits, limits_of
 from regard.attention.statistics.ranges import key_ranges
@@ -155,11 +155,7 @@ class KernelArguments:
         )
 
     def mask_ranges(self, borders: Borders) -> MaskRanges:
-        """Return the mask in the form that the kernels take, ranges of keys.
-
-        Args:
-            borders: the four borders of each tile, from `along_keys` or `along_queries`.
-        """
+        """Return the mask in the form that the kernels take, ranges of keys."""
         return MaskRanges(*(Table(numbers, *strides(numbers, 4)) for numbers in (self.limits, borders)))
 
 
@@ -218,6 +214,6 @@ def rule_of(call: Call) -> Rule:
         far = bias.max_distance
         # keys 0 … 2 · far have the distances -far … far from a query at position far
         one_query = grid.whole().part(queries=range(far - rule.first, far - rule.first + 1), keys=range(2 * far + 1))
-        by_distance = formula.bias_numbers(one_query, device)[0, :, 0].float().contiguous()
+        by_distance = numbers_of_bias(bias, one_query, device)[0, :, 0].float().contiguous()
         return rule._replace(by_distance=by_distance, far=far)
     return rule

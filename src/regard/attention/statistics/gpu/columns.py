@@ -27,9 +27,6 @@ def cells_for(arguments: KernelArguments, shape: tuple[int, int]) -> Float[Tenso
     """Return an uninitialised tensor for the pooled weights of each tile (block of keys).
 
     A tile has one number for each row of the map and each column that its keys may belong to.
-
-    Args:
-        shape: the rows and columns of the map.
     """
     (n_keys, _), grid = arguments.tiles, arguments.grid
     tiles, cells = triton.cdiv(grid.keys, n_keys), cells_in_tile(shape[1], grid.keys, n_keys)
@@ -40,7 +37,6 @@ def cells_in_tile(map_columns: int, n_all_keys: int, n_keys: int) -> int:
     """Return how many columns of the pooled map `n_keys` consecutive keys may belong to, rounded up to a power of 2.
 
     Args:
-        map_columns: the number of columns of the map.
         n_all_keys: the number of all keys, which are divided among the columns.
 
     >>> cells_in_tile(64, 4096, 128), cells_in_tile(3, 10_000, 128)

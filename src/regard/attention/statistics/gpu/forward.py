@@ -74,9 +74,7 @@ def trusted(
     """Return whether a kernel computes the correct context and log-sum-exp for a small random input with these options.
 
     Args:
-        dtype: the data type of query, key and value.
         group: the number of query heads for each key head.
-        width: the width of queries, keys and values.
         tokens: the number of queries and keys in the random input.
     """
     random = torch.Generator().manual_seed(0)

@@ -43,7 +43,6 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
     third. All borders except the last are multiples of `step`.
 
     Args:
-        tile: the number of queries in a tile.
         step: the number of keys that the kernel reads at a time.
     """
     n_queries = limits.shape[3]

@@ -110,11 +110,7 @@ class WeightOnKey:
 
 
 class WeightOnGroups:
-    """The `Statistic` that is, for each query, the sum of its weights on each group of keys.
-
-    Args:
-        groups: a boolean tensor [groups keys], True = the key belongs to the group.
-    """
+    """The `Statistic` that is, for each query, the sum of its weights on each group of keys."""
 
     def __init__(self, grid: Grid, like: Tensor, groups: Bool[Tensor, "groups keys"]) -> None:
         self._groups = groups.to(like).mT
@@ -186,7 +182,6 @@ def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: As
 
     Args:
         blocks: the weights of all queries, in order, each block over all keys.
-        grid: the numbers of batch items, heads, queries and keys.
         like: any tensor with the data type and device of the weights.
     """
     optional: dict[str, Statistic | None] = {
