@@ -6,6 +6,7 @@ import sys
 
 import alignment
 import attend
+import calibration
 import gpu
 import hand_alignment
 import inspection
@@ -28,12 +29,15 @@ import translators
 import unfused
 from measure import Elapsed, Spread, groups, ratio, take_turns
 
+from regard.errors import InputError
 from regard.training.settings.train_config import Evaluation, Model, TrainConfig, Training
 from regard.training.train import train as train_translator
 
 
 @pytest.mark.parametrize(
-    "module", [hand_alignment, measure, number_alignment, table, sentences], ids=lambda module: module.__name__
+    "module",
+    [calibration, hand_alignment, measure, number_alignment, table, sentences],
+    ids=lambda module: module.__name__,
 )
 def test_examples_are_true(module):
     found = doctest.testmod(module)
@@ -240,3 +244,21 @@ def test_alignments_by_hand_are_found_by_the_texts_of_their_pairs(tmp_path, monk
     assert (pair, found.possible) == (("the cat ran", "die katze lief"), {(0, 1)})
     hand_alignment.main(translator_folder, tmp_path / "kor.txt")
     assert capsys.readouterr().out.startswith("1 pairs; the rule of the translator, the last layer but one, mean over")
+
+
+def test_expected_and_found_chrf_are_printed_for_groups_of_lines(tmp_path, capsys, translator, translator_folder):
+    sources = ["the cat sat", "no dog ran", "a dog sat on a mat", "the dog and the cat ran", "no cat on a mat"] * 4
+    targets = ["die katze sass", "kein hund lief", "ein hund sass auf", "der hund und die katze", "kein"] * 4
+    for name, lines in (("a", sources), ("b", targets)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    folder = translator.calibrated(sources, targets).save(tmp_path / "calibrated")
+    calibration.main(folder, tmp_path / "a", tmp_path / "b")
+    first, *groups = capsys.readouterr().out.splitlines()
+    assert first.startswith("20 lines; Spearman correlation of score and chrF ")
+    assert len(groups) == 5
+    means = [[float(part.split()[-1]) for part in line.split(": ")[1].split(", ")] for line in groups]
+    # On the texts of the calibration, the expected chrF has the mean of the chrF, except for interpolation
+    assert sum(expected for expected, _ in means) == pytest.approx(sum(chrf for _, chrf in means), rel=0.1)
+    with pytest.raises(InputError) as refused:
+        calibration.main(translator_folder, tmp_path / "a", tmp_path / "b")
+    assert str(refused.value) == f"{translator_folder} has no calibration; finish its training with regard train."

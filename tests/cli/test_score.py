@@ -1,9 +1,10 @@
 """`regard score`: the scores of given pairs, piece by piece, and its refusals."""
 
 import json
+from dataclasses import replace
 
 import pytest
-from cli_runner import output, refused
+from cli_runner import invoke, output, refused
 
 SOURCES = ["the cat sat", "no dog", "", "a mat"]
 TARGETS = ["die katze sass", "kein hund", "", "eine matte"]
@@ -60,11 +61,27 @@ def test_a_file_that_is_missing(translator_folder, files, tmp_path):
     )
 
 
-def test_a_translation_with_its_score(translator_folder, translator):
-    lines = output("translate", translator_folder, "--device", "cpu", "--scores", text="the cat sat\nno dog\n").split(
-        "\n"
-    )[:-1]
-    for line, one in zip(lines, translator.translate(["the cat sat", "no dog"]), strict=True):
-        text, number = line.split(" ||| ")
+def test_a_translation_with_its_score_and_the_expected_chrf(translator, tmp_path):
+    calibration = {"mean_log_probability": [-1.0, 0.0], "chrf": [0.0, 50.0]}
+    calibrated = replace(translator, extra={"calibration": calibration})
+    folder = calibrated.save(tmp_path / "en-de")
+    arguments = ("translate", folder, "--device", "cpu", "--scores")
+    lines = output(*arguments, text="the cat sat\nno dog\n\n").split("\n")
+    for line, one in zip(lines[:2], calibrated.translate(["the cat sat", "no dog"]), strict=True):
+        text, score, chrf = line.split(" ||| ")
         assert text == one.text
-        assert float(number) == pytest.approx(one.log_probability / (len(one.target_ids) + 1), abs=1e-4)
+        assert float(score) == pytest.approx(one.log_probability / (len(one.target_ids) + 1), abs=1e-4)
+        assert float(chrf) == pytest.approx(50 * max(0, 1 + float(score)), abs=0.06)
+    assert lines[2:] == [" ||| 0.000000 ||| -", ""]
+    fields = [line.split(" ||| ") for line in output(*arguments, "-a", "-n", 2, text="the cat sat\n").splitlines()]
+    assert [len(line) for line in fields] == [6, 6]
+
+
+def test_without_a_calibration_the_expected_chrf_is_a_dash(translator_folder):
+    result = invoke("translate", translator_folder, "--device", "cpu", "--scores", text="no dog\n")
+    assert result.exit_code == 0
+    assert result.stdout.endswith(" ||| -\n")
+    assert result.stderr.splitlines() == [
+        "the expected chrF is written as -: the translator has no calibration; regard train stores one at its end if "
+        "there are at least 20 dev pairs, and Translator.calibrated measures one"
+    ]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,17 @@ def test_an_answer_is_the_translation_its_score_and_its_alignment(service: Runni
         assert found["text"] == one.text
         assert found["score"] == pytest.approx(one.log_probability / (len(one.target_ids) + 1), abs=1e-4)
         assert found["alignment"] == [list(pair) for pair in sorted(one.alignment.pairs)]
+        assert found["expected_chrf"] is None
         assert not found["untranslated"]
+
+
+def test_an_answer_of_a_calibrated_translator_has_the_expected_chrf(
+    serving: Callable[..., Running], translator: Translator
+) -> None:
+    calibration = {"mean_log_probability": [-1.0, 0.0], "chrf": [0.0, 100.0]}
+    service = serving(replace(translator, extra={"calibration": calibration}))
+    (found,) = service.ask("/translate", {"texts": TEXTS[:1]})[1]["translations"]
+    assert found["expected_chrf"] == pytest.approx(100 * max(0, 1 + found["score"]), abs=0.06)
 
 
 def test_a_text_that_is_too_long_is_translated_in_parts_or_marked(service: Running, translator: Translator) -> None:

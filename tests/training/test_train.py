@@ -348,6 +348,26 @@ def test_a_checkpoint_of_whole_numbers_is_refused(texts, quick, trained):
 # It ends
 
 
+def test_the_scores_of_the_finished_translator_are_calibrated_on_the_dev_pairs(tmp_path, texts, quick):
+    config = quick(data={"dev_source": str(texts[0]), "dev_target": str(texts[1])}, evaluation={"pairs": 25})
+    train(*texts, tmp_path / "out", config)
+    translator = Translator.load(tmp_path / "out", "cpu")
+    dev = json.loads((tmp_path / "out" / "data" / "dev.json").read_text())
+    expected = translator.calibrated(*map(list, zip(*dev, strict=True)))
+    assert len(dev) == 25
+    assert translator.calibration == expected.calibration is not None
+    assert translator.usual == expected.usual is not None
+
+
+def test_too_few_dev_pairs_are_not_measured_again(texts, quick, trained):
+    out = trained(quick())
+    translator = Translator.load(out, "cpu")
+    assert (translator.calibration, translator.extra["calibration"]) == (None, None)
+    before = (out / "translator.json").stat().st_mtime_ns
+    train(*texts, out, quick())
+    assert (out / "translator.json").stat().st_mtime_ns == before
+
+
 def test_an_ended_training_has_nothing_to_do(texts, quick, trained):
     out = trained(quick())
     before = (out / "log.jsonl").read_bytes()

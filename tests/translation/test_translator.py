@@ -286,6 +286,8 @@ def test_a_record_is_json_and_has_it_all(translator):
         "text",
         "score",
         "log_probability",
+        "mean_log_probability",
+        "expected_chrf",
         "unknown",
         "parts",
         "untranslated",
@@ -301,7 +303,7 @@ def test_a_record_is_json_and_has_it_all(translator):
         len(record["target_words"]),
         len(record["source_words"]),
     ]
-    assert [len(candidate) for candidate in record["candidates"]] == [3, 3]
+    assert [len(candidate) for candidate in record["candidates"]] == [5, 5]
     assert record["alignment"] == [list(pair) for pair in sorted(one.alignment.pairs)]
     assert_close(torch.tensor(record["pieces"]["weights"]), one.alignment.piece_weights, rtol=0, atol=1e-6)
 

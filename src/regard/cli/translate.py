@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 LINES = 512
 """The number of lines that are translated together, sorted by length, before their translations are written."""
 
+NO_CALIBRATION = (
+    "the expected chrF is written as -: the translator has no calibration; regard train stores one at its end if there "
+    "are at least 20 dev pairs, and Translator.calibrated measures one"
+)
+"""The remark if --scores is given and the translator has no calibration."""
+
 
 def translate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a translator, written by regard train.")],
@@ -64,7 +70,10 @@ def translate(
     ] = None,
     scores: Annotated[
         bool,
-        typer.Option("--scores", help="After each translation, add the mean log-probability of a piece: ||| -0.12."),
+        typer.Option(
+            "--scores",
+            help="After each translation, add its score and its expected chrF: ||| -0.12 ||| 84.2.",
+        ),
     ] = False,
     alignments: Annotated[
         bool, typer.Option("--alignments", "-a", help="After each translation, write its word alignment: ||| 0-0 1-2.")
@@ -94,8 +103,12 @@ def translate(
 
     --alignments writes "translation ||| pairs". A pair 1-2 aligns source word 1 with target word 2: a piece of target
     word 2 has its largest attention weight on source word 1. Words are divided at white space and counted from 0.
-    --n-best writes "line ||| translation ||| score", with lines counted from 0, as Moses does. --scores adds
-    "||| score", the mean log-probability of a piece, as regard score prints; then --alignments adds "||| pairs".
+    --n-best writes "line ||| translation ||| score", with lines counted from 0, as Moses does.
+
+    --scores adds two numbers, "||| score ||| chrF"; then --alignments adds "||| pairs". The score is the mean
+    log-probability of a piece, as regard score prints. The chrF, from 0 to 100, is the chrF that translations of dev
+    texts with such a score had on average when the training ended; "-" means that it is not known. It is measured with
+    the default search: do not rely on it with --greedy, --sample or --mbr.
 
     [bold]Examples[/bold]
 
@@ -127,6 +140,8 @@ def translate(
             translator = Translator.load(folder, device)
         output = OutputFormat(alignments=alignments, scores=scores, json=as_json, n_best=n_best is not None)
         print_remark, count = stack.enter_context(line_progress(stream, "translating"))
+        if scores and translator.calibration is None:
+            print_remark(NO_CALIBRATION)
         first, n_untranslated = 1, 0
         for lines in read_lines(stream, file, prompt_for(stream, translator.name)):
             for start in range(0, len(lines), LINES):
@@ -251,8 +266,14 @@ class OutputFormat:
         for (number, one), alignment in zip(numbered, pairs, strict=True):
             text = " ".join(one.text.splitlines())  # with byte pieces, a translation may have line ends
             fields = [str(number), text, f"{one.score:.6f}"] if self.n_best else [text]
-            fields += [f"{one.mean_log_probability:.6f}"] if self.scores else []
+            fields += score_fields(one) if self.scores else []
             yield " ||| ".join(fields if alignment is None else [*fields, alignment.pharaoh])
+
+
+def score_fields(translation: "Translation") -> list[str]:
+    """Return the fields that --scores adds: the mean log-probability of a piece, and the expected chrF or "-"."""
+    expected = translation.expected_chrf
+    return [f"{translation.mean_log_probability:.6f}", "-" if expected is None else f"{expected:.1f}"]
 
 
 def remarks(translation: "Translation") -> Iterator[str]:

@@ -16,6 +16,12 @@ def description(name: str) -> dict[str, Any]:
     translation = {
         "text": {"type": "string"},
         "score": {"type": "number", "description": "mean log-probability of a piece, in nats; 0 is certain"},
+        "expected_chrf": {
+            "type": ["number", "null"],
+            "minimum": 0,
+            "maximum": 100,
+            "description": "the chrF that translations of dev texts with this score had on average; null = not known",
+        },
         "alignment": {
             "type": "array",
             "items": pair,

@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.translation.alignment import Alignment
-from regard.translation.translation import Translation
+from regard.translation.translation import Translation, rounded_chrf
 
 MOST_TEXTS, MOST_CHARACTERS = 256, 10_000
 """The largest number of texts in a request, and of characters in a text."""
@@ -41,12 +41,13 @@ def texts_of(content: Any) -> list[str]:
 
 
 def answer_to(translations: Sequence[Translation], alignments: Sequence[Alignment]) -> dict[str, Any]:
-    """Return the answer to a request, {"translations": [{"text", "score", "alignment", "untranslated"}, …]}."""
+    """Return the answer to a request, {"translations": [{"text", "score", "expected_chrf", "alignment", …}, …]}."""
     return {
         "translations": [
             {
                 "text": one.text,
                 "score": round(one.mean_log_probability, DIGITS),
+                "expected_chrf": rounded_chrf(one),
                 "alignment": [list(pair) for pair in sorted(alignment.pairs)],
                 "untranslated": one.untranslated,
             }

@@ -1,6 +1,6 @@
 """The HTTP endpoints of the translation service.
 
-POST /translate      {"texts": ["…"]} → {"translations": [{"text", "score", "alignment", "untranslated"}]}
+POST /translate      {"texts": ["…"]} → {"translations": [{"text", "score", "expected_chrf", …}]}
 GET  /health         {"status": "ok", "translator": "…"}
 GET  /openapi.json   the description of the service in the OpenAPI format
 GET  /               the description of the service as an HTML page

@@ -12,7 +12,7 @@ DIR/translator.json …  the translator with the parameters that evaluation.keep
 """
 
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,7 @@ from regard.training.store.training_folder import claim, stored_config
 from regard.training.store.training_log import Log
 from regard.training.training_state import DevResult, Position, TrainingState
 from regard.training.watcher import Watcher
-from regard.translation.search.greedy import Greedy
 from regard.translation.translator_folder import holds_translator, load_parameters, model_kinds
-from regard.translation.usual import Usual
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,22 +109,20 @@ def train(
 
 
 def measure_translator(folder: Path, pairs: DevPairs, device: torch.device, watcher: Watcher) -> None:
-    """Measure the finished translator on dev pairs, and save two results in its folder: an alignment rule and `Usual`.
+    """Measure the finished translator on dev pairs, and save the results in its folder, unless they are there already.
 
-    The alignment rule names the attention weights from which word alignments are read. `Usual` has the lowest usual
-    letters per subword piece of a text and mean log-probability of a translation. Do nothing if both are saved already.
+    The results are the alignment rule, which names the attention weights from which word alignments are read; the
+    limits for remarks on unusual texts (`Usual`); and the expected chrF for each score (`Calibration`).
     """
     from regard.translation.translator import Translator
 
     translator = Translator.load(folder, device)
-    if translator.usual is not None:
+    if "calibration" in translator.extra:
         return
     watcher.busy("choosing the attention that aligns words")
     chosen = translator.with_chosen_rule(pairs.source_texts, pairs.target_texts)
-    watcher.busy("measuring what is usual for the translator")
-    usual = Usual.of(chosen.translate(pairs.source_texts, search=Greedy(), truncate=True))
-    extra = dict(chosen.extra) if usual is None else {**chosen.extra, "usual": asdict(usual)}
-    replace(chosen, extra=extra).save(folder)
+    watcher.busy("calibrating the scores of translations")
+    chosen.calibrated(pairs.source_texts, pairs.target_texts).save(folder)
     if chosen.alignment_rule.agreement is not None:
         watcher.say(f"alignments come from {chosen.alignment_rule}")
 

@@ -91,6 +91,22 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
             raise TypeError(f"{name} of line {number} is {type_name(text)}; it must be a str.")
 
 
+def check_pairs(texts: Sequence[str], targets: Sequence[str], first: int = 1) -> None:
+    """Check that there is one target text for each source text.
+
+    Args:
+        first: the line number of the first text, for messages.
+
+    Raises:
+        TypeError: a text or a target is not a str.
+        ValueError: the number of targets is not the number of texts.
+    """
+    check_texts(texts, "the text", first)
+    check_texts(targets, "the target", first)
+    if len(targets) != len(texts):
+        raise ValueError(f"got {len(targets)} targets for {len(texts)} texts; give one for each.")
+
+
 def prefix_for_each(prefix: str | Sequence[str] | None, texts: Sequence[str], first: int = 1) -> Sequence[str]:
     """Return a list with a prefix for each text.
 

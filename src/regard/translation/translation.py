@@ -10,6 +10,7 @@ from regard.tracing.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment
 from regard.translation.alignment_rule import AlignmentRule
+from regard.translation.calibration import Calibration
 from regard.translation.usual import Usual
 
 DIGITS = 6
@@ -28,6 +29,10 @@ class TranslationReader(Protocol):
     def usual(self) -> Usual | None:
         """The least usual letters per subword piece and mean log-probability of a piece; None = not known."""
 
+    @property
+    def calibration(self) -> Calibration | None:
+        """The expected chrF for each mean log-probability of a piece; None = not known."""
+
     def align(self, translations: Sequence["Translation"]) -> list[Alignment]:
         """Return the word alignment of each translation."""
 
@@ -42,7 +47,8 @@ class Translation:
     Attributes:
         source: the source text.
         text: the translation; empty for a source without words.
-        score: the number by which the search ranks the translations of one source; higher is better.
+        score: the number by which the search ranks the translations of one source; higher is better. For another use,
+            `mean_log_probability` and `expected_chrf` can be compared between sources.
         log_probability: log P(text | source) in nats: the sum over the tokens, EOS included, without penalties.
         source_ids, source_pieces: the ids and texts of the subword pieces that the model read, EOS last.
         target_ids, target_pieces: the ids and the pieces of the translation, without BOS and EOS.
@@ -77,6 +83,18 @@ class Translation:
     def mean_log_probability(self) -> float:
         """The mean of log P(token | source, tokens before) over the target tokens, EOS included, in nats."""
         return self.log_probability / (len(self.target_ids) + max(len(self.parts), 1))
+
+    @property
+    def expected_chrf(self) -> float | None:
+        """The chrF, from 0 to 100, of dev translations with this mean log-probability on average.
+
+        It is calibrated for translations by `Beam()`, the default search. None = the translator has no calibration, or
+        the source has no words or was not translated.
+        """
+        calibration = self.translator.calibration
+        if calibration is None or len(self.source_ids) < 2:
+            return None
+        return calibration.expected_chrf(self.mean_log_probability)
 
     @property
     def unlike(self) -> tuple[str, ...]:
@@ -144,13 +162,13 @@ class Translation:
         Args:
             alignment: the word alignment in the record; None = the property `alignment`.
         """
-        return {"source": self.source, **candidate_record(self)} | {
+        return {"source": self.source, **confidence_record(self)} | {
             "unknown": list(self.unknown),
             "parts": [part.text for part in self.parts],
             "untranslated": self.untranslated,
             "unlike": list(self.unlike),
             **alignment_record(alignment or self.alignment),
-            "candidates": [candidate_record(candidate) for candidate in self.candidates],
+            "candidates": [confidence_record(candidate) for candidate in self.candidates],
         }
 
     def _repr_html_(self) -> str:
@@ -169,6 +187,20 @@ def candidate_record(translation: Translation) -> dict[str, Any]:
         "score": round(translation.score, DIGITS),
         "log_probability": round(translation.log_probability, DIGITS),
     }
+
+
+def confidence_record(translation: Translation) -> dict[str, Any]:
+    """Return text and score of a translation, and the numbers that can be compared between sources."""
+    return candidate_record(translation) | {
+        "mean_log_probability": round(translation.mean_log_probability, DIGITS),
+        "expected_chrf": rounded_chrf(translation),
+    }
+
+
+def rounded_chrf(translation: Translation) -> float | None:
+    """Return the expected chrF of a translation with one decimal; None = not known."""
+    expected = translation.expected_chrf
+    return None if expected is None else round(expected, 1)
 
 
 def alignment_record(alignment: Alignment) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Translator.load("en-ko").translate(["I am a student."])[0].text      in Python
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment
 from regard.translation.alignment_choice import choose_rule
 from regard.translation.alignment_rule import AlignmentRule
+from regard.translation.calibration import Calibration, sentence_chrf
 from regard.translation.copy_unknown import with_copied_text
 from regard.translation.evaluation_mode import evaluation_mode
 from regard.translation.forced_decoding import (
@@ -33,7 +34,7 @@ from regard.translation.long_texts import joined_alignment, joined_translation, 
 from regard.translation.marian_folder import read_any_translator
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.pieces import UNKNOWN, text_of_pieces
-from regard.translation.request import Request, check_texts, prefix_for_each, read_requests
+from regard.translation.request import Request, check_pairs, check_texts, prefix_for_each, read_requests
 from regard.translation.search.beam import Beam
 from regard.translation.search.interface import Hypothesis, Search, SourceBatch
 from regard.translation.translation import Translation
@@ -192,10 +193,7 @@ class Translator:
             TypeError: a text or a target is not a str.
             ValueError: the number of targets is not the number of texts.
         """
-        check_texts(texts, "the text", first)
-        check_texts(targets, "the target", first)
-        if len(targets) != len(texts):
-            raise ValueError(f"got {len(targets)} targets for {len(texts)} texts; give one for each.")
+        check_pairs(texts, targets, first)
         requests = read_requests(
             texts,
             self.target_vocabulary.encode_all(targets),
@@ -275,6 +273,28 @@ class Translator:
         scored = self.score(texts, targets, truncate=True)
         return replace(self, alignment_rule=choose_rule(self.model, scored, self.device))
 
+    def calibrated(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
+        """Return this translator with a calibration of its scores, and the limits for remarks on unusual texts.
+
+        Both are measured on translations by `Beam()`, and are among the values in `extra`, so that `save` stores them.
+
+        Args:
+            texts: source texts that the model was not trained on; with fewer than 20 there is no calibration.
+            targets: one reference translation for each source text.
+
+        Raises:
+            InputError: sacrebleu is not installed.
+            TypeError: a text or a target is not a str.
+            ValueError: the number of targets is not the number of texts.
+        """
+        check_pairs(texts, targets)
+        found = self.translate(texts, truncate=True)
+        scores = [one.mean_log_probability for one in found]
+        chrf = sentence_chrf([one.text for one in found], targets)
+        measured = {"usual": Usual.of(found), "calibration": Calibration.of(scores, chrf)}
+        stored = {name: None if value is None else asdict(value) for name, value in measured.items()}
+        return replace(self, extra={**self.extra, **stored})
+
     def copy_unknown(self, translations: Sequence[Translation]) -> list[Translation]:
         """Return the translations, and their candidates, with unknown and missing words copied from the source.
 
@@ -308,6 +328,11 @@ class Translator:
     def usual(self) -> Usual | None:
         """The least usual letters per subword piece and mean log-probability of a piece; None = not in the folder."""
         return Usual.stored_in(self.extra)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The expected chrF for each mean log-probability of a piece; None = not in the folder."""
+        return Calibration.stored_in(self.extra)
 
     @property
     def _most_pieces(self) -> int:

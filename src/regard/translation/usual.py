@@ -43,7 +43,7 @@ class Usual:
 
     @classmethod
     def of(cls, translations: Sequence[Measured]) -> "Usual | None":
-        """Return the limits measured on the greedy translations of the dev texts; None = there are no dev texts."""
+        """Return the limits measured on translations of the dev texts; None = there are no dev texts."""
         if not translations:
             return None
         letters = [letters_a_piece(one) for one in translations]

@@ -1,0 +1,133 @@
+"""Calibration of scores: the chrF that is expected of a translation with a given mean log-probability.
+
+    expected chrF = f(mean log-probability of the translation's pieces)
+
+f is fitted by isotonic regression to dev texts: of all functions that never decrease, f has the smallest squared
+distance to the chrF of the dev translations. It is constant on groups of neighbouring dev texts; here a group has at
+least `GROUP` texts, and between the centres of two groups f is a straight line. Beyond the outermost centres f is
+constant. When training ends, the centres are stored in the translator's folder.
+
+Source: Ayer et al. 1955, "An empirical distribution function for sampling with incomplete information" (pool adjacent
+violators); Zadrozny & Elkan 2002, "Transforming classifier scores into accurate multiclass probability estimates".
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from regard.errors import import_extra
+
+FEWEST_TEXTS = 20
+"""The fewest dev texts from which a calibration is made."""
+
+GROUP = 5
+"""The fewest dev texts in a group whose mean chrF is a point of the calibration."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calibration:
+    """The centres of the groups of dev texts, between which the expected chrF is interpolated.
+
+    Attributes:
+        mean_log_probability: the mean log-probability of the pieces of each group's translations, in rising order.
+        chrf: the mean chrF of each group's translations, from 0 to 100, in rising order.
+    """
+
+    mean_log_probability: tuple[float, ...]
+    chrf: tuple[float, ...]
+
+    @classmethod
+    def of(cls, mean_log_probabilities: Sequence[float], chrf: Sequence[float]) -> "Calibration | None":
+        """Return the calibration fitted to translations of dev texts; None = there are fewer than `FEWEST_TEXTS` texts.
+
+        Args:
+            mean_log_probabilities: the mean log-probability of the pieces of each translation.
+            chrf: the chrF of each translation, from 0 to 100.
+        """
+        if len(chrf) < FEWEST_TEXTS:
+            return None
+        # Of equal log-probabilities the highest chrF comes first, so that they are pooled
+        texts = sorted(zip(mean_log_probabilities, chrf, strict=True), key=lambda text: (text[0], -text[1]))
+        centres = [np.mean(group, axis=0) for group in large_groups(pooled(texts))]
+        return cls(
+            mean_log_probability=tuple(float(centre[0]) for centre in centres),
+            chrf=tuple(float(centre[1]) for centre in centres),
+        )
+
+    @classmethod
+    def stored_in(cls, extra: Mapping[str, Any]) -> "Calibration | None":
+        """Return the calibration that was stored with a translator; None = there is none, or its values are invalid."""
+        stored = extra.get("calibration")
+        if not isinstance(stored, dict):
+            return None
+        scores, chrf = stored.get("mean_log_probability"), stored.get("chrf")
+        if not (is_rising(scores) and is_rising(chrf) and len(scores) == len(chrf)):
+            return None
+        return cls(mean_log_probability=tuple(scores), chrf=tuple(chrf))
+
+    def expected_chrf(self, mean_log_probability: float) -> float:
+        """Return the chrF that dev translations with this mean log-probability have on average, from 0 to 100."""
+        return float(np.interp(mean_log_probability, self.mean_log_probability, self.chrf))
+
+
+def pooled(texts: Iterable[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+    """Divide texts into the groups of isotonic regression, whose mean chrF rises from group to group.
+
+    Args:
+        texts: the mean log-probability and the chrF of each text, sorted by the mean log-probability.
+
+    >>> pooled([(-3, 10), (-2, 50), (-1, 30), (0, 60)])
+    [[(-3, 10)], [(-2, 50), (-1, 30)], [(0, 60)]]
+    """
+    groups: list[list[tuple[float, float]]] = []
+    for text in texts:
+        groups.append([text])
+        while len(groups) > 1 and mean_chrf(groups[-2]) >= mean_chrf(groups[-1]):
+            last = groups.pop()
+            groups[-1] += last
+    return groups
+
+
+def mean_chrf(group: Sequence[tuple[float, float]]) -> float:
+    return sum(chrf for _, chrf in group) / len(group)
+
+
+def large_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[tuple[float, float]]]:
+    """Join neighbouring groups until each has at least `GROUP` texts, or all are one group."""
+    joined: list[list[tuple[float, float]]] = []
+    for group in groups:
+        if joined and len(joined[-1]) < GROUP:
+            joined[-1] += group
+        else:
+            joined.append(list(group))
+    if len(joined) > 1 and len(joined[-1]) < GROUP:
+        last = joined.pop()
+        joined[-1] += last
+    return joined
+
+
+def is_rising(values: object) -> TypeGuard[Sequence[float]]:
+    """Return whether a stored value is a list or tuple of rising finite floats, at least one."""
+    return (
+        isinstance(values, (list, tuple))
+        and bool(values)
+        and all(isinstance(value, float) and math.isfinite(value) for value in values)
+        and all(one < other for one, other in pairwise(values))
+    )
+
+
+def sentence_chrf(texts: Iterable[str], references: Iterable[str]) -> list[float]:
+    """Return the chrF of each text against its reference, from 0 to 100; equal texts have 100.
+
+    >>> sentence_chrf(["a cat", "xyz", ""], ["a cat", "a cat", ""])
+    [100.0, 0.0, 100.0]
+    """
+    metric = import_extra("sacrebleu", "translation").CHRF()
+    return [
+        100.0 if text == reference else float(metric.sentence_score(text, [reference]).score)
+        for text, reference in zip(texts, references, strict=True)
+    ]
