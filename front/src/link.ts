@@ -25,11 +25,15 @@ import {
   wholeWords,
 } from "./state";
 import type { Side } from "./data";
+import { answered } from "./live";
 import { linked } from "./switches";
+import { MOST_LINKED, propose, proposed } from "./text-field";
 import { browserLanguage, language, LANGUAGES, type Language } from "./words";
 
 const SCALES = ["absolute", "row", "log"] as const;
 const PAUSE_MILLISECONDS = 100; // browsers refuse a page that changes its address at each move of a pointer
+const MOST_COMPARED = 16; // heads in a link
+const WARMEST = 4; // the highest temperature of the slider; the lowest is 1 / WARMEST
 
 interface HeadPlace {
   layer: number;
@@ -45,29 +49,52 @@ function headNamed(name: string): HeadPlace | null {
   return { layer: Number(layer), head: which === undefined ? null : Math.min(Number(which), layerOf(Number(layer)).heads - 1) };
 }
 
-export function restore(address: string): void {
+/** What an address says, by its name there. */
+function wantedBy(address: string) {
   const wanted = new URLSearchParams(address.replace(/^#/, ""));
   const text = (name: string) => wanted.get(name) ?? "";
   const number = (name: string, end: number) => (/^\d+$/.test(text(name)) && Number(text(name)) < end ? Number(text(name)) : null);
-  if (trace.value.kinds[text("kind")]) kindName.value = text("kind");
+  return { has: (name: string) => wanted.has(name), text, number };
+}
+
+/** Show the head and the token that an address names. */
+function restoreChoice(address: string): void {
+  const { has, text, number } = wantedBy(address);
+  if (Object.hasOwn(trace.value.kinds, text("kind"))) kindName.value = text("kind");
   const shown = headNamed(text("head"));
   if (shown) chooseHead(shown.layer, shown.head);
-  if (wanted.has("compared")) compared.value = text("compared").split(" ").map(headNamed).filter((one) => one !== null);
   const position = number("query", queryTokens.value.length);
   if (position !== null || text("query") === "all") query.value = position;
-  if (wanted.has("locked") && query.value !== null) locked.value = true;
-  if (wanted.has("words")) wholeWords.value = true;
-  if (wanted.has("hidden")) hidden.value = true;
+  locked.value = has("locked") && query.value !== null;
+}
+
+/** Show all that an address names, but for the text: see `follow`. */
+function restore(address: string): void {
+  restoreChoice(address);
+  const { has, text, number } = wantedBy(address);
+  if (has("compared")) {
+    const names = [...new Set(text("compared").split(" "))].slice(0, MOST_COMPARED);
+    compared.value = names.map(headNamed).filter((one) => one !== null);
+  }
+  if (has("words")) wholeWords.value = true;
+  if (has("hidden")) hidden.value = true;
   colourScale.value = SCALES.find((name) => name === text("scale")) ?? colourScale.value;
   language.value = (Object.keys(LANGUAGES) as Language[]).find((name) => name === text("language")) ?? language.value;
-  if (Number(text("temperature")) > 0) temperature.value = Number(text("temperature"));
+  const factor = Number(text("temperature"));
+  if (factor >= 1 / WARMEST && factor <= WARMEST) temperature.value = factor;
   candidate.value = number("candidate", trace.value.alignment?.candidates.length ?? 0) ?? candidate.value;
   const [, side, index] = text("kept").match(/^(source|target)(\d{1,6})$/) ?? [];
   if (side) keptUnit.value = { side: side as Side, index: Number(index) };
-  if (wanted.has("cut")) cut.value = new Set(text("cut").split(" ").filter((edge) => /^\d+,\d+$/.test(edge)));
-  if (wanted.has("silenced") && trace.value.live) silenced.value = true;
+  if (has("cut")) cut.value = new Set(text("cut").split(" ").filter(isEdge));
+  if (has("silenced") && trace.value.live) silenced.value = true;
   key.value = number("key", keyTokens.value.length) ?? key.value;
-  for (const [name, { read }] of linked) if (wanted.has(name)) read(text(name));
+  for (const [name, { read }] of linked) if (has(name)) read(text(name));
+}
+
+/** Whether a text such as "7,2" is a query and a key of the text that is shown. */
+function isEdge(text: string): boolean {
+  const [, from, to] = text.match(/^(\d{1,9}),(\d{1,9})$/) ?? [];
+  return Boolean(from) && Number(from) < queryTokens.value.length && Number(to) < keyTokens.value.length;
 }
 
 /** What is shown, as the part of a link after "#". */
@@ -89,18 +116,38 @@ function address(): string {
   if (silenced.value) shown.set("silenced", "1");
   if (key.value !== null) shown.set("key", String(key.value));
   for (const [name, { write }] of linked) if (write()) shown.set(name, write());
+  const { text, model, new_tokens: written } = { ...trace.value, ...answered.value };
+  if (trace.value.live && text.length <= MOST_LINKED) {
+    if (written) shown.set("write", String(written));
+    shown.set("model", model);
+    shown.set("text", text);
+  }
   return String(shown);
 }
 
-/** Keep the address in step with what is shown. In a frame, tell it to the page around it, and show what that names. */
+/**
+ * Show what the page's address names, and keep the address in step with what is shown.
+ *
+ * A text that the address names is read by the model first. In a frame, the page tells its address to the page around it,
+ * and shows the head and the token of an address that it gets from there.
+ */
 export function follow(): void {
+  const first = location.hash;
+  restore(first);
+  const { text, number } = wantedBy(first);
+  propose({ text: text("text"), model: text("model"), new_tokens: number("write", Infinity) ?? undefined }, () => batch(() => restore(first)));
+  let told: string | null = null; // the address by which the page around this one chose what is shown
   if (parent !== window)
     addEventListener("message", ({ source, data }) => {
-      if (source === parent && typeof data?.regard === "string") batch(() => restore(data.regard));
+      if (source !== parent || typeof data?.regard !== "string") return;
+      batch(() => restoreChoice(data.regard));
+      told = address();
     });
   else addEventListener("hashchange", () => location.reload()); // a link to this page, opened where it is shown
   effect(() => {
     const shown = address();
+    if (proposed.value || shown === told) return; // the address still names a text that is not read yet
+    told = null;
     const timer = setTimeout(() => {
       if (parent !== window) parent.postMessage({ regard: shown }, "*");
       else history.replaceState(null, "", `#${shown}`);

@@ -1,6 +1,6 @@
 // Ask for another text, or for changes to the model's heads: a server answers, or a worker in which the model runs
 
-import { signal } from "@preact/signals";
+import { batch, signal } from "@preact/signals";
 import type { Change, Effect, Trace } from "./data";
 import { complaint, effect, show, trace } from "./state";
 
@@ -38,6 +38,7 @@ const server: Answerer = {
 export const answerer = signal<Answerer>(server);
 export const busy = signal(false);
 export const loading = signal<{ loaded: number; total: number } | null>(null); // bytes of a model that is being loaded
+export const answered = signal<Partial<Question>>({}); // the question whose answer is shown; without a text, the first trace is
 let running: AbortController | null = null;
 
 /** Stop waiting for an answer. */
@@ -46,8 +47,13 @@ export function cancel(): void {
 }
 
 /** Show the trace of another text. */
-export const look = (question: Question) =>
-  ask((stopped) => answerer.value.trace(question, stopped), (answer) => show(answer, true));
+export const look = ({ model = answered.peek().model, ...question }: Question) =>
+  ask((stopped) => answerer.value.trace({ model, ...question }, stopped), (answer) => {
+    batch(() => {
+      show(answer, true);
+      answered.value = model === undefined ? question : { model, ...question };
+    });
+  });
 
 /** The model whose trace is shown, if it runs in this page; a server takes the model that it has loaded. */
 const modelHere = () => (answerer.value.here ? trace.value.model : undefined);

@@ -6,7 +6,7 @@ import "./page.css";
 import { hueOf } from "./colours";
 import type { Trace } from "./data";
 import { ExplainPage } from "./explain-page";
-import { follow, restore } from "./link";
+import { follow } from "./link";
 import { answerer } from "./live";
 import { Page } from "./page";
 import { answererOf } from "./site/answerer";
@@ -17,7 +17,6 @@ const data = JSON.parse(document.getElementById("trace")!.textContent!) as Trace
 const site = document.getElementById("site");
 if (site) answerer.value = answererOf(JSON.parse(site.textContent!));
 show(data);
-restore(location.hash);
 follow();
 effect(() => document.documentElement.style.setProperty("--hue", String(hueOf(head.value, layer.value.heads))));
 effect(() => void (document.documentElement.lang = language.value));

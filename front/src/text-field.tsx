@@ -1,13 +1,18 @@
 // The text in a field, where a server or a worker runs the model on what is typed
 
 import { signal } from "@preact/signals";
-import { answerer, busy, cancel, loading, look, type ModelHere } from "./live";
-import { LONG_TEXT, trace } from "./state";
+import { answerer, busy, cancel, loading, look, type ModelHere, type Question } from "./live";
+import { complaint, LONG_TEXT, trace } from "./state";
 import { words } from "./words";
+
+export const MOST_LINKED = 2_000; // letters of a text in a link
+const MOST_LETTERS = 300; // of a model's name in a link
+const MOST_WRITTEN = 512; // tokens
 
 const typed = signal<string | null>(null); // null = the text that is shown
 const model = signal<string | null>(null);
 const newTokens = signal(0);
+export const proposed = signal<{ then: () => void } | null>(null); // a link's text until it is read; then calls `then`
 let pause = 0;
 
 const chosenModel = () => model.value ?? trace.value.model;
@@ -22,9 +27,32 @@ function ask(): void {
   clearTimeout(pause);
   const text = typed.value ?? trace.value.text;
   const asked = answerer.value.here ? chosenModel() : model.value || undefined;
+  const link = proposed.value;
   void look({ text, model: asked, new_tokens: newTokens.value || undefined }).then((answered) => {
     if (answered) [typed.value, model.value] = [null, null];
+    if (proposed.value !== link) return;
+    proposed.value = null;
+    if (answered) link?.then();
   });
+}
+
+/**
+ * Put the text and the model of a link into the fields, and run the model on the text.
+ *
+ * A server's other model is not loaded until the reader asks for it: anybody can write a link.
+ *
+ * @param then is called when the text is read.
+ */
+export function propose({ text, model: name = "", new_tokens: length = 0 }: Question, then: () => void): void {
+  const { live, text: shown, model: loaded } = trace.value;
+  if (!live || !text.trim() || text.length > MOST_LINKED || name.length > MOST_LETTERS || length > MOST_WRITTEN) return;
+  if (text === shown && name === loaded && !length) return;
+  const { here } = answerer.value;
+  const other = Boolean(name) && name !== loaded && (!here || here.some((one) => one.name === name));
+  proposed.value = { then };
+  [typed.value, model.value, newTokens.value] = [text, other ? name : null, length];
+  if (other && !here) complaint.value = words().linkedModel(name);
+  else ask();
 }
 
 export function TextField() {
@@ -45,7 +73,7 @@ export function TextField() {
         value={typed.value ?? trace.value.text}
         onFocus={() => answerer.value.prepare?.(chosenModel())}
         onInput={(event) => {
-          typed.value = event.currentTarget.value;
+          [typed.value, proposed.value] = [event.currentTarget.value, null];
           clearTimeout(pause);
           if (typed.value.trim() && typed.value.length <= 4 * LONG_TEXT && !newTokens.value) pause = window.setTimeout(ask, answerer.value.pauseMilliseconds(chosenModel()));
         }}
@@ -98,7 +126,7 @@ function ModelAndLength() {
       </label>
       <label>
         {say.write}
-        <input type="number" data-role="new-tokens" min={0} max={512} value={newTokens.value} onInput={(event) => (newTokens.value = Number(event.currentTarget.value))} />
+        <input type="number" data-role="new-tokens" min={0} max={MOST_WRITTEN} value={newTokens.value} onInput={(event) => (newTokens.value = Number(event.currentTarget.value))} />
         {say.writeTokens}
       </label>
     </>

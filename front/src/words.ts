@@ -260,6 +260,7 @@ const english = {
   translate: "translate",
   cancel: "cancel",
   looking: "the model works …",
+  linkedModel: (name: string) => `The link asks for the model “${name}”, which is not loaded; press “look” to load it and to read the text.`,
   loadingModel: (loaded: string, total: string) => `the model is loaded into this page: ${loaded} of ${total} MB …`,
   preciseHere: (difference: string) =>
     `Weights are computed here, by ONNX Runtime in float32; when this site was made, none differed from Python’s by more than ${difference}.`,
@@ -535,6 +536,7 @@ const korean: Words = {
   translate: "번역하기",
   cancel: "취소",
   looking: "모델이 일하는 중 …",
+  linkedModel: (name) => `링크에 적힌 “${name}” 모델을 아직 불러오지 않았습니다. “보기”를 누르면 모델을 불러와 글을 읽습니다.`,
   loadingModel: (loaded, total) => `모델을 이 쪽으로 불러오는 중: ${total}MB 가운데 ${loaded}MB …`,
   preciseHere: (difference) =>
     `가중치는 이 쪽에서 ONNX Runtime이 float32로 계산합니다. 이 사이트를 만들 때 파이썬의 값과 가장 크게 다른 것이 ${difference}였습니다.`,

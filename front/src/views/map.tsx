@@ -49,7 +49,7 @@ export function MapView() {
   const high = Math.min(HEIGHT, Math.max(top + 120, whole - EDGE)) + EDGE;
   const [width, height] = [Math.max(1, whole - left - EDGE), high - top - EDGE];
   const base = Math.min(width / columns, height / rows);
-  const zoomed = useZoom(canvas, zoomPlace, { shown: whole > 0, base, rows, columns, left, top, width, height });
+  const zoomed = useZoom(canvas, zoomPlace, { shown: whole > 0, base, rows, columns, turned, left, top, width, height });
   const view: View = { queries, keys, turned, left, top, width, height, x: zoomed.x, y: zoomed.y, size: base * zoomed.k };
   const level = levelOf(view);
   const turns = useTurns(same);
@@ -91,7 +91,7 @@ export function MapView() {
       tools={
         <>
           <Choice label={say.zoomCell} chosen={pool.value} options={[["max", say.zoomLargest], ["mean", say.zoomMean]]} choose={(name) => (pool.value = name)} />
-          <QueriesAs turned={turnPlace} />
+          <QueriesAs />
           <CellSize factor={2} zoomed={zoomed} />
         </>
       }
@@ -136,12 +136,6 @@ export function MapView() {
       <Numbers head={[say.zoomQueries, say.zoomKeys, say.weight]} rows={() => strongestCells(tiles, view, map.tile)} />
     </Panel>
   );
-}
-
-/** Show the same weights once rows and columns are swapped. */
-function turnPlace(): void {
-  const place = zoomPlace.value;
-  if (place) zoomPlace.value = { ...place, row: place.column, column: place.row };
 }
 
 /** The tiles that are asked for: those in view, a coarser one under each, and those around. */

@@ -65,13 +65,10 @@ export function Choice<Name extends string>(props: { label: string; chosen: Name
 /** Whether the queries of a pattern or a map are its rows or its columns. */
 export const queriesAs = switchOf("queries", "rows", "columns");
 
-export function QueriesAs({ turned }: { turned?: () => void }) {
+export function QueriesAs() {
   const say = words();
-  const choose = (way: "rows" | "columns") => {
-    if (way !== queriesAs.value) turned?.();
-    queriesAs.value = way;
-  };
-  return <Choice label={say.turned} chosen={queriesAs.value} options={[["rows", say.queriesDown], ["columns", say.queriesAcross]]} choose={choose} />;
+  const options: ["rows" | "columns", string][] = [["rows", say.queriesDown], ["columns", say.queriesAcross]];
+  return <Choice label={say.turned} chosen={queriesAs.value} options={options} choose={(way) => (queriesAs.value = way)} />;
 }
 
 /** Buttons that make the cells of a canvas smaller or larger, or show all of them. */

@@ -31,7 +31,7 @@ export function Pattern() {
   const margins = useMemo(() => ({ left: labelWidth(rows), top: labelWidth(columns) }), [rows, columns, width]);
   const room = { across: Math.max(1, width - margins.left), down: MOST_HEIGHT - margins.top };
   const base = Math.min(LARGEST_CELL, room.across / columns.length, room.down / rows.length);
-  const transform = useZoom(canvas, zoomPlace, { shown: width > 0, base, rows: rows.length, columns: columns.length, ...margins });
+  const transform = useZoom(canvas, zoomPlace, { shown: width > 0, base, rows: rows.length, columns: columns.length, turned, ...margins });
   const layout: Layout = {
     rows,
     columns,

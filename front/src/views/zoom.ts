@@ -14,6 +14,7 @@ export interface Zoomed {
   base: number; // the size of a cell before it is enlarged, in pixels
   rows: number;
   columns: number;
+  turned: boolean; // whether rows and columns are swapped
   left: number; // the room of the labels, in pixels
   top: number;
   width?: number; // of the part in which cells are seen; without it, the size of all cells before they are enlarged
@@ -41,12 +42,12 @@ export const linkedPlace = (name: string): Signal<Place | null> =>
 
 /** A transform that moves and enlarges the cells, never the labels. */
 export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Signal<Place | null>, of: Zoomed) {
-  const { shown, base, rows, columns, left, top } = of;
+  const { shown, base, rows, columns, turned, left, top } = of;
   const [across, down] = [columns * base, rows * base];
   const [width, height] = [of.width ?? across, of.height ?? down];
   const moved = useMemo(() => signal(zoomIdentity), []);
   const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
-  const followed = useRef({ place: null as Place | null, rows, columns }); // what the canvas shows now
+  const followed = useRef({ place: null as Place | null, rows, columns, turned, base }); // what the canvas shows now
   // Cells fill the part in which they are seen, or begin at its left and top if they are smaller.
   const inside = ({ x, y, k }: ZoomTransform) => {
     const limited = (at: number, room: number, size: number) => Math.min(0, Math.max(at, room - k * size));
@@ -63,6 +64,13 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
     const at = (room: number, cell: number, labels: number) => room / 2 - cell * base * k - labels * (k - 1);
     return inside(zoomIdentity.translate(at(width, wanted.column, left), at(height, wanted.row, top)).scale(k));
   };
+  /** The place that the canvas shows, after its cells have changed: none if these are other cells. */
+  const kept = (): Place | null => {
+    const [now, was] = [place.peek(), followed.current];
+    if (now === was.place && now && turned !== was.turned && was.rows === columns && was.columns === rows)
+      return { k: (now.k * was.base) / base, row: now.column, column: now.row };
+    return now !== was.place || (rows === was.rows && columns === was.columns) ? now : null;
+  };
   useEffect(() => {
     if (!shown) return;
     const behaves = zoom<HTMLCanvasElement, unknown>()
@@ -78,11 +86,10 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
     behaviour.current = behaves;
     const element = select(canvas.current!);
     element.call(behaves).on("dblclick.zoom", null);
-    const same = followed.current.rows === rows && followed.current.columns === columns;
-    element.call(behaves.transform, transformTo(same ? place.peek() : null));
-    followed.current = { ...followed.current, rows, columns };
+    element.call(behaves.transform, transformTo(kept()));
+    followed.current = { ...followed.current, rows, columns, turned, base };
     return () => void element.on(".zoom", null);
-  }, [shown, base, rows, columns, left, top, width, height]);
+  }, [shown, base, rows, columns, turned, left, top, width, height]);
   useEffect(() => {
     if (shown && place.value !== followed.current.place) select(canvas.current!).call(behaviour.current!.transform, transformTo(place.value));
   }, [place.value]);

@@ -13,30 +13,39 @@ from pathlib import Path
 
 import pytest
 import torch
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FrameLocator, Page, expect
 
 from regard import Trace, attend
 from regard.errors import InputError
 from regard.views.page.widget import SCRIPT, TraceWidget
 
-NOTEBOOK = """<!doctype html><meta charset="utf-8"><div id="cell"></div><script type="module">
-const listeners = new Set();
-const values = __VALUES__;
-window.model = {
-  get: (name) => values[name],
-  set: (name, value) => {
-    if (values[name] === value) return;
-    values[name] = value;
-    listeners.forEach((listener) => listener());
-  },
-  save_changes: () => { window.saved = { ...values }; },
-  on: (event, listener) => { if (event === "change:address") listeners.add(listener); },
-  off: (event, listener) => listeners.delete(listener),
+NOTEBOOK = """<!doctype html><meta charset="utf-8"><script type="module">
+const modelOf = (values) => {
+  const listeners = new Set();
+  return {
+    get: (name) => values[name],
+    set: (name, value) => {
+      if (values[name] === value) return;
+      values[name] = value;
+      listeners.forEach((listener) => listener());
+    },
+    save_changes: () => { window.saved = { ...values }; },
+    on: (event, listener) => { if (event === "change:address") listeners.add(listener); },
+    off: (event, listener) => listeners.delete(listener),
+  };
 };
 __SCRIPT__
-window.remove = render({ model, el: document.getElementById("cell") });
+window.models = __VALUES__.map(modelOf);
+window.display = (number) => {
+  const el = document.createElement("div");
+  document.body.append(el);
+  return render({ model: models[number], el });
+};
+window.model = models[0];
+window.remove = display(0);
+models.slice(1).forEach((_, i) => display(i + 1));
 </script>"""
-"""A web page that imitates a notebook: it gives the widget's script a model of values, and an HTML element."""
+"""A web page that imitates a notebook: it gives the widgets' script a model of values for each, and an HTML element."""
 
 
 CELLS = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell"
@@ -49,11 +58,11 @@ def written(values: object) -> str:
 
 
 @pytest.fixture
-def opened_widget(opened: Callable[..., Page], tmp_path: Path) -> Callable[[TraceWidget], Page]:
-    """opened_widget(widget) is a page in the browser with the widget in it."""
+def opened_widget(opened: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
+    """opened_widget(widget, other) is a page in the browser with the widgets in it, one under the other."""
 
-    def show(widget: TraceWidget) -> Page:
-        values = written({"document": widget.document, "address": widget.address})
+    def show(*widgets: TraceWidget) -> Page:
+        values = written([{"document": widget.document, "address": widget.address} for widget in widgets])
         path = tmp_path / "notebook.html"
         path.write_text(
             NOTEBOOK.replace("__VALUES__", values).replace(
@@ -103,7 +112,7 @@ def test_where_no_widget_can_be_shown_there_is_a_picture(snake: Trace) -> None:
     assert "application/vnd.jupyter.widget-view+json" in data
 
 
-def test_the_reader_and_python_choose_in_turn(opened_widget: Callable[[TraceWidget], Page], snake: Trace) -> None:
+def test_the_reader_and_python_choose_in_turn(opened_widget: Callable[..., Page], snake: Trace) -> None:
     widget = snake.widget(token="it", head="L3H1")
     page = opened_widget(widget)
     inner = page.frame_locator("iframe")
@@ -118,6 +127,79 @@ def test_the_reader_and_python_choose_in_turn(opened_widget: Callable[[TraceWidg
     expect(title).to_have_text("L2H0 · venom")
     page.evaluate("() => { window.remove(); document.querySelector('iframe').remove(); }")  # leaves nothing behind
     page.evaluate("() => model.set('address', 'head=L0H0&query=0')")
+
+
+def shown(frame: FrameLocator) -> dict[str, object]:
+    """What a page in a notebook shows, and how its switches are set."""
+    return {
+        "title": frame.locator("[data-view=sentence] h2").inner_text(),
+        "hidden": frame.locator(".controls [type=checkbox]").nth(1).is_checked(),
+        "circles": frame.locator("[data-view=pattern] .choice button").nth(1).get_attribute("aria-pressed"),
+        "queries": frame.locator("[data-view=pattern] .choice button").nth(3).get_attribute("aria-pressed"),
+        "temperature": frame.get_by_role("slider").input_value(),
+        "step": frame.locator(".stages [aria-current]").inner_text(),
+    }
+
+
+def flip_switches(frame: FrameLocator) -> None:
+    frame.locator(".controls [type=checkbox]").nth(1).click()
+    for number in (1, 3):
+        frame.locator("[data-view=pattern] .choice button").nth(number).click()
+    frame.get_by_role("slider").press("ArrowRight")
+    frame.locator(".stages button").nth(1).click()
+
+
+FLIPPED = {"hidden": True, "circles": "true", "queries": "true", "temperature": "0.1", "step": "2 · scale"}
+"""What `shown` returns after `flip_switches`, but for the title."""
+
+
+def test_two_widgets_in_one_notebook_have_their_own_state(opened_widget: Callable[..., Page], snake: Trace) -> None:
+    first, second = snake.widget(token="it", head="L3H1"), snake.widget(token="venom", head="L2H0")
+    page = opened_widget(first, second)
+    one, other = page.frame_locator("iframe >> nth=0"), page.frame_locator("iframe >> nth=1")
+    expect(other.locator("[data-view=sentence] h2")).to_have_text("L2H0 · venom")
+    before = shown(other)
+    flip_switches(one)
+    one.get_by_label("Layer", exact=True).select_option("4")
+    page.wait_for_function("() => models[0].get('address').includes('L4H1')")
+    assert shown(one) == FLIPPED | {"title": "L4H1 · it"}
+    assert shown(other) == before
+    assert "L2H0" in page.evaluate("() => models[1].get('address')")
+    other.get_by_label("Layer", exact=True).select_option("5")
+    page.wait_for_function("() => models[1].get('address').includes('L5H0')")
+    assert shown(one) == FLIPPED | {"title": "L4H1 · it"}
+
+
+def test_a_widget_that_is_displayed_twice_shares_head_and_token_but_no_switch(
+    opened_widget: Callable[..., Page], snake: Trace
+) -> None:
+    page = opened_widget(snake.widget(token="it", head="L3H1"))
+    one = page.frame_locator("iframe >> nth=0")
+    one.locator("[data-view=sentence] .word", has_text="snake").first.click()
+    page.wait_for_function("() => model.get('address').includes('query=2&locked=1')")
+    flip_switches(one)
+    page.wait_for_function("() => model.get('address').includes('circles')")
+    page.evaluate(
+        "() => void display(0)"
+    )  # it begins with the head and the token that are chosen, and its own switches
+    other = page.frame_locator("iframe >> nth=1")
+    expect(other.locator("[data-view=sentence] h2")).to_have_text("L3H1 · snake")
+    usual = shown(other)
+    assert not {name for name, value in FLIPPED.items() if usual[name] == value}
+    flip_switches(one)  # back, for what is pressed is then off; the choices of circles and columns stay
+    one.get_by_label("Layer", exact=True).select_option("2")
+    expect(other.locator("[data-view=sentence] h2")).to_have_text("L2H1 · snake")
+    assert shown(other) == usual | {"title": "L2H1 · snake"}
+    assert shown(one) == FLIPPED | {"title": "L2H1 · snake", "hidden": False, "temperature": "0.2"}
+    other.get_by_label("Layer", exact=True).select_option("3")  # where the first one was: it is told again
+    expect(one.locator("[data-view=sentence] h2")).to_have_text("L3H1 · snake")
+    for layer in ("2", "3"):  # away from what it was told, and back to it
+        one.get_by_label("Layer", exact=True).select_option(layer)
+        expect(other.locator("[data-view=sentence] h2")).to_have_text(f"L{layer}H1 · snake")
+    page.evaluate("() => model.set('address', 'head=L0H5&query=7&locked=1')")  # as Python chooses
+    for frame in (one, other):
+        expect(frame.locator("[data-view=sentence] h2")).to_have_text("L0H5 · it")
+    assert shown(other) == usual | {"title": "L0H5 · it"}
 
 
 @pytest.fixture

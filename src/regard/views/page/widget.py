@@ -2,6 +2,7 @@
 
 The page runs in a sandboxed frame. Whenever the reader chooses another head or token, the page posts its URL fragment
 (such as #head=L3H1&query=7) to the notebook; it shows the head and token of any fragment that the notebook posts.
+A widget that is displayed twice shows the same head and token in both frames; each frame has its own switches.
 """
 
 from collections.abc import Callable
@@ -46,6 +47,7 @@ function render({ model, el }) {
     if (address !== heard) frame.contentWindow.postMessage({ regard: address }, "*");
   };
   addEventListener("message", hear);
+  frame.addEventListener("load", () => frame.contentWindow.postMessage({ regard: model.get("address") }, "*"));
   model.on("change:address", tell);
   el.append(frame);
   return () => {
@@ -79,7 +81,7 @@ class TraceWidget(anywidget.AnyWidget):
         check_size(trace)
         self.trace = trace
         focus = focus_on(trace, token=token, head=head)
-        super().__init__(document=page(trace, focus), address=address_of(trace, focus))
+        super().__init__(document=page(trace, focus), address=urlencode(choice_of(trace, focus)))
 
     @property
     def head(self) -> Head:
@@ -103,7 +105,8 @@ class TraceWidget(anywidget.AnyWidget):
         Raises:
             InputError: the token or head does not exist.
         """
-        self.address = address_of(self.trace, self._focus(self._query if token is None else token, head))
+        focus = self._focus(self._query if token is None else token, head)
+        self.address = urlencode(choice_of(self.trace, focus) | {"locked": 1})
 
     def on_select(self, function: Callable[["TraceWidget"], object]) -> None:
         """Call function(widget) whenever the page shows another head or token."""
@@ -127,7 +130,7 @@ class TraceWidget(anywidget.AnyWidget):
         return data | {"text/plain": repr(self.trace), "image/png": picture}, metadata
 
 
-def address_of(trace: Trace, focus: Focus) -> str:
-    """Return the part after # of the page's URL for the head and token in `focus`, as "head=L3H1&query=7&locked=1"."""
+def choice_of(trace: Trace, focus: Focus) -> dict[str, Any]:
+    """Return the head and token in `focus` as parts of the page's URL fragment: {"head": "L3H1", "query": 7}."""
     kind = {"kind": focus.head.kind} if len(trace.kinds) > 1 else {}
-    return urlencode(kind | {"head": focus.head.name, "query": focus.query, "locked": 1})
+    return kind | {"head": focus.head.name, "query": focus.query}
