@@ -15,6 +15,12 @@ def check_count(name: str, value: object, least: int = 1) -> None:
         raise ValueError(f"{name}={value!r} is a count; it must be a whole number of at least {least}.")
 
 
+def check_probability(name: str, value: float) -> None:
+    """Raise ValueError unless a value is at least 0 and below 1."""
+    if not 0 <= value < 1:
+        raise ValueError(f"{name}={value} must be a probability of at least 0 and below 1.")
+
+
 def check_choice(name: str, value: str, choices: list[str]) -> None:
     """Raise ValueError unless a value is one of the choices.
 

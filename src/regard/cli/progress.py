@@ -53,23 +53,14 @@ def line_progress(stream: BufferedIOBase, task: str) -> Iterator[tuple[PrintRema
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task(task, total=file_size(stream), lines=0)
+        status = os.fstat(stream.fileno())
+        n_bytes = status.st_size if stat.S_ISREG(status.st_mode) else None  # a pipe has no size
+        bar = progress.add_task(task, total=n_bytes, lines=0)
         done = 0
 
         def count(n: int) -> None:
             nonlocal done
             done += n
-            progress.update(bar, lines=done, completed=n_bytes_read(stream))
+            progress.update(bar, lines=done, completed=stream.tell() if stream.seekable() else None)
 
         yield (lambda remark: console.print(remark, markup=False, highlight=False, soft_wrap=True)), count
-
-
-def file_size(stream: BufferedIOBase) -> int | None:
-    """Return the size in bytes of the file that a stream reads; None if it is not a regular file."""
-    status = os.fstat(stream.fileno())
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def n_bytes_read(stream: BufferedIOBase) -> int | None:
-    """Return the number of bytes read from a stream so far; None if the number is unknown, as for a pipe."""
-    return stream.tell() if stream.seekable() else None

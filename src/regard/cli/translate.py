@@ -127,8 +127,10 @@ def translate(
     beams["mbr"] = mbr
     drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     check_search_options(greedy, sample, beams, drawing)
-    check_exclusive({"--prefix": prefix, "--prefix-file": prefix_file})
-    check_positive("--batch-tokens", batch_tokens)
+    if prefix is not None and prefix_file is not None:
+        raise InputError("got --prefix and --prefix-file; give one of them.")
+    if batch_tokens is not None and batch_tokens < 1:
+        raise InputError(f"--batch-tokens {batch_tokens} must be at least 1.")
     with ExitStack() as stack:
         stream = standard_input() if file is None else open_lines(stack, file)
         prefixes = Prefixes(prefix, prefix_file)
@@ -177,26 +179,6 @@ def prompt_for(stream: BufferedIOBase, name: str) -> Callable[[], None]:
 
 
 # Options
-
-
-def check_exclusive(options: dict[str, object]) -> None:
-    """Check that two options that exclude each other are not both given.
-
-    Raises:
-        InputError: both options are given.
-    """
-    if all(value is not None for value in options.values()):
-        raise InputError(f"got {' and '.join(options)}; give one of them.")
-
-
-def check_positive(option: str, value: int | None) -> None:
-    """Check that an option, if it is given, is at least 1.
-
-    Raises:
-        InputError: the option is less than 1.
-    """
-    if value is not None and value < 1:
-        raise InputError(f"{option} {value} must be at least 1.")
 
 
 class Prefixes:

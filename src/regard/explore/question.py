@@ -55,10 +55,12 @@ class Question:
         """
         if not isinstance(content, Mapping):
             raise InputError('the request must be a JSON object, such as {"text": "It rains."}.')
-        unknown = set(content) - {field.name for field in fields(cls)}
+        names = [field.name for field in fields(cls)]
+        unknown = set(content) - set(names)
         if unknown or "text" not in content:
             wrong = f"unknown {', '.join(sorted(map(repr, unknown)))}" if unknown else "no 'text'"
-            raise InputError(f"the request has {wrong}; it must have 'text', and may have {named_fields(cls)}.")
+            optional = ", ".join(repr(name) for name in names if name != "text")
+            raise InputError(f"the request has {wrong}; it must have 'text', and may have {optional}.")
         try:
             check_fields(cls, content)
         except TypeError as error:
@@ -73,10 +75,6 @@ class Question:
             InputError: a change has an unknown kind or an unknown field, or a field has a wrong type or value.
         """
         return [change_of(content) for content in self.changes]
-
-
-def named_fields(cls: type[Question]) -> str:
-    return ", ".join(repr(field.name) for field in fields(cls) if field.name != "text")
 
 
 def change_of(content: object) -> Change:

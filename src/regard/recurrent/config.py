@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from regard.checks import check_choice, check_count
+from regard.checks import check_choice, check_count, check_probability
 
 Cell = Literal["lstm", "gru"]
 """The type of the recurrent cells."""
@@ -79,8 +79,7 @@ class RecurrentConfig:
         choices = {"cell": Cell, "form": Form, "score": ScoreName, "attention": Attention, "share": Share}
         for name, kind in choices.items():
             check_choice(name, getattr(self, name), list(get_args(kind)))
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout} must be a probability of at least 0 and below 1.")
+        check_probability("dropout", self.dropout)
 
     @classmethod
     def preset(cls, name: str, **fields: Value) -> "RecurrentConfig":

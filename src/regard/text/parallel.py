@@ -144,7 +144,7 @@ class Parallel:
                 numbers of lines differ.
         """
         report = report or Report()
-        if same_file(self.source, self.target):
+        if self.source.exists() and self.target.exists() and self.source.samefile(self.target):
             raise InputError(f"{self.source} and {self.target} are one file; give the translations as the second.")
         for source, target in zip_longest(tidy_lines(self.source, report), tidy_lines(self.target, report)):
             if source is None or target is None:
@@ -164,11 +164,6 @@ class Parallel:
             f"{self.source} has {source:,} lines and {self.target} has {target:,}; each line must be the translation "
             "of the same line of the other file, so both files must have the same number of lines."
         )
-
-
-def same_file(source: Path, target: Path) -> bool:
-    """Return whether two paths lead to the same existing file."""
-    return source.exists() and target.exists() and source.samefile(target)
 
 
 # Lines

@@ -12,7 +12,6 @@ If statistics are requested, `attend` computes context and statistics together, 
 
 import re
 from collections.abc import Callable
-from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -89,7 +88,7 @@ class AttentionInterceptor(TorchFunctionMode):
             if seen is not None:
                 self.record(seen)
                 return seen if func is attend else seen.context.reshape(output_shape(*args, **kwargs))
-        if args and isinstance(args[0], Tensor) and (kwargs.get("inplace") or is_in_place(name_of(func))):
+        if args and isinstance(args[0], Tensor) and (kwargs.get("inplace") or IN_PLACE.fullmatch(name_of(func))):
             self.before_change(args[0])
         result, written_out = self.written_out.follow(func, args, kwargs)
         if written_out is not None:
@@ -185,16 +184,6 @@ IN_PLACE = re.compile(r"__i(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor)__|_
 def name_of(func: Any) -> str:
     """Return the name of a torch function; empty if it has none."""
     return getattr(func, "__name__", "")
-
-
-@cache
-def is_in_place(name: str) -> bool:
-    """Return whether the torch function with this name changes its first argument.
-
-    >>> is_in_place("add_"), is_in_place("__iadd__"), is_in_place("add"), is_in_place("__init__")
-    (True, True, False, False)
-    """
-    return IN_PLACE.fullmatch(name) is not None
 
 
 def attended_of(

@@ -61,10 +61,6 @@ class Counts:
     unknown: int = 0
     """Lines whose translation contains the unknown token."""
 
-    def with_line(self, field_name: str) -> "Counts":
-        """Return these counts with `lines` and the field `field_name` increased by 1."""
-        return replace(self, **{"lines": self.lines + 1, field_name: getattr(self, field_name) + 1})
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
@@ -162,7 +158,10 @@ class BackTranslation:
         start, first = time.monotonic(), state.counts.lines
         while not stopped() and (group := list(islice(lines, LINES))):
             n_done = state.counts.lines
-            left = "" if n_done == first else f", {clock(seconds_left(start, n_done - first, n_lines - n_done))} left"
+            left = ""
+            if n_done > first:
+                seconds_per_line = (time.monotonic() - start) / (n_done - first)
+                left = f", {clock(seconds_per_line * (n_lines - n_done))} left"
             watcher.busy(f"translating back: {n_done:,} of {n_lines:,} lines{left}")
             found = translator.translate(group, search=self.search, split=True, first=n_done + 1)
             state = self.append(state, found)
@@ -174,7 +173,7 @@ class BackTranslation:
         counts, pairs = state.counts, list[tuple[str, str]]()
         for one in found:
             outcome = outcome_of(one)
-            counts = counts.with_line(outcome)
+            counts = replace(counts, **{"lines": counts.lines + 1, outcome: getattr(counts, outcome) + 1})
             if outcome == "pairs":
                 pairs.append((" ".join(one.text.split()), one.source))
         sizes = []
@@ -207,11 +206,6 @@ def outcome_of(translation: Translation) -> str:
     if translation.parts or translation.untranslated or translation.cut:
         return "over_long"
     return "unknown" if UNKNOWN in translation.target_pieces else "pairs"
-
-
-def seconds_left(start: float, n_done: int, n_left: int) -> float:
-    """Return the estimated seconds for `n_left` more lines, if `n_done` lines were translated since `start`."""
-    return (time.monotonic() - start) / n_done * n_left
 
 
 def refuse_files(source: Path, target: Path) -> None:

@@ -22,7 +22,6 @@ from regard.text.keyed_random import seed_of
 from regard.training.evaluator import Evaluator
 from regard.training.learning_rate import Schedule
 from regard.training.loss import TeacherForced
-from regard.training.optimiser import set_learning_rate
 from regard.training.processes.process_group import Processes
 from regard.training.settings.settled_config import SettledConfig
 from regard.training.stopping import StopHandler
@@ -130,7 +129,8 @@ def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
             run.processes.backward(loss * (n / n_tokens))
         total += loss.detach()
     run.processes.clip(run.module, training.clip_norm)
-    set_learning_rate(run.optimiser, training.learning_rate * run.schedule(step))
+    for group in run.optimiser.param_groups:
+        group["lr"] = training.learning_rate * run.schedule(step)
     run.optimiser.step()
     run.optimiser.zero_grad()
     return total

@@ -25,8 +25,3 @@ def make_optimiser(model: nn.Module, learning_rate: float, weight_decay: float) 
         {"params": undecayed, "weight_decay": 0.0},
     ]
     return AdamW(groups, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True)
-
-
-def set_learning_rate(optimiser: Optimizer, learning_rate: float) -> None:
-    for group in optimiser.param_groups:
-        group["lr"] = learning_rate

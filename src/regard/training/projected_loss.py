@@ -93,22 +93,11 @@ def losses_and_gradient(
     Args:
         logs: log softmax(logits); overwritten.
     """
-    losses = -log_likelihood(logs, labels, smoothing)
+    losses = -(1 - smoothing) * logs.gather(1, labels[:, None]) - smoothing * logs.mean(dim=-1, keepdim=True)
     if not r_drop:
         return losses, loss_gradient_(logs, labels, smoothing)
     kl, kl_gradient = divergence(logs)
     return losses.add_(kl, alpha=r_drop / 2), loss_gradient_(logs, labels, smoothing).add_(kl_gradient, alpha=r_drop)
-
-
-def log_likelihood(
-    logs: Float[Tensor, "tokens vocabulary"], labels: Int[Tensor, " tokens"], smoothing: float
-) -> Float[Tensor, "tokens 1"]:
-    """Return Σ over k  q(k) log softmax(logits)_k for each token, where q is the smoothed label.
-
-    Args:
-        logs: log softmax(logits).
-    """
-    return (1 - smoothing) * logs.gather(1, labels[:, None]) + smoothing * logs.mean(dim=-1, keepdim=True)
 
 
 def loss_gradient_(

@@ -7,15 +7,12 @@ Source: Luong & Manning 2015, "Stanford Neural Machine Translation Systems for S
 """
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import cast
 
 from regard.errors import InputError
-from regard.tensor_file import write_tensors
 from regard.training.settings.settings_file import VOCABULARY_SIZES
-from regard.training.settings.train_config import Kind, Model, TrainConfig
-from regard.translation.marian_folder import read_any_translator
-from regard.translation.translator_folder import TranslatorContents, kind_of, unique_tensors
+from regard.training.settings.train_config import Kind, TrainConfig
+from regard.translation.translator_folder import TranslatorContents, kind_of
 
 CHANGEABLE = {"dropout", "attention_dropout"}
 """The model settings that may differ from the translator's when it is fine-tuned: parameters do not depend on them."""
@@ -24,19 +21,6 @@ PARAMETERS = "start.safetensors"
 """The file in the data folder with a copy of the initial parameters.
 
 The folder of the translator that training starts from may then be deleted."""
-
-
-def read_start(model: Model) -> TranslatorContents | None:
-    """Read the translator or the Marian model in the folder `model.start_from`; None if that setting is None.
-
-    Raises:
-        InputError: the folder has no translator.
-    """
-    return None if model.start_from is None else read_any_translator(Path(model.start_from))
-
-
-def copy_parameters(start: TranslatorContents, folder: Path) -> None:
-    write_tensors(folder / PARAMETERS, unique_tensors(start.model))
 
 
 def with_start(config: TrainConfig, start: TranslatorContents) -> TrainConfig:

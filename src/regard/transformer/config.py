@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from regard.attention.grid.grid import divisors
-from regard.checks import check_choice, check_count
+from regard.checks import check_choice, check_count, check_probability
 from regard.transformer.feed_forward import Activation
 
 Norm = Literal["post", "pre"]
@@ -83,8 +83,7 @@ class TransformerConfig:
         for name, kind in {"norm": Norm, "positions": Position, "activation": Activation, "share": Share}.items():
             check_choice(name, getattr(self, name), list(get_args(kind)))
         for name in ("dropout", "attention_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be a probability of at least 0 and below 1.")
+            check_probability(name, getattr(self, name))
         self._check_heads()
         self._check_vocabularies()
 

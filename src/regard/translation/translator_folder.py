@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def write_translator(
     about = {
         "format": FORMAT,
         "version": VERSION,
-        "regard": package_version(),
+        "regard": version("regard"),
         "kind": kind,
         "joint": joint,
         "config": asdict(model.config),  # type: ignore[call-overload]
@@ -183,12 +184,6 @@ def kind_of(model: object) -> str:
         if type(model) is kind.model:
             return name
     raise TypeError(f"only a Transformer or a Recurrent can be saved as a translator; got a {type(model).__name__}.")
-
-
-def package_version() -> str:
-    from importlib.metadata import version
-
-    return version("regard")
 
 
 # Reading

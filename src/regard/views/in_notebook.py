@@ -6,7 +6,6 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.attention.attend import Attended
     from regard.attention.pattern import Pattern
 
 MAX_DRAWN = 2**24
@@ -20,7 +19,7 @@ def show_patterns(display: Any) -> None:
     """
     pictures = display.formatters["image/png"]
     pictures.for_type_by_name("regard.attention.pattern", "Pattern", picture_of)
-    pictures.for_type_by_name("regard.attention.attend", "Attended", picture_of_attended)
+    pictures.for_type_by_name("regard.attention.attend", "Attended", lambda attended: picture_of(attended.pattern))
 
 
 def picture_of(pattern: "Pattern") -> bytes | None:
@@ -31,7 +30,3 @@ def picture_of(pattern: "Pattern") -> bytes | None:
     from regard.views.picture.weights import weights_figure
 
     return rendered(weights_figure(pattern))
-
-
-def picture_of_attended(attended: "Attended") -> bytes | None:
-    return picture_of(attended.pattern)

@@ -29,8 +29,7 @@ class Causal(RangeMask):
     own: bool = True
 
     def __post_init__(self) -> None:
-        if self.offset is not None and not isinstance(self.offset, int):
-            check_whole("Causal", offset=self.offset)
+        check_whole("Causal", offset=self.offset)
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
         """Return (None, stop): the query may attend to the keys before `stop`.

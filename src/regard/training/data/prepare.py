@@ -25,6 +25,7 @@ import torch
 from regard.atomic_files import sync_folder, write_atomically
 from regard.errors import InputError, first_paragraph
 from regard.json_file import read_json
+from regard.tensor_file import write_tensors
 from regard.text.batches import Batches
 from regard.text.bpe_dropout import BPEDropout
 from regard.text.clean_copy import CleanCopy
@@ -47,13 +48,15 @@ from regard.training.settings.settle import chosen_recipe, model_config, settle,
 from regard.training.settings.settled_config import CorpusConfig, SettledConfig, SettledVocabulary
 from regard.training.settings.train_config import TrainConfig
 from regard.training.store.training_folder import resumed_config, stored_config, write_config
-from regard.training.warm_start import PARAMETERS, copy_parameters, read_start, with_start
+from regard.training.warm_start import PARAMETERS, with_start
 from regard.training.watcher import Watcher
+from regard.translation.marian_folder import read_any_translator
 from regard.translation.translator_folder import (
     JOINT_VOCABULARY,
     SOURCE_VOCABULARY,
     TARGET_VOCABULARY,
     TranslatorContents,
+    unique_tensors,
 )
 
 BYTES_FROM = 1_024
@@ -138,7 +141,9 @@ class Given:
         Raises:
             InputError: one of them cannot be read.
         """
-        return cls(read_start(config.model), read_own_vocabularies(config.vocabulary))
+        start_from = config.model.start_from
+        start = None if start_from is None else read_any_translator(Path(start_from))
+        return cls(start, read_own_vocabularies(config.vocabulary))
 
     def settings(self, config: TrainConfig) -> TrainConfig:
         """Return the settings, with those that follow from the translator or from the vocabularies filled in.
@@ -195,7 +200,7 @@ def write_data(
     else:
         refuse_bpe_dropout(config.vocabulary, vocabularies)
     if given.start is not None:
-        copy_parameters(given.start, writing)
+        write_tensors(writing / PARAMETERS, unique_tensors(given.start.model))
     source, target = vocabularies
     save_vocabularies(writing, source, target)
     reports, n_done = [corpus.report() for corpus in corpora], 0

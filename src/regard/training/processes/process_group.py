@@ -19,11 +19,12 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 from torch.optim import Optimizer
 
 from regard.errors import InputError, import_extra
 from regard.training.processes.heartbeat import Heartbeat
-from regard.training.processes.sharding import full_tensor, is_sharded, part_from_main, shard, without_exchange
+from regard.training.processes.sharding import full_tensor, part_from_main, shard, without_exchange
 from regard.training.settings.train_config import Precision
 
 ADAM = ("step", "exp_avg", "exp_avg_sq")
@@ -155,7 +156,7 @@ class Processes:
         """Return a context manager for a backward pass, in which the processes average gradients only if `exchange`."""
         if exchange or self.n == 1:
             return nullcontext()
-        return without_exchange(module) if is_sharded(module) else self.accelerator.no_sync(module)
+        return without_exchange(module) if isinstance(module, FSDPModule) else self.accelerator.no_sync(module)
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss to the `.grad` of the parameters."""

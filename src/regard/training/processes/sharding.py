@@ -10,7 +10,6 @@ Source: Zhao et al. 2023, "PyTorch FSDP"; here in the form of torch.distributed.
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -35,14 +34,9 @@ def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
     return module
 
 
-def is_sharded(module: nn.Module) -> bool:
-    return isinstance(module, FSDPModule)
-
-
 @contextmanager
-def without_exchange(module: nn.Module) -> Iterator[None]:
+def without_exchange(sharded: FSDPModule) -> Iterator[None]:
     """Within the with-block, backward passes sum gradients in each process and do not exchange them."""
-    sharded = cast(FSDPModule, module)
     sharded.set_requires_gradient_sync(False)
     try:
         yield

@@ -218,7 +218,7 @@ def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, floa
     if not names_all_tokens(focus):
         longest = max(
             fonts.width(label_text(token, 8.0, fonts), 8.0, bold=True)
-            for token in (focus.token, *strongest_tokens(focus))
+            for token in (focus.token, *(key.token for key in focus.head.top(focus.query, 5)))
         )
         return longest + 0.12, longest * 0.71 + 0.4, 0.35, 0.22
     size = label_size(side)
@@ -278,11 +278,6 @@ def label_angle(focus: Focus) -> int:
 def label_size(side: float) -> float:
     """Return the font size of labels in points; `side` is the side of a cell in inches."""
     return max(4.5, min(9.5, side * 72 * 0.75))
-
-
-def strongest_tokens(focus: Focus) -> list[Token]:
-    """Return the five keys with the largest weights of the query in `focus`."""
-    return [key.token for key in focus.head.top(focus.query, 5)]
 
 
 def label_text(token: Token, size: float, fonts: Fonts) -> str:
