@@ -52,28 +52,31 @@ ATTENTION = attend, F.scaled_dot_product_attention
 
 
 class AttentionInterceptor(TorchFunctionMode):
-    """Calls `record` with every attention call that PyTorch code makes in this thread, inside a `with` block.
+    """Calls `record` with every attention call that PyTorch code makes in this thread, inside a `with` block."""
 
-    Args:
-        record: called with the context that the code computed, and its attention pattern.
-        record_unseen: called with the reason if no pattern can be made for an attention call.
-        heads: returns the numbers of heads of the module that is running; used to split an axis of batch · heads.
-        ask: returns the statistics to compute together with the context, or None.
-        before_change: called with a tensor before it is changed in place.
-    """
-
-    def __init__(
-        self,
-        record: Callable[[Attended], None],
-        record_unseen: Callable[[str], None],
-        heads: Callable[[], HeadCounts],
-        ask: Callable[[], Ask | None] = lambda: None,
-        before_change: Callable[[Tensor], None] = lambda tensor: None,
-    ) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.record, self.record_unseen, self.heads, self.ask = record, record_unseen, heads, ask
-        self.before_change = before_change
         self.written_out = WrittenOut()
+
+    def record(self, attended: Attended) -> None:
+        """Record an attention call: the context that the code computed, and the attention pattern."""
+        raise NotImplementedError
+
+    def record_unseen(self, reason: str) -> None:
+        """Record that an attention call was made of which no pattern can be made, for this reason."""
+        raise NotImplementedError
+
+    def heads(self) -> HeadCounts:
+        """Return the numbers of heads of the running module, by which an axis of batch · heads is split."""
+        raise NotImplementedError
+
+    def asked(self) -> Ask | None:
+        """Return the statistics to compute together with the context of the next attention call; None = none."""
+        raise NotImplementedError
+
+    def before_change(self, tensor: Tensor) -> None:
+        """Handle a tensor that is about to be changed in place."""
+        raise NotImplementedError
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a torch function, and record the call if it computes attention."""
@@ -83,7 +86,7 @@ class AttentionInterceptor(TorchFunctionMode):
         if func is F.multi_head_attention_forward:
             with self:
                 return multi_head_attention_forward(*args, **kwargs)
-        if func in ATTENTION and (ask := self.ask()) is not None:
+        if func in ATTENTION and (ask := self.asked()) is not None:
             seen = self.with_statistics(func, ask, args, kwargs)
             if seen is not None:
                 self.record(seen)

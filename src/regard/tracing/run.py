@@ -91,34 +91,20 @@ def trace(
             recorded; or the parts of its layers that `keep` asks for are not found.
         TypeError: the text is not a str, or the model, the tokenizer or `ask` is an object of another kind.
     """
-    if not set(keep) <= {"hidden"}:
-        raise InputError(f"keep={keep!r}: besides patterns, a trace can only keep=('hidden',).")
-    if keep and ask is not None:
-        raise InputError(
-            "keep=('hidden',) needs the queries and keys, and ask=… keeps statistics in their place; give only one."
-        )
-    if tokenizer is not None and not hasattr(tokenizer, "convert_ids_to_tokens"):
-        raise TypeError(
-            f"tokenizer is {type_name(tokenizer)}; it takes what AutoTokenizer.from_pretrained gives, or None for the "
-            "model's own."
-        )
+    check_arguments(text, tokenizer, keep, ask, has_medium=images is not None or audio is not None)
+    writes = new_tokens is not None or generation is not None
     medium: Media | None = None
-    if text is None and images is None and audio is None:
-        raise InputError("there is nothing to read; give a text, images=… or audio=….")
     if images is not None or audio is not None:
-        if not isinstance(text, str | None):
-            raise TypeError(f"beside images=… or audio=… the text must be a str; got {type_name(text)}.")
         if isinstance(model, str | Path):
             model, processor = load_with_processor(str(model), processor, writes=new_tokens is not None)
         processor = processor or load_processor(model.name_or_path)
         name, tokenizer = model_name(model), tokenizer or getattr(processor, "tokenizer", None)
-        medium = (
-            read_audio(model, processor, audio, sampling_rate)
-            if images is None
-            else read_image(model, processor, images, text or "")
-        )
+        if images is not None:
+            medium = read_image(model, processor, images, str(text or ""))
+        else:
+            medium = read_audio(model, processor, audio, sampling_rate)
     elif isinstance(model, str | Path):
-        loaded = load(str(model), writes=new_tokens is not None or generation is not None)
+        loaded = load(str(model), writes=writes)
         name, model, tokenizer = loaded.name, loaded.model, tokenizer or loaded.tokenizer
     else:
         check_reads_text(model)
@@ -127,7 +113,7 @@ def trace(
         if medium is not None:
             reading = read_medium(model, medium, str(text or ""), target, tokenizer, new_tokens, generation, changes)
         else:
-            prompt = prompt_of(tokenizer, text, writes=new_tokens is not None or generation is not None)
+            prompt = prompt_of(tokenizer, text, writes=writes)
             reading = read_or_write(model, tokenizer, prompt, target, truncate, new_tokens, generation, changes)
         with (
             watching(model, ask=ask) as watched,
@@ -161,6 +147,29 @@ def trace(
     )
     check_shapes(result)
     return result
+
+
+def check_arguments(text: Any, tokenizer: Any, keep: Collection[str], ask: Ask | None, *, has_medium: bool) -> None:
+    """Raise an error if arguments of `trace` have a wrong type or exclude each other.
+
+    Args:
+        has_medium: whether `trace` was given a picture or a recording.
+    """
+    if not set(keep) <= {"hidden"}:
+        raise InputError(f"keep={keep!r}: besides patterns, a trace can only keep=('hidden',).")
+    if keep and ask is not None:
+        raise InputError(
+            "keep=('hidden',) needs the queries and keys, and ask=… keeps statistics in their place; give only one."
+        )
+    if tokenizer is not None and not hasattr(tokenizer, "convert_ids_to_tokens"):
+        raise TypeError(
+            f"tokenizer is {type_name(tokenizer)}; it takes what AutoTokenizer.from_pretrained gives, or None for the "
+            "model's own."
+        )
+    if text is None and not has_medium:
+        raise InputError("there is nothing to read; give a text, images=… or audio=….")
+    if has_medium and not isinstance(text, str | None):
+        raise TypeError(f"beside images=… or audio=… the text must be a str; got {type_name(text)}.")
 
 
 def source_tokens(medium: Media, steps: Mapping[str, Mapping[int, WatchedStep]]) -> tuple[Token, ...]:

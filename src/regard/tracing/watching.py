@@ -19,7 +19,7 @@ from regard.errors import InputError
 from regard.tracing.answered_pattern import answered, asks_for_something
 from regard.tracing.check import Check, check_contexts
 from regard.tracing.interception import AttentionInterceptor
-from regard.tracing.running_modules import ATTENTION_NAME, RunningModules, layer_of, running_modules
+from regard.tracing.running_modules import ATTENTION_NAME, HeadCounts, RunningModules, layer_of, running_modules
 from regard.tracing.shared_cache import Sharing
 
 NO_ATTENTION = "it computes no softmax of scores whose result is multiplied with values"
@@ -112,20 +112,11 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
     check_not_compiled(model)
     watched = Watched(layers)
     recorder = Recorder(watched, ask)
-    with (
-        running_modules(model, recorder.enter, recorder.leave) as recorder.running,
-        AttentionInterceptor(
-            recorder.record,
-            recorder.record_unseen,
-            lambda: recorder.running.heads,
-            recorder.asked_of_running,
-            recorder.keep_context,
-        ),
-    ):
+    with running_modules(model, recorder.enter, recorder.leave) as recorder.running, recorder:
         yield watched
 
 
-class Recorder:
+class Recorder(AttentionInterceptor):
     """Adds attention calls to a `Watched`, each with the path of the module that is running.
 
     Attributes:
@@ -137,6 +128,7 @@ class Recorder:
     """
 
     def __init__(self, watched: Watched, ask: Ask | None = None) -> None:
+        super().__init__()
         self.watched, self.ask = watched, ask
         self.running = RunningModules()
         self.n_calls: Counter[str] = Counter()
@@ -155,7 +147,7 @@ class Recorder:
                 attended = answered(attended, self.ask)
             self.watched.steps.append(WatchedStep(path, layer_of(path), call, attended))
 
-    def keep_context(self, tensor: Tensor) -> None:
+    def before_change(self, tensor: Tensor) -> None:
         """Copy the context of the latest recorded call if it shares memory with `tensor`, which is about to change."""
         if not self.watched.steps:
             return
@@ -164,8 +156,10 @@ class Recorder:
         if not context.is_meta and context.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
             self.watched.steps[-1] = replace(latest, attended=replace(latest.attended, context=context.clone()))
 
-    def asked_of_running(self) -> Ask | None:
-        """Return the statistics to compute for the attention of the running module; None = none."""
+    def heads(self) -> HeadCounts:
+        return self.running.heads
+
+    def asked(self) -> Ask | None:
         return self.ask if self.keeps(self.running.path) else None
 
     def record_unseen(self, reason: str) -> None:
