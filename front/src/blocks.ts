@@ -1,15 +1,23 @@
 // Decode the blocks of a trace: base64 of deflated bytes
 
-import type { Layer, Trace, Vectors } from "./data";
+import type { Layer, NumberArray, Trace, Vectors } from "./data";
 
 /** A layer with its numbers decoded. */
-export interface Decoded extends Omit<Layer, "query" | "key" | "value" | "weights" | "mask"> {
+export interface Decoded extends Omit<Layer, "query" | "key" | "value" | "weights" | "mask" | "output"> {
   query?: Matrix;
   key?: Matrix;
   value?: Matrix;
   units?: Uint16Array; // weights in units, [heads keys queries]
   bits?: Uint8Array; // [masks queries keys], 1 = may attend
+  output?: { width: number; arrays: DecodedArrays };
 }
+
+export interface DecodedArray {
+  numbers: Float64Array;
+  shape: number[];
+}
+
+export type DecodedArrays = Record<string, DecodedArray>;
 
 /** Vectors [heads tokens width]. */
 export interface Matrix {
@@ -45,8 +53,17 @@ async function matrix(trace: Trace, vectors?: Vectors): Promise<Matrix | undefin
   return { numbers: Float64Array.from(integers, (n) => n * step), heads, width };
 }
 
+/** Decode arrays of integers, each times its step. */
+export async function decodeArrays(trace: Trace, arrays: Record<string, NumberArray>): Promise<DecodedArrays> {
+  const decodeOne = async ([name, { block, step, shape }]: [string, NumberArray]) => {
+    const numbers = Float64Array.from(signedIntegers(await inflate(trace.blocks[block])), (n) => n * step);
+    return [name, { numbers, shape }] as const;
+  };
+  return Object.fromEntries(await Promise.all(Object.entries(arrays).map(decodeOne)));
+}
+
 export async function decode(trace: Trace, layer: Layer): Promise<Decoded> {
-  const { query, key, value, weights, mask, ...rest } = layer;
+  const { query, key, value, weights, mask, output, ...rest } = layer;
   const [queries, keys, values] = await Promise.all([query, key, value].map((vectors) => matrix(trace, vectors)));
   return {
     ...rest,
@@ -54,6 +71,7 @@ export async function decode(trace: Trace, layer: Layer): Promise<Decoded> {
     key: keys,
     value: values,
     units: weights ? unsignedIntegers(await inflate(trace.blocks[weights])) : undefined,
+    output: output ? { width: output.width, arrays: await decodeArrays(trace, output.arrays) } : undefined,
     bits: mask ? (trace.masks?.[mask] ?? (await inflate(trace.blocks[mask]))) : undefined,
   };
 }

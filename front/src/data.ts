@@ -45,6 +45,13 @@ export interface Layer {
   weights?: string; // block of integers, each a weight in units
   mask: string | null; // block of bits [masks queries keys], 1 = may attend
   masks: number;
+  output?: LayerOutput | null;
+}
+
+/** What W_O makes of the contexts: columns [heads*width n], bias [n], output [queries n], lengths [heads queries], value_lengths [heads keys]. */
+export interface LayerOutput {
+  width: number; // of the output; n of its numbers are shown
+  arrays: Record<string, NumberArray>;
 }
 
 export type Side = "source" | "target";

@@ -1,8 +1,8 @@
 // The movement of the chosen token through the layers, decoded from the trace's arrays
 
 import { computed, effect, signal } from "@preact/signals";
-import { inflate, signedIntegers } from "./blocks";
-import type { Movement, NumberArray, Trace } from "./data";
+import { decodeArrays, type DecodedArray, type DecodedArrays } from "./blocks";
+import type { Movement } from "./data";
 import { complaint, kindName, layerNumber, query, queryTokens, trace } from "./state";
 import { words } from "./words";
 
@@ -32,30 +32,18 @@ export interface Move {
   nearest: [number, number][]; // tokens and their angles
 }
 
-type Arrays = Record<string, { numbers: Float64Array; shape: number[] }>;
-
-const decoded = signal<{ of: Movement; arrays: Arrays } | null>(null);
+const decoded = signal<{ of: Movement; arrays: DecodedArrays } | null>(null);
 export const movement = computed<Movement | null>(() => (trace.value?.movement ? (trace.value.movement[kindName.value] ?? null) : null));
 
 effect(() => {
   const of = movement.value;
   if (!of || decoded.peek()?.of === of) return;
   const from = trace.value;
-  void decodeAll(from, of).then(
+  void decodeArrays(from, of.arrays).then(
     (arrays) => movement.value === of && (decoded.value = { of, arrays }),
     (error: Error) => (complaint.value = words().undecodable(error.message)),
   );
 });
-
-async function decodeAll(from: Trace, of: Movement): Promise<Arrays> {
-  const decodeOne = async ({ block, step, shape }: NumberArray) => ({
-    numbers: Float64Array.from(signedIntegers(await inflate(from.blocks[block])), (n) => n * step),
-    shape,
-  });
-  const names = Object.keys(of.arrays);
-  const arrays = await Promise.all(names.map((name) => decodeOne(of.arrays[name])));
-  return Object.fromEntries(names.map((name, i) => [name, arrays[i]]));
-}
 
 /** The moves of the chosen token in all layers; null until they are decoded, or without a token. */
 export const moves = computed<Move[] | null>(() => {
@@ -79,13 +67,13 @@ export const shownMove = computed<Move | null>(() => {
 });
 
 /** The numbers of one token in one layer of an array [layers tokens …]. */
-function rowOf({ numbers, shape }: Arrays[string], place: number, token: number): Float64Array {
+function rowOf({ numbers, shape }: DecodedArray, place: number, token: number): Float64Array {
   const width = shape.slice(2).reduce((product, size) => product * size, 1);
   const start = (place * shape[1] + token) * width;
   return numbers.subarray(start, start + width);
 }
 
-function moveOf(arrays: Arrays, layer: number, place: number, token: number): Move {
+function moveOf(arrays: DecodedArrays, layer: number, place: number, token: number): Move {
   const row = (name: string) => rowOf(arrays[name], place, token);
   const [before, after] = [row("before"), row("after")];
   const [attention, bias, feedForward, rest] = arrowsOf(row, "parts");

@@ -1,19 +1,13 @@
 // A worked example: the matrices before Q, K and V, and after the heads, and the sums that their products are made of
 
 import { effect, signal } from "@preact/signals";
-import { stages, vectorOf } from "./attention";
-import { inflate, signedIntegers, type Decoded } from "./blocks";
+import { decodeArrays, type Decoded, type DecodedArray, type DecodedArrays } from "./blocks";
+import { contextOf } from "./head-output";
 import { numberText } from "./numbers";
-import { changes, complaint, keyTokens, queryTokens, trace } from "./state";
+import { complaint, trace } from "./state";
 import { words } from "./words";
 
 const MOST_TERMS = 8; // longer sums are written with their first terms
-
-interface Given {
-  numbers: Float64Array;
-  rows: number;
-  columns: number;
-}
 
 /** A number, and the sum that it came from as text. */
 export interface Sum {
@@ -21,18 +15,13 @@ export interface Sum {
   text: string;
 }
 
-export const given = signal<Record<string, Given>>({});
+export const given = signal<DecodedArrays>({});
 
 effect(() => {
   const from = trace.value;
   if (!from?.worked) return;
-  const decodeOne = async (name: string) => {
-    const { block, step, shape } = from.worked!.matrices[name];
-    const numbers = Float64Array.from(signedIntegers(await inflate(from.blocks[block])), (n) => n * step);
-    return [name, { numbers, rows: shape[0], columns: shape[1] }] as const;
-  };
-  void Promise.all(Object.keys(from.worked.matrices).map(decodeOne)).then(
-    (all) => (given.value = Object.fromEntries(all)),
+  void decodeArrays(from, from.worked.matrices).then(
+    (arrays) => (given.value = arrays),
     (error: Error) => (complaint.value = words().undecodable(error.message)),
   );
 });
@@ -45,7 +34,7 @@ export function projected(of: Decoded, which: "query" | "key" | "value", head: n
   const letter = which[0];
   const source = which !== "query" && given.value.memory ? "memory" : "x";
   const [x, matrix, bias] = [given.value[source], given.value[`W_${letter}`], given.value[`b_${letter}`]];
-  const row = x.numbers.subarray(token * x.columns, (token + 1) * x.columns);
+  const row = x.numbers.subarray(token * x.shape[1], (token + 1) * x.shape[1]);
   const width = of[which]!.width;
   return Array.from({ length: width }, (_, i) => sumOf(row, matrix, head * width + i, bias?.numbers[head * width + i]));
 }
@@ -54,18 +43,15 @@ export function projected(of: Decoded, which: "query" | "key" | "value", head: n
 export function outputOf(of: Decoded, query: number): Sum[] {
   const context = Float64Array.from(Array.from({ length: of.heads }, (_, head) => [...contextOf(of, head, query)]).flat());
   const matrix = given.value.W_o;
-  return Array.from({ length: matrix.columns }, (_, i) => sumOf(context, matrix, i));
+  return Array.from({ length: matrix.shape[1] }, (_, i) => sumOf(context, matrix, i));
 }
 
-export function contextOf(of: Decoded, head: number, query: number): Float64Array {
-  const { weights } = stages(of, head, query, queryTokens.value.length, keyTokens.value.length, changes.value);
-  const context = new Float64Array(of.value!.width);
-  weights.forEach((weight, key) => vectorOf(of, "value", head, key).forEach((number, i) => (context[i] += weight * number)));
-  return context;
-}
+const sumOf = (row: Float64Array, matrix: DecodedArray, column: number, bias?: number): Sum =>
+  productSum(row, (i) => matrix.numbers[i * matrix.shape[1] + column], bias);
 
-function sumOf(row: Float64Array, matrix: Given, column: number, bias?: number): Sum {
-  const terms = Array.from(row, (number, i) => [number, matrix.numbers[i * matrix.columns + column]]);
+/** A row times a column, and a bias. */
+export function productSum(row: Float64Array, column: (place: number) => number, bias?: number): Sum {
+  const terms = Array.from(row, (number, i) => [number, column(i)]);
   const number = terms.reduce((total, [a, b]) => total + a * b, bias ?? 0);
   const shown = terms.slice(0, terms.length > MOST_TERMS ? 3 : MOST_TERMS).map(([a, b]) => `${brief(a)} · ${brief(b)}`);
   if (terms.length > MOST_TERMS) shown.push(words().moreProducts(terms.length - 3));
@@ -74,7 +60,7 @@ function sumOf(row: Float64Array, matrix: Given, column: number, bias?: number):
 }
 
 /** A number as short as it can be written to four decimals, in parentheses if it is negative. */
-function brief(number: number): string {
+export function brief(number: number): string {
   const text = Number.isInteger(number) ? String(number).replace("-", "−") : numberText(number);
   return number < 0 ? `(${text})` : text;
 }

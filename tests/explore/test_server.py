@@ -34,6 +34,17 @@ def test_an_answer_is_the_data_of_the_page(explorer: Running, minilm: LoadedMode
     assert (answer["live"], answer["next"]) == (True, [])
 
 
+def test_a_long_text_has_the_values_that_a_file_leaves_out(explorer: Running, minilm: LoadedModel) -> None:
+    text = "It rains. " * 60
+    _, answer, _ = explorer.ask("/trace", {"text": text})
+    wanted = trace_for_page(minilm.model, text, tokenizer=minilm.tokenizer)
+    in_file = page_data(wanted, focus_on(wanted))["kinds"]["encoder"]["layers"]
+    assert not [part for layer in in_file for part in ("value", "output") if part in layer]
+    layers = answer["kinds"]["encoder"]["layers"]
+    assert [layer["value"]["width"] for layer in layers] == [32] * 6
+    assert [layer["output"]["arrays"]["output"]["shape"] for layer in layers] == [[182, 8]] * 6
+
+
 def test_the_effect_of_a_change_is_that_of_compare(explorer: Running, minilm: LoadedModel) -> None:
     change = {"kind": "cut", "query": 2, "key": 1, "heads": ["L2H3"]}
     status, answer, _ = explorer.ask("/effect", {"text": RAIN, "changes": [change]})

@@ -1,14 +1,16 @@
 // Steps: the query's attention by hand, stage by stage, with the numbers that the model's kernel worked with
 
 import { computed, signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { stages, vectorOf } from "../attention";
 import { shades, shownHue, textColour } from "../colours";
+import { valueLength } from "../head-output";
 import { numberText } from "../numbers";
 import { changes, decoded, head, headName, key, keyTokens, layer, query, queryTokens, trace, wholeWords } from "../state";
 import { linkedNumber } from "../switches";
 import { words } from "../words";
 import { given, hasOutput, isProjected } from "../worked";
+import { HeadOutput, sayHeadOutput } from "./head-output";
 import { Panel } from "./panel";
 import { Context, DotProduct, Output, productText, Projection, type Shown } from "./vectors";
 
@@ -51,11 +53,16 @@ export function StepByStep() {
     return () => clearInterval(timer);
   }, [playing.value]);
   const now = shown.value;
+  const table = useRef<HTMLDivElement>(null);
+  const at = currentStage();
+  useEffect(() => {
+    const cell = table.current?.querySelector<HTMLElement>("td.now:last-of-type, td.now");
+    if (cell) table.current!.scrollLeft = cell.offsetLeft + cell.offsetWidth - table.current!.clientWidth;
+  }, [at, now === null]);
   if (!now) {
     const reason = query.value === null && head.value !== null ? say.stepsToken : say.stepsNone;
     return <Panel view="steps" title={say.steps}><p class="caption">{reason}</p></Panel>;
   }
-  const at = currentStage();
   const go = (to: number) => ([stage.value, playing.value, cellSum.value] = [to, false, ""]);
   const [back, next] = [neighbour(-1), neighbour(1)];
   const play = () => {
@@ -87,25 +94,25 @@ export function StepByStep() {
       </ol>
       <p class="say" role="status">{sentenceOf(now, at)}</p>
       <div class="worked" onPointerOver={explain} onClick={explain}>
-        <div class="scroll" tabIndex={0}><StageTable now={now} at={at} /></div>
+        <div class="scroll" tabIndex={0} ref={table}><StageTable now={now} at={at} /></div>
         {at === PROJECT && <Projection now={now} to={keyOf(now)} />}
         {at === PRODUCT && <DotProduct now={now} to={keyOf(now)} />}
         {at === CONTEXT && <Context now={now} to={keyOf(now)} />}
-        {at === OUTPUT && <Output now={now} />}
+        {at === OUTPUT && (trace.value.worked ? <Output now={now} /> : <HeadOutput now={now} />)}
       </div>
       <p class={cellSum.value ? "cell-sum" : "cell-sum quiet"} role="status">{cellSum.value || say.sayCell}</p>
-      {!now.of.value && <p class="caption">{say.sayNoValues}</p>}
+      {!now.of.value ? <p class="caption">{say.sayNoValues}</p> : !trace.value.worked && !now.of.output && <p class="caption">{say.sayNoOutput}</p>}
       {wholeWords.value && <p class="caption">{say.joinTitle}</p>}
     </Panel>
   );
 }
 
-/** The stages that this attention has: the first and the last one belong to worked examples, and values to short texts. */
+/** The stages that this attention has: the first one belongs to worked examples, values and W_O to short texts. */
 function stagesThere(): number[] {
   const missing = new Set([
     ...(isProjected() ? [] : [PROJECT]),
     ...(shown.value?.of.value ? [] : [CONTEXT]),
-    ...(hasOutput() ? [] : [OUTPUT]),
+    ...(hasOutput() || (shown.value?.of.value && shown.value.of.output) ? [] : [OUTPUT]),
   ]);
   return [...NAMES.keys()].filter((one) => !missing.has(one));
 }
@@ -139,7 +146,7 @@ function sentenceOf({ of, numbers, at: position, which }: Shown, at: number): st
     () => say.saySum(numberText(numbers.sum)) + (numbers.sink === null ? "" : say.saySink(numberText(numbers.sink))),
     () => say.sayWeight,
     () => say.sayContext(vectorOf(of, "value", which, 0).length),
-    () => say.sayOutput(given.value.W_o.columns),
+    () => trace.value.worked ? say.sayOutput(given.value.W_o.shape[1]) : sayHeadOutput(of, which, position),
   ];
   return texts[at]();
 }
@@ -149,6 +156,7 @@ interface Column {
   from: number; // the stage that it appears in
   of: (key: number) => number;
   title: (key: number) => string; // which sum it came from
+  summed?: boolean; // whether the sum over the keys means something
 }
 
 function columnsOf({ of, numbers, which, at }: Shown): Column[] {
@@ -171,11 +179,18 @@ function columnsOf({ of, numbers, which, at }: Shown): Column[] {
       of: (k) => n.scores[k],
       title: (k) => `(${text(n.scaled[k])}${n.bias ? ` + ${text(n.bias[k])}` : ""}) / ${text(temperature)}`,
     });
+  const added: Column = {
+    name: say.columnAdded,
+    from: OUTPUT,
+    of: (k) => n.weights[k] * valueLength(of, which, k),
+    title: (k) => `${text(n.weights[k])} · ${text(valueLength(of, which, k))}`,
+  };
   return [
     ...columns,
     { name: say.columnMasked, from: MASK, of: (k) => n.masked[k], title: (k) => (n.masked[k] === -Infinity ? say.masked : text(n.scores[k])) },
-    { name: say.columnExponential, from: EXPONENTIAL, of: (k) => n.exponentials[k], title: (k) => `exp(${text(n.masked[k])} − ${text(n.highest)})` },
-    { name: say.columnWeight, from: WEIGHT, of: (k) => n.weights[k], title: (k) => `${text(n.exponentials[k])} / ${text(n.sum)}` },
+    { name: say.columnExponential, from: EXPONENTIAL, of: (k) => n.exponentials[k], title: (k) => `exp(${text(n.masked[k])} − ${text(n.highest)})`, summed: true },
+    { name: say.columnWeight, from: WEIGHT, of: (k) => n.weights[k], title: (k) => `${text(n.exponentials[k])} / ${text(n.sum)}`, summed: true },
+    ...(of.output ? [added] : []),
   ];
 }
 
@@ -190,7 +205,6 @@ function StageTable({ now, at }: { now: Shown; at: number }) {
   const others = sorted.filter((k) => !listed.includes(k));
   const colours = shades(shownHue());
   const sum = (keys: number[], of: (key: number) => number) => keys.reduce((total, k) => total + of(k), 0);
-  const summed = (column: Column) => column.from >= EXPONENTIAL;
   const cell = (column: Column, text: string, title: string, i: number) => (
     <td key={i} class={column.from > at ? "later" : column.from === at ? "now" : ""} title={title}>{column.from > at ? "" : text}</td>
   );
@@ -219,7 +233,7 @@ function StageTable({ now, at }: { now: Shown; at: number }) {
         {others.length > 0 && (
           <tr class="others">
             <th scope="row">{say.others(others.length)}</th>
-            {columns.map((column, i) => cell(column, summed(column) ? numberText(sum(others, column.of)) : "", "", i))}
+            {columns.map((column, i) => cell(column, column.summed ? numberText(sum(others, column.of)) : "", "", i))}
           </tr>
         )}
         {now.numbers.sink !== null && at >= SUM && (
@@ -235,7 +249,7 @@ function StageTable({ now, at }: { now: Shown; at: number }) {
             <th scope="row">{say.total}</th>
             {columns.map((column, i) => {
               const total = column.from === EXPONENTIAL ? now.numbers.sum : sum(sorted, column.of);
-              return cell(column, summed(column) ? numberText(total) : "", "", i);
+              return cell(column, column.summed ? numberText(total) : "", "", i);
             })}
           </tr>
         </tfoot>

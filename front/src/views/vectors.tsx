@@ -2,10 +2,11 @@
 
 import { vectorOf, type Stages } from "../attention";
 import type { Decoded } from "../blocks";
+import { contextOf } from "../head-output";
 import { numberText } from "../numbers";
 import { keyTokens, queryTokens } from "../state";
 import { words } from "../words";
-import { contextOf, outputOf, projected } from "../worked";
+import { outputOf, projected } from "../worked";
 
 /** The head and the query whose steps are shown. */
 export interface Shown {
@@ -15,7 +16,7 @@ export interface Shown {
   numbers: Stages;
 }
 
-interface Column {
+export interface Column {
   name: string;
   numbers: Float64Array;
   text?: (place: number) => string; // which sum a number came from
@@ -30,7 +31,7 @@ export function productText(of: Decoded, which: number, query: number, key: numb
   return Array.from(q, (number, i) => `${inSum(number)} · ${inSum(k[i])}`).join(" + ");
 }
 
-const inSum = (number: number) => (number < 0 ? `(${numberText(number)})` : numberText(number));
+export const inSum = (number: number) => (number < 0 ? `(${numberText(number)})` : numberText(number));
 
 /** The query of the chosen token beside key and value of the chosen key, each with the sum that it came from. */
 export function Projection({ now, to }: { now: Shown; to: number }) {
@@ -102,7 +103,7 @@ export function Output({ now }: { now: Shown }) {
 }
 
 /** Vectors side by side, a row for each dimension, with bars; if `summed`, the last line has the sum of the last column. */
-function Dimensions({ title, columns, summed = false }: { title: string; columns: Column[]; summed?: boolean }) {
+export function Dimensions({ title, columns, summed = false }: { title: string; columns: Column[]; summed?: boolean }) {
   const say = words();
   const most = columns.map(({ numbers }) => numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12));
   const height = Math.max(...columns.map(({ numbers }) => numbers.length));

@@ -27,6 +27,9 @@ FIRST_TEXT = "The snake is very dangerous because it has a venom."
 N_NEXT = 8
 """The number of most probable next tokens in an answer."""
 
+MAX_VALUES = 2_000_000
+"""The most numbers in the value vectors of an answer: more than in a file, since nobody stores the answer."""
+
 N_HEADS = 12
 """The number of heads in the answer to a request that changes the attention: the heads that it changes most."""
 
@@ -78,7 +81,7 @@ class Session:
         not the trace of a translation.
         """
         if fits_page(found):
-            return page_data(found, focus_on(found), alignment)
+            return page_data(found, focus_on(found), alignment, MAX_VALUES)
         if self.map is None or self.map.trace is not found:
             self.map = Map(found, 1 if self.map is None else self.map.number + 1)
         return map_data(found, self.map.record())

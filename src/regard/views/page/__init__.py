@@ -5,6 +5,8 @@ built/         the script, the style sheet, and the web worker of `regard site`,
 data.py        the data of a page: a trace as JSON
 vectors.py     queries and keys, from which the page computes weights
 weights.py     weights that the page cannot compute
+movement.py    how each layer changes each token's hidden vector
+outputs.py     what the output projection makes of the heads' context vectors
 blocks.py      arrays as base64 text
 notebook.py    the page in an HTML frame, for a notebook
 widget.py      the page as a Jupyter widget, which tells Python what its reader chooses

@@ -19,6 +19,7 @@ from regard.tracing.trace import Trace
 from regard.tracing.words import is_word
 from regard.views.page.blocks import encode_bits, encode_shares
 from regard.views.page.movement import movement_records
+from regard.views.page.outputs import N_SHOWN, output_record
 from regard.views.page.vectors import values_of, vectors_of
 from regard.views.page.weights import SMALL_BELOW, UNITS, encode_finest
 from regard.views.shared_text import decoder_note
@@ -35,25 +36,32 @@ MOST_TOKENS = 4_096
 of its weights into which the reader zooms."""
 
 MAX_VALUES = 400_000
-"""The most numbers in the value vectors of a trace (about a megabyte of text); above it, a page has no values."""
+"""The most numbers in the value vectors of a trace (about a megabyte of text) in a file; above it, it has no values."""
+
+MAX_COLUMNS = 200_000
+"""The most numbers in the columns of output projections in a page (about a megabyte of text)."""
 
 Blocks = dict[str, str]
 """The encoded arrays of a page by name: `blocks[name]` is the text of one array (see `blocks.py`)."""
 
 
 @torch.no_grad()
-def page_data(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
+def page_data(
+    trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None, max_values: int | None = None
+) -> dict[str, Any]:
     """Return a trace as the JSON data of a page. The page first shows the query token and the head in `focus`.
 
     Args:
         alignment: the alignments of a translation's candidates, as `Translation.page_record` returns them; None = the
             trace is not of a translation.
+        max_values: the most numbers in the value vectors of the page; above it, the page has no values. None = the
+            limit of a file, MAX_VALUES.
 
     Raises:
         InputError: the trace has more weights than a page takes, or a NaN among them.
     """
     blocks: Blocks = {}
-    layers, small_step = encode_layers(trace, blocks)
+    layers, small_step = encode_layers(trace, blocks, max_values)
     return trace_record(trace, layers, blocks) | {
         "small": {"below": SMALL_BELOW, "step": small_step},
         "focus": {"kind": focus.head.kind, "layer": focus.head.layer, "head": focus.head.head, "query": focus.query},
@@ -133,8 +141,13 @@ def trace_record(trace: Trace, layers: dict[str, list[dict[str, Any]]], blocks: 
     }
 
 
-def encode_layers(trace: Trace, blocks: Blocks) -> tuple[dict[str, list[dict[str, Any]]], int]:
+def encode_layers(
+    trace: Trace, blocks: Blocks, max_values: int | None = None
+) -> tuple[dict[str, list[dict[str, Any]]], int]:
     """Encode all layers of a trace for a page, and add the encoded arrays to `blocks`.
+
+    Args:
+        max_values: the most numbers in all value vectors; above it, none are encoded. None = MAX_VALUES.
 
     Returns:
         For each kind of attention ("encoder", "decoder", "cross") a list with one record for each layer, and the
@@ -143,10 +156,13 @@ def encode_layers(trace: Trace, blocks: Blocks) -> tuple[dict[str, list[dict[str
         - "query" and "key", and "value" if the text is short; or "weights", if the page cannot compute the weights.
         - "mask": the array of the layer's mask, or None if no weight is masked. "masks" is the number of masks in that
           array: one for each head, or one for all heads.
+        - "output": the record of the layer's output projection (see `outputs.py`), if there are values, and the trace
+          has hidden vectors.
     """
     patterns = {(kind, n): step.pattern for kind in trace.kinds for n, step in trace.attended[kind].items()}
     check_size(trace)
-    with_values = sum(pattern.value.numel() for pattern in patterns.values()) <= MAX_VALUES
+    with_values = sum(pattern.value.numel() for pattern in patterns.values()) <= (max_values or MAX_VALUES)
+    with_outputs = with_values and n_columns(trace) <= MAX_COLUMNS
     layers: dict[str, list[dict[str, Any]]] = {kind: [] for kind in trace.kinds}
     stored: dict[str, Pattern] = {}
     for (kind, number), pattern in patterns.items():
@@ -161,6 +177,8 @@ def encode_layers(trace: Trace, blocks: Blocks) -> tuple[dict[str, list[dict[str
         record, own_blocks = computed
         if with_values:
             record["value"], own_blocks["value"] = values_of(pattern)
+        if with_outputs and trace.states is not None:
+            layer["output"] = output_record(name, trace.attended[kind][number], trace.states[kind][number], blocks)
         for part, text in own_blocks.items():
             blocks[f"{name} {part}"] = text
             record[part]["block"] = f"{name} {part}"
@@ -168,6 +186,12 @@ def encode_layers(trace: Trace, blocks: Blocks) -> tuple[dict[str, list[dict[str
     small_step, weights = encode_finest(stored)
     blocks |= weights
     return layers, small_step
+
+
+def n_columns(trace: Trace) -> int:
+    """Return how many numbers of output projections a page of this trace has."""
+    states = [state for layers in (trace.states or {}).values() for state in layers.values()]
+    return sum(state.projection.weight[:, :, :N_SHOWN].numel() for state in states)
 
 
 def check_size(trace: Trace) -> None:

@@ -1,0 +1,55 @@
+// What the output projection W_O makes of the contexts of a layer's heads
+//
+//   output = context of head 0 · W_O[0] + … + context of the last head · W_O[last] + bias
+
+import { stages, UNCHANGED, vectorOf, type Changes } from "./attention";
+import type { Decoded, DecodedArray } from "./blocks";
+import { changes, keyTokens, queryTokens } from "./state";
+
+/** The first dimensions of what each head adds to a query's token, and of their sum. */
+export interface HeadOutputs {
+  width: number; // of the whole vectors
+  added: Float64Array[]; // by head
+  bias: Float64Array | null;
+  sum: Float64Array; // of all heads and the bias
+  given: Float64Array; // the output that the model's layer returned
+  lengths: number[]; // by head, of the whole vectors in the model, without the reader's changes
+}
+
+/** What the heads of a layer add to a query's token; the reader's changes are those of the head that is shown. */
+export function outputsOf(of: Decoded, shown: number, query: number): HeadOutputs {
+  const { width, arrays } = of.output!;
+  const { columns, bias, output, lengths } = arrays;
+  const count = columns.shape[1];
+  const added = Array.from({ length: of.heads }, (_, head) => {
+    const context = contextOf(of, head, query, head === shown ? changes.value : UNCHANGED);
+    return Float64Array.from({ length: count }, (_, i) => context.reduce((total, number, row) => total + number * columnAt(of, head, row, i), 0));
+  });
+  const sum = Float64Array.from({ length: count }, (_, i) => added.reduce((total, one) => total + one[i], bias?.numbers[i] ?? 0));
+  return {
+    width,
+    added,
+    bias: bias?.numbers ?? null,
+    sum,
+    given: rowAt(output, query),
+    lengths: Array.from(added, (_, head) => rowAt(lengths, head)[query]),
+  };
+}
+
+/** A number of W_O: in a row of a head, and one of the first columns. */
+export function columnAt(of: Decoded, head: number, row: number, column: number): number {
+  const { numbers, shape } = of.output!.arrays.columns;
+  return numbers[(head * (shape[0] / of.heads) + row) * shape[1] + column];
+}
+
+/** The length of what a key's value becomes by W_O; times the key's weight, it is the length of what the key adds. */
+export const valueLength = (of: Decoded, head: number, key: number): number => rowAt(of.output!.arrays.value_lengths, head)[key];
+
+export function contextOf(of: Decoded, head: number, query: number, changed: Changes = changes.value): Float64Array {
+  const { weights } = stages(of, head, query, queryTokens.value.length, keyTokens.value.length, changed);
+  const context = new Float64Array(of.value!.width);
+  weights.forEach((weight, key) => vectorOf(of, "value", head, key).forEach((number, i) => (context[i] += weight * number)));
+  return context;
+}
+
+const rowAt = ({ numbers, shape }: DecodedArray, row: number) => numbers.subarray(row * shape[1], (row + 1) * shape[1]);
