@@ -10,9 +10,12 @@ export interface Token {
 }
 
 export interface Patch {
-  row: number;
-  column: number;
-  height: number; // in pixels
+  image: number; // of `Trace.images`
+  n_images: number; // successive frames of a video that the token stands for
+  thumbnail: boolean;
+  top: number; // in pixels, as all below
+  left: number;
+  height: number;
   width: number;
 }
 
@@ -130,7 +133,7 @@ export interface Trace {
   small: { below: number; step: number };
   focus: { kind: string; layer: number; head: number; query: number };
   written: Written[];
-  image: { block: string; height: number; width: number } | null;
+  images: { block: string; height: number; width: number }[];
   spectrogram: { block: string; bands: number; frames: number } | null;
   worked?: Worked; // a worked example; the page then shows only the steps
   alignment?: Alignment | null; // of a translation

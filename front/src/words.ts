@@ -255,6 +255,11 @@ const english = {
 
   medium: "What the model saw",
   mediumPicture: "the query’s weight on each patch of the picture",
+  wholePicture: "picture",
+  pictureNumber: (number: number) => `picture ${number}`,
+  thumbnail: "thumbnail",
+  thumbnailOf: (picture: string) => `thumbnail of ${picture}`,
+  frames: (first: number, last: number) => `frames ${first} to ${last}`,
   mediumSound: "the query’s weight on each frame of the recording",
   seconds: (from: string, to: string) => `${from} to ${to} s`,
 
@@ -543,6 +548,11 @@ const korean: Words = {
 
   medium: "모델이 본 것",
   mediumPicture: "그림의 조각마다 쿼리가 주는 가중치",
+  wholePicture: "그림",
+  pictureNumber: (number) => `그림 ${number}`,
+  thumbnail: "축소판",
+  thumbnailOf: (picture) => `${picture}의 축소판`,
+  frames: (first, last) => `프레임 ${first}~${last}`,
   mediumSound: "녹음의 구간마다 쿼리가 주는 가중치",
   seconds: (from, to) => `${from}~${to}초`,
 

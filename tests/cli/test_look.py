@@ -199,6 +199,16 @@ def test_a_picture(tmp_path, picture, vit_folder):
     assert drawn.read_bytes().startswith(b"\x89PNG")
 
 
+def test_several_pictures(picture, vit_folder):
+    text = look(
+        "--image", picture, "--image", picture, "--model", vit_folder, "--token", "1:1,2", "--head", "L0H1"
+    )  # fmt: skip
+    assert "1 layer × 2 heads · 34 tokens" in text
+    lines = [line.strip() for line in text.splitlines()]
+    assert "picture 0: 0.000" in lines
+    assert any(line.startswith("picture 1: 0.9") for line in lines)
+
+
 def test_a_recording_is_read_as_samples(tmp_path):
     import numpy as np
 

@@ -47,7 +47,7 @@ def write_trace(folder):
 
 def write_picture_trace(folder):
     patches = [Token(text=f"{r},{c}", piece="p", place=Patch(0, r, c, 4.0, 4.0)) for r in range(2) for c in range(3)]
-    trace_of((Token("[CLS]", "[CLS]", special=True), *patches), image=torch.rand(3, 8, 12)).save(folder / TRACE)
+    trace_of((Token("[CLS]", "[CLS]", special=True), *patches), images=(torch.rand(3, 8, 12),)).save(folder / TRACE)
 
 
 def write_sound_trace(folder):

@@ -82,8 +82,8 @@ def test_a_vision_model_has_its_own_weights_over_patches(vit):
     assert [token.place for token in trace.tokens[1:]] == [
         Patch(0, row, column, 16.0, 16.0) for row in range(3) for column in range(4)
     ]
-    assert trace.image.shape == (3, 48, 64)
-    assert (float(trace.image.min()), float(trace.image.max())) == (0.0, 1.0)
+    assert [image.shape for image in trace.images] == [(3, 48, 64)]
+    assert (float(trace.images[0].min()), float(trace.images[0].max())) == (0.0, 1.0)
     assert trace["L1H2"]["2,3"].shape == (13,)
 
 
@@ -105,6 +105,36 @@ def test_relatives_of_the_vision_transformer(kind, settings, n_tokens):
     expected = eager_attentions(model, processor(images=PICTURE, return_tensors="pt")).attentions
     for pattern, weights in zip(trace.encoder.values(), expected, strict=True):
         assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+
+
+def test_each_of_several_pictures_attends_to_itself(vit, tmp_path):
+    other = Image.fromarray(255 - np.asarray(PICTURE))
+    trace = regard.trace(vit, images=[PICTURE, other], processor=PROCESSOR)
+    inputs = PROCESSOR(images=[PICTURE, other], return_tensors="pt")
+    for pattern, weights in zip(trace.encoder.values(), eager_attentions(vit, inputs).attentions, strict=True):
+        assert_close(pattern.dense(), block_diagonal(weights), rtol=1e-4, atol=1e-6)
+    assert trace.check().max_error < 1e-4
+    assert [token.text for token in trace.tokens[:3]] == ["[CLS]", "0:0,0", "0:0,1"]
+    assert [token.place for token in trace.tokens if token.place is not None] == [
+        Patch(image, row, column, 16.0, 16.0) for image in range(2) for row in range(3) for column in range(4)
+    ]
+    assert trace.output.shape == (1, 26, 24)
+    kept = regard.trace(vit, images=[PICTURE, other], processor=PROCESSOR, keep=("hidden",))
+    alone = regard.trace(vit, images=other, processor=PROCESSOR, keep=("hidden",))
+    for name in ("before", "attention", "feed_forward", "after"):
+        assert_close(getattr(kept.movement("1:2,3"), name), getattr(alone.movement("2,3"), name), rtol=1e-4, atol=1e-5)
+    assert_close(
+        kept.contributions("1:2,3", 1).lengths[:, 13:], alone.contributions("2,3", 1).lengths, rtol=1e-4, atol=1e-5
+    )
+    loaded = regard.Trace.load(trace.save(tmp_path / "pictures.safetensors"))
+    assert loaded.tokens == trace.tokens
+    assert all(map(torch.equal, loaded.images, trace.images))
+    assert torch.equal(loaded.encoder[1].dense(), trace.encoder[1].dense())
+
+
+def block_diagonal(weights):
+    """The weights [pictures heads tokens tokens] as one matrix for each head, with zeros between pictures."""
+    return torch.stack([torch.block_diag(*weights[:, head]) for head in range(weights.shape[1])])[None]
 
 
 def test_attention_outside_the_layers_is_told():
@@ -139,7 +169,7 @@ def test_a_trace_of_a_picture_is_saved(vit, tmp_path):
     trace = regard.trace(vit, images=PICTURE, processor=PROCESSOR)
     loaded = regard.Trace.load(trace.save(tmp_path / "picture.safetensors"))
     assert loaded.tokens == trace.tokens
-    assert torch.equal(loaded.image, trace.image)
+    assert torch.equal(loaded.images[0], trace.images[0])
 
 
 def test_a_picture_shows_where_a_patch_looks(vit, tmp_path, capsys):
@@ -198,6 +228,16 @@ class SquarePictureAndText(PictureAndText):
         return {"pixel_values": pixels, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
+class TwoSquarePictures(SquarePictureAndText):
+    """A processor of two pictures and text: a run of 16 image tokens for each picture."""
+
+    def __call__(self, images, text, return_tensors):
+        encoded = super().__call__(images, text, return_tensors)
+        ids = encoded["input_ids"]
+        ids = torch.cat([ids[:, :17], ids[:, 1:]], dim=1)
+        return encoded | {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
 def test_a_model_of_pictures_and_text_has_both_attentions(llava, minilm, tmp_path):
     processor = SquarePictureAndText(minilm.tokenizer)
     trace = regard.trace(llava, "what is it", images=PICTURE, processor=processor)
@@ -216,6 +256,26 @@ def test_a_model_of_pictures_and_text_has_both_attentions(llava, minilm, tmp_pat
     drawing = trace.figure(tmp_path / "asked.svg", token="it", head="decoder L1H2").read_text()
     assert 'id="weights"' in drawing
     assert 'id="query"' not in drawing
+
+
+def test_each_of_several_pictures_has_its_tokens_in_the_text(llava, minilm):
+    processor = TwoSquarePictures(minilm.tokenizer)
+    other = Image.fromarray(255 - np.asarray(PICTURE))
+    trace = regard.trace(llava, "what is it", images=[PICTURE, other], processor=processor)
+    assert [len(trace.source), len(trace.target)] == [34, 37]
+    assert [token.place for token in trace.target if token.place is not None] == [
+        Patch(image, row, column, 16.0, 16.0) for image in range(2) for row in range(4) for column in range(4)
+    ]
+    inputs = processor([PICTURE, other], "what is it", "pt")
+    for pattern, weights in zip(trace.decoder.values(), eager_attentions(llava, inputs).attentions, strict=True):
+        assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+    vision = llava.model.vision_tower
+    expected = eager_attentions(vision, {"pixel_values": inputs["pixel_values"]}).attentions
+    for layer, pattern in trace.encoder.items():
+        assert_close(pattern.dense(), block_diagonal(expected[layer]), rtol=1e-3, atol=1e-5)
+    changed = regard.trace(llava, "what is it", images=[PICTURE, PICTURE], processor=processor)
+    moved = (trace.decoder[0].query - changed.decoder[0].query).abs().amax(dim=(0, 1, 3)) > 1e-6
+    assert {trace.target[i].place.image for i in moved.nonzero()[:, 0].tolist()} == {1}
 
 
 class SpeechAndText:
@@ -294,8 +354,9 @@ def test_a_model_without_patches_and_patches_without_a_picture_are_refused(vit):
     resnet = ResNetModel(ResNetConfig(embedding_size=4, hidden_sizes=[4], depths=[1]))
     for model, processor in ((resnet, PROCESSOR), (vit, Siglip2ImageProcessorPil(patch_size=16))):
         assert refusal(InputError, regard.trace, model, images=PICTURE, processor=processor) == (
-            f"{type(model).__name__} and {type(processor).__name__} do not divide one picture into patches, so no "
-            "token has a place in it; regard.watching(model) records the attention without tokens."
+            f"{type(model).__name__} and {type(processor).__name__} do not divide pictures into patches in a way that "
+            "regard knows, so no token has a place in them; regard.watching(model) records the attention without "
+            "tokens."
         )
 
 
@@ -313,25 +374,29 @@ def test_a_folder_without_its_processor_is_refused(vit, tmp_path):
 
 
 def test_what_has_no_places_is_refused(vit):
-    assert refusal(InputError, regard.trace, vit) == "there is nothing to read; give a text, images=… or audio=…."
+    assert refusal(InputError, regard.trace, vit) == (
+        "there is nothing to read; give a text, images=…, video=… or audio=…."
+    )
+    assert refusal(InputError, regard.trace, vit, images=PICTURE, audio=WAVE) == (
+        "a trace is of pictures, a video or a recording; give only one of images=…, video=…, audio=…."
+    )
+    assert refusal(TypeError, regard.trace, vit, [1, 2], images=PICTURE) == (
+        "beside images=…, video=… or audio=… the text must be a str; got a list."
+    )
     swin = SwinModel(
         SwinConfig(image_size=64, patch_size=4, embed_dim=12, depths=[1, 1], num_heads=[2, 2], window_size=4)
     )
     processor = ViTImageProcessorPil(size={"height": 64, "width": 64})
     assert refusal(InputError, regard.trace, swin, images=PICTURE, processor=processor) == (
-        "SwinModel has 16 tokens for 16 × 16 patches, so no token has a place in the picture; "
+        "SwinModel has 16 sequences of 16 tokens for 256 patches, so no token has a known place in a picture; "
         "regard.watching(model) records the attention without tokens."
-    )
-    assert refusal(InputError, regard.trace, vit, images=[PICTURE, PICTURE], processor=PROCESSOR) == (
-        "there are 2 pictures, and a trace has tokens for the patches of one picture; regard.watching(model) records "
-        "the attention without tokens."
     )
     tiling = LlavaNextImageProcessorPil(
         size={"shortest_edge": 48}, crop_size={"height": 48, "width": 48}, image_grid_pinpoints=[[48, 96]]
     )
     assert refusal(InputError, regard.trace, vit, images=PICTURE, processor=tiling) == (
-        "LlavaNextImageProcessorPil cuts the picture into 3 tiles, and a trace has tokens for the patches of one "
-        "picture; regard.watching(model) records the attention without tokens."
+        "ViTModel and LlavaNextImageProcessorPil do not divide pictures into patches in a way that regard knows, so no "
+        "token has a place in them; regard.watching(model) records the attention without tokens."
     )
     cut = [regard.Cut("1,1", "0,0")]
     assert refusal(InputError, regard.trace, vit, images=PICTURE, processor=PROCESSOR, changes=cut) == (

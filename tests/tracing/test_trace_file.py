@@ -48,6 +48,7 @@ from regard.effects.contributions import OutputProjection
 from regard.effects.movement import LayerStates
 from regard.errors import InputError
 from regard.tensor_file import write_tensors
+from regard.tracing.places import Patch
 from regard.tracing.readable_tokens import Token
 from regard.tracing.trace_file import FORMAT, rule_classes
 
@@ -226,9 +227,9 @@ def changed(path, change):
 
 def test_a_newer_version_is_refused(normal, tmp_path):
     path = traced(normal).save(tmp_path / "trace.safetensors")
-    changed(path, lambda about: about.update(version=3))
+    changed(path, lambda about: about.update(version=4))
     assert refused(path) == (
-        "FILE is a trace of version 3 and this regard reads version 2; read it with the regard that wrote it."
+        "FILE is a trace of version 4 and this regard reads version 3; read it with the regard that wrote it."
     )
 
 
@@ -358,11 +359,24 @@ def test_a_context_of_another_shape_is_refused(normal, tmp_path):
     ],
 )
 def test_outputs_pictures_and_recordings_of_another_shape_are_refused(normal, tmp_path, unhooked, name, shape, what):
-    path = replace(traced(normal), **{name: torch.zeros(shape)}).save(tmp_path / "trace.safetensors")
+    path = with_numbers(traced(normal), name, torch.zeros(shape)).save(tmp_path / "trace.safetensors")
     assert refused(path) == f"FILE is damaged: TypeError {what}; save the trace again."
+
+
+def with_numbers(trace, name, numbers):
+    return replace(trace, **({"images": (numbers,)} if name == "image" else {name: numbers}))
+
+
+def test_a_patch_of_a_picture_that_is_missing_is_refused(normal, tmp_path):
+    trace = traced(normal)
+    patch = replace(trace.source[0], place=Patch(1, 0, 0, 4.0, 4.0))
+    trace = replace(trace, source=(patch, *trace.source[1:]), images=(torch.zeros(3, 4, 4),))
+    assert refused(trace.save(tmp_path / "trace.safetensors")) == (
+        "FILE is damaged: a token stands for a patch of an image that the trace lacks; save the trace again."
+    )
 
 
 @pytest.mark.parametrize(("name", "shape"), [("image", (3, 4, 4)), ("spectrogram", (5, 7))])
 def test_pictures_and_recordings_have_finite_numbers(normal, tmp_path, name, shape):
-    path = replace(traced(normal), **{name: torch.full(shape, torch.inf)}).save(tmp_path / "trace.safetensors")
+    path = with_numbers(traced(normal), name, torch.full(shape, torch.inf)).save(tmp_path / "trace.safetensors")
     assert refused(path) == f"FILE is damaged: TypeError {name} must have finite numbers; save the trace again."

@@ -1,6 +1,6 @@
-// The medium: the picture or the spectrogram that the model read, under the weights of the query
+// The medium: the pictures or the spectrogram that the model read, under the weights of the query
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { inflate } from "../blocks";
 import { shownHue, strength, theme } from "../colours";
 import type { Frame, Patch, Token } from "../data";
@@ -12,6 +12,7 @@ import { figure } from "../drawn";
 import { Numbers, Panel } from "./panel";
 
 const WIDTH = 420;
+const SMALL_WIDTH = 180; // of each of several pictures
 const SOUND_HEIGHT = 140;
 
 /** Pixels of the medium: red, green, blue. */
@@ -21,30 +22,32 @@ interface Pixels {
   width: number;
 }
 
-const isPatch = (token: Token): token is Token & { place: Patch } => Boolean(token.place && "row" in token.place);
+/** A picture, a thumbnail, merged frames of a video, or a recording, with the keys that are parts of it. */
+interface Scene {
+  name: string; // empty if it is the only scene
+  load: () => Promise<Pixels>;
+  rectangle: (token: Token) => Rectangle | null; // null for other tokens
+}
+
+/** The rectangle of a token in parts of the whole medium: left, top, width, height. */
+type Rectangle = [number, number, number, number];
+
+const isPatch = (token: Token): token is Token & { place: Patch } => Boolean(token.place && "image" in token.place);
 const isFrame = (token: Token): token is Token & { place: Frame } => Boolean(token.place && "start" in token.place);
 
 export function Medium() {
   const say = words();
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const [pixels, setPixels] = useState<Pixels | null>(null);
-  const { image, spectrogram } = trace.value;
-  const seesPicture = Boolean(image) && keyTokens.value.some(isPatch);
-  const seesSound = Boolean(spectrogram) && keyTokens.value.some(isFrame);
-  useEffect(() => {
-    setPixels(null);
-    if (seesPicture) void pictureOf(image!).then(setPixels);
-    else if (seesSound) void soundOf(spectrogram!).then(setPixels);
-  }, [trace.value, seesPicture, seesSound]);
+  const scenes = useMemo(() => [...pictureScenes(keyTokens.value), ...soundScenes(keyTokens.value)], [keyTokens.value, say]);
+  if (!scenes.length) return null;
   const row = queryItem.value && shownRow(queryItem.value);
-  void key.value;
-  useEffect(() => {
-    if (pixels && canvas.current) draw(canvas.current, pixels, row?.weights ?? null);
-  });
-  if (!seesPicture && !seesSound) return null;
+  const caption = keyTokens.value.some(isPatch) ? say.mediumPicture : say.mediumSound;
   return (
-    <Panel view="medium" title={say.medium} caption={seesPicture ? say.mediumPicture : say.mediumSound}>
-      <canvas ref={canvas} role="img" aria-label={say.medium} onPointerMove={point} onPointerLeave={() => (key.value = null)} />
+    <Panel view="medium" title={say.medium} caption={caption}>
+      <div class="scenes">
+        {scenes.map((scene) => (
+          <Drawn key={scene.name} scene={scene} width={scenes.length > 1 ? SMALL_WIDTH : WIDTH} />
+        ))}
+      </div>
       <Numbers
         head={[say.token, say.weight]}
         rows={() => keyItems.value.map((item) => [placeText(keyTokens.value[item.positions[0]]), figure(row, item.index, 5)])}
@@ -53,24 +56,80 @@ export function Medium() {
   );
 }
 
+function Drawn({ scene, width }: { scene: Scene; width: number }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [pixels, setPixels] = useState<Pixels | null>(null);
+  useEffect(() => {
+    setPixels(null);
+    void scene.load().then(setPixels);
+  }, [scene]);
+  const row = queryItem.value && shownRow(queryItem.value);
+  void key.value;
+  useEffect(() => {
+    if (pixels && canvas.current) draw(canvas.current, scene, pixels, width, row?.weights ?? null);
+  });
+  return (
+    <figure>
+      {scene.name && <figcaption>{scene.name}</figcaption>}
+      <canvas
+        ref={canvas}
+        role="img"
+        aria-label={scene.name || words().medium}
+        onPointerMove={(event) => point(event, scene)}
+        onPointerLeave={() => (key.value = null)}
+      />
+    </figure>
+  );
+}
+
+/** A scene for each picture and each thumbnail among the tokens, in the order of the pictures. */
+function pictureScenes(tokens: Token[]): Scene[] {
+  const { images } = trace.value;
+  const found = new Map<string, Patch>();
+  for (const { place } of tokens.filter(isPatch)) {
+    if (images[place.image] && !found.has(sceneOf(place))) found.set(sceneOf(place), place);
+  }
+  const first = [...found.values()].sort((a, b) => a.image - b.image || Number(a.thumbnail) - Number(b.thumbnail));
+  return first.map((patch) => ({
+    name: first.length > 1 || patch.n_images > 1 ? pictureName(patch) : "",
+    load: () => pictureOf(images[patch.image]),
+    rectangle: (token) => {
+      if (!isPatch(token) || sceneOf(token.place) !== sceneOf(patch)) return null;
+      const { top, left, height, width } = token.place;
+      const image = images[patch.image];
+      return [left / image.width, top / image.height, width / image.width, height / image.height];
+    },
+  }));
+}
+
+function sceneOf(patch: Patch): string {
+  return `${patch.image} ${patch.thumbnail}`;
+}
+
+function pictureName(patch: Patch): string {
+  const say = words();
+  if (patch.n_images > 1) return say.frames(patch.image, patch.image + patch.n_images - 1);
+  const several = trace.value.images.length > 1;
+  if (patch.thumbnail) return several ? say.thumbnailOf(say.pictureNumber(patch.image)) : say.thumbnail;
+  return several ? say.pictureNumber(patch.image) : say.wholePicture;
+}
+
+function soundScenes(tokens: Token[]): Scene[] {
+  const { spectrogram } = trace.value;
+  const frames = tokens.filter(isFrame);
+  if (!spectrogram || !frames.length) return [];
+  const end = Math.max(...frames.map((one) => one.place.end));
+  const rectangle = (token: Token): Rectangle | null =>
+    isFrame(token) ? [token.place.start / end, 0, (token.place.end - token.place.start) / end, 1] : null;
+  return [{ name: "", load: () => soundOf(spectrogram), rectangle }];
+}
+
 function placeText(token: Token): string {
   return isFrame(token) ? words().seconds(token.place.start.toFixed(2), token.place.end.toFixed(2)) : token.text;
 }
 
-/** The rectangle of a token in parts of the whole medium: left, top, width, height. */
-function rectangle(token: Token): [number, number, number, number] | null {
-  const { image } = trace.value;
-  if (isPatch(token)) {
-    const { row, column, height, width } = token.place;
-    return [(column * width) / image!.width, (row * height) / image!.height, width / image!.width, height / image!.height];
-  }
-  if (!isFrame(token)) return null;
-  const end = Math.max(...keyTokens.value.filter(isFrame).map((one) => one.place.end));
-  return [token.place.start / end, 0, (token.place.end - token.place.start) / end, 1];
-}
-
-function draw(canvas: HTMLCanvasElement, pixels: Pixels, weights: Float64Array | null): void {
-  const [width, height] = [WIDTH, trace.value.image ? (WIDTH * pixels.height) / pixels.width : SOUND_HEIGHT];
+function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: Pixels, width: number, weights: Float64Array | null): void {
+  const height = trace.value.images.length ? (width * pixels.height) / pixels.width : SOUND_HEIGHT;
   Object.assign(canvas, { width, height });
   const context = canvas.getContext("2d")!;
   const whole = new OffscreenCanvas(pixels.width, pixels.height);
@@ -80,7 +139,7 @@ function draw(canvas: HTMLCanvasElement, pixels: Pixels, weights: Float64Array |
   const row = { weights, masked: new Uint8Array(weights.length) };
   const most = strongestOf(row) || 1;
   for (const item of keyItems.value) {
-    const place = rectangle(keyTokens.value[item.positions[0]]);
+    const place = scene.rectangle(keyTokens.value[item.positions[0]]);
     if (!place) continue;
     const [x, y, w, h] = [place[0] * width, place[1] * height, place[2] * width, place[3] * height];
     context.fillStyle = theme("--veil");
@@ -96,11 +155,11 @@ function draw(canvas: HTMLCanvasElement, pixels: Pixels, weights: Float64Array |
   }
 }
 
-function point(event: PointerEvent): void {
+function point(event: PointerEvent, scene: Scene): void {
   const canvas = event.currentTarget as HTMLCanvasElement;
   const [x, y] = [event.offsetX / canvas.clientWidth, event.offsetY / canvas.clientHeight];
   key.value = keyTokens.value.findIndex((token) => {
-    const place = rectangle(token);
+    const place = scene.rectangle(token);
     return place && x >= place[0] && y >= place[1] && x < place[0] + place[2] && y < place[1] + place[3];
   });
 }

@@ -44,7 +44,8 @@ def look(
     span: Span = None,
     truncate: Truncate = False,
     image: Annotated[
-        Path | None, typer.Option("--image", help="A picture that the model reads, with or without a text.")
+        list[Path] | None,
+        typer.Option("--image", help="A picture that the model reads, with or without a text; may be repeated."),
     ] = None,
     audio: Annotated[Path | None, typer.Option("--audio", help="A recording that the model reads: a WAV file.")] = None,
     new_tokens: Annotated[
@@ -67,6 +68,7 @@ def look(
       regard look - --model openai-community/gpt2 --layer 5 < letter.txt
       regard look "The snake is" --model openai-community/gpt2 --new-tokens 20
       regard look --image cat.png --model google/vit-base-patch16-224 --png seen.png
+      regard look "What differs?" --image a.png --image b.png --model Qwen/Qwen2-VL-2B-Instruct
       regard look --audio speech.wav --model openai/whisper-tiny --new-tokens 40
       regard look "A dog runs." --model en-de --html dog.html
     """
@@ -84,7 +86,7 @@ def look(
         from regard.views.picture.canvas import check_picture_path
 
         check_picture_path(heads)
-    if text is None and image is None and audio is None:
+    if text is None and not image and audio is None:
         raise InputError("there is nothing to look at; give a text, --image or --audio.")
     text = read_stdin() if text == "-" else text
     with spinner("reading"):
@@ -94,7 +96,7 @@ def look(
         if translation is not None:
             seen = translation.trace
         elif image or audio:
-            seen = trace_media(model, text, target, image, audio, new_tokens, for_page=html is not None)
+            seen = trace_media(model, text, target, image or [], audio, new_tokens, for_page=html is not None)
         else:
             seen = trace_model(model, text or "", target, truncate, new_tokens, for_page=html is not None)
         if words or span:
@@ -212,27 +214,28 @@ def trace_media(
     model: str | None,
     text: str | None,
     target: str | None,
-    image: Path | None,
+    images: list[Path],
     audio: Path | None,
     new_tokens: int | None,
     for_page: bool,
 ) -> "Trace":
-    """Return the trace of a model while it reads a picture, with or without a text, or a recording.
+    """Return the trace of a model while it reads pictures, with or without a text, or a recording.
 
     Args:
         for_page: whether to keep the hidden states too, if the model has them.
     """
     if model is None:
         raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")
-    if image and audio:
+    if images and audio:
         raise InputError("--image and --audio cannot be read together; give one of them.")
     from regard.cli.media_files import read_picture, read_wave
     from regard.tracing.for_page import trace_for_page
     from regard.tracing.run import trace
 
     run = trace_for_page if for_page else trace
-    if image:
-        return run(model, text, target=target, new_tokens=new_tokens, images=read_picture(image))
+    if images:
+        pictures = [read_picture(path) for path in images]
+        return run(model, text, target=target, new_tokens=new_tokens, images=pictures)
     assert audio is not None
     wave, rate = read_wave(audio)
     return run(model, text, target=target, new_tokens=new_tokens, audio=wave, sampling_rate=rate)

@@ -20,7 +20,10 @@ reading.py            prepare the input of a model: text, picture or recording
 prompt.py             a text, the messages of a chat, or token ids
 encoding.py           encode a text as input tensors
 media.py              encode pictures and recordings as input tensors
-merged_patches.py     pictures of models that merge squares of patches, and their windows
+picture_layout.py     the places of tokens in pictures that are divided into one grid of patches each
+merged_patches.py     pictures and videos of models that merge squares of patches
+tiles.py              pictures that are cut into tiles, with a thumbnail
+joined_calls.py       join the attention calls for windows or tiles to one call
 writing.py            let a model generate text
 attention_kind.py     the kind of attention that a module computes: encoder, decoder or cross
 layer_states.py       record the vectors before, inside and after every layer

@@ -80,13 +80,15 @@ class StateRecorder:
             raise not_found(step, "no linear layer takes the contexts of its heads, side by side")
         module, attention, layer = self.projected[id(step.attended)]
         projection = output_projection(module, step.attended)
-        error = (projection(step.attended.context) - attention[0]).abs().max()
+        context = rearrange(step.attended.context, "b h q d -> 1 h (b q) d")
+        error = (projection(context) - one_sequence(attention)).abs().max()
         if not error <= 1e-3 * (1 + attention.abs().max()):
             raise not_found(step, "its output projection is more than a linear layer")
         others = [output for path, output in layer.outputs.items() if not path.startswith(f"{step.path}.")]
         if layer.before is None or layer.after is None or layer.before.shape != layer.after.shape or not others:
             raise not_found(step, "no feed-forward part, or no input and output of one shape, were found in its layer")
-        return LayerStates(layer.before[0], attention[0], others[-1][0], layer.after[0], projection)
+        before, after = one_sequence(layer.before), one_sequence(layer.after)
+        return LayerStates(before, one_sequence(attention), one_sequence(others[-1]), after, projection)
 
 
 @contextmanager
@@ -147,11 +149,17 @@ def is_linear(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 
+def one_sequence(states: Tensor) -> Tensor:
+    """Return the vectors of all tokens of a batch as one sequence [tokens d_model]."""
+    return states.flatten(0, -2)
+
+
 def is_context(given: Tensor, step: Attended) -> bool:
     """Return whether a tensor equals the concatenated contexts of all heads in an attention call."""
-    if given.numel() != step.context.numel() or step.context.shape[0] != 1:
+    if given.numel() != step.context.numel():
         return False
-    return torch.equal(given.reshape(step.context.shape[2], -1), rearrange(step.context, "1 h q d -> q (h d)"))
+    context = rearrange(step.context, "b h q d -> (b q) (h d)")
+    return torch.equal(given.reshape(context.shape), context)
 
 
 def output_projection(module: nn.Module, step: Attended) -> OutputProjection:

@@ -1,22 +1,23 @@
-"""Encodes pictures and recordings as input tensors, and makes a token for each patch or frame.
+"""Encodes pictures, videos and recordings as input tensors, and makes a token for each patch or frame.
 
-A vision model has one token for each patch of the picture, often after some extra tokens (a class token, registers). In
+A vision model has one token for each patch of a picture, often after some extra tokens (a class token, registers). In
 a model of pictures and text, the text contains one image token for each patch or each square of patches. An audio model
 has one token for each of many equal parts of the recording.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError, first_paragraph
-from regard.tracing.merged_patches import not_one_picture, patch_order, picture_grid, picture_of
+from regard.tracing.merged_patches import merged_squares
+from regard.tracing.picture_layout import PictureLayout, whole_pictures
 from regard.tracing.places import Frame, Patch
 from regard.tracing.readable_tokens import Token, readable_tokens
+from regard.tracing.tiles import rows_with_ends, tiles_in_turn
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -29,94 +30,145 @@ Tokens = tuple[Token, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Media:
-    """A picture or a recording, as input of a model.
+    """Pictures or a recording, as input of a model.
 
     Attributes:
         inputs: the input tensors of the model.
-        image: the picture after the processor's resizing and cropping, with numbers from 0 to 1; None for a recording.
+        images: the pictures or frames after the processor's resizing and cropping, with numbers from 0 to 1.
         spectrogram: the spectrogram of the recording; None for a picture, and for models that read the waveform.
-        source_of: a function that returns the tokens of the encoder, given their number.
+        source_of: a function that returns the tokens of the encoder, given the number of sequences that it reads and
+            the number of tokens in each.
         target: the tokens of the decoder, or of the language model; empty if there is none.
     """
 
     inputs: Mapping[str, Tensor]
-    image: Float[Tensor, "3 height width"] | None
+    images: tuple[Float[Tensor, "3 _ _"], ...]
     spectrogram: Float[Tensor, "bands frames"] | None
-    source_of: Callable[[int], Tokens]
+    source_of: Callable[[int, int], Tokens]
     target: Tokens = ()
 
 
-def read_image(model: "PreTrainedModel", processor: Any, image: Any, text: str) -> Media:
-    """Encode a picture, and the text beside it if there is one, as input of a model.
+def read_pictures(model: "PreTrainedModel", processor: Any, images: Any, video: Any, text: str) -> Media:
+    """Encode pictures or a video, and the text beside them if there is one, as input of a model.
 
     Args:
-        image: the picture, in any form that the processor accepts.
-        text: the text beside the picture; empty = no text.
+        images: one picture or several, in any form that the processor accepts; None = there is a video.
+        video: the frames of a video, in any form that the processor accepts; None = there are pictures.
+        text: the text beside the pictures or the video; empty = no text.
 
     Raises:
-        InputError: the processor cannot read the picture or the text, or does not divide one picture into patches.
+        InputError: the processor cannot read the pictures or the text, or tokens have no known place in the pictures.
     """
-    given = {"images": image} | ({"text": with_image_token(processor, text)} if text else {})
+    name = "image" if video is None else "video"
+    pictures = [] if images is None else flat_pictures(images)
+    given = {f"{name}s": video if images is None else images}
+    if text:
+        given["text"] = with_media_tokens(model, processor, name, text, len(pictures) or 1)
     encoded = processed(processor, **given)
-    pixels = encoded.get("pixel_values")
-    patch = patch_size(model)
-    if "image_grid_thw" in encoded and pixels is not None and patch is not None:
-        return read_merged(model, processor, encoded, patch)
-    if pixels is not None and pixels.ndim == 5:
-        raise not_one_picture(f"{type(processor).__name__} cuts the picture into {pixels.shape[1]} tiles")
-    if pixels is not None and pixels.ndim == 4 and len(pixels) > 1:
-        raise not_one_picture(f"there are {len(pixels)} pictures")
-    if pixels is None or pixels.ndim != 4 or patch is None:
+    positions = media_positions(model.config, encoded, name)
+    layout = layout_of(model, processor, encoded, pictures, len(positions))
+    if positions and len(positions) != len(layout.text):
         raise InputError(
-            f"{type(model).__name__} and {type(processor).__name__} do not divide one picture into patches, so no "
-            "token has a place in it; regard.watching(model) records the attention without tokens."
+            f"the text has {len(positions)} {name} tokens and {type(processor).__name__} makes {len(layout.text)} "
+            "patches or squares of patches, so no token has a known place; regard.watching(model) records the "
+            "attention without tokens."
         )
-    height, width = pixels.shape[2:]
-    grid = height // patch, width // patch
-
-    def source_of(n_tokens: int) -> Tokens:
-        n_extra = n_tokens - grid[0] * grid[1]
-        if not 0 <= n_extra <= MOST_EXTRA_TOKENS:
-            raise InputError(
-                f"{type(model).__name__} has {n_tokens} tokens for {grid[0]} × {grid[1]} patches, so no token "
-                "has a place in the picture; regard.watching(model) records the attention without tokens."
-            )
-        names = ["[CLS]" if number == 0 else f"[EXTRA {number}]" for number in range(n_extra)]
-        extra = [Token(text=name, piece=name, special=True) for name in names]
-        return (*extra, *patch_tokens(grid, (height, width)))
-
-    target: Tokens = ()
+    several = len(layout.images) > 1
+    target = list[Token]()
     if "input_ids" in encoded:
-        target = text_tokens(model, processor, encoded["input_ids"], grid, (height, width))
-    shades = pixels[0].float()
-    shades = (shades - shades.amin()) / (shades.amax() - shades.amin()).clamp(min=1e-9)
-    return Media(on_device(encoded, model), shades, None, source_of, target)
+        tokenizer = getattr(processor, "tokenizer", processor)
+        target += readable_tokens(tokenizer, {"input_ids": encoded["input_ids"]}, "")
+    for position, patch in zip(positions, layout.text, strict=False):
+        target[position] = patch_token(patch, several)
+    return Media(
+        on_device(encoded, model),
+        tuple(shades_of(image) for image in layout.images),
+        None,
+        lambda n_sequences, n_tokens: encoder_tokens(type(model).__name__, layout, n_sequences, n_tokens),
+        tuple(target),
+    )
 
 
-def read_merged(model: "PreTrainedModel", processor: Any, encoded: Any, patch: int) -> Media:
-    """Convert an encoded picture and text to a `Media`, for a model that merges squares of patches.
+def layout_of(
+    model: "PreTrainedModel", processor: Any, encoded: Mapping[str, Any], pictures: Sequence[Any], n_image_tokens: int
+) -> PictureLayout:
+    """Return the place of every token that stands for a part of a picture, given how the processor divided it.
 
     Args:
-        encoded: the processor's output for the picture and the text.
-        patch: the side length of a patch in pixels.
+        encoded: the output of the processor.
+        pictures: the pictures; empty for a video.
+        n_image_tokens: the number of image tokens in the text.
 
     Raises:
-        InputError: there are several pictures, or no text.
+        InputError: the processor divides pictures in a way that is not known.
     """
-    vision = model.config.vision_config
-    merge, window = vision.spatial_merge_size, getattr(vision, "window_size", None)
-    rows, columns = picture_grid(encoded, merge)
-    if "input_ids" not in encoded:
-        raise InputError(f"{type(model).__name__} reads a picture beside a text; give the text too.")
-    shades = picture_of(encoded["pixel_values"].float(), rows, merge, patch)
-    shades = (shades - shades.amin()) / (shades.amax() - shades.amin()).clamp(min=1e-9)
-    size = (shades.shape[1], shades.shape[2])
-    patches = patch_tokens((rows * merge, columns * merge), size)
-    width = columns * merge
-    order = patch_order(rows, columns, merge, None if window is None else window // merge // patch)
-    source = tuple(patches[row * width + column] for row, column in order)
-    target = text_tokens(model, processor, encoded["input_ids"], (rows, columns), size)
-    return Media(on_device(encoded, model), shades, None, lambda n_tokens: source, target)
+    config, pixels, patch = model.config, encoded.get("pixel_values"), patch_size(model)
+    image_processor = getattr(processor, "image_processor", processor)
+    is_merged = "image_grid_thw" in encoded or "video_grid_thw" in encoded
+    if is_merged and patch is not None:
+        if "input_ids" not in encoded:
+            raise InputError(f"{type(model).__name__} reads pictures beside a text; give the text too.")
+        return merged_squares(config.vision_config, encoded, patch)
+    if pixels is not None and patch is not None:
+        if pixels.ndim == 5 and hasattr(config, "image_grid_pinpoints"):
+            sizes = [(height, width) for height, width in encoded["image_sizes"].tolist()]
+            return rows_with_ends(config.image_grid_pinpoints, list(pixels), sizes, patch)
+        if pixels.ndim == 5 and hasattr(image_processor, "return_row_col_info"):
+            info = image_processor(images=list(pictures), return_row_col_info=True)
+            shapes = [(rows or 1, columns or 1) for rows, columns in zip(info["rows"][0], info["cols"][0], strict=True)]
+            return tiles_in_turn(pixels[0], shapes, patch, n_image_tokens)
+        if pixels.ndim == 4 and len(pixels) == len(pictures):
+            return whole_pictures(config, encoded, patch, n_image_tokens)
+    raise InputError(
+        f"{type(model).__name__} and {type(processor).__name__} do not divide pictures into patches in a way that "
+        "regard knows, so no token has a place in them; regard.watching(model) records the attention without tokens."
+    )
+
+
+def encoder_tokens(model: str, layout: PictureLayout, n_sequences: int, n_tokens: int) -> Tokens:
+    """Return the tokens of the vision model: for each sequence that it reads, extra tokens, and one for each patch.
+
+    Args:
+        model: the class of the model.
+        n_sequences: the number of sequences whose tokens attend to one another only.
+        n_tokens: the number of tokens in each sequence.
+
+    Raises:
+        InputError: the sequences do not consist of the patches of a picture or tile and of a few extra tokens.
+    """
+    n_patches, n_expected = sum(map(len, layout.encoder)), len(layout.encoder)
+    n_extra, rest = divmod(n_sequences * n_tokens - n_patches, n_expected)
+    if n_sequences not in (1, n_expected) or rest or not 0 <= n_extra <= MOST_EXTRA_TOKENS:
+        tokens = f"{n_sequences} sequences of {n_tokens} tokens" if n_sequences > 1 else f"{n_tokens} tokens"
+        raise InputError(
+            f"{model} has {tokens} for {n_patches} patches, so no token has a known place in a picture; "
+            "regard.watching(model) records the attention without tokens."
+        )
+    names = ["[CLS]" if number == 0 else f"[EXTRA {number}]" for number in range(n_extra)]
+    extra = [Token(text=name, piece=name, special=True) for name in names]
+    several = len(layout.images) > 1
+    return tuple(
+        token for patches in layout.encoder for token in (*extra, *(patch_token(patch, several) for patch in patches))
+    )
+
+
+def patch_token(patch: Patch | None, several: bool) -> Token:
+    """Return the token of a patch: "2,3" in row 2 and column 3, "1:2,3" in picture 1 of several, "thumbnail 2,3".
+
+    Args:
+        patch: None = the token ends a row of patches.
+        several: whether there are several pictures.
+    """
+    if patch is None:
+        return Token(text="[NEWLINE]", piece="[NEWLINE]", special=True)
+    text = f"{'thumbnail ' if patch.thumbnail else ''}{patch.row},{patch.column}"
+    return Token(text=f"{patch.image}:{text}" if several else text, piece="patch", place=patch)
+
+
+def shades_of(image: Float[Tensor, "3 height width"]) -> Float[Tensor, "3 height width"]:
+    """Return a picture with its numbers shifted and scaled to the range from 0 to 1."""
+    image = image.float()
+    return (image - image.amin()) / (image.amax() - image.amin()).clamp(min=1e-9)
 
 
 def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_rate: int) -> Media:
@@ -137,13 +189,13 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
     else:
         seconds = encoded["input_values"].shape[-1] / sampling_rate
 
-    def source_of(n_tokens: int) -> Tokens:
+    def source_of(n_sequences: int, n_tokens: int) -> Tokens:
         step = seconds / n_tokens
         frames = [Frame(number * step, (number + 1) * step) for number in range(n_tokens)]
         return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
 
     spectrogram = None if features is None else features[0].float()
-    return Media(on_device(encoded, model), None, spectrogram, source_of)
+    return Media(on_device(encoded, model), (), spectrogram, source_of)
 
 
 def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -169,49 +221,37 @@ def patch_size(model: "PreTrainedModel") -> int | None:
     return None
 
 
-def with_image_token(processor: Any, text: str) -> str:
-    """Return the text with the processor's image token at the beginning; unchanged if the text contains it already."""
-    token = getattr(processor, "image_token", None)
-    return text if not isinstance(token, str) or token in text else f"{token}{text}"
+def with_media_tokens(model: "PreTrainedModel", processor: Any, name: str, text: str, count: int) -> str:
+    """Return the text with the processor's token for each picture at the beginning, unless the text has one already.
 
-
-def patch_tokens(grid: tuple[int, int], size: tuple[int, int]) -> list[Token]:
-    """Return a token for each patch, row by row.
+    If the model has tokens that begin and end a picture, they are put around each of these tokens.
 
     Args:
-        grid: the numbers of rows and columns of patches.
-        size: the height and width of the picture in pixels.
+        name: "image" or "video".
+        count: the number of pictures or videos.
     """
-    rows, columns = grid
-    height, width = size[0] / rows, size[1] / columns
-    patches = [Patch(0, row, column, height, width) for row in range(rows) for column in range(columns)]
-    return [Token(text=f"{patch.row},{patch.column}", piece="patch", place=patch) for patch in patches]
+    token, tokenizer = getattr(processor, f"{name}_token", None), getattr(processor, "tokenizer", None)
+    if not isinstance(token, str) or token in text:
+        return text
+    for kind in (name, "vision"):
+        ends = [getattr(model.config, f"{kind}_{end}_token_id", None) for end in ("start", "end")]
+        if tokenizer is not None and None not in ends:
+            start, end = tokenizer.convert_ids_to_tokens(ends)
+            token = f"{start}{token}{end}"
+            break
+    return f"{token * count}{text}"
 
 
-def text_tokens(
-    model: "PreTrainedModel", processor: Any, ids: Tensor, grid: tuple[int, int], size: tuple[int, int]
-) -> Tokens:
-    """Return the tokens of a text that contains image tokens, each of which stands for one part of the picture.
+def media_positions(config: Any, encoded: Mapping[str, Any], name: str) -> list[int]:
+    """Return the positions of the tokens in an encoded text that stand for parts of an "image" or a "video"."""
+    token_id = getattr(config, f"{name}_token_id", getattr(config, f"{name}_token_index", None))
+    if token_id is None or "input_ids" not in encoded:
+        return []
+    return [int(position) for position in (encoded["input_ids"][0] == token_id).nonzero()[:, 0]]
 
-    Args:
-        ids: the ids of the text's tokens.
-        grid: the numbers of rows and columns of patches.
-        size: the height and width of the picture in pixels.
-    """
-    tokenizer = getattr(processor, "tokenizer", processor)
-    tokens = list(readable_tokens(tokenizer, {"input_ids": ids}, ""))
-    image_id = getattr(model.config, "image_token_id", getattr(model.config, "image_token_index", None))
-    places = [] if image_id is None else (ids[0] == image_id).nonzero()[:, 0].tolist()
-    side = isqrt(len(places))
-    if len(places) == grid[0] * grid[1]:
-        squares = grid
-    elif places and side * side == len(places):
-        squares = (side, side)
-    elif places:
-        raise InputError(
-            f"the text has {len(places)} tokens for {grid[0]} × {grid[1]} patches, which do not form a grid; "
-            "regard.watching(model) records the attention without tokens."
-        )
-    for position, token in zip(places, patch_tokens(squares, size) if places else [], strict=True):
-        tokens[position] = token
-    return tuple(tokens)
+
+def flat_pictures(images: Any) -> list[Any]:
+    """Return the single pictures of a picture, of nested lists of pictures, or of an array with an axis of pictures."""
+    if isinstance(images, list | tuple) or getattr(images, "ndim", 3) == 4:
+        return [picture for part in images for picture in flat_pictures(part)]
+    return [images]

@@ -2,15 +2,22 @@
 
 from dataclasses import dataclass
 
+from regard.attention.representation import describe
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Patch:
     """A patch: the rectangle of a picture that one token stands for.
 
     Attributes:
-        image: the number of the picture, from 0.
+        image: the number of the picture, from 0. In a video, the number of the first frame that the token stands for.
         row, column: the row and the column of the patch in the grid of patches, counted from the top left.
         height, width: the size of the patch, in pixels of the picture that the model reads.
+        n_images: the number of successive frames that the token stands for; 1 for pictures.
+        thumbnail: whether the patch is one of a small copy of the whole picture, which the model reads besides the
+            tiles of the picture. It is as large as the part of the picture that it shows.
+        grid_top, grid_left: the distances in pixels of the grid of patches from the top and the left of the picture.
+            They are 0 unless the picture has a margin that its thumbnail lacks.
     """
 
     image: int
@@ -18,6 +25,23 @@ class Patch:
     column: int
     height: float
     width: float
+    n_images: int = 1
+    thumbnail: bool = False
+    grid_top: float = 0.0
+    grid_left: float = 0.0
+
+    @property
+    def top(self) -> float:
+        """The distance of the patch from the top of the picture, in pixels."""
+        return self.grid_top + self.row * self.height
+
+    @property
+    def left(self) -> float:
+        """The distance of the patch from the left of the picture, in pixels."""
+        return self.grid_left + self.column * self.width
+
+    def __repr__(self) -> str:
+        return describe(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +53,40 @@ class Frame:
 
 
 Place = Patch | Frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchGrid:
+    """The grid of patches into which a picture is divided.
+
+    Attributes:
+        image, n_images, thumbnail: as in `Patch`.
+        rows, columns: the numbers of rows and columns of patches.
+        height, width: the size of the whole grid in pixels.
+        top, left: the distances of the grid from the top and the left of the picture, in pixels.
+    """
+
+    image: int
+    rows: int
+    columns: int
+    height: int
+    width: int
+    n_images: int = 1
+    thumbnail: bool = False
+    top: int = 0
+    left: int = 0
+
+    def patch(self, row: int, column: int) -> Patch:
+        """Return the patch in a row and a column of the grid."""
+        height, width = self.height / self.rows, self.width / self.columns
+        start = (float(self.top), float(self.left))
+        return Patch(self.image, row, column, height, width, self.n_images, self.thumbnail, *start)
+
+    def patches(self, rows: range | None = None, columns: range | None = None) -> list[Patch]:
+        """Return the patches row by row.
+
+        Args:
+            rows, columns: return only the patches in these rows and columns; None = all.
+        """
+        rows, columns = rows or range(self.rows), columns or range(self.columns)
+        return [self.patch(row, column) for row in rows for column in columns]

@@ -1,4 +1,4 @@
-"""Runs a Hugging Face model on a text, a picture or a recording, and records its attention: `regard.trace`."""
+"""Runs a Hugging Face model on a text, pictures or a recording, and records its attention: `regard.trace`."""
 
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,9 +19,9 @@ from regard.tracing.attention_kind import KindOfPath
 from regard.tracing.changing import changing
 from regard.tracing.encoding import check_reads_text
 from regard.tracing.huggingface import installed, needs_installing
+from regard.tracing.joined_calls import in_one_sequence, join_windows
 from regard.tracing.layer_states import recording_states
-from regard.tracing.media import Media, read_audio, read_image
-from regard.tracing.merged_patches import join_windows
+from regard.tracing.media import Media, read_audio, read_pictures
 from regard.tracing.model_loading import load, load_processor, load_tokenizer, load_with_processor, model_name
 from regard.tracing.patterns_by_layer import AttentionSteps, missing_layer_error
 from regard.tracing.prompt import prompt_of
@@ -51,11 +51,12 @@ def trace(
     new_tokens: int | None = None,
     generation: "GenerationConfig | None" = None,
     images: Any = None,
+    video: Any = None,
     audio: Any = None,
     sampling_rate: int = 16_000,
     processor: Any = None,
 ) -> Trace:
-    """Run a Hugging Face model on a text, a picture or a recording and record every layer's attention pattern.
+    """Run a Hugging Face model on a text, pictures or a recording and record every layer's attention pattern.
 
     Args:
         model: a loaded model, or the name or folder of one.
@@ -77,9 +78,10 @@ def trace(
             probabilities. None = generate nothing.
         generation: how the model generates, a GenerationConfig of transformers; None = the model's own
             generation_config.
-        images: a picture that the model reads, alone or beside the text; the tokens of the trace have the positions of
-            their patches. In models for pictures and text, the kind "encoder" is the attention among patches, and
-            "decoder" the attention of text and picture together.
+        images: a picture that the model reads, or a list of pictures, alone or beside the text; the tokens of the trace
+            have the positions of their patches. In models for pictures and text, the kind "encoder" is the attention
+            among patches, and "decoder" the attention of text and pictures together.
+        video: a list of the frames of a video that the model reads, as pictures of the same size.
         audio: the waveform of a recording that the model reads, numbers from -1 to 1; the tokens of the trace have the
             times of their frames.
         sampling_rate: how many numbers per second the waveform has.
@@ -91,16 +93,17 @@ def trace(
             recorded; or the parts of its layers that `keep` asks for are not found.
         TypeError: the text is not a str, or the model, the tokenizer or `ask` is an object of another kind.
     """
-    check_arguments(text, tokenizer, keep, ask, has_medium=images is not None or audio is not None)
+    n_media = sum(medium is not None for medium in (images, video, audio))
+    check_arguments(text, tokenizer, keep, ask, n_media)
     writes = new_tokens is not None or generation is not None
     medium: Media | None = None
-    if images is not None or audio is not None:
+    if n_media:
         if isinstance(model, str | Path):
             model, processor = load_with_processor(str(model), processor, writes=new_tokens is not None)
         processor = processor or load_processor(model.name_or_path)
         name, tokenizer = model_name(model), tokenizer or getattr(processor, "tokenizer", None)
-        if images is not None:
-            medium = read_image(model, processor, images, str(text or ""))
+        if audio is None:
+            medium = read_pictures(model, processor, images, video, str(text or ""))
         else:
             medium = read_audio(model, processor, audio, sampling_rate)
     elif isinstance(model, str | Path):
@@ -124,7 +127,10 @@ def trace(
     watched_steps = steps_by_kind(model, watched)
     if medium is not None:
         reading = replace(reading, source=source_tokens(medium, watched_steps))
-    steps = {kind: {n: step.attended for n, step in layers.items()} for kind, layers in watched_steps.items()}
+    steps = {
+        kind: {n: in_one_sequence(step.attended) for n, step in layers.items()}
+        for kind, layers in watched_steps.items()
+    }
     check_no_nan(name, steps)
     kept = select_layers(steps, layers)
     output = output_of(outputs)
@@ -142,18 +148,18 @@ def trace(
         changes=reading.changes,
         states=states,
         written=reading.written(tokenizer, output),
-        image=None if medium is None else medium.image,
+        images=() if medium is None else medium.images,
         spectrogram=None if medium is None else medium.spectrogram,
     )
     check_shapes(result)
     return result
 
 
-def check_arguments(text: Any, tokenizer: Any, keep: Collection[str], ask: Ask | None, *, has_medium: bool) -> None:
+def check_arguments(text: Any, tokenizer: Any, keep: Collection[str], ask: Ask | None, n_media: int) -> None:
     """Raise an error if arguments of `trace` have a wrong type or exclude each other.
 
     Args:
-        has_medium: whether `trace` was given a picture or a recording.
+        n_media: how many of pictures, a video and a recording `trace` was given.
     """
     if not set(keep) <= {"hidden"}:
         raise InputError(f"keep={keep!r}: besides patterns, a trace can only keep=('hidden',).")
@@ -166,16 +172,22 @@ def check_arguments(text: Any, tokenizer: Any, keep: Collection[str], ask: Ask |
             f"tokenizer is {type_name(tokenizer)}; it takes what AutoTokenizer.from_pretrained gives, or None for the "
             "model's own."
         )
-    if text is None and not has_medium:
-        raise InputError("there is nothing to read; give a text, images=… or audio=….")
-    if has_medium and not isinstance(text, str | None):
-        raise TypeError(f"beside images=… or audio=… the text must be a str; got {type_name(text)}.")
+    if text is None and n_media == 0:
+        raise InputError("there is nothing to read; give a text, images=…, video=… or audio=….")
+    if n_media > 1:
+        raise InputError("a trace is of pictures, a video or a recording; give only one of images=…, video=…, audio=….")
+    if n_media and not isinstance(text, str | None):
+        raise TypeError(f"beside images=…, video=… or audio=… the text must be a str; got {type_name(text)}.")
 
 
 def source_tokens(medium: Media, steps: Mapping[str, Mapping[int, WatchedStep]]) -> tuple[Token, ...]:
-    """Return a token for each patch or frame that the encoder reads; () if no encoder attention was recorded."""
-    encoder = list(steps.get("encoder", {}).values())
-    return medium.source_of(encoder[0].attended.pattern.shape[2]) if encoder else ()
+    """Return a token for each patch or frame that the encoder reads; () if no encoder attention was recorded.
+
+    Raises:
+        InputError: in some layer, the encoder reads other sequences than the pictures and their tiles.
+    """
+    shapes = dict.fromkeys(tuple(step.attended.pattern.shape) for step in steps.get("encoder", {}).values())
+    return next(iter([medium.source_of(batch, queries) for batch, _, queries, _ in shapes]), ())
 
 
 @contextmanager
@@ -208,8 +220,15 @@ def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> A
 
 
 def output_of(outputs: Any) -> torch.Tensor | None:
-    """Return the logits of a model's outputs, or else its last hidden state, or else None."""
-    return next((outputs[name] for name in ("logits", "last_hidden_state") if name in outputs), None)
+    """Return the logits of a model's outputs, or else its last hidden state, as [1 tokens numbers]; None without both.
+
+    The tokens of all pictures of a batch are one sequence. A classifier has the logits of each text or picture in place
+    of those of each token.
+    """
+    output = next((outputs[name] for name in ("logits", "last_hidden_state") if name in outputs), None)
+    if output is None or output.ndim > 3:
+        return None
+    return output.reshape(1, -1, output.shape[-1])
 
 
 def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[int, WatchedStep]]:

@@ -53,7 +53,7 @@ class Trace:
         states: the vectors of all tokens in each layer, by kind and layer number; None unless keep=("hidden",) was
             given.
         written: the tokens that the model generated, with their probabilities; empty if it generated none.
-        image: the picture that the model read, with numbers from 0 to 1; None if it read none.
+        images: the pictures that the model read, or the frames of a video, with numbers from 0 to 1.
         spectrogram: the spectrogram that the model read; None if it read none.
         joined: for a trace of words, from `words()`: the trace of tokens, and the tokens of each word; else None.
     """
@@ -68,7 +68,7 @@ class Trace:
     changes: tuple[Change, ...] = ()
     states: Mapping[str, Mapping[int, LayerStates]] | None = None
     written: tuple[WrittenToken, ...] = ()
-    image: Float[Tensor, "3 height width"] | None = None
+    images: tuple[Float[Tensor, "3 _ _"], ...] = ()
     spectrogram: Float[Tensor, "bands frames"] | None = None
     joined: "Joined | None" = None
 

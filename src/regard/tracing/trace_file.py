@@ -48,7 +48,7 @@ from regard.typed_fields import check_fields
 from regard.visible_text import escape_controls
 
 FORMAT = "regard trace"
-VERSION = 2
+VERSION = 3
 
 SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
 """For each kind of attention, the names of the fields of `Trace` with the tokens of its queries and of its keys."""
@@ -105,7 +105,8 @@ def write_record(path: Path, record: Mapping[str, Any]) -> Path:
         **{name: record[name] for name in ("text", "target_text")},
         **{side: [token_to_json(token) for token in record[side]] for side in ("source", "target")},
         "attended": steps,
-        **{name: to_json(record[name], table) for name in ("output", "image", "spectrogram")},
+        **{name: to_json(record[name], table) for name in ("output", "spectrogram")},
+        "images": [to_json(image, table) for image in record["images"]],
         "states": None if record["states"] is None else states_to_json(record["states"], table.add),
         "written": [asdict(one) | {"token": token_to_json(one.token)} for one in record["written"]],
         "changes": [{"kind": type(change).__name__, **asdict(change)} for change in record["changes"]],
@@ -170,9 +171,12 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
                     f"texts have {len(queries)} and {len(keys)} tokens."
                 )
     numbers = {
-        name: checked_numbers(from_json(document.get(name), tensors), name)
-        for name in ("output", "image", "spectrogram")
+        name: checked_numbers(from_json(document.get(name), tensors), name) for name in ("output", "spectrogram")
     }
+    images = tuple(checked_numbers(from_json(image, tensors), "image") for image in document.get("images", ()))
+    patches = [token.place for side in tokens.values() for token in side if isinstance(token.place, Patch)]
+    if any(image is None for image in images) or any(not 0 <= patch.image < len(images) for patch in patches):
+        raise ValueError("a token stands for a patch of an image that the trace lacks.")
     changes = tuple(change_from_json(**change) for change in document.get("changes", ()))
     states = states_from_json(document.get("states"), tensors, attended)
     return {
@@ -180,6 +184,7 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
         **tokens,
         "attended": attended,
         **numbers,
+        "images": images,
         "changes": changes,
         "states": states,
         "written": tuple(written_from_json(**written) for written in document.get("written", ())),

@@ -419,7 +419,7 @@ def test_a_picture_and_a_recording_lie_under_the_weights(
 ) -> None:
     trace = handmade("a b c d", n_layers=1)
     patches = tuple(Token(f"p{i}", f"p{i}", place=Patch(0, i // 2, i % 2, 8.0, 8.0)) for i in range(4))
-    picture = replace(trace, source=patches, image=torch.rand(3, 16, 16, generator=torch.Generator().manual_seed(0)))
+    picture = replace(trace, source=patches, images=(torch.rand(3, 16, 16),))
     page = shown(picture, token="p1", head="L0H1")
     panel = view(page, "medium")
     assert [float(row[1]) for row in table(page, "medium")] == pytest.approx(
@@ -430,6 +430,27 @@ def test_a_picture_and_a_recording_lie_under_the_weights(
     frames = tuple(Token(f"f{i}", f"f{i}", place=Frame(i / 2, (i + 1) / 2)) for i in range(4))
     page = shown(replace(trace, source=frames, spectrogram=torch.rand(5, 40)), token="f0", head="L0H0")
     assert [row[0] for row in table(page, "medium")][:2] == ["0.00 to 0.50 s", "0.50 to 1.00 s"]
+
+
+def test_each_picture_and_thumbnail_lies_under_its_own_weights(
+    shown: Callable[..., Page], handmade: Callable[..., Trace]
+) -> None:
+    trace = handmade("a b c d", n_layers=1)
+    places = (
+        Patch(0, 0, 0, 16.0, 16.0, thumbnail=True),
+        Patch(0, 0, 0, 16.0, 8.0),
+        Patch(0, 0, 1, 16.0, 8.0),
+        Patch(1, 0, 0, 16.0, 16.0),
+    )
+    tokens = tuple(Token(f"p{i}", f"p{i}", place=place) for i, place in enumerate(places))
+    pictures = (torch.rand(3, 16, 16), torch.rand(3, 16, 16))
+    page = shown(replace(trace, source=tokens, images=pictures), token="p0", head="L0H1")
+    panel = view(page, "medium")
+    expect(panel.locator("figcaption")).to_have_text(["picture 0", "thumbnail of picture 0", "picture 1"])
+    for canvas, position, key in ((0, 150, 2), (1, 150, 0), (2, 150, 3)):
+        panel.locator("canvas").nth(canvas).hover(position={"x": position, "y": 20})
+        weight = float(trace.encoder[0][0, 1, 0, key])
+        expect(view(page, "pattern").locator(".readout")).to_have_text(f"p0 → p{key} {weight:.4f}")
 
 
 def test_the_address_restores_what_was_shown(shown: Callable[..., Page], snake: Trace) -> None:

@@ -65,7 +65,10 @@ def page_data(
     return trace_record(trace, layers, blocks) | {
         "small": {"below": SMALL_BELOW, "step": small_step},
         "focus": {"kind": focus.head.kind, "layer": focus.head.layer, "head": focus.head.head, "query": focus.query},
-        "image": medium_record("image", trace.image, ("height", "width"), blocks),
+        "images": [
+            medium_record(f"image {number}", image, ("height", "width"), blocks)
+            for number, image in enumerate(trace.images)
+        ],
         "spectrogram": medium_record("spectrogram", trace.spectrogram, ("bands", "frames"), blocks),
         "alignment": with_visible_controls(alignment),
         "movement": movement_records(trace, blocks),
@@ -91,7 +94,7 @@ def map_data(trace: Trace, map_record: dict[str, Any]) -> dict[str, Any]:
     return trace_record(trace, layers, {}) | {
         "small": {"below": SMALL_BELOW, "step": 1},
         "focus": {"kind": head.kind, "layer": head.layer, "head": head.head, "query": len(head.queries) - 1},
-        "image": None,
+        "images": [],
         "spectrogram": None,
         "map": map_record,
     }
@@ -236,7 +239,9 @@ def token_record(token: Token, word: bool) -> dict[str, Any]:
     flags = {"special": token.special, "joined": token.joined, "word": word}
     place = token.place
     if isinstance(place, Patch):
-        fields["place"] = {"row": place.row, "column": place.column, "height": place.height, "width": place.width}
+        fields["place"] = {
+            name: getattr(place, name) for name in ("image", "n_images", "thumbnail", "top", "left", "height", "width")
+        }
     elif place is not None:
         fields["place"] = {"start": place.start_seconds, "end": place.end_seconds}
     return fields | {name: True for name, value in flags.items() if value}

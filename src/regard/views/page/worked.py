@@ -68,7 +68,7 @@ def worked_data(worked: WorkedAttention) -> dict[str, Any]:
         "small": {"below": SMALL_BELOW, "step": 1},
         "focus": {"kind": kind, "layer": 0, "head": 0, "query": worked.query or 0},
         "written": [],
-        "image": None,
+        "images": [],
         "spectrogram": None,
         "worked": {
             "source": escape_controls(numbers.source),

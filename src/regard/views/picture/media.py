@@ -1,4 +1,8 @@
-"""Pictures of attention to an image or a recording: one query's weights on image patches, or on moments of sound."""
+"""Pictures of attention to images or a recording: one query's weights on image patches, or on moments of sound."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,6 +13,7 @@ from matplotlib.patches import Rectangle
 from regard.tracing.focus import Focus
 from regard.tracing.places import Frame, Patch
 from regard.tracing.trace import Trace
+from regard.views.patch_panels import PatchPanel, patch_panels, picture_name
 from regard.views.picture.canvas import (
     EDGE,
     FAINT,
@@ -27,14 +32,11 @@ from regard.views.shared_text import token_label
 TITLE, GAP, PICTURE_WIDTH = 0.72, 0.3, 4.0
 """The height of the title, the space between two pictures, and the width of a picture, in inches."""
 
+NAME = 0.22
+"""The height of the name of a picture above it, in inches."""
+
 SOUND_HEIGHT, N_LISTED, LINE = 1.6, 6, 0.17
 """The height of a spectrogram, and of the weights below it, in inches; the most keys listed; the height of a line."""
-
-
-def patch_weights(focus: Focus) -> list[tuple[Patch, float]]:
-    """Return the image patches among the keys, each with the weight that the query in `focus` has on it."""
-    pairs = zip(focus.head.keys, focus.weights, strict=True)
-    return [(token.place, weight) for token, weight in pairs if isinstance(token.place, Patch)]
 
 
 def frame_weights(focus: Focus) -> list[tuple[Frame, float]]:
@@ -43,50 +45,97 @@ def frame_weights(focus: Focus) -> list[tuple[Frame, float]]:
     return [(token.place, weight) for token, weight in pairs if isinstance(token.place, Frame)]
 
 
-def weight_grid(weights: list[tuple[Patch, float]]) -> np.ndarray:
-    """Return the weights of image patches as a matrix [rows columns], in which the patches lie as in the image."""
-    rows, columns = (1 + max(getattr(patch, axis) for patch, _ in weights) for axis in ("row", "column"))
-    grid = np.zeros((rows, columns))
-    for patch, weight in weights:
-        grid[patch.row, patch.column] = weight
-    return grid
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One drawing of a picture: the picture itself, or the query's weights over the picture.
+
+    Attributes:
+        panel: the weights; in the picture itself, the panel that names it.
+        has_weights: whether the weights are drawn over the picture.
+        left, top, width, height: the position and the size of the drawing, in inches.
+    """
+
+    panel: PatchPanel
+    has_weights: bool
+    left: float
+    top: float
+    width: float
+    height: float
 
 
 def image_figure(trace: Trace, focus: Focus) -> Figure:
-    """Return a figure of the image that the model read, the query's weights on its patches, and its other keys."""
-    assert trace.image is not None
-    weights = patch_weights(focus)
-    grid = weight_grid(weights)
-    _, height, width = trace.image.shape
-    shown = trace.image.permute(1, 2, 0).cpu().numpy()
-    tall = PICTURE_WIDTH * height / width
-    listed = other_keys(focus)
-    page = blank_page(MARGIN + TITLE + tall + 0.75 + LINE * len(listed) + MARGIN, media_fonts(trace, focus))
+    """Return a figure of the pictures that the model read, the query's weights on their patches, and its other keys."""
+    panels, listed = patch_panels(focus, len(trace.images)), other_keys(focus)
+    cells = lay_out_pictures(trace, panels)
+    bottom = max(cell.top + cell.height for cell in cells)
+    page = blank_page(bottom + 0.75 + LINE * len(listed) + MARGIN, media_fonts(trace, focus))
     write_title(page, trace, focus)
-    plain = page.area(MARGIN, MARGIN + TITLE, PICTURE_WIDTH, tall)
-    draw_image(plain, shown)
-    query = focus.token.place
-    if isinstance(query, Patch):
-        scale = (PICTURE_WIDTH / width, tall / height)
-        corner = (query.column * query.width * scale[0], query.row * query.height * scale[1])
-        size = (query.width * scale[0], query.height * scale[1])
-        plain.add_patch(Rectangle(corner, *size, **outline("white", 3.0)))
-        plain.add_patch(Rectangle(corner, *size, **outline(INK, 1.2), gid="query"))
-    over = page.area(MARGIN + PICTURE_WIDTH + GAP, MARGIN + TITLE, PICTURE_WIDTH, tall)
-    grey = np.repeat(shown.mean(axis=2, keepdims=True), 3, axis=2)
-    draw_image(over, 0.5 + 0.5 * grey)
-    largest = max(float(grid.max()), 1e-9)
-    over.imshow(
-        grid, cmap="inferno", norm=Normalize(0, largest), alpha=0.25 + 0.65 * grid / largest, interpolation="nearest",
-        extent=(0.0, PICTURE_WIDTH, tall, 0.0), aspect="auto", gid="weights",
-    )  # fmt: skip
-    for axes in (plain, over):
-        axes.add_patch(Rectangle((0, 0), PICTURE_WIDTH, tall, **outline(EDGE, 0.5)))
-    below = page.area(MARGIN, MARGIN + TITLE + tall + 0.2, WIDTH - 2 * MARGIN, 0.5 + LINE * len(listed))
-    text = f"from 0 (dark, faint) to {largest:.3f} (bright); all patches together {grid.sum():.3f}"
+    largest = max(max(weight for panel in panels for _, weight in panel.weights), 1e-9)
+    for cell in cells:
+        if cell.panel.name:
+            above = page.area(cell.left, cell.top - NAME, cell.width, NAME)
+            weight = f": {cell.panel.total:.3f}" if cell.has_weights else ""
+            page.write(above, 0.0, 0.11, f"{cell.panel.name}{weight}", 8.5, color=FAINT)
+        draw_picture(page.area(cell.left, cell.top, cell.width, cell.height), trace, focus, cell, largest)
+    below = page.area(MARGIN, bottom + 0.2, WIDTH - 2 * MARGIN, 0.5 + LINE * len(listed))
+    total = sum(panel.total for panel in panels)
+    text = f"from 0 (dark, faint) to {largest:.3f} (bright); all patches together {total:.3f}"
     page.write(below, PICTURE_WIDTH + GAP, 0.12, text, 8.5, color=FAINT)
     write_other_keys(page, below, listed)
     return page.figure
+
+
+def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
+    """Return where each picture, and the weights over it, are drawn: the drawings of one picture are side by side."""
+    pictures = [list(group) for _, group in groupby(panels, key=lambda panel: panel.first.image)]
+    n_drawings = 1 + max(map(len, pictures))
+    at_once = 2 if n_drawings == 2 and len(pictures) > 2 else 1
+    n_columns = at_once * n_drawings
+    width = (WIDTH - 2 * MARGIN - GAP * (n_columns - 1)) / n_columns
+    cells, top = list[Cell](), MARGIN + TITLE
+    for start in range(0, len(pictures), at_once):
+        heights, column = [0.0], 0
+        top += NAME if len(panels) > 1 else 0.0
+        for picture in pictures[start : start + at_once]:
+            _, rows, columns = trace.images[picture[0].first.image].shape
+            heights.append(width * rows / columns)
+            for panel, has_weights in ((picture[0], False), *((panel, True) for panel in picture)):
+                cells.append(Cell(panel, has_weights, MARGIN + column * (width + GAP), top, width, heights[-1]))
+                column += 1
+        top += max(heights) + GAP / 2
+    return cells
+
+
+def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, largest: float) -> None:
+    """Draw a picture, or the query's weights over it.
+
+    Args:
+        largest: the weight that has the brightest colour.
+    """
+    first = cell.panel.first
+    _, height, width = trace.images[first.image].shape
+    shown = trace.images[first.image].permute(1, 2, 0).cpu().numpy()
+    scale = cell.width / width, cell.height / height
+    if cell.has_weights:
+        draw_image(axes, 0.5 + 0.5 * np.repeat(shown.mean(axis=2, keepdims=True), 3, axis=2))
+        rows, columns, grid = cell.panel.rows, cell.panel.columns, cell.panel.grid()
+        left, top = first.grid_left + columns.start * first.width, first.grid_top + rows.start * first.height
+        right, bottom = left + len(columns) * first.width, top + len(rows) * first.height
+        axes.imshow(
+            grid, cmap="inferno", norm=Normalize(0, largest), alpha=0.25 + 0.65 * grid / largest,
+            extent=(left * scale[0], right * scale[0], bottom * scale[1], top * scale[1]), aspect="auto",
+            interpolation="nearest", gid="weights",
+        )  # fmt: skip
+        axes.set(xlim=(0.0, cell.width), ylim=(cell.height, 0.0))
+    else:
+        draw_image(axes, shown)
+    query = focus.token.place
+    if isinstance(query, Patch) and query.image == first.image and not cell.has_weights:
+        corner = (query.left * scale[0], query.top * scale[1])
+        size = (query.width * scale[0], query.height * scale[1])
+        axes.add_patch(Rectangle(corner, *size, **outline("white", 3.0)))
+        axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.2), gid="query"))
+    axes.add_patch(Rectangle((0, 0), cell.width, cell.height, **outline(EDGE, 0.5)))
 
 
 def sound_figure(trace: Trace, focus: Focus) -> Figure:
@@ -155,14 +204,19 @@ def write_title(page: Page, trace: Trace, focus: Focus) -> None:
     model = page.fonts.shortened(trace.model, 15.0, WIDTH - 2 * MARGIN - 2.0, bold=True)
     page.write(axes, 0.0, 0.16, model, 15.0, bold=True)
     page.write(axes, page.fonts.width(f"{model} ", 15.0, bold=True), 0.16, name, 15.0)
-    page.write(axes, 0.0, 0.42, f"where {query_label(focus)} looks", 10.5, color=FAINT)
+    page.write(axes, 0.0, 0.42, f"where {query_label(focus, len(trace.images))} looks", 10.5, color=FAINT)
 
 
-def query_label(focus: Focus) -> str:
-    """Return the name of the query: a token of text, an image patch, or a time."""
+def query_label(focus: Focus, n_images: int) -> str:
+    """Return the name of the query: a token of text, an image patch, or a time.
+
+    Args:
+        n_images: how many pictures or frames the model read.
+    """
     place = focus.token.place
     if isinstance(place, Patch):
-        return f"the patch in row {place.row}, column {place.column}"
+        picture = picture_name(place, n_images)
+        return f"the patch in row {place.row}, column {place.column}{f' ({picture})' if picture else ''}"
     if isinstance(place, Frame):
         return f"the recording at {place.start_seconds:.2f} s"
     return quoted(token_label(focus.query, focus.head.queries))

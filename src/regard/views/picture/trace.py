@@ -5,12 +5,13 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from regard.tracing.focus import Focus, focus_on
+from regard.tracing.places import Patch
 from regard.tracing.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, Page, blank_page, check_picture_path, save_figure
 from regard.views.picture.fonts import fonts_for, quoted
 from regard.views.picture.head_grid import lay_out_head_grid
-from regard.views.picture.media import frame_weights, image_figure, patch_weights, sound_figure
+from regard.views.picture.media import frame_weights, image_figure, sound_figure
 from regard.views.picture.pattern import lay_out_pattern
 from regard.views.picture.sentence import lay_out_sentence
 from regard.views.shared_text import decoder_note, token_label
@@ -47,7 +48,7 @@ def figure(trace: Trace, focus: Focus) -> Figure:
 
     If the query attends to image patches or to sound frames, its weights are drawn over the image or over time.
     """
-    if trace.image is not None and patch_weights(focus):
+    if trace.images and any(isinstance(token.place, Patch) for token in focus.head.keys):
         return image_figure(trace, focus)
     return sound_figure(trace, focus) if frame_weights(focus) else text_figure(trace, focus)
 

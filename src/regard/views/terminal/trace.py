@@ -15,9 +15,10 @@ from rich.text import Text
 from regard.errors import counted
 from regard.tracing.focus import Focus, focus_on, group_by_layer, strongest_other_words
 from regard.tracing.head import Head
-from regard.tracing.places import Patch
+from regard.tracing.places import Place
 from regard.tracing.token_reference import TokenReference, times
 from regard.tracing.trace import Trace
+from regard.views.patch_panels import PatchPanel, patch_panels
 from regard.views.shared_text import decoder_note, size_label, token_label
 from regard.views.terminal.columns import Columns
 from regard.visible_text import escape_controls, isolated, visible_name
@@ -61,7 +62,7 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
         Text.assemble(
             (visible_name(focus.token.text), "bold"), f" looks, in {focus.head.name}, at", occurrence_note(focus)
         ),
-        Indent(patch_map(focus) or sentence(focus), (1, 0, 1, 2), expand=False),
+        Indent(patch_map(trace, focus) or sentence(focus), (1, 0, 1, 2), expand=False),
         Indent(key_table(focus, N_LISTED), (0, 0, 0, 2), expand=False),
         "",
         *other_heads(trace, focus, N_LISTED),
@@ -120,26 +121,35 @@ def sentence(focus: Focus) -> Text:
     return text
 
 
-def patch_map(focus: Focus) -> Text | None:
-    """Return the weights on the patches of an image as rows of block characters; None without patches.
+def patch_map(trace: Trace, focus: Focus) -> Text | None:
+    """Return the weights on the patches of pictures as rows of block characters; None without patches.
 
-    The block of the largest weight is full.
+    The block of the largest weight is full. If there are several pictures, each has its name above it.
     """
-    patches = [
-        (token.place, weight)
-        for token, weight in zip(focus.head.keys, focus.weights, strict=True)
-        if isinstance(token.place, Patch)
-    ]
-    if not patches:
+    panels = patch_panels(focus, len(trace.images))
+    if not panels:
         return None
-    patches.sort(key=lambda pair: (pair[0].row, pair[0].column))  # models with windows read them in another order
-    largest = max(weight for _, weight in patches) or 1.0
-    text, query = Text(), focus.token.place
-    for patch, weight in patches:
-        if patch.column == 0 and patch.row:
+    largest = max(weight for panel in panels for _, weight in panel.weights) or 1.0
+    query = None if focus.head.kind == "cross" else focus.token.place
+    return Text("\n\n").join(panel_map(panel, largest, query) for panel in panels)
+
+
+def panel_map(panel: PatchPanel, largest: float, query: Place | None) -> Text:
+    """Return the weights on the patches of one picture as rows of block characters.
+
+    Args:
+        largest: the weight that is shown as a full block.
+        query: the place of the query, shown as [] if it is one of the patches.
+    """
+    text = Text(f"{panel.name}: {panel.total:.3f}\n" if panel.name else "", style="dim")
+    places = {(patch.row, patch.column): (patch, weight) for patch, weight in panel.weights}
+    for row in panel.rows:
+        if row > panel.rows.start:
             text.append("\n")
-        block = "[]" if patch == query and focus.head.kind != "cross" else shade(weight / largest) * 2
-        text.append(block, Style(color=colour(weight / largest)))
+        for column in panel.columns:
+            patch, weight = places.get((row, column), (None, 0.0))
+            block = "[]" if patch is not None and patch == query else shade(weight / largest) * 2
+            text.append(block, Style(color=colour(weight / largest)))
     return text
 
 

@@ -1,0 +1,83 @@
+"""The weights of a query on the patches of pictures, grouped by picture."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.tracing.focus import Focus
+from regard.tracing.places import Patch
+
+
+@dataclass(frozen=True, slots=True)
+class PatchPanel:
+    """The weights of a query on the patches of one picture, or of a thumbnail, or of merged frames of a video.
+
+    Attributes:
+        name: the name of the picture, such as "picture 1"; empty if there is only one panel.
+        weights: the patches and the query's weights on them.
+    """
+
+    name: str
+    weights: tuple[tuple[Patch, float], ...]
+
+    @property
+    def first(self) -> Patch:
+        """One of the patches."""
+        return self.weights[0][0]
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights."""
+        return sum(weight for _, weight in self.weights)
+
+    @property
+    def rows(self) -> range:
+        """The rows of the grid in which there are patches."""
+        rows = [patch.row for patch, _ in self.weights]
+        return range(min(rows), max(rows) + 1)
+
+    @property
+    def columns(self) -> range:
+        """The columns of the grid in which there are patches."""
+        columns = [patch.column for patch, _ in self.weights]
+        return range(min(columns), max(columns) + 1)
+
+    def grid(self) -> Float[np.ndarray, "rows columns"]:
+        """Return the weights as they lie in the picture."""
+        grid = np.zeros((len(self.rows), len(self.columns)))
+        for patch, weight in self.weights:
+            grid[patch.row - self.rows.start, patch.column - self.columns.start] = weight
+        return grid
+
+
+def patch_panels(focus: Focus, n_images: int) -> list[PatchPanel]:
+    """Return a panel for each picture and thumbnail among the keys of a query, in the order of the pictures.
+
+    Args:
+        n_images: how many pictures or frames the model read.
+    """
+    panels: dict[tuple[int, bool], list[tuple[Patch, float]]] = {}
+    for token, weight in zip(focus.head.keys, focus.weights, strict=True):
+        if isinstance(patch := token.place, Patch):
+            panels.setdefault((patch.image, patch.thumbnail), []).append((patch, weight))
+    names = {key: picture_name(patches[0][0], n_images) for key, patches in panels.items()}
+    if len(panels) > 1:
+        names = {key: name or "picture" for key, name in names.items()}
+    return [PatchPanel(names[key], tuple(panels[key])) for key in sorted(panels)]
+
+
+def picture_name(patch: Patch, n_images: int) -> str:
+    """Return the name of the picture of a patch; an empty text if there is only one picture, without a thumbnail.
+
+    >>> picture_name(Patch(1, 0, 0, 16.0, 16.0, thumbnail=True), n_images=2)
+    'thumbnail of picture 1'
+    >>> picture_name(Patch(4, 0, 0, 16.0, 16.0, n_images=2), n_images=8)
+    'frames 4 to 5'
+    """
+    if patch.n_images > 1:
+        return f"frames {patch.image} to {patch.image + patch.n_images - 1}"
+    picture = f"picture {patch.image}" if n_images > 1 else ""
+    if patch.thumbnail:
+        return f"thumbnail of {picture}" if picture else "thumbnail"
+    return picture

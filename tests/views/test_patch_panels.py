@@ -1,0 +1,112 @@
+"""Tests of the weights on the patches of pictures, grouped by picture: in the terminal and as a drawing."""
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from pictures import texts
+from rich.console import Console
+
+from regard.tracing.focus import focus_on
+from regard.tracing.places import Patch
+from regard.tracing.readable_tokens import Token
+from regard.views.patch_panels import patch_panels
+from regard.views.picture.trace import figure
+from regard.views.terminal.trace import shade, show
+
+PLACES = (
+    Patch(0, 0, 0, 12.0, 16.0, thumbnail=True, grid_top=2.0),
+    Patch(0, 1, 1, 8.0, 8.0),
+    Patch(0, 1, 0, 8.0, 8.0),
+    Patch(1, 0, 0, 8.0, 8.0),
+    None,
+    Patch(1, 2, 1, 8.0, 8.0),
+)
+"""A thumbnail with a margin, a row of patches in the wrong order, a word, and two patches far from each other."""
+
+
+@pytest.fixture
+def two_pictures(handmade):
+    trace = handmade("a b c d e f", n_layers=1)
+    tokens = tuple(Token(f"p{i}", f"p{i}", place=place) for i, place in enumerate(PLACES))
+    pictures = torch.rand(3, 16, 16), torch.rand(3, 24, 16)
+    return replace(trace, source=tokens, images=pictures)
+
+
+def test_patches_lie_in_their_pictures(two_pictures):
+    focus = focus_on(two_pictures, token="p1", head="L0H1")
+    weights = two_pictures.encoder[0][0, 1, 1].tolist()
+    panels = patch_panels(focus, 2)
+    assert [panel.name for panel in panels] == ["picture 0", "thumbnail of picture 0", "picture 1"]
+    picture, thumbnail, other = (panel.grid() for panel in panels)
+    assert_allclose(picture, [[weights[2], weights[1]]])
+    assert_allclose(thumbnail, [[weights[0]]])
+    assert_allclose(other, [[weights[3], 0], [0, 0], [0, weights[5]]])
+    assert (panels[0].rows, panels[2].columns) == (range(1, 2), range(2))
+
+
+def test_a_picture_with_its_thumbnail_and_a_video_have_names(two_pictures):
+    alone = replace(two_pictures, images=two_pictures.images[:1])
+    assert [panel.name for panel in patch_panels(focus_on(alone, token="p1", head="L0H1"), 1)][:2] == [
+        "picture",
+        "thumbnail",
+    ]
+    tokens = tuple(Token(f"p{i}", f"p{i}", place=Patch(2 * i, 0, 0, 8.0, 8.0, n_images=2)) for i in range(6))
+    video = replace(two_pictures, source=tokens, images=(torch.rand(3, 8, 8),) * 12)
+    names = [panel.name for panel in patch_panels(focus_on(video, token="p1", head="L0H1"), 12)]
+    assert names[:2] == ["frames 0 to 1", "frames 2 to 3"]
+
+
+def test_the_terminal_has_a_grid_for_each_picture(two_pictures):
+    file = io.StringIO()
+    show(two_pictures, token="p1", head="L0H1", console=Console(file=file, width=80, highlight=False))
+    lines = [line.strip() for line in file.getvalue().splitlines()]
+    weights = two_pictures.encoder[0][0, 1, 1]
+    first = lines.index(f"picture 0: {float(weights[1] + weights[2]):.3f}")
+    largest = float(weights[[0, 1, 2, 3, 5]].max())
+    assert lines[first + 1] == f"{shade(float(weights[2]) / largest) * 2}[]"
+    assert lines[first + 3] == f"thumbnail of picture 0: {float(weights[0]):.3f}"
+    assert lines[first + 6] == f"picture 1: {float(weights[3] + weights[5]):.3f}"
+
+
+def test_each_picture_is_drawn_beside_the_weights_on_its_patches(two_pictures):
+    drawn = figure(two_pictures, focus_on(two_pictures, token="p1", head="L0H1"))
+    weights = two_pictures.encoder[0][0, 1, 1].tolist()
+    grids = [
+        (image.get_array(), image.get_extent(), axes)
+        for axes in drawn.axes
+        for image in axes.get_images()
+        if image.get_gid() == "weights"
+    ]
+    assert [grid.shape for grid, _, _ in grids] == [(1, 2), (1, 1), (3, 2)]
+    for (grid, extent, axes), expected, (left, right, bottom, top), height in zip(
+        grids,
+        ([[weights[2], weights[1]]], [[weights[0]]], [[weights[3], 0], [0, 0], [0, weights[5]]]),
+        ((0, 16, 16, 8), (0, 16, 14, 2), (0, 16, 24, 0)),
+        (16, 16, 24),
+        strict=True,
+    ):
+        assert_allclose(np.array(grid), expected)
+        width, tall = axes.get_xlim()[1], axes.get_ylim()[0]
+        assert_allclose(extent, [left * width / 16, right * width / 16, bottom * tall / height, top * tall / height])
+    queries = [patch for axes in drawn.axes for patch in axes.patches if patch.get_gid() == "query"]
+    (query,) = queries
+    width = query.axes.get_xlim()[1]
+    assert_allclose([query.get_x(), query.get_y(), query.get_width()], [width / 2, width / 2, width / 2])
+    written = texts(drawn)
+    assert "where the patch in row 1, column 1 (picture 0) looks" in written
+    assert f"thumbnail of picture 0: {weights[0]:.3f}" in written
+
+
+@pytest.mark.parametrize(("n_pictures", "columns"), [(1, 2), (2, 2), (3, 4), (5, 4)])
+def test_many_pictures_are_drawn_in_rows(handmade, n_pictures, columns):
+    trace = handmade("a b c d e", n_layers=1)
+    tokens = tuple(Token(f"p{i}", f"p{i}", place=Patch(min(i, n_pictures - 1), 0, i, 8.0, 8.0)) for i in range(5))
+    trace = replace(trace, source=tokens, images=(torch.rand(3, 8, 40),) * n_pictures)
+    drawn = figure(trace, focus_on(trace, token="p1", head="L0H1"))
+    boxes = [axes.get_position() for axes in drawn.axes if any(i.get_gid() == "image" for i in axes.get_children())]
+    assert len(boxes) == 2 * n_pictures
+    assert len({round(box.x0, 4) for box in boxes}) == columns
