@@ -1,0 +1,164 @@
+"""What `attend` refuses: arguments that do not fit together or have a wrong type; the whole text of each message."""
+
+import math
+
+import pytest
+import torch
+from refusals import refusal
+
+from regard import Causal, Documents, Padding, ScaledDot, Softmax, attend
+
+QUERY, KEY, VALUE = torch.zeros(2, 6, 5, 11), torch.zeros(2, 3, 7, 11), torch.zeros(2, 3, 7, 13)
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (QUERY[0], KEY, VALUE),
+            "query has shape [6, 5, 11]; attend takes four axes, [batch heads tokens width]; "
+            "add the missing ones with unsqueeze.",
+        ),
+        (
+            (QUERY, KEY, VALUE[0, 0]),
+            "value has shape [7, 13]; attend takes four axes, [batch heads tokens width]; "
+            "add the missing ones with unsqueeze.",
+        ),
+        ((QUERY, KEY.long(), VALUE), "key has dtype torch.int64; attend takes floating-point numbers."),
+        ((QUERY.bool(), KEY, VALUE), "query has dtype torch.bool; attend takes floating-point numbers."),
+        (
+            (QUERY, KEY.half(), VALUE),
+            "query, key and value must share one dtype: query torch.float32, key torch.float16, value torch.float32; "
+            "convert them with .to(…).",
+        ),
+        (
+            (QUERY, KEY, VALUE.to("meta")),
+            "query, key and value must share one device: query cpu, key cpu, value meta; convert them with .to(…).",
+        ),
+        (
+            (QUERY[..., :5], KEY, VALUE),
+            "query has width 5 and key has width 11; their product needs one width, so project them to the same d_key.",
+        ),
+        (
+            (QUERY, KEY, VALUE[:, :, :5]),
+            "key has 3 heads of 7 tokens and value has 3 heads of 5 tokens; every key needs its value, "
+            "so they must be the same.",
+        ),
+        (
+            (QUERY, KEY, VALUE[:, :1]),
+            "key has 3 heads of 7 tokens and value has 1 heads of 7 tokens; every key needs its value, "
+            "so they must be the same.",
+        ),
+        (
+            (QUERY[:, :5], KEY, VALUE),
+            "query has 5 heads and key has 3; each key head serves a group of query heads, "
+            "so it must be one of [1, 5].",
+        ),
+        (
+            (QUERY, KEY[:, :0], VALUE[:, :0]),
+            "query has 6 heads and key has 0; each key head serves a group of query heads, "
+            "so it must be one of [1, 2, 3, 6].",
+        ),
+        (
+            (QUERY, KEY.repeat(3, 1, 1, 1)[:5], VALUE[:1]),
+            "batch sizes do not fit together: query 2, key 5, value 1; each must be the same or 1.",
+        ),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused(arguments, message):
+    assert refusal(ValueError, lambda: attend(*arguments)) == message
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
+def test_a_dropout_that_is_no_probability_is_refused(dropout):
+    assert refusal(ValueError, lambda: attend(QUERY, KEY, VALUE, dropout=dropout)) == (
+        f"dropout={dropout} must be the probability that a weight is dropped, at least 0 and below 1."
+    )
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        (
+            {"mask": torch.zeros(5, 7)},
+            TypeError,
+            "mask has dtype torch.float32; a mask is boolean, True = may attend. "
+            "Numbers to be added to the scores are a bias: score=ScaledDot(bias=…).",
+        ),
+        (
+            {"mask": "causal"},
+            TypeError,
+            "mask is a str; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or None.",
+        ),
+        (
+            {"mask": torch.ones(7, 5, dtype=torch.bool)},
+            ValueError,
+            "mask of shape [7, 5] does not broadcast to [2, 6, 5, 7] (batch, heads, queries, keys); "
+            "every axis must have that size or 1.",
+        ),
+        (
+            {"mask": Causal() & Padding(torch.tensor([1, 2, 3]))},
+            ValueError,
+            "Padding was given 3 lengths for a batch of 2; give one for each item.",
+        ),
+        (
+            {"mask": ~Documents(torch.tensor([0, 0, 1]))},
+            ValueError,
+            "Documents was given ids of shape [3]; with batch=2, heads=6, queries=5, keys=7 it takes [7] or [2, 7], "
+            "the document of each key.",
+        ),
+        (
+            {"score": ScaledDot(bias=torch.zeros(3, 1, 5, 7))},
+            ValueError,
+            "bias of shape [3, 1, 5, 7] does not broadcast to [2, 6, 5, 7] (batch, heads, queries, keys); "
+            "every axis must have that size or 1.",
+        ),
+        (
+            {"normalise": Softmax(sinks=torch.zeros(3))},
+            ValueError,
+            "sinks of shape [3] with 6 heads; give one number for each head.",
+        ),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else None,
+)
+def test_a_choice_that_does_not_fit_is_refused(options, kind, message):
+    assert refusal(kind, lambda: attend(QUERY, KEY, VALUE, **options)) == message
+
+
+@pytest.mark.parametrize(
+    ("stage", "message"),
+    [
+        ({"score": "dot"}, "score is 'dot'; it takes an object such as ScaledDot()."),
+        ({"normalise": torch.softmax}, f"normalise is {torch.softmax!r}; it takes an object such as Softmax()."),
+    ],
+)
+def test_a_stage_that_is_no_object_is_refused(normal, unhooked, stage, message):
+    with pytest.raises(TypeError) as raised:
+        attend(normal(1, 1, 2, 3), normal(1, 1, 5, 3), normal(1, 1, 5, 3), **stage)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("name", ["query", "key", "value"])
+@pytest.mark.parametrize(("given", "kind"), [(torch.zeros(1, 1, 2, 3).numpy(), "ndarray"), (None, "NoneType")])
+def test_what_is_no_tensor_of_vectors_is_refused(normal, unhooked, name, given, kind):
+    vectors = {"query": normal(1, 1, 2, 3), "key": normal(1, 1, 5, 3), "value": normal(1, 1, 5, 3)} | {name: given}
+    with pytest.raises(TypeError) as raised:
+        attend(**vectors)
+    assert str(raised.value) == (
+        f"{name} is a {kind}; attend takes tensors, and torch.as_tensor makes one of an array or a list."
+    )
+
+
+def test_what_asks_nothing_is_refused(normal, unhooked):
+    with pytest.raises(TypeError) as raised:
+        attend(normal(1, 1, 2, 3), normal(1, 1, 5, 3), normal(1, 1, 5, 3), ask={"top": 3})
+    assert str(raised.value) == "ask is a dict; it takes an object such as Ask(top=8)."
+
+
+def test_vectors_without_numbers_are_refused(normal):
+    with pytest.raises(ValueError) as raised:
+        attend(normal(1, 1, 2, 0), normal(1, 1, 5, 0), normal(1, 1, 5, 3))
+    assert str(raised.value) == "query has width 0; a query needs at least one number to be matched with keys."
