@@ -1,51 +1,22 @@
-"""Tests of `Pattern`: parts equal the same parts of the whole, statistics equal float64, nothing more is computed."""
+"""Tests of `Pattern`: parts equal the same parts of the whole, and a pattern passes for a tensor of its weights."""
 
 import copy
 import math
 import pickle
-from functools import cache
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import BATCH, D_KEY, D_VALUE, HALF, HEADS, KEY_HEADS, correct, eager, masks, matrix, near
+from oracle import BATCH, D_KEY, D_VALUE, HEADS, KEY_HEADS, masks, matrix, near
+from seen_patterns import KEYS, QUERIES, seen
 from torch.testing import assert_close
 
 import regard.attention.weights as weights_module
 from regard import Alibi, Ask, Causal, Keep, Padding, Pattern, ScaledDot, Softmax, Window, attend
-from regard.attention.backends.reference import reference
 from regard.attention.call import Call
 from regard.attention.grid.grid import Grid
-from regard.attention.statistics.cpu import engine
-from regard.attention.statistics.torch import engine as torch_engine
-
-QUERIES, KEYS = 11, 19
-SINKS = torch.linspace(-2, 3, HEADS, dtype=torch.float64)
-SEEN = ["none", "causal", "causal behind", "window", "padding alone", "keep", "keep nothing", "of all kinds"]
-
-
-def inputs(dtype):
-    """Return query, key and value from a fixed seed."""
-    generator = torch.Generator().manual_seed(0)
-    shapes = (BATCH, HEADS, QUERIES, D_KEY), (BATCH, KEY_HEADS, KEYS, D_KEY), (BATCH, KEY_HEADS, KEYS, D_VALUE)
-    return [torch.randn(shape, generator=generator, dtype=dtype) for shape in shapes]
-
-
-@cache
-def truth_and_control(name, dtype, temperature, sinks):
-    """Return the weights of the inputs under a mask of oracle.py: by the float64 reference, and by plain torch."""
-    formula = {"keep": matrix(masks(QUERIES, KEYS)[name][1], BATCH, HEADS, QUERIES, KEYS), "temperature": temperature}
-    formula |= {"sinks": SINKS if sinks else None}
-    return reference(*inputs(dtype), **formula)[1], eager(*inputs(dtype), **formula)[1]
-
-
-def seen(name, dtype=torch.float64, temperature=1.0, sinks=False):
-    """Return a pattern under a mask of oracle.py, and its weights by the float64 reference and by plain torch."""
-    normalise = Softmax(temperature=temperature, sinks=SINKS if sinks else None)
-    pattern = attend(*inputs(dtype), mask=masks(QUERIES, KEYS)[name][0], normalise=normalise).pattern
-    return pattern, *truth_and_control(name, dtype, temperature, sinks)
 
 
 @pytest.fixture
@@ -129,220 +100,6 @@ def test_any_part_is_that_part_of_the_whole(index):
     for mask in (None, Causal(), masks(QUERIES, KEYS)["documents by item"][0]):
         pattern = attend(query, key, key, mask=mask, score=ScaledDot(bias=bias)).pattern
         near(pattern[index], pattern.dense()[index])
-
-
-# Statistics
-
-
-def entropies(weights):
-    return -torch.xlogy(weights, weights).sum(dim=-1)
-
-
-def pooled(weights, rows, columns, reduce):
-    """Return the pooled map of the weights, computed by a loop over its cells."""
-    queries, keys = weights.shape[2:]
-    row = torch.tensor([i * rows // queries for i in range(queries)])
-    column = torch.tensor([j * columns // keys for j in range(keys)])
-    cells = torch.empty(*weights.shape[:2], rows, columns, dtype=weights.dtype)
-    for r in range(rows):
-        for c in range(columns):
-            cell = weights[:, :, row == r][..., column == c].flatten(2)
-            cells[:, :, r, c] = {"mean": cell.mean, "sum": cell.sum, "max": cell.amax}[reduce](dim=2)
-    return cells
-
-
-STATISTICS = {
-    "received": (lambda pattern: pattern.received(), lambda weights: weights.sum(dim=2)),
-    "entropy": (lambda pattern: pattern.entropy(), entropies),
-    "top": (lambda pattern: pattern.top(5).weights, lambda weights: weights.sort(descending=True).values[..., :5]),
-    "mean": (lambda pattern: pattern.pooled(3, 5), lambda weights: pooled(weights, 3, 5, "mean")),
-    "max": (lambda pattern: pattern.pooled(3, 5, "max"), lambda weights: pooled(weights, 3, 5, "max")),
-    "sum": (lambda pattern: pattern.pooled(3, 5, "sum"), lambda weights: pooled(weights, 3, 5, "sum")),
-    "map of all": (lambda pattern: pattern.pooled(QUERIES, KEYS), lambda weights: weights),
-    "map of one": (lambda pattern: pattern.pooled(1, 1), lambda weights: weights.mean(dim=(2, 3), keepdim=True)),
-}
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("name", SEEN)
-def test_every_statistic_is_the_one_of_the_reference(name):
-    for options in ({}, {"temperature": 0.4}, {"sinks": True}):
-        pattern, truth, _ = seen(name, **options)
-        for found, expected in STATISTICS.values():
-            near(found(pattern), expected(truth))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
-@pytest.mark.parametrize("statistic", STATISTICS)
-def test_statistics_are_as_right_as_rounding_allows(statistic, dtype):
-    found, expected = STATISTICS[statistic]
-    pattern, truth, control = seen("of all kinds", dtype)
-    assert found(pattern).dtype == torch.float32
-    correct(found(pattern), expected(truth), expected(control))
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("name", SEEN)
-def test_top_keys_hold_the_top_weights_and_are_visible(name):
-    pattern, truth, _ = seen(name)
-    keep = matrix(masks(QUERIES, KEYS)[name][1], BATCH, HEADS, QUERIES, KEYS)
-    top = pattern.top(KEYS)
-    for place in np.ndindex(BATCH, HEADS, QUERIES):
-        keys, weights = top.keys[place].tolist(), top.weights[place]
-        visible = keep[place].nonzero()[:, 0].tolist()
-        assert sorted(keys[: len(visible)]) == visible
-        near(weights[: len(visible)], truth[place][keys[: len(visible)]])
-        assert keys[len(visible) :] == [-1] * (KEYS - len(visible))
-        assert weights[len(visible) :].tolist() == [0.0] * (KEYS - len(visible))
-        assert weights.tolist() == sorted(weights.tolist(), reverse=True)
-
-
-@pytest.mark.parametrize("ask", [None, Ask(top=3)])
-def test_top_takes_whole_numbers(normal, unhooked, ask):
-    pattern = attend(*normal(3, 1, 2, 5, 7).unbind(), ask=ask).pattern
-    assert torch.equal(pattern.top(2).keys, pattern.top(np.int64(2)).keys)
-    for n in (1.5, "2"):
-        with pytest.raises(TypeError) as raised:
-            pattern.top(n)
-        assert str(raised.value) == f"top={n!r} is no number of keys; it takes a whole number, such as top=8."
-
-
-def test_a_map_that_was_asked_for_is_there(normal, unhooked, monkeypatch):
-    pattern = attend(*normal(3, 1, 2, 5, 7).unbind(), ask=Ask(pooled=[2, 3])).pattern
-    assert pattern.known.ask.pooled == (2, 3)
-    monkeypatch.setattr(Pattern, "answer", lambda self, ask: pytest.fail("computed again"))
-    assert torch.equal(pattern.pooled(2, 3), pattern.known.pooled)
-
-
-def test_a_key_that_a_bias_of_minus_infinity_bars_is_no_top_key(normal):
-    bias = torch.tensor([0.0, -math.inf, 0.0])
-    top = attend(normal(1, 1, 2, 5), normal(1, 1, 3, 5), normal(1, 1, 3, 5), score=ScaledDot(bias=bias)).pattern.top(3)
-    assert top.keys[0, 0].sort().values.tolist() == [[-1, 0, 2]] * 2
-
-
-def test_what_may_be_seen_is_what_neither_mask_nor_bias_bars(normal):
-    query, key = normal(1, 1, 3, 5), normal(1, 1, 3, 5)
-    barred = ScaledDot(bias=torch.tensor([-math.inf, 0.0, 0.0]))
-    tile = Grid(1, 1, 3, 3).whole().part(queries=range(1, 3))
-    expected = {
-        (None, barred): [[0, 1, 1], [0, 1, 1]],
-        (Causal(), ScaledDot()): [[1, 1, 0], [1, 1, 1]],
-        (Causal(), barred): [[0, 1, 0], [0, 1, 1]],
-    }
-    for (mask, score), rows in expected.items():
-        keep = attend(query, key, key, mask=mask, score=score).pattern.keep(tile)
-        assert keep.expand(tile.shape)[0, 0].int().tolist() == rows
-    assert attend(query, key, key).pattern.keep(tile) is None
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("name", SEEN)
-def test_what_the_weights_do_to_other_vectors(normal, name):
-    pattern, truth, _ = seen(name)
-    for heads in (1, KEY_HEADS, HEADS):
-        values = normal(BATCH, heads, KEYS, 5, dtype=torch.float64)
-        near(pattern.apply(values), truth @ values.repeat_interleave(HEADS // heads, 1))
-    near(
-        pattern.apply(values[:1]),
-        truth @ values[:1],
-    )
-    for shape in [(BATCH, HEADS, QUERIES), (1, HEADS, QUERIES), (1, 1, QUERIES)]:
-        vector = normal(*shape, dtype=torch.float64)
-        near(pattern.back(vector), (vector.expand(BATCH, HEADS, QUERIES)[:, :, None] @ truth)[:, :, 0])
-
-
-@pytest.mark.parametrize("dtype", HALF)
-def test_half_vectors_are_read_in_their_own_type(normal, dtype):
-    pattern, truth, control = seen("causal", dtype)
-    values = normal(BATCH, HEADS, KEYS, 5, dtype=dtype)
-    assert pattern.apply(values).dtype == dtype
-    correct(pattern.apply(values), truth @ values.double(), control @ values)
-    vector = normal(BATCH, HEADS, QUERIES, dtype=dtype)
-    assert pattern.back(vector).dtype == torch.float32
-    correct(
-        pattern.back(vector), (vector.double()[:, :, None] @ truth)[:, :, 0], (vector[:, :, None] @ control)[:, :, 0]
-    )
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("name", SEEN)
-def test_a_summary_is_its_statistics_in_one_pass(name, monkeypatch):
-    pattern, *_ = seen(name)
-    nothing = pattern.summary(received=False, entropy=False, distance=False, first=False)
-    assert repr(nothing) == "Summary()"
-    assert repr(pattern.summary()) == "Summary(received, entropy, distance, first)"
-    expected = pattern.received(), pattern.entropy(), pattern.top(3), pattern.pooled(2, 7, "max")
-    passes, blocks, read = [], torch_engine.blocks_of, engine.read
-    monkeypatch.setattr(torch_engine, "blocks_of", lambda call, report: passes.append(1) or blocks(call, report))
-    monkeypatch.setattr(engine, "read", lambda *given, **options: passes.append(1) or read(*given, **options))
-    summary = pattern.summary(received=True, entropy=True, top=3, pooled=(2, 7))
-    assert len(passes) == 1
-    assert torch.equal(summary.received, expected[0])
-    assert torch.equal(summary.entropy, expected[1])
-    assert torch.equal(summary.top.weights, expected[2].weights)
-    assert torch.equal(summary.top.keys, expected[2].keys)
-    assert torch.equal(summary.pooled, pattern.pooled(2, 7))
-    assert pattern.summary(received=False).received is None
-
-
-# Laws
-
-
-@given(st.integers(0, 999), st.sampled_from(list(masks(QUERIES, KEYS))))
-def test_attention_is_conserved(seed, name):
-    generator = torch.Generator().manual_seed(seed)
-    query, key = (
-        3 * torch.randn(BATCH, heads, n, D_KEY, generator=generator, dtype=torch.float64)
-        for heads, n in ((HEADS, QUERIES), (KEY_HEADS, KEYS))
-    )
-    mask, sees = masks(QUERIES, KEYS)[name]
-    visible = matrix(sees, BATCH, HEADS, QUERIES, KEYS).sum(dim=-1)
-    pattern, live = attend(query, key, key, mask=mask).pattern, (visible > 0).double()
-    near(pattern.dense().sum(dim=-1), live)
-    near(pattern.received().sum(dim=-1), live.sum(dim=-1))
-    near(pattern.back(torch.ones(1, 1, QUERIES)), pattern.received())
-    near(pattern.apply(torch.ones(1, 1, KEYS, 1, dtype=torch.float64))[..., 0], live)
-    near(pattern.pooled(3, 5, "sum").sum(dim=(2, 3)), live.sum(dim=-1))
-    near(pattern.top(KEYS).weights.sum(dim=-1), live)
-    entropy = pattern.entropy()
-    assert bool((entropy >= 0).all())
-    assert bool((entropy <= visible.clamp_min(1).log() + 1e-12).all())  # rounding of a sum of 19 logarithms
-    sunk = attend(query, key, key, mask=mask, normalise=Softmax(sinks=torch.zeros(HEADS))).pattern.dense().sum(dim=-1)
-    assert bool((sunk <= live + 1e-12).all())
-    assert bool((sunk[live == 0] == 0).all())
-
-
-def everything(pattern):
-    """Return the results of all methods of a pattern, as tensors."""
-    top = pattern.top(7)
-    return [
-        pattern.dense(), pattern[1, 2:, ::3, 4:], pattern.received(), pattern.entropy(), top.weights, top.keys,
-        pattern.pooled(3, 5), pattern.pooled(3, 5, "max"), pattern.apply(pattern.value),
-        pattern.back(torch.ones(1, 1, QUERIES)),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["none", "causal", "documents by item", "of all kinds"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("rows", [0, 2, 5])
-def test_the_size_of_a_block_does_not_matter(monkeypatch, name, dtype, rows):
-    pattern, *_ = seen(name, dtype)
-    whole = everything(pattern)
-    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", rows * BATCH * HEADS * KEYS)
-    for found, expected in zip(everything(pattern), whole, strict=True):
-        assert_close(found, expected)
-
-
-def test_the_number_of_threads_does_not_matter(normal):
-    query, key, value = normal(2, 6, 257, 67), normal(2, 3, 263, 67), normal(2, 3, 263, 67)
-    pattern, threads, received = attend(query, key, value, mask=Causal()).pattern, torch.get_num_threads(), {}
-    try:
-        for count in (1, 2):
-            torch.set_num_threads(count)
-            received[count] = pattern.received()
-    finally:
-        torch.set_num_threads(threads)
-    assert torch.equal(received[1], received[2])
 
 
 # The stages
@@ -514,9 +271,9 @@ def test_tensors_of_inference_mode_have_patterns(normal, score):
     with torch.inference_mode():
         inside = attend(*(tensor.clone() for tensor in tensors), score=score)
         assert_close(inside.pattern.dense(), expected.pattern.dense())
-    for seen in (inside, attend(*(inside.pattern.query, inside.pattern.key, inside.pattern.value), score=score)):
-        assert_close(seen.context, expected.context)
-        assert_close(seen.pattern.dense(), expected.pattern.dense())
+    for attended in (inside, attend(*(inside.pattern.query, inside.pattern.key, inside.pattern.value), score=score)):
+        assert_close(attended.context, expected.context)
+        assert_close(attended.pattern.dense(), expected.pattern.dense())
         assert_close(seen.pattern.received(), expected.pattern.received())
         assert_close(seen.pattern.apply(tensors[2]), expected.context)
 
