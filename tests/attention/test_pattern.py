@@ -274,8 +274,8 @@ def test_tensors_of_inference_mode_have_patterns(normal, score):
     for attended in (inside, attend(*(inside.pattern.query, inside.pattern.key, inside.pattern.value), score=score)):
         assert_close(attended.context, expected.context)
         assert_close(attended.pattern.dense(), expected.pattern.dense())
-        assert_close(seen.pattern.received(), expected.pattern.received())
-        assert_close(seen.pattern.apply(tensors[2]), expected.context)
+        assert_close(attended.pattern.received(), expected.pattern.received())
+        assert_close(attended.pattern.apply(tensors[2]), expected.context)
 
 
 def test_statistics_carry_no_gradients_but_parts_do(normal):
