@@ -119,5 +119,5 @@ def test_what_cannot_be_read_is_refused(writer, minilm, tokenizer, unhooked):
         "tokenizer.chat_template."
     )
     assert refusal(TypeError, read, [5, 6], images=torch.zeros(3, 8, 8)) == (
-        "beside images=… or audio=… the text must be a str; got a list."
+        "beside images=…, video=… or audio=… the text must be a str; got a list."
     )

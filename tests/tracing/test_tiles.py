@@ -9,10 +9,14 @@ from PIL import Image
 from torch.testing import assert_close
 from transformers import (
     CLIPVisionConfig,
+    GotOcr2ImageProcessorPil,
     Idefics3Config,
     Idefics3ForConditionalGeneration,
     Idefics3ImageProcessorPil,
     Idefics3Processor,
+    InternVLConfig,
+    InternVLForConditionalGeneration,
+    InternVLVisionConfig,
     LlamaConfig,
     LlavaNextConfig,
     LlavaNextForConditionalGeneration,
@@ -45,7 +49,7 @@ def without_vision_attention(model):
     """A copy of the model in which a patch does not learn of other patches before the text reads it."""
     model = copy.deepcopy(model)
     for name, module in model.named_modules():
-        if "vision" in name and name.endswith(("out_proj", "o_proj")):
+        if "vision" in name and name.endswith(("out_proj", "projection_layer")):
             torch.nn.init.zeros_(module.weight)
             torch.nn.init.zeros_(module.bias)
     return model
@@ -98,6 +102,37 @@ def idefics3(minilm):
     return sharp(Idefics3ForConditionalGeneration(config)), processor
 
 
+class InternVLProcessor:
+    """A processor of pictures and text as InternVL has one; its own needs torchvision."""
+
+    image_token = "<IMG_CONTEXT>"
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.image_processor = GotOcr2ImageProcessorPil(
+            size={"height": 32, "width": 32}, min_patches=1, max_patches=6, crop_to_patches=True
+        )
+
+    def __call__(self, images, text, return_tensors):
+        encoded = self.image_processor(images=images, return_tensors=return_tensors)
+        before, *parts = text.split(self.image_token)
+        for number, part in zip(encoded.pop("num_patches").tolist(), parts, strict=True):
+            before += f"<img>{self.image_token * 4 * number}</img>{part}"
+        return {**encoded, **self.tokenizer(before, return_tensors=return_tensors)}
+
+
+@pytest.fixture(scope="module")
+def internvl(minilm):
+    """An InternVL whose tiles have 32 pixels and 2 × 2 squares of 2 × 2 patches, with its processor."""
+    tokenizer = tokenizer_with(minilm, "<IMG_CONTEXT>", "<img>", "</img>")
+    config = InternVLConfig(
+        vision_config=InternVLVisionConfig(**VISION, image_size=[32, 32], patch_size=[8, 8]),
+        text_config=LlamaConfig(**TEXT), image_seq_length=4,
+        image_token_id=tokenizer.convert_tokens_to_ids("<IMG_CONTEXT>"),
+    )  # fmt: skip
+    return sharp(InternVLForConditionalGeneration(config)), InternVLProcessor(tokenizer)
+
+
 def eager(model, inputs):
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
@@ -107,25 +142,27 @@ def eager(model, inputs):
     return outputs
 
 
-@pytest.mark.parametrize("name", ["llava_next", "idefics3"])
+@pytest.mark.parametrize("name", ["llava_next", "idefics3", "internvl"])
 def test_patterns_are_those_of_eager_attention(name, request):
     model, processor = request.getfixturevalue(name)
     pictures = [random_picture(40, 90), random_picture(64, 64, seed=1)]
     trace = regard.trace(model, "what is it", images=pictures, processor=processor)
-    outputs = eager(model, processor(images=pictures, text="<image><image>what is it", return_tensors="pt"))
+    outputs = eager(
+        model, processor(images=pictures, text=f"{processor.image_token * 2}what is it", return_tensors="pt")
+    )
     assert_close(trace.output, outputs.logits, rtol=1e-3, atol=1e-4)
     for layer, weights in enumerate(outputs.attentions):
         assert_close(trace.decoder[layer].dense(), weights, rtol=1e-3, atol=1e-5)
     assert trace.check().max_error < 1e-4
     expected = vision_weights(model, processor, pictures)
-    assert len(expected[0]) == {"llava_next": 4 + 5, "idefics3": 7 + 10}[name]
+    assert len(expected[0]) == {"llava_next": 4 + 5, "idefics3": 7 + 10, "internvl": 3 + 5}[name]
     for layer, pattern in trace.encoder.items():
         assert_close(pattern.dense(), block_diagonal(expected[layer]), rtol=1e-3, atol=1e-5)
 
 
 def vision_weights(model, processor, pictures):
     """The weights of each layer of the vision model by eager attention, with one item of the batch for each tile."""
-    tiles = processor.image_processor(images=pictures, return_tensors="pt")["pixel_values"].flatten(0, 1)
+    tiles = processor.image_processor(images=pictures, return_tensors="pt")["pixel_values"].flatten(0, -4)
     tiles = tiles[tiles.abs().amax(dim=(1, 2, 3)) > 0]  # the processor adds empty tiles to short lists of tiles
     vision = copy.deepcopy(getattr(model.model, "vision_tower", None) or model.model.vision_model)
     vision.set_attn_implementation("eager")
@@ -176,14 +213,17 @@ def test_a_picture_with_margins_in_llava_next(llava_next):
 
 
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (3, 2), (1, 5)])
-def test_a_square_is_where_the_trace_says_in_idefics3(idefics3, row, column):
+@pytest.mark.parametrize("name", ["idefics3", "internvl"])
+def test_a_square_of_patches_is_where_the_trace_says(name, row, column, request):
     """The picture fits 2 × 3 tiles as it is, so a square has 16 pixels; one of the thumbnail shows 32 × 48."""
     box = (16 * column + 2, 16 * row + 2, 16 * column + 14, 16 * row + 14)
-    trace, patches = changed_patches(*idefics3, random_picture(64, 96), box)
+    trace, patches = changed_patches(*request.getfixturevalue(name), random_picture(64, 96), box)
     assert [patch for patch in patches if not patch.thumbnail] == [Patch(0, row, column, 16.0, 16.0)]
     assert Patch(0, row // 2, column // 3, 32.0, 48.0, thumbnail=True) in patches
     assert trace.images[0].shape == (3, 64, 96)
-    assert [token.place for token in trace.source[16:19]] == [Patch(0, 0, column, 8.0, 8.0) for column in (4, 5, 6)]
+    assert [token.place for token in trace.source if token.place][16:19] == [
+        Patch(0, 0, column, 8.0, 8.0) for column in (4, 5, 6)
+    ]
 
 
 def test_a_small_picture_is_one_tile_in_idefics3(idefics3):

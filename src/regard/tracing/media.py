@@ -17,7 +17,7 @@ from regard.tracing.merged_patches import merged_squares
 from regard.tracing.picture_layout import PictureLayout, whole_pictures
 from regard.tracing.places import Frame, Patch
 from regard.tracing.readable_tokens import Token, readable_tokens
-from regard.tracing.tiles import rows_with_ends, tiles_in_turn
+from regard.tracing.tiles import canvas_shapes, rows_with_ends, tiles_in_turn
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -117,6 +117,10 @@ def layout_of(
             info = image_processor(images=list(pictures), return_row_col_info=True)
             shapes = [(rows or 1, columns or 1) for rows, columns in zip(info["rows"][0], info["cols"][0], strict=True)]
             return tiles_in_turn(pixels[0], shapes, patch, n_image_tokens)
+        if pixels.ndim == 4 and getattr(image_processor, "crop_to_patches", None) is not None:
+            shapes = canvas_shapes(image_processor, pictures, pixels.shape[-1])
+            if len(pixels) == sum(rows * columns + (rows * columns > 1) for rows, columns in shapes):
+                return tiles_in_turn(pixels, shapes, patch, n_image_tokens)
         if pixels.ndim == 4 and len(pixels) == len(pictures):
             return whole_pictures(config, encoded, patch, n_image_tokens)
     raise InputError(

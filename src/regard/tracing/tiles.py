@@ -7,7 +7,9 @@ a tile has its row and column in the whole picture. A patch of the thumbnail is 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from math import isqrt
+from typing import Any
 
 from einops import rearrange
 from jaxtyping import Float
@@ -98,6 +100,22 @@ def tiles_in_turn(pixels: Tiles, shapes: Sequence[tuple[int, int]], patch: int, 
             text += picture.thumbnail(merge)
             first += 1
     return PictureLayout(tuple(images), tuple(encoder), tuple(text) if n_image_tokens else ())
+
+
+def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> list[tuple[int, int]]:
+    """Return, for each picture, the numbers of rows and columns of tiles, for processors such as that of InternVL.
+
+    These processors choose the numbers whose ratio is nearest to that of the picture's height and width.
+
+    Args:
+        side: the side length of a tile in pixels.
+    """
+    from transformers.image_utils import get_image_size, to_numpy_array
+
+    choose = import_module(type(image_processor).__module__).get_optimal_tiled_canvas
+    limits = image_processor.min_patches, image_processor.max_patches
+    sizes = [get_image_size(to_numpy_array(picture)) for picture in pictures]
+    return [choose(size, (side, side), *limits)[::-1] for size in sizes]
 
 
 def rows_with_ends(
