@@ -37,7 +37,7 @@ ROOMS = {
     ),
     "evaluation": "errors",
     "translation": (
-        "attention kernels text transformer recurrent tracing "
+        "attention kernels text transformer recurrent effects tracing "
         "atomic_files device errors json_file tensor_file typed_fields"
     ),
     "by_hand": "attention tracing translation errors",

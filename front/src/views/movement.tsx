@@ -4,7 +4,7 @@ import { computed } from "@preact/signals";
 import { dark, hueOf, shade } from "../colours";
 import { movement, moves, pointAfter, shownMove, type Arrow, type Move, type Point } from "../movement";
 import { useSize } from "../size";
-import { chooseHead, head, key, keyTokens, kind, layerNumber, layerOf, query, queryTokens } from "../state";
+import { chooseHead, chooseKind, head, key, keyTokens, kind, kindName, layerNumber, layerOf, query, queryTokens, trace } from "../state";
 import { switchOf } from "../switches";
 import { words } from "../words";
 import { Choice, Numbers, Panel } from "./panel";
@@ -21,7 +21,7 @@ const [FEED_FORWARD, REST, ATTENTION] = [150, 300, 75]; // hues
 export function MovementView() {
   const say = words();
   const of = movement.value;
-  if (!of) return null;
+  if (!of) return <OtherKinds />;
   const move = shownMove.value;
   if (!move) return <Panel view="movement" title={say.movement}><p class="caption">{say.movementToken}</p></Panel>;
   const name = queryTokens.value[query.value!].text;
@@ -60,7 +60,7 @@ export function MovementView() {
       </div>
       <p class="caption">{say.movementAngles}</p>
       <Numbers
-        head={[say.layer, say.vectorBefore, say.byAttention, say.byFeedForward, say.byRest, say.vectorAfter, say.turnedBy]}
+        head={[say.layer, say.vectorBefore, say.byAttention, say.byFeedForward, restName(), say.vectorAfter, say.turnedBy]}
         rows={() => moves.value!.map((one) => [
           `L${one.layer}`,
           ...[one.lengths[0], one.attention.length, one.feedForward.length, one.rest.length, one.lengths[1]].map((number) => number.toFixed(3)),
@@ -70,6 +70,22 @@ export function MovementView() {
     </Panel>
   );
 }
+
+/** For cross-attention, which moves no token of its own: buttons that show the movement of encoder or decoder. */
+function OtherKinds() {
+  const say = words();
+  const kinds = Object.keys(trace.value.movement ?? {}) as ("encoder" | "decoder")[];
+  if (!kinds.length) return null;
+  return (
+    <Panel view="movement" title={say.movement}>
+      <p class="caption">{say.movementKinds}</p>
+      <div class="layers">{kinds.map((kind) => <button type="button" key={kind} onClick={() => chooseKind(kind)}>{say[kind]}</button>)}</div>
+    </Panel>
+  );
+}
+
+/** What the rest of a move is: what norms change, and in the decoder of an encoder-decoder what cross-attention adds. */
+const restName = () => (kindName.value === "decoder" && trace.value.kinds.cross ? words().byCrossAndRest : words().byRest);
 
 interface Named extends Arrow {
   text: string;
@@ -95,7 +111,7 @@ function arrowsOf(move: Move): Named[] {
             arrow.name < 0 ? others(arrow) : { ...named(arrow, keyTokens.value[arrow.name].text, 255), choose: () => (key.value = arrow.name), near: arrow.name === key.value },
           );
   const bias = by.value === "parts" || move.bias.length < 1e-3 ? [] : [named(move.bias, say.outputBias, ATTENTION)];
-  const rest = move.rest.length < 1e-3 ? [] : [named(move.rest, say.byRest, REST)];
+  const rest = move.rest.length < 1e-3 ? [] : [named(move.rest, restName(), REST)];
   return [...attention, ...bias, named(move.feedForward, say.byFeedForward, FEED_FORWARD), ...rest];
 }
 

@@ -69,7 +69,7 @@ class Session:
         model = self.load(question.model, writes=question.new_tokens is not None)
         if isinstance(model, Translator):
             translation = self.translation(model, question)
-            found, alignment = translation.trace, translation.page_record()
+            found, alignment = translation.page_trace, translation.page_record()
         else:
             found, alignment = self.trace(question), None
         return self.page(found, alignment) | {"live": True, "next": self.next_tokens(found)}

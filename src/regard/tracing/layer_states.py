@@ -7,7 +7,7 @@ The parts of a layer are found while the model runs, without a list of architect
     feed-forward        the last other linear layer in the layer whose output has the width of the model
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,8 +58,9 @@ class StateRecorder:
 
     def leave_layer(self, output: Any) -> None:
         """Record the output of the innermost layer that is running."""
-        hidden = output if isinstance(output, Tensor) else next(iter(output), None) if output else None
-        self.running.pop().after = hidden
+        output = getattr(output, "output", output)  # the blocks of regard's own models return a record
+        first = next(iter(output), None) if isinstance(output, tuple | list) else output
+        self.running.pop().after = first if isinstance(first, Tensor) else None
 
     def linear(self, path: str, module: nn.Module, given: Tensor, output: Tensor) -> None:
         """Record the call of a linear layer, given its path, module, input and output."""
@@ -89,6 +90,22 @@ class StateRecorder:
             raise not_found(step, "no feed-forward part, or no input and output of one shape, were found in its layer")
         before, after = one_sequence(layer.before), one_sequence(layer.after)
         return LayerStates(before, one_sequence(attention), one_sequence(others[-1]), after, projection)
+
+    def states_by_kind(self, kind_of: Callable[[str], str]) -> dict[str, dict[int, LayerStates]]:
+        """Return the vectors of every layer, by kind of attention and layer number.
+
+        Args:
+            kind_of: returns the kind of attention of a module, given its path.
+
+        Raises:
+            StatesNotFoundError: a part of a layer was not found.
+        """
+        states: dict[str, dict[int, LayerStates]] = {}
+        for step in self.watched.steps:
+            if step.layer is None:
+                raise not_found(step, "it has no number")
+            states.setdefault(kind_of(step.path), {})[step.layer] = self.states_of(step)
+        return states
 
 
 @contextmanager

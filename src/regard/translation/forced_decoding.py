@@ -1,6 +1,6 @@
 """Forced decoding: the model reads each source together with its finished translation in one forward pass.
 
-The logits give the log-probability of the translation. The attention weights give its word alignment and its trace.
+The logits give the log-probability of the translation. The attention weights give its word alignment.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,16 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.attend import Attended, attend
 from regard.attention.pattern import Pattern
 from regard.attention.precision import widest_type
 from regard.text.vocabulary import BOS, EOS
-from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment
 from regard.translation.evaluation_mode import evaluation_mode
 from regard.translation.length_batches import length_batches
 from regard.translation.model_protocol import ForcedDecoding, TranslatingModel
-from regard.translation.pieces import trace_tokens, words_and_pieces
+from regard.translation.pieces import words_and_pieces
 from regard.translation.search.interface import pad_sequences
 from regard.translation.search.next_token import log_softmax
 from regard.translation.translation import Translation
@@ -123,43 +121,4 @@ def word_alignment(
         piece_weights=weights,
         source_word_of=source_word_of,
         target_word_of=target_word_of,
-    )
-
-
-def trace_translation(
-    model: TranslatingModel, translation: Translation, device: torch.device, *, name: str, begin_piece: str
-) -> Trace:
-    """Return the attention weights of all layers and heads as the model reads the source and the finished translation.
-
-    Args:
-        begin_piece: the piece for BOS in the target vocabulary, such as "<s>".
-    """
-    with evaluation_mode(model), torch.no_grad():
-        decoding = forced_decoding(model, [translation], device)
-        kinds = {"encoder": decoding.encoder, "decoder": decoding.decoder, "cross": decoding.cross}
-        attended = {
-            kind: {layer: attend_again(pattern) for layer, pattern in enumerate(patterns)}
-            for kind, patterns in kinds.items()
-            if patterns
-        }
-    ids, pieces = (BOS, *translation.target_ids), (begin_piece, *translation.target_pieces)
-    return Trace(
-        model=name,
-        text=translation.source,
-        target_text=translation.text,
-        source=trace_tokens(translation.source_pieces, translation.source_ids, {EOS}),
-        target=trace_tokens(pieces, ids, {BOS}),
-        attended=attended,
-    )
-
-
-def attend_again(pattern: Pattern) -> Attended:
-    """Compute the attention of a pattern again; return the pattern with its context vectors, which a trace stores."""
-    return attend(
-        pattern.query,
-        pattern.key,
-        pattern.value,
-        score=pattern.score,
-        mask=pattern.mask,
-        normalise=pattern.normalise,
     )

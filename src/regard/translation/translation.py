@@ -1,11 +1,12 @@
 """A translation: its text, its probability, and the attention of the model while it wrote the text."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from regard.tracing.layer_states import StatesNotFoundError
 from regard.tracing.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment
@@ -36,7 +37,7 @@ class TranslationReader(Protocol):
     def align(self, translations: Sequence["Translation"]) -> list[Alignment]:
         """Return the word alignment of each translation."""
 
-    def trace(self, translation: "Translation") -> Trace:
+    def trace(self, translation: "Translation", keep: Collection[str] = ()) -> Trace:
         """Return the attention weights of all layers and heads while the model reads source and translation."""
 
 
@@ -115,6 +116,14 @@ class Translation:
         """The attention weights of every layer and head while the model reads source and translation in one call."""
         return self.translator.trace(self)
 
+    @cached_property
+    def page_trace(self) -> Trace:
+        """The trace for a page: with the vectors of the tokens in each layer, if the model's layers have them."""
+        try:
+            return self.translator.trace(self, keep=("hidden",))
+        except StatesNotFoundError:
+            return self.trace
+
     def figure(self, path: str | Path) -> Path:
         """Write a picture of the alignment, with the translation as its title; `path` ends in .png, .svg or .pdf.
 
@@ -133,14 +142,14 @@ class Translation:
         """
         from regard.views.page import write_page
 
-        return write_page(self.trace, Path(path), token=token, head=head, alignment=self.page_record())
+        return write_page(self.page_trace, Path(path), token=token, head=head, alignment=self.page_record())
 
     def page_record(self) -> dict[str, Any]:
         """Return the data of the alignments on a web page: alignment rule, and each candidate's scores and weights."""
         rule, candidates = self.translator.alignment_rule, self.candidates or (self,)
         return {
             "rule": {
-                "layer": rule.layer_among(len(self.trace.cross)),
+                "layer": rule.layer_among(len(self.page_trace.cross)),
                 "head": rule.head,
                 "step": rule.step,
                 "agreement": rule.agreement,
@@ -175,7 +184,7 @@ class Translation:
         """Return the page that `html` writes inside an HTML frame, for a notebook."""
         from regard.views.page.notebook import notebook_frame
 
-        return notebook_frame(self.trace, self.page_record())
+        return notebook_frame(self.page_trace, self.page_record())
 
     def __repr__(self) -> str:
         return f"Translation({self.source!r} → {self.text!r}, log_probability={self.log_probability:.3f})"

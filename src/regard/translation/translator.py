@@ -4,7 +4,7 @@ regard train en.txt ko.txt --out en-ko                               in a shell
 Translator.load("en-ko").translate(["I am a student."])[0].text      in Python
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from regard.translation.forced_decoding import (
     log_probabilities,
     piece_weights,
     token_log_probabilities,
-    trace_translation,
     word_alignment,
 )
 from regard.translation.length_batches import BATCH_TOKENS, length_batches
@@ -37,6 +36,7 @@ from regard.translation.pieces import UNKNOWN, text_of_pieces
 from regard.translation.request import Request, check_pairs, check_texts, prefix_for_each, read_requests
 from regard.translation.search.beam import Beam
 from regard.translation.search.interface import Hypothesis, Search, SourceBatch
+from regard.translation.traced_translation import trace_translation
 from regard.translation.translation import Translation
 from regard.translation.translator_folder import write_translator
 from regard.translation.usual import Usual
@@ -314,15 +314,27 @@ class Translator:
             replace(one, candidates=tuple(self.copy_unknown(one.candidates))) if one.candidates else one for one in done
         ]
 
-    def trace(self, translation: Translation) -> Trace:
-        """Return the attention weights of all layers and heads as the model reads source and translation at once."""
+    def trace(self, translation: Translation, keep: Collection[str] = ()) -> Trace:
+        """Return the attention weights of all layers and heads as the model reads source and translation at once.
+
+        Args:
+            keep: ("hidden",) = also record the vectors of the tokens before, inside and after each layer, which
+                `Trace.contributions` and `Trace.movement` need.
+
+        Raises:
+            InputError: the text was translated in parts; or the model is no Transformer, whose vectors could be kept.
+        """
+        if not set(keep) <= {"hidden"}:
+            raise InputError(f"keep={keep!r}: besides patterns, a trace can only keep=('hidden',).")
         if translation.parts:
             raise InputError(
                 f"the text was too long and was translated in {len(translation.parts)} parts, each with a trace of its "
                 "own: translation.parts[0].trace."
             )
         (begin,) = self.target_vocabulary.pieces([BOS])
-        return trace_translation(self.model, translation, self.device, name=self.name, begin_piece=begin)
+        return trace_translation(
+            self.model, translation, self.device, name=self.name, begin_piece=begin, keep_hidden=bool(keep)
+        )
 
     @property
     def usual(self) -> Usual | None:

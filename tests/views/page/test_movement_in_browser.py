@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 import regard
 from regard import Trace
 from regard.tracing.model_loading import LoadedModel
+from regard.translation.translator import Translator
 
 AXE = Path(__file__).parents[3] / "front" / "node_modules" / "axe-core" / "axe.min.js"
 TEXT = "The snake is very dangerous because it has a venom."
@@ -139,3 +140,27 @@ def test_it_is_saved_as_a_picture(shown: Callable[..., Page]) -> None:
         with page.expect_download() as download:
             view(page).locator("details.save").get_by_role("button", name=ending.upper()).click()
         assert download.value.suggested_filename == f"regard-movement-L3H1.{ending}"
+
+
+def test_the_tokens_of_a_translator_move(opened: Callable[..., Page], translator: Translator, tmp_path: Path) -> None:
+    translation = translator.translate(["the cat sat on a mat"])[0]
+    page = opened(translation.html(tmp_path / "page.html", head="cross L1H1"))
+    expect(view(page)).to_contain_text("Cross-attention is a part of the decoder’s layers.")
+    kept = translator.trace(translation, keep=("hidden",))
+    for kind, rest in (("encoder", None), ("decoder", "cross-attention, norms")):
+        page.get_by_label("Attention", exact=True).select_option("cross")
+        view(page).get_by_role("button", name=kind, exact=True).click()
+        page.locator("[data-view=sentence] .word").nth(2).click()
+        expect(view(page).locator("h2")).to_contain_text("L1")
+        wanted = kept.movement(2, kind=kind)
+        change = wanted.after[1] - wanted.before[1]
+        vectors = {
+            "H0": wanted.by_head[1, 0],
+            "H1": wanted.by_head[1, 1],
+            "feed-forward": wanted.feed_forward[1],
+        } | ({rest: wanted.rest[1]} if rest else {})
+        seen = parts(page)
+        assert set(seen) == {*vectors, "bias of the output", "before", "after"}
+        for name, vector in vectors.items():
+            assert seen[name] == pytest.approx((float(vector.norm()), angle(vector, change)), abs=0.06)
+        assert seen["after"][0] == pytest.approx(float(wanted.after[1].norm()), abs=1e-3)

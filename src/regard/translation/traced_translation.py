@@ -1,0 +1,92 @@
+"""The trace of a translation: the attention of all layers and heads while the model reads it with its source."""
+
+from collections.abc import Mapping
+
+import torch
+
+from regard.attention.attend import Attended, attend
+from regard.attention.pattern import Pattern
+from regard.effects.movement import LayerStates
+from regard.text.vocabulary import BOS, EOS
+from regard.tracing.attention_kind import KindOfPath
+from regard.tracing.layer_states import StatesNotFoundError, recording_states
+from regard.tracing.trace import Trace
+from regard.tracing.watching import watching
+from regard.transformer.model import Transformer
+from regard.translation.evaluation_mode import evaluation_mode
+from regard.translation.forced_decoding import forced_decoding
+from regard.translation.model_protocol import ForcedDecoding, TranslatingModel
+from regard.translation.pieces import trace_tokens
+from regard.translation.translation import Translation
+
+
+def trace_translation(
+    model: TranslatingModel,
+    translation: Translation,
+    device: torch.device,
+    *,
+    name: str,
+    begin_piece: str,
+    keep_hidden: bool,
+) -> Trace:
+    """Return the attention weights of all layers and heads as the model reads the source and the finished translation.
+
+    Args:
+        begin_piece: the piece for BOS in the target vocabulary, such as "<s>".
+        keep_hidden: whether to record the vectors before, inside and after each layer too.
+
+    Raises:
+        StatesNotFoundError: keep_hidden, and the model is no Transformer.
+    """
+    with evaluation_mode(model), torch.no_grad():
+        states = None
+        if keep_hidden:
+            decoding, states = decoded_with_states(model, translation, device)
+        else:
+            decoding = forced_decoding(model, [translation], device)
+        kinds = {"encoder": decoding.encoder, "decoder": decoding.decoder, "cross": decoding.cross}
+        attended = {
+            kind: {layer: attend_again(pattern) for layer, pattern in enumerate(patterns)}
+            for kind, patterns in kinds.items()
+            if patterns
+        }
+    ids, pieces = (BOS, *translation.target_ids), (begin_piece, *translation.target_pieces)
+    return Trace(
+        model=name,
+        text=translation.source,
+        target_text=translation.text,
+        source=trace_tokens(translation.source_pieces, translation.source_ids, {EOS}),
+        target=trace_tokens(pieces, ids, {BOS}),
+        attended=attended,
+        states=states,
+    )
+
+
+def decoded_with_states(
+    model: TranslatingModel, translation: Translation, device: torch.device
+) -> tuple[ForcedDecoding, Mapping[str, Mapping[int, LayerStates]]]:
+    """Return the model's output, and the vectors before, inside and after each layer.
+
+    Raises:
+        StatesNotFoundError: the model is no Transformer, whose vectors could be kept.
+    """
+    if not isinstance(model, Transformer):
+        raise StatesNotFoundError(
+            f"the vectors of {type(model).__name__} cannot be kept, since it is no regard.Transformer; trace without "
+            "keep=…."
+        )
+    with watching(model) as watched, recording_states(model, watched) as recorder:
+        decoding = forced_decoding(model, [translation], device)
+    return decoding, recorder.states_by_kind(KindOfPath(only_kind=None))
+
+
+def attend_again(pattern: Pattern) -> Attended:
+    """Compute the attention of a pattern again; return the pattern with its context vectors, which a trace stores."""
+    return attend(
+        pattern.query,
+        pattern.key,
+        pattern.value,
+        score=pattern.score,
+        mask=pattern.mask,
+        normalise=pattern.normalise,
+    )

@@ -1,0 +1,87 @@
+"""The vectors in a translator's layers, against hooks on its own modules, and the refusals of `keep`."""
+
+import pytest
+import torch
+from refusals import refusal
+from torch.testing import assert_close
+from trained_translator import train_translator
+
+from regard import InputError, Recurrent, RecurrentConfig
+from regard.translation.translator import Translator
+
+SOURCE = "the cat sat on a mat"
+
+
+@pytest.fixture(scope="module", params=["pre", "post"])
+def normed(vocabularies, request):
+    """A translator whose layers norm before or after each part."""
+    return train_translator(*vocabularies, norm=request.param)
+
+
+def outputs_of(translator, translation, paths):
+    """What modules of the translator's model return while it reads a translation, by path."""
+    found, handles = {}, []
+    for path in paths:
+        module = translator.model.get_submodule(path)
+        handles.append(
+            module.register_forward_hook(
+                lambda module, args, output, path=path: found.__setitem__(path, getattr(output, "output", output)[0])
+            )
+        )
+    translator.score([translation.source], targets=[translation.text])
+    for handle in handles:
+        handle.remove()
+    return found
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_the_vectors_of_each_layer_are_those_of_its_modules(normed, kind):
+    translation = normed.translate([SOURCE])[0]
+    trace = normed.trace(translation, keep=("hidden",))
+    parts = {"attention": ".self_attention", "feed_forward": ".feed_forward", "after": ""}
+    paths = {(layer, name): f"{kind}.blocks.{layer}{part}" for layer in range(3) for name, part in parts.items()}
+    wanted = outputs_of(normed, translation, paths.values())
+    movement = trace.movement(2, kind=kind)
+    assert movement.layers == (0, 1, 2)
+    for (layer, name), path in paths.items():
+        assert_close(getattr(movement, name)[layer], wanted[path][2], atol=1e-5, rtol=1e-5)
+    assert_close(movement.before[1:], movement.after[:-1])
+    bias = normed.model.get_submodule(kind).blocks[1].self_attention.to_output.bias
+    assert_close(movement.by_head[1].sum(dim=0) + bias, movement.attention[1], atol=1e-5, rtol=1e-5)
+    assert_close(movement.by_source.sum(dim=1), movement.by_head.sum(dim=1), atol=1e-5, rtol=1e-5)
+    if kind == "encoder" and normed.model.config.norm == "pre":
+        assert_close(movement.rest, torch.zeros_like(movement.rest), atol=1e-5, rtol=0)
+
+
+def test_what_a_source_token_adds_by_cross_attention(normed):
+    translation = normed.translate([SOURCE])[0]
+    trace = normed.trace(translation, keep=("hidden",))
+    head = trace["cross L1H1"]
+    projection = normed.model.decoder.blocks[1].cross_attention.to_output.weight.detach().double()
+    wanted = head[3].double()[:, None] * head.pattern.value[0, 1].double() @ projection[:, 16:].T
+    assert_close(head.contributions(3).vectors.double(), wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_a_trace_keeps_vectors_only_on_request(translator):
+    translation = translator.translate([SOURCE])[0]
+    assert translation.trace.states is None
+    assert set(translation.page_trace.states) == {"encoder", "decoder", "cross"}
+    assert refusal(InputError, translation.trace.movement, 2, kind="encoder") == (
+        "movement needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head and "
+        "tokens: an average over heads, and words, have no such vectors."
+    )
+    assert refusal(InputError, translator.trace, translation, keep=("outputs",)) == (
+        "keep=('outputs',): besides patterns, a trace can only keep=('hidden',)."
+    )
+
+
+def test_a_recurrent_translator_has_no_such_vectors(vocabularies):
+    source, target = vocabularies
+    torch.manual_seed(0)
+    config = RecurrentConfig(n_source_tokens=len(source), n_target_tokens=len(target), d_model=16)
+    model = Translator(model=Recurrent(config).eval(), source_vocabulary=source, target_vocabulary=target)
+    translation = model.score(["the cat"], targets=["die katze"])[0]
+    assert refusal(InputError, model.trace, translation, keep=("hidden",)) == (
+        "the vectors of Recurrent cannot be kept, since it is no regard.Transformer; trace without keep=…."
+    )
+    assert translation.page_trace is translation.trace
