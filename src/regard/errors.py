@@ -51,14 +51,15 @@ def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
     return get_close_matches(name, valid, n=n, cutoff=0.4) or valid[:n]
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun in the singular or plural.
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun in the singular or plural; None = the regular plural.
 
     >>> counted(1, "row"), counted(3000, "query")
     ('1 row', '3,000 queries')
     """
-    plural = noun if count == 1 else noun.removesuffix("y") + "ies" if noun.endswith("ry") else noun + "s"
-    return f"{count:,} {plural}"
+    if plural is None:
+        plural = noun.removesuffix("y") + "ies" if noun.endswith("ry") else noun + "s"
+    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def reason(error: Exception) -> str:

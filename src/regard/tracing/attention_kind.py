@@ -38,7 +38,9 @@ class KindOfPath:
         has_both = getattr(config, "is_encoder_decoder", None)
         if has_both is None:
             has_both = any(CROSS_ATTENTION.search(path) for path, _ in model.named_modules())
-        return cls(None if has_both else "decoder" if is_causal(model) else "encoder")
+        if has_both:
+            return cls(None)
+        return cls("decoder" if is_causal(model) else "encoder")
 
     def __call__(self, path: str) -> str:
         if self.only_kind is not None:

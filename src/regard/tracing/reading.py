@@ -152,8 +152,9 @@ def with_positions(
     if not isinstance(change, Cut):
         return change
     texts = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
-    several = KindOfPath.of(model).only_kind is None
-    only_kind = None if several else "encoder" if source else "decoder"
+    only_kind = None
+    if KindOfPath.of(model).only_kind is not None:
+        only_kind = "encoder" if source else "decoder"
     kinds = {heads.kind or only_kind for heads in heads_of(change)}
     if len(kinds) != 1 or None in kinds:
         raise InputError(

@@ -132,17 +132,18 @@ def representative_pieces(pieces: Sequence[str], word_of: Sequence[int]) -> list
     >>> representative_pieces(["▁Tom", "'", "s", ".", "▁", "…", "</s>"], [0, 0, 0, 0, 1, 1])
     [0, 2, 5]
     """
-    texts = [piece.replace(SPACE, "") for piece in pieces[: len(word_of)]]
-    ranks = [0 if not text else 1 if is_punctuation(text) else 2 for text in texts]
+    ranks = [rank_of(piece.replace(SPACE, "")) for piece in pieces[: len(word_of)]]
     highest = dict[int, int]()
     for word, rank in zip(word_of, ranks, strict=True):
         highest[word] = max(rank, highest.get(word, 0))
     return [place for place, (word, rank) in enumerate(zip(word_of, ranks, strict=True)) if rank == highest[word]]
 
 
-def is_punctuation(text: str) -> bool:
-    """Return whether all characters of a text are punctuation; False for an empty text."""
-    return bool(text) and all(category(letter).startswith("P") for letter in text)
+def rank_of(text: str) -> int:
+    """Return 0 for an empty text, 1 for a text of punctuation alone, 2 for any other text."""
+    if not text:
+        return 0
+    return 1 if all(category(letter).startswith("P") for letter in text) else 2
 
 
 def merge_pieces(

@@ -68,7 +68,7 @@ def names_of_corpus(number: int) -> tuple[str, str]:
 
 def check_corpora(n_corpora: int, data: Data) -> None:
     """Raise InputError unless the settings with a value for each corpus fit the number of corpora."""
-    n = counted(n_corpora, "corpus").replace("corpuss", "corpora")
+    n = counted(n_corpora, "corpus", "corpora")
     if data.weights is not None and len(data.weights) != n_corpora:
         raise InputError(f"data.weights = {list(data.weights)}: got {n}; give a weight for each.")
     synthetic = set(data.synthetic or ())
@@ -84,8 +84,9 @@ def check_corpora(n_corpora: int, data: Data) -> None:
 def clean_copies(texts: Mapping[str, Path], data: Data, folder: Path) -> list[CleanCopy]:
     """Return a `CleanCopy` for each corpus: an object whose `write` stores the cleaned pairs in a file in `folder`."""
     copies = list[CleanCopy]()
-    while (names := names_of_corpus(number := len(copies) + 1))[0] in texts:
-        tag = TAG if number in (data.synthetic or ()) else ""
-        source, target = (texts[name] for name in names)
-        copies.append(CleanCopy(Parallel(source, target), folder / f"clean-{number}.tsv", tag))
+    for number in range(1, len(texts) + 1):
+        source, target = names_of_corpus(number)
+        if source in texts:
+            tag = TAG if number in (data.synthetic or ()) else ""
+            copies.append(CleanCopy(Parallel(texts[source], texts[target]), folder / f"clean-{number}.tsv", tag))
     return copies

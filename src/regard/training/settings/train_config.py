@@ -326,8 +326,9 @@ def refuse(name: str, value: Any, allowed: str) -> None:
     """
     if value is None:
         raise InputError(f"{name} is missing: it must be {allowed}.")
-    shown = str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else value
-    text = str(shown)
-    raise InputError(
-        f"{name} = {text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + '…'}: it must be {allowed}."
-    )
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    if isinstance(value, bool):
+        text = text.lower()
+    if len(text) > LONGEST_VALUE:
+        text = text[:LONGEST_VALUE] + "…"
+    raise InputError(f"{name} = {text}: it must be {allowed}.")

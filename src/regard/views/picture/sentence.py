@@ -252,7 +252,9 @@ def place_boxes(
         widths = [fonts.width(text, size), fonts.width("0.000", 8.0) if position in written else 0.0]
         width = max(widths) + 2 * PAD
         joined = position > 0 and tokens[position].joined and placed and placed[-1].position == position - 1
-        left = right + (0.0 if not placed else JOINT if joined else SPACE)
+        left = right
+        if placed:
+            left += JOINT if joined else SPACE
         if left + width > ROOM and right > 0:
             left, line = 0.0, line + 1
         placed.append(Box(position, text, left, width, line))

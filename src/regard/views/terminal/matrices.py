@@ -158,8 +158,11 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
     """
     notable = worked.strongest[:NOTABLE]
     n_rows, n_columns = stage.matrix.shape
-    first_rows = notable if stage.keys == "rows" else () if stage.marked is None else (stage.marked,)
-    max_rows = MAX_ROWS if n_rows <= MAX_ROWS else TOKEN_ROWS if stage.rows else NUMBER_ROWS
+    marked_rows = () if stage.marked is None else (stage.marked,)
+    first_rows = notable if stage.keys == "rows" else marked_rows
+    max_rows = TOKEN_ROWS if stage.rows else NUMBER_ROWS
+    if n_rows <= MAX_ROWS:
+        max_rows = n_rows
     rows = positions_to_show(n_rows, first_rows, lambda positions: len(positions) <= max_rows)
     labels = [row_label(stage, row, worked.query is not None) for row in rows]
     label_cells = max(map(cell_len, [*labels, SUM if stage.summed else ""])) + (1 if stage.rows else 0)
@@ -226,10 +229,12 @@ def row_label(stage: Stage, row: int | None, marking: bool) -> str:
     Args:
         marking: whether MARK is put before the label of the query `worked.query`.
     """
-    mark = "" if not marking or not stage.rows else MARK if row is not None and row == stage.marked else " " * len(MARK)
-    if row is None:
-        return mark + "⋮"
-    return mark + shortened(stage.rows[row], LABEL_CELLS) if stage.rows else ""
+    if not stage.rows:
+        return "⋮" if row is None else ""
+    mark = ""
+    if marking:
+        mark = MARK if row is not None and row == stage.marked else " " * len(MARK)
+    return mark + ("⋮" if row is None else shortened(stage.rows[row], LABEL_CELLS))
 
 
 def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
