@@ -9,7 +9,7 @@ LINES = ["the cat sat", "a dog ran", "", "I am a student"]
 @pytest.mark.parametrize(
     ("to", "now"),
     [
-        ("ctranslate2", "ctranslate2.Translator({out!r}, compute_type=\"int8\")"),
+        ("ctranslate2", "ctranslate2.Translator({out!r})"),
         ("huggingface", "AutoModelForSeq2SeqLM.from_pretrained({out!r}), AutoTokenizer.from_pretrained({out!r})"),
     ],
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """Tests of the command `regard`: its version, its help, its exit status and its message when it fails."""
 
+import inspect
 import io
 import os
 import shlex
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from cli_runner import output
 
-from regard.cli.main import limit_thread_spinning
+from regard.cli.main import VERBS, limit_thread_spinning
 from regard.cli.main import run as run_verb
 from regard.cli.option_names import in_options
 from regard.kernels.library import description
@@ -59,6 +60,45 @@ def test_help_names_every_verb():
 @pytest.mark.parametrize("verb", EXAMPLES)
 def test_every_verb_has_help_with_an_example(verb):
     assert f"   {EXAMPLES[verb]}" in output(verb, "--help", columns=100)
+
+
+@pytest.mark.parametrize("verb", [verb for group in VERBS.values() for verb in group], ids=lambda verb: verb.__name__)
+def test_examples_are_not_wrapped_in_a_terminal_of_80_columns(verb):
+    """A wrapped line cannot be pasted into a shell."""
+    lines = {line.strip() for line in output(verb.__name__.replace("_", "-"), "--help").splitlines()}
+    paragraphs = inspect.cleandoc(verb.__doc__).split("\n\n")
+    examples = [line for one in paragraphs if one.startswith("\b") for line in one.splitlines()[1:] if "[" not in line]
+    assert [line for line in examples if line.strip() not in lines] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("lok", "no such command 'lok'. Did you mean 'look'? See regard --help."),
+        (
+            "look a --hed L3H1",
+            "no such option: --hed (Possible options: --head, --heads, --help); see regard look --help.",
+        ),
+        ("train a", "missing argument 'target'; see regard train --help."),
+        (
+            "look The snake is",
+            "got unexpected extra argument(s) (snake is): a text of several words needs quotes around it; see regard "
+            "look --help.",
+        ),
+        (
+            "serve a --port 70000",
+            "invalid value for '--port': Input should be less than or equal to 65535; see regard serve --help.",
+        ),
+    ],
+)
+def test_arguments_that_do_not_exist_are_refused_in_a_line(arguments, said, run_main):
+    assert run_main(*arguments.split()) == (2, "", f"regard: {said}\n")
+
+
+def test_without_a_verb_the_help_is_printed(run_main):
+    status, printed, error = run_main()
+    assert (status, error) == (2, "")
+    assert printed.strip() == run_main("--help")[1].strip()
 
 
 @pytest.mark.parametrize("columns", [60, 100, 200])

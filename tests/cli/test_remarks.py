@@ -21,6 +21,17 @@ def without_letters(monkeypatch):
 
 
 @pytest.mark.usefixtures("minilm_once")
+@pytest.mark.parametrize("verb", [["look"], ["compare", "MiniLM", "MiniLM"]])
+def test_a_text_that_is_the_name_of_a_file_is_told(verb, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two words.txt").write_text("The snake is dangerous.")
+    assert invoke(*verb, "two words.txt").stderr == (
+        "regard: the text is the name two words.txt, not what is in that file; - reads the file: - < 'two words.txt'\n"
+    )
+    assert invoke(*verb, "-", text="two words.txt").stderr == ""
+
+
+@pytest.mark.usefixtures("minilm_once")
 @pytest.mark.parametrize("verb", ["look", "compare", "scan"])
 def test_a_text_that_the_model_hardly_knows_is_told_once(verb, tmp_path):
     (tmp_path / "texts.txt").write_text(f"{KOREAN}\n", encoding="utf-8")

@@ -20,7 +20,8 @@ def test_it_refuses_in_one_line(tmp_path):
     assert message.startswith("num2words has no language 'xx'; it has am, ar, ")
     assert "\n" not in message
     assert refused("sample", "-s", "en", "-t", "ko", "-o", tmp_path, "--pairs", 1000, "--below", 1000) == (
-        "2,000 pairs were asked for, and there are 1,000 numbers below 1,000; ask for fewer."
+        "2,000 pairs for training, dev and test together were asked for, and there are 1,000 numbers below 1,000; "
+        "ask for fewer."
     )
 
 

@@ -85,7 +85,10 @@ def test_refusals():
     )
     with pytest.raises(InputError) as refusal:
         sample("en", "ko", {"train": 90, "test": 11}, below=100)
-    assert str(refusal.value) == "101 pairs were asked for, and there are 100 numbers below 100; ask for fewer."
+    assert str(refusal.value) == (
+        "101 pairs for training, dev and test together were asked for, and there are 100 numbers below 100; ask for "
+        "fewer."
+    )
     with pytest.raises(InputError) as refusal:
         sample("en", "te", {"train": 30}, below=10**15)
     assert str(refusal.value).startswith("num2words cannot write ")

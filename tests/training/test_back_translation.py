@@ -167,6 +167,12 @@ def test_files_that_exist_or_are_named_twice(task, tmp_path):
     )
 
 
+def test_a_text_without_lines_is_refused(task):
+    task.text.write_text("")
+    assert refusal(InputError, task.run, "cpu", Watcher()) == f"{task.text} has no lines; give at least one."
+    assert not task.source.exists()
+
+
 def test_a_folder_that_cannot_be_made_is_refused(task):
     task.folder.write_text("a file of the name of the folder")
     assert (

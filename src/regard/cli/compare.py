@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.remarks import letters_of, remark_on_fonts, remark_on_texts
+from regard.cli.remarks import letters_of, remark_on_file_name, remark_on_fonts, remark_on_texts
 from regard.cli.shared_options import Target, Truncate, Words
-from regard.cli.written_files import print_written
+from regard.cli.written_files import check_outputs, print_written
 from regard.errors import InputError
 
 
@@ -40,23 +40,24 @@ def compare(
     [bold]Examples[/bold]
 
     \b
-      regard compare MiniLM ./my-tuned-minilm "The snake is very dangerous because it has a venom."
-      regard compare checkpoint-1000 checkpoint-2000 "A dog runs." --at-most 1e-3 --json parted.json
+      regard compare MiniLM ./tuned "The snake has a venom."
+      regard compare checkpoint-1000 checkpoint-2000 "A dog runs." \\
+          --at-most 1e-3 --json parted.json
     """
     from regard.cli.look import check_picture_ending, read_stdin, trace_text
     from regard.cli.progress import spinner
     from regard.tracing.comparison import compare as compare_traces
     from regard.views.comparison_json import as_json
-    from regard.views.output_file import check_writable, write_output
+    from regard.views.output_file import write_output
 
     to_stdout = json == Path("-")
     outputs = [path for path in (png, svg, None if to_stdout else json) if path is not None]
     for ending, picture in ((".png", png), (".svg", svg)):
         check_picture_ending(picture, ending)
-    for output in outputs:
-        check_writable(output)
+    check_outputs(outputs)
     if at_most is not None and not 0 <= at_most <= 1:
         raise InputError(f"--at-most {at_most:g}: a difference of attention is from 0 to 1.")
+    remark_on_file_name(text)
     text = read_stdin() if text == "-" else text
     with spinner("reading the text with both models"):
         traces = [trace_text(name, text, target, truncate) for name in (model, other)]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.shared_options import Device, Truncate
-from regard.cli.written_files import print_written
+from regard.cli.written_files import check_outputs, print_written
 from regard.errors import InputError
 
 
@@ -66,15 +66,14 @@ def evaluate(
     from regard.cli.text_lines import read_file_lines
     from regard.evaluation.evaluate import check_lines, is_tokenized
     from regard.evaluation.evaluate import evaluate as measure
-    from regard.views.output_file import check_writable, write_output
+    from regard.views.output_file import write_output
 
     check_inputs(hypothesis, translator, source, {"--truncate": truncate, "--device": device is not None})
     to_stdout = json == Path("-")
     outputs = [path for path in (html, None if to_stdout else json) if path is not None]
-    for output in outputs:
-        check_writable(output)
     references = [reference, *(more or [])]
     given = [path for path in (*references, source, hypothesis, against) if path is not None]
+    check_outputs(outputs, given)
     if given.count(Path("-")) > 1:
         raise InputError("- is standard input, which can be read only once, and it is given twice; name a file.")
     lines = {path: read_file_lines(path) for path in given}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.shared_options import HeadName, Model, Target, Token, Truncate
+from regard.cli.written_files import check_outputs, print_written
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,10 +91,7 @@ def explain(
     check_digits(digits)
     to_stdout = json == Path("-")
     outputs = [path for path in (html, None if to_stdout else json) if path is not None]
-    for path in outputs:
-        from regard.views.output_file import check_writable
-
-        check_writable(path)
+    check_outputs(outputs, [file])
     with spinner("working it out"):
         from regard.by_hand.numbers_file import named_mask
         from regard.by_hand.work_out import work_out
@@ -118,10 +116,7 @@ def explain(
     print_steps(worked, digits, every_matrix=text is None or every_matrix)
     if json is not None:
         write_output(json, worked_json(worked))
-    if outputs:
-        from regard.cli.written_files import print_written
-
-        print_written(outputs)
+    print_written(outputs)
 
 
 def print_steps(worked: "WorkedAttention", digits: int | None, every_matrix: bool) -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.remarks import letters_of, remark_on_fonts, remark_on_texts
+from regard.cli.remarks import letters_of, remark_on_file_name, remark_on_fonts, remark_on_texts
 from regard.cli.shared_options import HeadName, Model, Span, Target, Token, Truncate, Words
-from regard.cli.written_files import print_written
+from regard.cli.written_files import check_outputs, print_written
 from regard.errors import InputError
 from regard.visible_text import visible_name
 
@@ -64,22 +64,24 @@ def look(
       regard look "The snake is very dangerous because it has a venom."
       regard look "The snake is very dangerous because it has a venom." \\
           --token it --head L3H1 --html snake.html --png snake.png
-      regard look "the Eiffel Tower in Montmartre" --span "Eiffel Tower" --words --head L3average
+      regard look "the Eiffel Tower in Montmartre" --span "Eiffel Tower" \\
+          --words --head L3average
       regard look - --model openai-community/gpt2 --layer 5 < letter.txt
       regard look "The snake is" --model openai-community/gpt2 --new-tokens 20
-      regard look --image cat.png --model google/vit-base-patch16-224 --png seen.png
-      regard look "What differs?" --image a.png --image b.png --model Qwen/Qwen2-VL-2B-Instruct
+      regard look --image cat.png --model google/vit-base-patch16-224 \\
+          --png seen.png
+      regard look "What differs?" --image a.png --image b.png \\
+          --model Qwen/Qwen2-VL-2B-Instruct
       regard look --audio speech.wav --model openai/whisper-tiny --new-tokens 40
       regard look "A dog runs." --model en-de --html dog.html
     """
     from regard.cli.progress import spinner
-    from regard.views.output_file import check_writable, write_output
+    from regard.views.output_file import write_output
 
     pictures = {".png": png, ".svg": svg, ".pdf": pdf}
     to_stdout = json == Path("-")
     outputs = [path for path in (html, *pictures.values(), heads, None if to_stdout else json) if path is not None]
-    for output in outputs:
-        check_writable(output)
+    check_outputs(outputs, [*(image or []), audio])
     for ending, picture in pictures.items():
         check_picture_ending(picture, ending)
     if heads:
@@ -88,6 +90,7 @@ def look(
         check_picture_path(heads)
     if text is None and not image and audio is None:
         raise InputError("there is nothing to look at; give a text, --image or --audio.")
+    remark_on_file_name(text or "")
     text = read_stdin() if text == "-" else text
     with spinner("reading"):
         from regard.tracing.focus import focus_on

@@ -106,6 +106,16 @@ def exit_with_message(message: str) -> NoReturn:
     sys.exit(2)
 
 
+def usage_message(error: typer.TyperException) -> str:
+    """Return what is wrong with a command line that Typer refuses, and which help to read."""
+    message = error.format_message().rstrip(".")
+    if message.startswith("Got unexpected extra argument"):
+        message += ": a text of several words needs quotes around it"
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "regard"
+    return f"{message[0].lower()}{message[1:]}{' See' if message.endswith('?') else '; see'} {command} --help."
+
+
 def run() -> None:
     """Run the verb that the command line names, and exit with the verb's status."""
     limit_thread_spinning()
@@ -113,11 +123,15 @@ def run() -> None:
         exit_with_message("standard output is closed; send it to a file, or to /dev/null.")
     try:
         try:
-            app()
+            sys.exit(app(prog_name="regard", standalone_mode=False))
         finally:
             sys.stdout.flush()
     except InputError as error:
         exit_with_message(in_options(str(error)))
+    except typer.TyperException as error:
+        if not str(error):  # `regard` alone: the help is printed already
+            sys.exit(error.exit_code)
+        exit_with_message(usage_message(error))
     except UnicodeEncodeError as error:
         exit_with_message(
             f"the output is encoded in {error.encoding}, which has no {error.object[error.start]!r}; set PYTHONUTF8=1 "

@@ -1,8 +1,11 @@
 """Print remarks on the error stream, which all verbs that show a text share.
 
-There are two remarks: a model does not know most tokens of a text, or a letter in a picture has no font.
+There are three remarks: a text is the name of a file, a model does not know most tokens of a text, or a letter in a
+picture has no font.
 """
 
+import os
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,6 +19,14 @@ def print_remark(remark: str) -> None:
     """Print a remark on the error stream, unless it is empty."""
     if remark:
         print(f"regard: {escape_controls(remark)}", file=sys.stderr)
+
+
+def remark_on_file_name(text: str) -> None:
+    """Print a remark if a text, as given on the command line, is the name of a file."""
+    if os.path.isfile(text):  # noqa: PTH113 (Path(text).is_file() raises OSError for a long text)
+        print_remark(
+            f"the text is the name {text}, not what is in that file; - reads the file: - < {shlex.quote(text)}"
+        )
 
 
 def remark_on_texts(*traces: "Trace") -> None:

@@ -10,7 +10,7 @@ import typer
 
 from regard.cli.remarks import print_remark, remark_on_fonts
 from regard.cli.shared_options import Model
-from regard.cli.written_files import print_written
+from regard.cli.written_files import check_outputs, print_written
 from regard.errors import InputError, counted
 from regard.visible_text import escape_controls
 
@@ -39,20 +39,19 @@ def scan(
 
     \b
       regard scan letters.txt
-      regard scan letters.txt --model openai-community/gpt2 --out heads.parquet --png heads.png
+      regard scan letters.txt --model openai-community/gpt2 \\
+          --out heads.parquet --png heads.png
     """
     from regard.cli.look import check_picture_ending
     from regard.cli.text_lines import read_file_lines
-    from regard.views.output_file import check_writable
     from regard.views.roles_table import check_table_path, write_table
 
     for ending, picture in ((".png", png), (".svg", svg)):
         check_picture_ending(picture, ending)
     if out:
         check_table_path(out)
-    for output in (png, svg):
-        if output:
-            check_writable(output)
+    outputs = [path for path in (out, png, svg) if path is not None]
+    check_outputs(outputs, [file])
     lines = read_file_lines(file)
     result = scan_lines(model, lines, None if out is None else out.with_name(f"{out.name}.progress"))
     roles = result.roles()
@@ -66,7 +65,6 @@ def scan(
     texts, tokens = counted(result.n_texts, "text"), counted(result.n_tokens, "token")
     title = f"{escape_controls(result.model)} · {texts} · {tokens}"
     show(roles, title)
-    outputs = [path for path in (out, png, svg) if path is not None]
     if out:
         write_table(roles, out)
     for picture in (png, svg):

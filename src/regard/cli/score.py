@@ -48,7 +48,8 @@ def score(
     \b
       regard score en-ko test.en test.ko
       regard score en-ko train.en train.ko --pairs | sort -n | head -100
-      regard score en-ko train.en train.ko --pairs | awk -F'\\t' '$1 > -4' > clean.tsv
+      regard score en-ko train.en train.ko --pairs |
+          awk -F'\\t' '$1 > -4' > clean.tsv
       regard score en-ko test.en test.ko --json | jq .pieces
     """
     from regard.cli.progress import line_progress, spinner

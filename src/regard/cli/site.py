@@ -49,7 +49,7 @@ def site(
       regard site public
       python -m http.server --bind 127.0.0.1 --directory public
       regard site public --model BAAI/bge-small-en-v1.5
-      regard site public --translator en-ko --text "forty-two thousand and seven"
+      regard site public --translator en-ko --text "forty-two and seven"
       regard site public --model MiniLM --translator en-ko
     """
     from regard.cli.progress import spinner

@@ -65,7 +65,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
             module="regard.export.ctranslate2",
             packages=("ctranslate2", "safetensors", "sentencepiece"),
             extra="export,translation",
-            usage='ctranslate2.Translator({out!r}, compute_type="int8")',
+            usage="ctranslate2.Translator({out!r})",
         ),
         "onnx": Format(
             name="ONNX",

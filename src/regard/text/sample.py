@@ -94,7 +94,10 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
     if below > MOST:
         raise InputError(f"numbers below {below:,} were asked for; the limit can be at most {MOST:,}.")
     if n > below:
-        raise InputError(f"{n:,} pairs were asked for, and there are {below:,} numbers below {below:,}; ask for fewer.")
+        raise InputError(
+            f"{n:,} pairs for training, dev and test together were asked for, and there are {below:,} numbers below "
+            f"{below:,}; ask for fewer."
+        )
     bounds = [(10**d if d else 0, min(10 ** (d + 1), below)) for d in range(len(str(below))) if 10**d < below or d == 0]
     random, numbers = Random(seed_of(seed)), list[int]()
     for index, (first, end) in enumerate(bounds):

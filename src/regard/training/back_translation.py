@@ -92,11 +92,13 @@ class BackTranslation:
         """Translate the text and write the pairs; return the counts, or None if a signal stopped the run.
 
         Raises:
-            InputError: a file cannot be read or written, exists already, or is named twice.
+            InputError: a file cannot be read or written, exists already, or is named twice, or the text has no lines.
         """
         refuse_files(self.source, self.target)
         watcher.busy("reading the text")
         n_lines = sum(1 for _ in tidy_lines(self.text))
+        if n_lines == 0:
+            raise InputError(f"{self.text} has no lines; give at least one.")
         watcher.busy("loading the translator")
         translator = Translator.load(self.translator, device)
         try:
