@@ -46,10 +46,16 @@ def check_arguments(name: str, arguments: ctypes.Structure) -> None:
     Args:
         name: the name of the C function; the C function `<name>_error` checks its arguments.
     """
-    describe = function(f"{name}_error", ctypes.c_void_p, returns=ctypes.c_char_p)
+    describe = error_function(f"{name}_error")
     assert describe is not None
     if (error := describe(ctypes.byref(arguments))) is not None:
         raise RuntimeError(f"{name} refuses its arguments: {error.decode()}; please report this.")
+
+
+@cache
+def error_function(name: str) -> Any | None:
+    """Return the C function that checks the arguments of another C function; None if no library was built."""
+    return function(name, ctypes.c_void_p, returns=ctypes.c_char_p)
 
 
 @cache

@@ -25,9 +25,11 @@ class Dropout(nn.Dropout):
     """torch.nn.Dropout, but faster on a CPU; with the same seed it drops other elements than torch.nn.Dropout."""
 
     def forward(self, x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
-        if self.training and fast_dropout_applies(x, self.p):
+        if not self.training:
+            return x
+        if fast_dropout_applies(x, self.p):
             return x * draw_kept(x, self.p).mul_(1 / (1 - self.p))
-        return F.dropout(x, self.p, self.training)
+        return F.dropout(x, self.p)
 
 
 class Residual(Dropout):
@@ -36,9 +38,11 @@ class Residual(Dropout):
     def forward(  # type: ignore[override]
         self, x: Float[Tensor, "*axes"], output: Float[Tensor, "*axes"]
     ) -> Float[Tensor, "*axes"]:
-        if self.training and fast_dropout_applies(output, self.p):
+        if not self.training:
+            return x + output
+        if fast_dropout_applies(output, self.p):
             return torch.addcmul(x, output, draw_kept(output, self.p), value=1 / (1 - self.p))
-        return x + F.dropout(output, self.p, self.training)
+        return x + F.dropout(output, self.p)
 
 
 def fast_dropout_applies(x: Tensor, p: float) -> bool:

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from regard.attention.call import Call
 from regard.attention.masks import Padding
-from regard.attention.masks.lengths import check_source_lengths
+from regard.attention.masks.lengths import check_source_lengths, shortest_and_longest
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
-from regard.transformer.decoding.kernel import CompiledDecoder, SourceRows
+from regard.transformer.decoding.kernel import CompiledDecoder, Queries, SourceRows
 from regard.transformer.decoding.state import DecodingState
 from regard.transformer.decoding.supported import kernel_allowed
 from regard.transformer.encoder import Encoder
@@ -68,7 +68,7 @@ class CompiledStep:
 
     logits: Float[Tensor, "batch 1 vocabulary"]
     state: DecodingState
-    queries: tuple[Float[Tensor, "sources heads queries d_head"], ...]
+    queries: Queries
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
@@ -150,10 +150,12 @@ class Transformer(nn.Module):
             lengths: the number of tokens of each source before its padding.
         """
         check_source_lengths(lengths, source.shape[1])
-        state = self.decoder.start(self.encoder(source, lengths).output, lengths)
+        padded = shortest_and_longest(lengths, source.shape[1]) != {source.shape[1]}
+        true_lengths = lengths if padded else None  # without padding, no mask is needed
+        state = self.decoder.start(self.encoder(source, true_lengths).output, true_lengths)
         if type(self.decoder) is not Decoder or not kernel_allowed(source.device):
             return state
-        return replace(state, compiled=CompiledDecoder.of(self.decoder, SourceRows.of(state.sources, lengths)))
+        return replace(state, compiled=CompiledDecoder.of(self.decoder, SourceRows.of(state.sources, true_lengths)))
 
     def step(self, tokens: Int[Tensor, "batch new"], state: DecodingState) -> "TransformerStep | CompiledStep":
         """Return, for each input token, the logits of the token that follows it, and the state for the next step.

@@ -25,8 +25,9 @@ from regard.transformer.decoding.kernel import (
     SourceRows,
     StepArguments,
     VectorLayout,
-    unsupported_reason,
+    sources_reason,
 )
+from regard.transformer.decoding.supported import structure_reason
 from regard.transformer.feed_forward import Activation
 from regard.transformer.model import Transformer
 
@@ -249,7 +250,7 @@ def test_a_decoder_that_the_kernel_cannot_express_takes_its_own_steps(change, re
     change(model)
     with torch.inference_mode():
         state = model.start(SOURCE, LENGTHS)
-        assert unsupported_reason(model.decoder, SourceRows.of(state.sources, LENGTHS)) == reason
+        assert structure_reason(model.decoder) == reason
         assert (state.compiled is None) == (reason is not None)
         for place in range(4):
             step = model.step(target[:, place : place + 1], state)
@@ -294,7 +295,7 @@ def test_parts_that_do_not_fit_together_are_never_read(fields, change, reason):
         sources = SourceRows.of(model.start(SOURCE, LENGTHS).sources, LENGTHS)
         if change is not None:
             change(model)
-        assert unsupported_reason(model.decoder, sources) == reason
+        assert structure_reason(model.decoder) == reason
         assert CompiledDecoder.of(model.decoder, sources) is None
 
 
@@ -304,7 +305,7 @@ def test_without_a_compiler_the_modules_take_the_steps(monkeypatch):
     with torch.inference_mode():
         state = model.start(SOURCE, LENGTHS)
         assert state.compiled is None
-        reason = unsupported_reason(model.decoder, SourceRows.of(state.sources, LENGTHS))
+        reason = sources_reason(SourceRows.of(state.sources, LENGTHS))
         assert reason == "no C kernels were built when regard was installed"
 
 
@@ -313,7 +314,7 @@ def test_sources_in_float64_are_never_read():
     with torch.inference_mode():
         sources = model.start(SOURCE, LENGTHS).compiled.sources
         memory = tuple(replace(source, key=source.key.double()) for source in sources.memory)
-        reason = unsupported_reason(model.decoder, SourceRows.of(memory, LENGTHS))
+        reason = sources_reason(SourceRows.of(memory, LENGTHS))
         assert reason == "source keys and values must be float32 with contiguous vectors"
 
 

@@ -126,6 +126,8 @@ def with_another_temperature(model):
 )
 def test_steps_of_a_changed_decoder_are_its_own(change):
     model = new_model(**KERNEL)
+    with torch.no_grad():
+        assert model.start(SOURCE, LENGTHS).compiled is not None
     change(model)
     whole = model(SOURCE, LENGTHS, TARGET)
     with torch.no_grad():

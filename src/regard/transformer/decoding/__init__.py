@@ -2,8 +2,9 @@
 
 `Decoder.forward` computes a decoding step. On a CPU, for most decoders, one call of a C kernel computes it instead.
 
-state.py      the state of a decoder between two steps
-cache.py      the keys and values of earlier tokens
-kernel.py     the incremental decoding step as one C call
-supported.py  which decoders the C kernel supports
+state.py        the state of a decoder between two steps
+cache.py        the keys and values of earlier tokens
+kernel.py       the incremental decoding step as one C call
+supported.py    which decoders the C kernel supports
+fingerprint.py  whether a part of a decoder was replaced since the last call
 """

@@ -82,7 +82,7 @@ class BufferCache:
     @property
     def rows(self) -> int:
         """The number of rows: target texts in the batch."""
-        return len(self.buffer.vectors if self.buffer_rows is None else self.buffer_rows)
+        return (self.buffer.vectors if self.buffer_rows is None else self.buffer_rows).shape[0]
 
     @property
     def row_table(self) -> Int[Tensor, "rows tokens"]:
@@ -115,10 +115,12 @@ class BufferCache:
         buffer, n, buffer_rows = self.buffer, self.n_tokens, self.buffer_rows
         # PyTorch forbids writing to an inference tensor outside inference mode.
         read_only = buffer.vectors.is_inference() and not torch.is_inference_mode_enabled()
-        if buffer.n_written > n or n == buffer.vectors.shape[4] or self.rows > len(buffer.vectors) or read_only:
-            buffer, buffer_rows = TokenBuffer(copy_with_room(self.tokens(), buffer.vectors.shape[4]), n), None
+        n_buffer_rows, room = buffer.vectors.shape[0], buffer.vectors.shape[4]
+        if buffer.n_written > n or n == room or self.rows > n_buffer_rows or read_only:
+            buffer, buffer_rows = TokenBuffer(copy_with_room(self.tokens(), room), n), None
         elif buffer_rows is not None:
-            buffer_rows = torch.cat([buffer_rows, row_numbers(len(buffer_rows), 1, buffer_rows.device)], dim=1)
+            newest = torch.arange(self.rows, device=buffer_rows.device)[:, None]
+            buffer_rows = torch.cat([buffer_rows, newest], dim=1)
         buffer.n_written = n + 1
         return BufferCache(buffer, n + 1, buffer_rows)
 

@@ -2,8 +2,8 @@
 
 A row is one target text of the batch. With few rows, the arithmetic of a step takes less time than calling a PyTorch
 function for each operation. The kernel, `kernels/decoding_step.c`, computes the same numbers as `DecoderBlock.forward`
-if `unsupported_reason` returns None. Each thread computes some rows in all blocks. When a search reorders the rows,
-cached keys and values are not moved: a table gives the kernel the buffer row of each token.
+if `structure_reason` and `sources_reason` return None. Each thread computes some rows in all blocks. When a search
+reorders the rows, cached keys and values are not moved: a table gives the kernel the buffer row of each token.
 """
 
 import ctypes
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import ceil
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
@@ -23,6 +24,7 @@ from regard.kernels.library import FLOATS, INTEGERS, check_arguments, function
 from regard.kernels.threads import run_on_threads
 from regard.transformer.block import DecoderBlock
 from regard.transformer.decoding.cache import MIN_BUFFER_TOKENS, BlockCache, BufferCache, TokenBuffer
+from regard.transformer.decoding.fingerprint import Fingerprint
 from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers, norms, structure_reason
 from regard.transformer.feed_forward import ACTIVATIONS
 
@@ -32,8 +34,8 @@ MOST_ROWS_AT_ONCE = 32
 Vectors = Float[Tensor, "rows d_model"]
 """One vector for each row of the batch: the embedding or the hidden state of its newest token."""
 
-Queries = tuple[Float[Tensor, "sources heads queries d_head"], ...]
-"""The cross-attention queries of the newest tokens, one tensor for each decoder block."""
+Queries = Float[Tensor, "blocks sources heads queries d_head"]
+"""The cross-attention queries of the newest tokens in each decoder block."""
 
 
 class LinearParameters(ctypes.Structure):
@@ -166,38 +168,37 @@ class SourceRows:
         return cls(memory, source_of_row, lengths.long().clamp(max=key.shape[2])[source_of_row])
 
     @property
+    def n_rows(self) -> int:
+        """The number of target rows."""
+        return self.source_of_row.shape[0]
+
+    @property
+    def n_sources(self) -> int:
+        return self.memory[0].key.shape[0]
+
+    @property
     def n_tokens(self) -> int:
         """The number of tokens in the longest source."""
         return self.memory[0].n_tokens
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CompiledDecoder:
-    """A decoder and the encoded sources of a batch, as arguments of the C kernel.
+class DecoderArguments:
+    """A decoder as arguments of the C kernel.
 
     Attributes:
-        arguments: the kernel's arguments; only the arguments that are equal in all steps are set.
+        arguments: the kernel's arguments; only the arguments that do not depend on sources and tokens are set.
         blocks: pointers to the parameters of each block.
-        tensors: the parameters, stored here so that their memory is not freed if a module replaces them.
         rotary: the rotary positions of self-attention, or None.
-        sources: the sources, and which source each target row reads.
-        source_keys: for each block, a pointer to the sources' keys, and their strides.
-        source_values: for each block, a pointer to the sources' values, and their strides.
     """
 
     arguments: StepArguments
     blocks: "ctypes.Array[BlockParameters]"
-    tensors: tuple[Tensor, ...]
     rotary: Rotary | None
-    sources: SourceRows
-    source_keys: "ctypes.Array[VectorLayout]"
-    source_values: "ctypes.Array[VectorLayout]"
 
     @classmethod
-    def of(cls, decoder: nn.Module, sources: SourceRows) -> "CompiledDecoder | None":
-        """Return a decoder and its sources as arguments of the C kernel; None if the kernel does not support them."""
-        if unsupported_reason(decoder, sources) is not None:
-            return None
+    def of(cls, decoder: nn.Module) -> "DecoderArguments":
+        """Return the arguments of a decoder that the kernel supports: `structure_reason` must return None."""
         blocks = list(cast("Iterable[DecoderBlock]", decoder.blocks))
         attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
         arguments = StepArguments(
@@ -211,14 +212,74 @@ class CompiledDecoder:
             norm_first=blocks[0].norm_first,
             norm=NormParameters() if decoder.norm is None else NormParameters.of(cast("nn.LayerNorm", decoder.norm)),
         )
-        parameters = struct_array(BlockParameters, blocks)
-        tensors = tuple(parameter.detach() for parameter in decoder.parameters())
-        return cls(arguments, parameters, tensors, attention.positions, sources, *source_layouts(sources))
+        return cls(arguments, struct_array(BlockParameters, blocks), attention.positions)
+
+
+KNOWN: WeakKeyDictionary[nn.Module, tuple[Fingerprint, DecoderArguments | None]] = WeakKeyDictionary()
+"""For each decoder, its fingerprint and its arguments; None = the kernel does not support the decoder."""
+
+
+def decoder_arguments(decoder: nn.Module, fingerprint: Fingerprint) -> DecoderArguments | None:
+    """Return a decoder as arguments of the C kernel; None if the kernel does not support it.
+
+    The result of the last call is returned again if no part of the decoder was replaced since then.
+
+    Args:
+        fingerprint: the present fingerprint of the decoder.
+    """
+    known = KNOWN.get(decoder)
+    if known is None or not fingerprint.same(known[0]):
+        supported = structure_reason(decoder) is None
+        known = KNOWN[decoder] = fingerprint, DecoderArguments.of(decoder) if supported else None
+    return known[1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledDecoder:
+    """A decoder and the encoded sources of a batch, as arguments of the C kernel.
+
+    Attributes:
+        decoder: the arguments that do not depend on the sources.
+        storages: the memory of the parameters, stored here so that it is not freed if a module replaces a parameter.
+        sources: the sources, and which source each target row reads.
+        arguments: the kernel's arguments; those that differ from step to step are not set.
+        source_keys: for each block, a pointer to the sources' keys, and their strides.
+        source_values: for each block, a pointer to the sources' values, and their strides.
+    """
+
+    decoder: DecoderArguments
+    storages: tuple[torch.UntypedStorage, ...]
+    sources: SourceRows
+    arguments: StepArguments
+    source_keys: "ctypes.Array[VectorLayout]"
+    source_values: "ctypes.Array[VectorLayout]"
+
+    @classmethod
+    def of(cls, decoder: nn.Module, sources: SourceRows) -> "CompiledDecoder | None":
+        """Return a decoder and its sources as arguments of the C kernel; None if the kernel does not support them."""
+        fingerprint = Fingerprint.of(decoder)
+        arguments = decoder_arguments(decoder, fingerprint)
+        if arguments is None or sources_reason(sources) is not None:
+            return None
+        storages = tuple(parameter.untyped_storage() for parameter in fingerprint.parameters)
+        return cls.joined(arguments, storages, sources)
+
+    @classmethod
+    def joined(
+        cls, decoder: DecoderArguments, storages: tuple[torch.UntypedStorage, ...], sources: SourceRows
+    ) -> "CompiledDecoder":
+        """Return the arguments of a decoder and of sources that the kernel supports."""
+        arguments = StepArguments.from_buffer_copy(decoder.arguments)
+        source_keys, source_values = source_layouts(sources)
+        arguments.decoder, arguments.source_keys, arguments.source_values = decoder.blocks, source_keys, source_values
+        arguments.sources, arguments.source_tokens = sources.n_sources, sources.n_tokens
+        arguments.rows, arguments.source_of_row = sources.n_rows, sources.source_of_row.data_ptr()
+        arguments.lengths = None if sources.lengths is None else sources.lengths.data_ptr()
+        return cls(decoder, storages, sources, arguments, source_keys, source_values)
 
     def with_sources(self, sources: SourceRows) -> "CompiledDecoder":
         """Return the arguments for the same decoder with other sources."""
-        layouts = source_layouts(sources)
-        return CompiledDecoder(self.arguments, self.blocks, self.tensors, self.rotary, sources, *layouts)
+        return CompiledDecoder.joined(self.decoder, self.storages, sources)
 
     def step(self, x: Vectors, cache: BlockCache | BufferCache | None) -> tuple[Vectors, BufferCache, Queries]:
         """Compute the newest token of each row through all decoder blocks.
@@ -234,26 +295,26 @@ class CompiledDecoder:
         Raises:
             ValueError: the numbers of rows of x, of the cache and of `sources` differ.
         """
-        n_rows, d_head = len(self.sources.source_of_row), self.arguments.d_head
-        if len(x) != n_rows or (cache is not None and len(x) != cache.rows):
+        n_rows, n_blocks, d_head = self.sources.n_rows, self.arguments.blocks, self.arguments.d_head
+        if x.shape[0] != n_rows or (cache is not None and n_rows != cache.rows):
             raise ValueError(
-                f"got {len(x)} rows of tokens for a state of {n_rows} rows; give one token for each row, or select "
+                f"got {x.shape[0]} rows of tokens for a state of {n_rows} rows; give one token for each row, or select "
                 "some rows with state.select."
             )
         cache = self.new_cache(x) if cache is None else cache.with_next_token()
-        queries = x.new_empty(len(self.blocks), n_rows, x.shape[1])
+        queries = x.new_empty(n_blocks, n_rows, x.shape[1])
         self.run(x, cache, queries)
-        n_sources = len(self.sources.memory[0].key)
-        by_source = queries.view(len(queries), n_sources, n_rows // n_sources, -1, d_head).transpose(2, 3)
-        return x, cache, by_source.unbind()
+        n_sources = self.sources.n_sources
+        by_source = queries.view(n_blocks, n_sources, n_rows // n_sources, -1, d_head).transpose(2, 3)
+        return x, cache, by_source
 
     def new_cache(self, x: Vectors) -> BufferCache:
         """Return a cache of one token for each row of x, whose keys and values are not set yet.
 
         The cache has room for a target a little longer than the longest source.
         """
-        room, d_head = self.sources.n_tokens + MIN_BUFFER_TOKENS, self.arguments.d_head
-        vectors = x.new_empty(len(x), len(self.blocks), 2, self.arguments.key_heads, room, d_head)
+        room, sizes = self.sources.n_tokens + MIN_BUFFER_TOKENS, self.arguments
+        vectors = x.new_empty(x.shape[0], sizes.blocks, 2, sizes.key_heads, room, sizes.d_head)
         return BufferCache(TokenBuffer(vectors, n_written=1), n_tokens=1)
 
     def run(self, x: Vectors, cache: BufferCache, queries: Float[Tensor, "blocks rows d_model"]) -> None:
@@ -264,34 +325,33 @@ class CompiledDecoder:
             cache: the keys and values of all tokens; the kernel writes those of the newest token, the last in each row.
             queries: the kernel writes the cross-attention queries of the newest tokens into this tensor.
         """
-        row_table, sources, threads = cache.row_table, self.sources, min(torch.get_num_threads(), len(x))
-        rows_at_once = ceil(len(x) / (threads * ceil(len(x) / (threads * MOST_ROWS_AT_ONCE))))
+        row_table, buffer, n_rows = cache.row_table, cache.buffer.vectors, x.shape[0]
+        threads = min(torch.get_num_threads(), n_rows)
+        rows_at_once = ceil(n_rows / (threads * ceil(n_rows / (threads * MOST_ROWS_AT_ONCE))))
         scratch = x.new_empty(threads, self.scratch_numbers(rows_at_once, cache.n_tokens))
         arguments = StepArguments.from_buffer_copy(self.arguments)
-        arguments.decoder = self.blocks
-        arguments.rows, arguments.tokens = len(x), cache.n_tokens
-        arguments.buffer, arguments.buffer_tokens = cache.buffer.vectors.data_ptr(), cache.buffer.vectors.shape[4]
-        arguments.n_buffer_rows, arguments.buffer_rows = len(cache.buffer.vectors), row_table.data_ptr()
+        arguments.buffer, arguments.n_buffer_rows, arguments.buffer_tokens = (
+            buffer.data_ptr(),
+            buffer.shape[0],
+            buffer.shape[4],
+        )
+        arguments.tokens, arguments.buffer_rows = cache.n_tokens, row_table.data_ptr()
         arguments.row_stride, arguments.token_stride = row_table.stride()
-        arguments.source_keys, arguments.source_values = self.source_keys, self.source_values
-        arguments.sources = len(sources.memory[0].key)
-        arguments.source_tokens, arguments.source_of_row = sources.n_tokens, sources.source_of_row.data_ptr()
-        arguments.lengths = None if sources.lengths is None else sources.lengths.data_ptr()
         arguments.x, arguments.queries, arguments.scratch = x.data_ptr(), queries.data_ptr(), scratch.data_ptr()
         arguments.scratch_numbers, arguments.rows_at_once = scratch.shape[1], rows_at_once
-        if self.rotary is not None:
-            d_rotary, position = self.rotary.d_rotary or arguments.d_head, torch.tensor([cache.n_tokens - 1])
-            cosines, sines = self.rotary.cos_and_sin(position, d_rotary, x)
+        if self.decoder.rotary is not None:
+            d_rotary, position = self.decoder.rotary.d_rotary or arguments.d_head, torch.tensor([cache.n_tokens - 1])
+            cosines, sines = self.decoder.rotary.cos_and_sin(position, d_rotary, x)
             arguments.cosines, arguments.sines, arguments.pairs = cosines.data_ptr(), sines.data_ptr(), d_rotary // 2
-            halves = self.rotary.pairing == "halves"
+            halves = self.decoder.rotary.pairing == "halves"
             arguments.pair_stride, arguments.pair_distance = (1, d_rotary // 2) if halves else (2, 1)
         check_arguments("regard_decoding_step", arguments)
         run_on_threads(regard_decoding_step(), arguments, threads)
 
     def scratch_numbers(self, rows: int, tokens: int) -> int:
         """Return the number of floats of scratch memory that a thread needs."""
-        d_key, d_hidden = self.arguments.key_heads * self.arguments.d_head, self.blocks[0].widen.n_out
-        n_vectors = 4 * self.arguments.d_model + 2 * d_key + d_hidden
+        sizes = self.arguments
+        n_vectors = 4 * sizes.d_model + 2 * sizes.key_heads * sizes.d_head + self.decoder.blocks[0].widen.n_out
         return int(rows * n_vectors + max(tokens, self.sources.n_tokens) + WIDTH_MULTIPLE)
 
 
@@ -310,10 +370,8 @@ def struct_array(struct: Any, objects: Sequence[Any]) -> Any:
     return (struct * len(objects))(*map(struct.of, objects))
 
 
-def unsupported_reason(decoder: nn.Module, sources: SourceRows) -> str | None:
-    """Return the reason why the CPU kernel cannot compute the steps of a decoder with these sources; None if it can."""
-    if (reason := structure_reason(decoder)) is not None:
-        return reason
+def sources_reason(sources: SourceRows) -> str | None:
+    """Return the reason why the CPU kernel cannot read these sources; None if it can."""
     tensors = [tensor for block in sources.memory for tensor in (block.key, block.value)]
     if any(tensor.dtype != torch.float32 or tensor.stride(-1) != 1 for tensor in tensors):
         return "source keys and values must be float32 with contiguous vectors"

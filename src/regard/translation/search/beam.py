@@ -17,11 +17,11 @@ Transformer's p_ij are the mean over the heads of the layer that alignments are 
 also prune hypotheses far below the best; here no hypothesis with a slot is dropped.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.pattern import Pattern
@@ -30,6 +30,7 @@ from regard.text.vocabulary import EOS
 from regard.translation.model_protocol import DecoderStep, TranslatingModel
 from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.search.next_token import read_prefixes, top_tokens
+from regard.translation.search.token_history import TokenHistory
 
 LEAST_COVERAGE = 1e-9
 """The smallest sum of attention weights on a source token in cp; smaller sums are raised to it, as log 0 is -∞."""
@@ -68,15 +69,20 @@ class Beam:
     @torch.inference_mode()
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
         """Return the best hypotheses for each source, at most `n_best`, best first."""
-        finished = [FinishedHypotheses(self, limit) for limit in sources.limits]
-        active: ActiveHypotheses | None = initial_hypotheses(self, model, sources)
+        lengths = sources.lengths.tolist()
+        sentences = [
+            SentenceSearch(self, limit, length - 1) for limit, length in zip(sources.limits, lengths, strict=True)
+        ]
+        history = TokenHistory(sources.prefix.tolist())
+        active: ActiveHypotheses | None = initial_hypotheses(self, model, sources, sentences)
         while active is not None:
-            extensions = extend(active, self.size)
-            if bool(extensions.ended.any()):
-                active = collect_finished(active, extensions, finished, sources.lengths)
-                extensions = extensions.unfinished()
-            active = advance(model, active, extensions)
-        return [sentence.best() for sentence in finished]
+            going_on = []
+            for sentence, extensions in best_extensions(active, self.size, history.n_tokens):
+                unfinished = sentence.collect_finished(extensions, history, active.coverage)
+                if unfinished and unfinished[0].log_probability > sentence.to_beat:
+                    going_on.append((sentence, unfinished))
+            active = advance(model, active, going_on, history) if going_on else None
+        return [sentence.best() for sentence in sentences]
 
     def lp(self, length: int) -> float:
         """Return the length penalty of a text: the divisor of its log-probability.
@@ -96,235 +102,173 @@ class Beam:
         return self.coverage_penalty * float(wide.clamp(LEAST_COVERAGE, 1).log().sum())
 
 
-@dataclass(slots=True)
-class FinishedHypotheses:
-    """The finished hypotheses of one sentence.
+@dataclass(slots=True, eq=False)
+class Extension:
+    """A hypothesis extended by one token.
+
+    Attributes:
+        log_probability: the log-probability of the extended hypothesis.
+        parent: the row of the batch that has the hypothesis without the token.
+        token: the id of the new token.
+    """
+
+    log_probability: float
+    parent: int
+    token: int
+
+
+@dataclass(slots=True, eq=False)
+class SentenceSearch:
+    """The search for the translation of one sentence.
 
     Attributes:
         limit: the largest number of tokens of a hypothesis, EOS not counted.
+        n_source: the number of source tokens, EOS not counted.
+        finished: the finished hypotheses.
+        to_beat: the log-probability that an active hypothesis must exceed so that it can still be among the `n_best`.
     """
 
     beam: Beam
     limit: int
-    found: list[Hypothesis] = field(default_factory=list)
+    n_source: int
+    finished: list[Hypothesis] = field(default_factory=list)
+    to_beat: float = -torch.inf
 
-    def add(self, tokens: list[int], log_probability: float, coverage: Float[Tensor, " source"] | None) -> None:
-        score = log_probability / self.beam.lp(len(tokens) + 1)
-        score += 0.0 if coverage is None else self.beam.cp(coverage)
-        cut = len(tokens) >= self.limit
-        self.found.append(Hypothesis(tokens=tuple(tokens), log_probability=log_probability, score=score, cut=cut))
+    def collect_finished(
+        self,
+        extensions: list[Extension],
+        history: TokenHistory,
+        coverage: Float[Tensor, "rows source"] | None,
+    ) -> list[Extension]:
+        """Add the extensions that end with EOS to the finished hypotheses; return the others that have a slot.
+
+        Args:
+            extensions: extensions of this sentence's hypotheses by one token, most probable first.
+            coverage: for each row of the batch, the sum of the attention weights on each source token so far.
+        """
+        n_slots = self.beam.size - len(self.finished)
+        possible = [one for one in extensions[:n_slots] if one.log_probability > -torch.inf]
+        ended = [one for one in possible if one.token == EOS]
+        for one in ended:
+            self.add(one, history.tokens(one.parent), None if coverage is None else coverage[one.parent])
+        if ended and len(self.finished) >= self.beam.n_best:
+            self.to_beat = self.best()[-1].score * self.beam.lp(self.limit + 1)
+        return [one for one in possible if one.token != EOS] if ended else possible
+
+    def add(self, extension: Extension, tokens: list[int], coverage: Float[Tensor, " source"] | None) -> None:
+        """Add a finished hypothesis; `tokens` are its tokens without EOS."""
+        score = extension.log_probability / self.beam.lp(len(tokens) + 1)
+        score += 0.0 if coverage is None else self.beam.cp(coverage[: self.n_source])
+        self.finished.append(
+            Hypothesis(
+                tokens=tuple(tokens),
+                log_probability=extension.log_probability,
+                score=score,
+                cut=len(tokens) >= self.limit,
+            )
+        )
 
     def best(self) -> tuple[Hypothesis, ...]:
-        return tuple(sorted(self.found, key=lambda one: -one.score)[: self.beam.n_best])
-
-    def score_to_beat(self) -> float:
-        """Return the score that another hypothesis must exceed to be among the `n_best`; -∞ if fewer are finished."""
-        best = self.best()
-        return best[-1].score if len(best) == self.beam.n_best else -torch.inf
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OpenSentences:
-    """The sentences whose search has not ended.
-
-    Attributes:
-        numbers: the index of each sentence in the batch of sources.
-        limits: for each sentence, the largest number of tokens of its translation, EOS not counted.
-        slots: for each sentence, how many of its hypotheses may stay active.
-        to_beat: for each sentence, the log-probability that an active hypothesis must exceed so that it can still be
-            among the `n_best`.
-    """
-
-    numbers: tuple[int, ...]
-    limits: tuple[int, ...]
-    slots: Int[Tensor, " sentences"]
-    to_beat: Float[Tensor, " sentences"]
-
-    def select(self, rows: Int[Tensor, " rows"]) -> "OpenSentences":
-        """Return some of the sentences; `rows` are their indices in ascending order."""
-        if len(rows) == len(self.numbers):
-            return self
-        kept = rows.tolist()
-        return OpenSentences(
-            numbers=tuple(self.numbers[row] for row in kept),
-            limits=tuple(self.limits[row] for row in kept),
-            slots=self.slots[rows],
-            to_beat=self.to_beat[rows],
-        )
+        return tuple(sorted(self.finished, key=lambda one: -one.score)[: self.beam.n_best])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ActiveHypotheses:
     """The unfinished hypotheses of all sentences: equally many for each sentence, all of the same length.
 
-    They are ordered by log-probability, most probable first.
+    The rows of a batch are the hypotheses of the first sentence, most probable first, then those of the second, and so
+    on.
 
     Attributes:
-        tokens: the ids of each hypothesis, without BOS.
-        log_probability: the log-probability of these tokens; -inf = there is no hypothesis.
-        coverage: the sum of the attention weights on each source token so far; None without a coverage penalty.
-        step: the output of the model's last step; its rows are all hypotheses of the first sentence, then all of the
-            second, and so on.
+        sentences: the sentences whose search has not ended.
+        log_probability: the log-probability of each row's tokens; -inf = the row has no hypothesis.
+        coverage: for each row, the sum of the attention weights on each source token so far; None without a coverage
+            penalty.
+        step: the output of the model's last step for these rows.
     """
 
-    sentences: OpenSentences
-    tokens: Int[Tensor, "sentences width length"]
-    log_probability: Float[Tensor, "sentences width"]
-    coverage: Float[Tensor, "sentences width source"] | None
+    sentences: list[SentenceSearch]
+    log_probability: list[float]
+    coverage: Float[Tensor, "rows source"] | None
     step: DecoderStep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Extensions:
-    """The most probable extensions of each sentence's hypotheses by one token, most probable first.
-
-    Attributes:
-        parents: for each extension, the index of the hypothesis that it extends among the hypotheses of its sentence.
-        tokens: for each extension, the id of the new token.
-        log_probability: the log-probability of the extended hypothesis; -inf = the beam has no slot for it.
-    """
-
-    parents: Int[Tensor, "sentences extensions"]
-    tokens: Int[Tensor, "sentences extensions"]
-    log_probability: Float[Tensor, "sentences extensions"]
-
-    @property
-    def ended(self) -> Bool[Tensor, "sentences extensions"]:
-        """For each extension, whether it ends with EOS and has a slot in the beam."""
-        return (self.tokens == EOS) & (self.log_probability > -torch.inf)
-
-    def unfinished(self) -> "Extensions":
-        """Return the extensions with log-probability -∞ for all that end with EOS, sorted most probable first."""
-        without = self.log_probability.masked_fill(self.tokens == EOS, -torch.inf)
-        log_probability, order = without.sort(dim=1, descending=True, stable=True)
-        return Extensions(
-            parents=self.parents.gather(1, order), tokens=self.tokens.gather(1, order), log_probability=log_probability
-        )
-
-    def select(self, rows: Int[Tensor, " rows"]) -> "Extensions":
-        """Return the extensions of some sentences; `rows` are the indices of the sentences in ascending order."""
-        if len(rows) == len(self.tokens):
-            return self
-        return Extensions(
-            parents=self.parents[rows], tokens=self.tokens[rows], log_probability=self.log_probability[rows]
-        )
-
-
-def initial_hypotheses(beam: Beam, model: TranslatingModel, sources: SourceBatch) -> ActiveHypotheses:
+def initial_hypotheses(
+    beam: Beam, model: TranslatingModel, sources: SourceBatch, sentences: list[SentenceSearch]
+) -> ActiveHypotheses:
     """Let the model read the sources and prefixes; return the prefix of each sentence as its one active hypothesis."""
     step, log_probability = read_prefixes(model, sources)
-    n = len(sources.limits)
-    sentences = OpenSentences(
-        numbers=tuple(range(n)),
-        limits=sources.limits,
-        slots=torch.full((n,), beam.size, device=log_probability.device),
-        to_beat=torch.full_like(log_probability, -torch.inf),
-    )
     return ActiveHypotheses(
         sentences=sentences,
-        tokens=sources.prefix[:, None],
-        log_probability=log_probability[:, None],
-        coverage=coverage_weights(step.cross).sum(dim=1)[:, None] if beam.coverage_penalty else None,
+        log_probability=log_probability.tolist(),
+        coverage=coverage_weights(step.cross).sum(dim=1) if beam.coverage_penalty else None,
         step=step,
     )
 
 
-def extend(active: ActiveHypotheses, size: int) -> Extensions:
-    """Extend the active hypotheses of each sentence by one token; return the `size` most probable results per sentence.
+def best_extensions(
+    active: ActiveHypotheses, size: int, length: int
+) -> Iterator[tuple[SentenceSearch, list[Extension]]]:
+    """Yield each sentence with the `size` most probable extensions of its hypotheses by one token, best first.
 
-    A sentence may have fewer than `size` active hypotheses, `active.sentences.slots`, since finished hypotheses count
-    towards the beam's size. Extensions beyond this number get log-probability -∞. For each hypothesis only the `size`
-    most probable next tokens are tried: no other token can be among the `size` best extensions of the sentence.
-    """
-    logits, n_sentences, length = active.step.logits, len(active.tokens), active.tokens.shape[2]
-    n_each = min(size, logits.shape[2])
-    of_token, tokens = top_tokens(logits, n_each, length, active.sentences.limits)
-    of_token, tokens = of_token.view(n_sentences, -1, n_each), tokens.view(n_sentences, -1)
-    total = (active.log_probability[:, :, None] + of_token).flatten(1)
-    log_probability, chosen = total.topk(min(size, total.shape[1]), dim=1)
-    has_slot = torch.arange(chosen.shape[1], device=chosen.device) < active.sentences.slots[:, None]
-    return Extensions(
-        parents=chosen // n_each,
-        tokens=tokens.gather(1, chosen),
-        log_probability=log_probability.where(has_slot, -torch.inf),
-    )
-
-
-def collect_finished(
-    active: ActiveHypotheses,
-    extensions: Extensions,
-    finished: list[FinishedHypotheses],
-    lengths: Int[Tensor, " batch"],
-) -> ActiveHypotheses:
-    """Add the extensions that end with EOS to the finished hypotheses.
+    For each hypothesis only the `size` most probable next tokens are tried: no other token can be among the `size` best
+    extensions of the sentence.
 
     Args:
-        finished: the finished hypotheses of every sentence of the batch; changed in place.
-
-    Returns:
-        `active`, in which finished hypotheses have been subtracted from each sentence's number of slots, and the
-        log-probability that an active hypothesis must exceed is up to date.
+        length: the number of tokens of the active hypotheses.
     """
-    numbers = active.sentences.numbers
-    for row, slot in extensions.ended.nonzero().tolist():
-        parent = int(extensions.parents[row, slot])
-        n_tokens = int(lengths[numbers[row]]) - 1
-        coverage = None if active.coverage is None else active.coverage[row, parent, :n_tokens]
-        log_probability = float(extensions.log_probability[row, slot])
-        finished[numbers[row]].add(active.tokens[row, parent].tolist(), log_probability, coverage)
-    of_open = [finished[number] for number in numbers]
-    slots = active.sentences.slots.new_tensor([one.beam.size - len(one.found) for one in of_open])
-    to_beat = active.sentences.to_beat.new_tensor([one.score_to_beat() * one.beam.lp(one.limit + 1) for one in of_open])
-    return replace(active, sentences=replace(active.sentences, slots=slots, to_beat=to_beat))
+    logits, n_sentences = active.step.logits, len(active.sentences)
+    n_each, width = min(size, logits.shape[2]), len(active.log_probability) // n_sentences
+    limits = [sentence.limit for sentence in active.sentences]
+    of_token, tokens = top_tokens(logits, n_each, length, limits)
+    before = torch.tensor(active.log_probability, dtype=of_token.dtype, device=of_token.device)
+    total = (before[:, None] + of_token).view(n_sentences, -1)
+    log_probability, chosen = total.topk(min(size, total.shape[1]), dim=1)
+    tokens = tokens.view(n_sentences, -1).gather(1, chosen)
+    columns = log_probability.tolist(), chosen.tolist(), tokens.tolist()
+    for number, (sentence, *its) in enumerate(zip(active.sentences, *columns, strict=True)):
+        yield (
+            sentence,
+            [Extension(p, number * width + place // n_each, token) for p, place, token in zip(*its, strict=True)],
+        )
 
 
-def advance(model: TranslatingModel, active: ActiveHypotheses, extensions: Extensions) -> ActiveHypotheses | None:
+def advance(
+    model: TranslatingModel,
+    active: ActiveHypotheses,
+    going_on: list[tuple[SentenceSearch, list[Extension]]],
+    history: TokenHistory,
+) -> ActiveHypotheses:
     """Let the model read the new token of each unfinished extension; return the next active hypotheses.
 
     Args:
-        extensions: the extensions of `active`; those that ended have log-probability -∞.
-
-    Returns:
-        The hypotheses of the sentences whose search continues, or None if the search of every sentence has ended.
+        going_on: the sentences whose search continues, with their unfinished extensions.
+        history: the tokens of the active hypotheses, to which the new tokens are added.
     """
-    still_open = (extensions.log_probability[:, 0] > active.sentences.to_beat).nonzero()[:, 0]
-    if not len(still_open):
-        return None
-    extensions = extensions.select(still_open)
-    # The sentence with the most hypotheses decides the width; for other sentences some have log-probability -∞
-    width = int((extensions.log_probability > -torch.inf).sum(dim=1).max())
-    log_probability, parents = extensions.log_probability[:, :width], extensions.parents[:, :width]
-    tokens = extensions.tokens[:, :width]
-    rows = (still_open[:, None] * active.tokens.shape[1] + parents).flatten()
-    step = model.step(tokens.flatten()[:, None], select_rows(active.step.state, rows, active.log_probability.numel()))
-    before = active.tokens.flatten(0, 1)[rows]
-    coverage = None if active.coverage is None else updated_coverage(active.coverage, rows, step)
+    # The sentence with the most hypotheses decides the width; other sentences get rows with log-probability -∞
+    width = max(len(extensions) for _, extensions in going_on)
+    rows = [one for _, its in going_on for one in (*its, *[no_hypothesis(its[0])] * (width - len(its)))]
+    parents, tokens = [one.parent for one in rows], [one.token for one in rows]
+    device = active.step.logits.device
+    row_numbers = torch.tensor(parents, device=device)
+    same_rows = parents == list(range(len(active.log_probability)))
+    state = active.step.state if same_rows else active.step.state.select(row_numbers)
+    step = model.step(torch.tensor(tokens, device=device)[:, None], state)
+    history.append(parents, tokens)
+    coverage = None
+    if active.coverage is not None:
+        coverage = active.coverage[row_numbers] + coverage_weights(step.cross).view(len(rows), -1)
     return ActiveHypotheses(
-        sentences=active.sentences.select(still_open),
-        tokens=torch.cat([before.view(*tokens.shape, -1), tokens[:, :, None]], dim=2),
-        log_probability=log_probability,
-        coverage=None if coverage is None else coverage.view(*tokens.shape, -1),
+        sentences=[sentence for sentence, _ in going_on],
+        log_probability=[one.log_probability for one in rows],
+        coverage=coverage,
         step=step,
     )
 
 
-def select_rows(state: Any, rows: Int[Tensor, " rows"], n: int) -> Any:
-    """Return the decoder state of some rows of `state`, which has n; `state` itself if `rows` is 0, 1, …, n - 1."""
-    if len(rows) == n and torch.equal(rows, torch.arange(n, device=rows.device)):
-        return state
-    return state.select(rows)
-
-
-def updated_coverage(
-    coverage: Float[Tensor, "sentences width source"], rows: Int[Tensor, " rows"], step: DecoderStep
-) -> Float[Tensor, "rows source"]:
-    """Return the coverage of new hypotheses: the coverage of their parents plus the attention weights of the new token.
-
-    Args:
-        rows: for each new hypothesis, the index of its parent among all parents of the batch.
-        step: the output of the step in which the model read the new tokens.
-    """
-    return coverage.flatten(0, 1)[rows] + coverage_weights(step.cross).view(len(rows), -1)
+def no_hypothesis(extension: Extension) -> Extension:
+    """Return an extension that fills a row without a hypothesis: like the given one, with log-probability -∞."""
+    return Extension(-torch.inf, extension.parent, extension.token)
 
 
 def coverage_weights(cross: tuple[Pattern, ...]) -> Float[Tensor, "batch target source"]:
