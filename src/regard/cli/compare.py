@@ -1,6 +1,5 @@
 """`regard compare MODEL MODEL TEXT`: show where the attention of two models to the same text differs."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +7,7 @@ import typer
 
 from regard.cli.remarks import letters_of, remark_on_file_name, remark_on_fonts, remark_on_texts
 from regard.cli.shared_options import Target, Truncate, Words
-from regard.cli.written_files import check_outputs, print_written
+from regard.cli.written_files import STDOUT, checked_outputs, print_written, write_json
 from regard.errors import InputError
 
 
@@ -44,17 +43,12 @@ def compare(
       regard compare checkpoint-1000 checkpoint-2000 "A dog runs." \\
           --at-most 1e-3 --json parted.json
     """
-    from regard.cli.look import check_picture_ending, read_stdin, trace_text
+    from regard.cli.look import read_stdin, trace_text
     from regard.cli.progress import spinner
     from regard.tracing.comparison import compare as compare_traces
     from regard.views.comparison_json import as_json
-    from regard.views.output_file import write_output
 
-    to_stdout = json == Path("-")
-    outputs = [path for path in (png, svg, None if to_stdout else json) if path is not None]
-    for ending, picture in ((".png", png), (".svg", svg)):
-        check_picture_ending(picture, ending)
-    check_outputs(outputs)
+    outputs = checked_outputs(png=png, svg=svg, json=json)
     if at_most is not None and not 0 <= at_most <= 1:
         raise InputError(f"--at-most {at_most:g}: a difference of attention is from 0 to 1.")
     remark_on_file_name(text)
@@ -65,19 +59,16 @@ def compare(
             traces = [seen.words() for seen in traces]
         comparison = compare_traces(*traces, at_most=1e-3 if at_most is None else at_most)
     remark_on_texts(*traces)
-    document = as_json(comparison)
-    if to_stdout:
-        sys.stdout.write(document)
-    else:
+    if json != STDOUT:
         comparison.show()
     for picture in (png, svg):
         if picture:
             comparison.figure(picture)
     if png or svg:
         remark_on_fonts(letters_of(*traces))
-    if json and not to_stdout:
-        write_output(json, document)
-    if not to_stdout:
+    if json:
+        write_json(json, as_json(comparison))
+    if json != STDOUT:
         print_written(outputs)
     if at_most is not None and comparison.first is not None:
         raise typer.Exit(1)

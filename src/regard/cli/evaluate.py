@@ -2,12 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from regard.cli.shared_options import Device, Truncate
-from regard.cli.written_files import check_outputs, print_written
+from regard.cli.written_files import STDOUT, checked_outputs, print_written, write_json
 from regard.errors import InputError
 
 
@@ -61,19 +61,17 @@ def evaluate(
       regard translate en-ko < test.en | regard evaluate test.ko -
     """
     from dataclasses import asdict
+    from json import dumps
 
     from regard.cli.progress import spinner
     from regard.cli.text_lines import read_file_lines
     from regard.evaluation.evaluate import check_lines, is_tokenized
     from regard.evaluation.evaluate import evaluate as measure
-    from regard.views.output_file import write_output
 
     check_inputs(hypothesis, translator, source, {"--truncate": truncate, "--device": device is not None})
-    to_stdout = json == Path("-")
-    outputs = [path for path in (html, None if to_stdout else json) if path is not None]
     references = [reference, *(more or [])]
     given = [path for path in (*references, source, hypothesis, against) if path is not None]
-    check_outputs(outputs, given)
+    outputs = checked_outputs(given, html=html, json=json)
     if given.count(Path("-")) > 1:
         raise InputError("- is standard input, which can be read only once, and it is given twice; name a file.")
     lines = {path: read_file_lines(path) for path in given}
@@ -100,10 +98,7 @@ def evaluate(
             "BLEU with others', or give --tokenize none to compare it with that of the same words.",
             file=sys.stderr,
         )
-    document = evaluation_json(asdict(evaluation)) if json else ""
-    if to_stdout:
-        sys.stdout.write(document)
-    else:
+    if json != STDOUT:
         from regard.views.evaluation.text import show
 
         show(evaluation, worst)
@@ -111,9 +106,9 @@ def evaluate(
         from regard.views.evaluation.page import write_page
 
         write_page(evaluation, html, title(hypothesis, translator), str(against) if against else None)
-    if json and not to_stdout:
-        write_output(json, document)
-    if not to_stdout:
+    if json:
+        write_json(json, dumps(asdict(evaluation), ensure_ascii=False, indent=1) + "\n")
+    if json != STDOUT:
         print_written(outputs)
 
 
@@ -150,10 +145,3 @@ def title(hypothesis: Path | None, translator: Path | None) -> str:
     if translator is not None:
         return translator.resolve().name
     return "translations" if hypothesis is None or str(hypothesis) == "-" else hypothesis.name
-
-
-def evaluation_json(record: Any) -> str:
-    """Return an evaluation as JSON text, ending in a newline."""
-    from json import dumps
-
-    return dumps(record, ensure_ascii=False, indent=1) + "\n"

@@ -1,13 +1,12 @@
 """`regard explain`: show attention by hand, every matrix of every step."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.shared_options import HeadName, Model, Target, Token, Truncate
-from regard.cli.written_files import check_outputs, print_written
+from regard.cli.written_files import STDOUT, checked_outputs, print_written, write_json
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,9 +88,7 @@ def explain(
     check_single_source(file, example, text)
     check_model_options(text, {"--head": head, "--model": model, "--target": target})
     check_digits(digits)
-    to_stdout = json == Path("-")
-    outputs = [path for path in (html, None if to_stdout else json) if path is not None]
-    check_outputs(outputs, [file])
+    outputs = checked_outputs([file], html=html, json=json)
     with spinner("working it out"):
         from regard.by_hand.numbers_file import named_mask
         from regard.by_hand.work_out import work_out
@@ -103,20 +100,18 @@ def explain(
         else:
             numbers = numbers_from_file(file, example)
         worked = work_out(numbers.changed(temperature=temperature, causal=causal), query)
-    from regard.by_hand.worked_json import worked_json
-    from regard.views.output_file import write_output
-
     if html is not None:
         from regard.views.page.worked import write_worked_page
 
         write_worked_page(worked, html)
-    if to_stdout:
-        sys.stdout.write(worked_json(worked))
-        return
-    print_steps(worked, digits, every_matrix=text is None or every_matrix)
+    if json != STDOUT:
+        print_steps(worked, digits, every_matrix=text is None or every_matrix)
     if json is not None:
-        write_output(json, worked_json(worked))
-    print_written(outputs)
+        from regard.by_hand.worked_json import worked_json
+
+        write_json(json, worked_json(worked))
+    if json != STDOUT:
+        print_written(outputs)
 
 
 def print_steps(worked: "WorkedAttention", digits: int | None, every_matrix: bool) -> None:

@@ -1,6 +1,5 @@
 """`regard look TEXT`: run a model on a text and show its attention."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +7,7 @@ import typer
 
 from regard.cli.remarks import letters_of, remark_on_file_name, remark_on_fonts, remark_on_texts
 from regard.cli.shared_options import HeadName, Model, Span, Target, Token, Truncate, Words
-from regard.cli.written_files import check_outputs, print_written
+from regard.cli.written_files import STDOUT, checked_outputs, print_written, write_json
 from regard.errors import InputError
 from regard.visible_text import visible_name
 
@@ -76,14 +75,9 @@ def look(
       regard look "A dog runs." --model en-de --html dog.html
     """
     from regard.cli.progress import spinner
-    from regard.views.output_file import write_output
 
-    pictures = {".png": png, ".svg": svg, ".pdf": pdf}
-    to_stdout = json == Path("-")
-    outputs = [path for path in (html, *pictures.values(), heads, None if to_stdout else json) if path is not None]
-    check_outputs(outputs, [*(image or []), audio])
-    for ending, picture in pictures.items():
-        check_picture_ending(picture, ending)
+    pictures = [path for path in (png, svg, pdf) if path is not None]
+    outputs = checked_outputs([*(image or []), audio], html=html, png=png, svg=svg, pdf=pdf, heads=heads, json=json)
     if heads:
         from regard.views.picture.canvas import check_picture_path
 
@@ -110,32 +104,26 @@ def look(
 
     remark_on_texts(seen)
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
-    if not to_stdout:
+    if json != STDOUT:
         if translation is not None:
             show_alignment(translation)
         show(seen, token=query, head=name)
     with spinner("drawing"):
         if html:
             (translation or seen).html(html, token=query, head=name)
-        for picture in pictures.values():
-            if picture:
-                seen.figure(picture, token=query, head=name)
+        for picture in pictures:
+            seen.figure(picture, token=query, head=name)
         if heads:
             seen.heads_figure(heads, layer, focus.head.kind)
         if json:
             from regard.views.trace_json import as_json
 
             chosen = [focus.head] if head else [h for h in seen.heads(focus.head.kind) if layer in (None, h.layer)]
-            document = as_json(seen, focus, chosen)
-            if to_stdout:
-                sys.stdout.write(document)
-            else:
-                write_output(json, document)
-    if any(pictures.values()) or heads:
+            write_json(json, as_json(seen, focus, chosen))
+    if pictures or heads:
         remark_on_fonts(letters_of(seen))
-    if to_stdout:
-        return
-    print_written(outputs)
+    if json != STDOUT:
+        print_written(outputs)
 
 
 def read_stdin() -> str:
@@ -242,9 +230,3 @@ def trace_media(
     assert audio is not None
     wave, rate = read_wave(audio)
     return run(model, text, target=target, new_tokens=new_tokens, audio=wave, sampling_rate=rate)
-
-
-def check_picture_ending(path: Path | None, ending: str) -> None:
-    """Raise InputError unless the name of a picture file ends in `ending`."""
-    if path is not None and path.suffix.lower() != ending:
-        raise InputError(f"--{ending[1:]} writes a {ending[1:].upper()} file; {path} does not end in {ending}.")

@@ -10,7 +10,7 @@ import typer
 
 from regard.cli.remarks import print_remark, remark_on_fonts
 from regard.cli.shared_options import Model
-from regard.cli.written_files import check_outputs, print_written
+from regard.cli.written_files import checked_outputs, print_written
 from regard.errors import InputError, counted
 from regard.visible_text import escape_controls
 
@@ -42,16 +42,12 @@ def scan(
       regard scan letters.txt --model openai-community/gpt2 \\
           --out heads.parquet --png heads.png
     """
-    from regard.cli.look import check_picture_ending
     from regard.cli.text_lines import read_file_lines
     from regard.views.roles_table import check_table_path, write_table
 
-    for ending, picture in ((".png", png), (".svg", svg)):
-        check_picture_ending(picture, ending)
     if out:
         check_table_path(out)
-    outputs = [path for path in (out, png, svg) if path is not None]
-    check_outputs(outputs, [file])
+    outputs = checked_outputs([file], table=out, png=png, svg=svg)
     lines = read_file_lines(file)
     result = scan_lines(model, lines, None if out is None else out.with_name(f"{out.name}.progress"))
     roles = result.roles()

@@ -1,10 +1,42 @@
-"""Check the files that a subcommand of `regard` is about to write, and print which files it has written."""
+"""The files that a verb writes: checked before the work begins, and named when it has ended."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from regard.errors import InputError
 from regard.visible_text import escape_controls
+
+STDOUT = Path("-")
+"""As the path of --json: write to standard output, and nothing else."""
+
+
+def checked_outputs(
+    inputs: Iterable[Path | None] = (),
+    *,
+    table: Path | None = None,
+    html: Path | None = None,
+    png: Path | None = None,
+    svg: Path | None = None,
+    pdf: Path | None = None,
+    heads: Path | None = None,
+    json: Path | None = None,
+) -> list[Path]:
+    """Return the files that a verb is to write; standard output is not among them.
+
+    Args:
+        inputs: the files that the verb reads; None = an input that is not given.
+
+    Raises:
+        InputError: `check_outputs` refuses the files, or the name of a picture has another ending than its option.
+    """
+    for ending, picture in ((".png", png), (".svg", svg), (".pdf", pdf)):
+        if picture is not None and picture.suffix.lower() != ending:
+            raise InputError(f"--{ending[1:]} writes a {ending[1:].upper()} file; {picture} does not end in {ending}.")
+    paths = (table, html, png, svg, pdf, heads, None if json == STDOUT else json)
+    outputs = [path for path in paths if path is not None]
+    check_outputs(outputs, inputs)
+    return outputs
 
 
 def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | None] = ()) -> None:
@@ -26,6 +58,16 @@ def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | None] = ()) -
         is_file = output.is_file() or not output.exists()  # /dev/null may be named twice
         if is_file and output.resolve() in [earlier.resolve() for earlier in outputs[:position]]:
             raise InputError(f"cannot write {output}: two options name it; name another file for one of them.")
+
+
+def write_json(path: Path, document: str) -> None:
+    """Write a JSON document to a file, or to standard output if the path is -."""
+    from regard.views.output_file import write_output
+
+    if path == STDOUT:
+        sys.stdout.write(document)
+    else:
+        write_output(path, document)
 
 
 def print_written(outputs: Sequence[Path]) -> None:

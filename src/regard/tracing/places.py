@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from regard.attention.representation import describe
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Patch:
@@ -41,6 +39,8 @@ class Patch:
         return self.grid_left + self.column * self.width
 
     def __repr__(self) -> str:
+        from regard.attention.representation import describe  # imports torch, without which `regard explain` starts
+
         return describe(self)
 
 
