@@ -138,6 +138,7 @@ def test_a_reference_by_hand():
     assert "    *,\n    score: Score = ScaledDot(),\n" in reference("attend")
 
 
+@pytest.mark.slow
 def test_the_site_has_every_page_with_its_pictures(site):
     for path in PAGES:
         assert (site / path.removeprefix("docs/")).with_suffix(".html").exists()
@@ -151,11 +152,13 @@ def test_the_site_has_every_page_with_its_pictures(site):
         assert f'<a href="{here.with_suffix(".html")}">{page(path).title}</a>' in table
 
 
+@pytest.mark.slow
 def test_no_mark_and_no_formula_is_left_in_the_site(site):
     for path in site.rglob("*.html"):
         assert not re.search(r"<!-- (picture|computed by|reference|kinds|backends)|\$\$", path.read_text()), path
 
 
+@pytest.mark.slow
 def test_the_site_loads_nothing_from_elsewhere(site):
     asked = re.compile(r"""<(?:script|img|iframe|link|source)\b[^>]*?\s(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""")
     imported = re.compile(r"""(?:url\(|@import\s)\s*["']?((?:https?:)?//[^"')]+)""")
@@ -165,6 +168,7 @@ def test_the_site_loads_nothing_from_elsewhere(site):
             assert not asked.findall(text) + imported.findall(text), path
 
 
+@pytest.mark.slow
 def test_nothing_that_is_made_lies_beside_the_pages(site):
     kept = {path.name for path in DOCS.rglob("*") if path.is_file() and path.suffix in (".svg", ".png", ".html")}
     assert kept == {"alignment.png", "snake.png", "eye.svg"}

@@ -28,9 +28,9 @@ from regard.kernels import attention as kernel
 
 SINKS = torch.tensor([0.5, -1.0, 2.0, 0.0, -3.0, 1.0])
 OPTIONS = {
+    "all": {"sinks": SINKS, "softcap": 1.5, "temperature": 0.7, "scale": 0.9},
     "sinks": {"sinks": SINKS},
     "softcap": {"softcap": 1.5},
-    "all": {"sinks": SINKS, "softcap": 1.5, "temperature": 0.7, "scale": 0.9},
 }
 
 
@@ -47,11 +47,11 @@ def call(sinks=None, temperature=1.0, **score):
     return {"score": ScaledDot(**score), "normalise": Softmax(temperature, sinks)}
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("dtype", "options"), list(zip(DTYPES, OPTIONS, strict=True)))
 @pytest.mark.parametrize(("queries", "keys", "name"), MASKS)
 def test_the_compiled_pass_is_right(normal, passes, queries, keys, name, dtype, options):
     mask, sees = masks(queries, keys)[name]
+    options = OPTIONS[options]
     query = normal(BATCH, HEADS, queries, D_KEY, dtype=dtype)
     key, value = normal(1, KEY_HEADS, keys, D_KEY, dtype=dtype), normal(BATCH, KEY_HEADS, keys, D_VALUE, dtype=dtype)
     keep = matrix(sees, BATCH, HEADS, queries, keys)

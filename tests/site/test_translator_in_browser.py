@@ -20,6 +20,8 @@ from regard.views.page.data import page_data
 
 AXE = Path(__file__).parents[2] / "front" / "node_modules" / "axe-core" / "axe.min.js"
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 60_000
 """The milliseconds that loading the model may take."""
 
@@ -169,7 +171,6 @@ def test_what_cannot_be_translated_is_said(page: Page) -> None:
     assert view(page, "what-if").get_by_role("button", name="run the model with this").count() == 0
 
 
-@pytest.mark.slow
 def test_a_model_and_a_translator_share_a_site(
     tab: Page, small: Path, byte_translator: Path, serve_folder: Callable[[Path], str], tmp_path: Path
 ) -> None:
