@@ -22,8 +22,6 @@ from transformers import (
     Siglip2ImageProcessorPil,
     SiglipVisionConfig,
     SiglipVisionModel,
-    SwinConfig,
-    SwinModel,
     ViTConfig,
     ViTImageProcessorPil,
     ViTModel,
@@ -291,7 +289,7 @@ class SpeechAndText:
 
 def test_speech_is_read_in_frames_of_time(minilm, tmp_path):
     config = WhisperConfig(
-        vocab_size=30522, d_model=24, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        vocab_size=30522, d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4,
         decoder_attention_heads=4, encoder_ffn_dim=37, decoder_ffn_dim=37, max_source_positions=100,
         decoder_start_token_id=101, pad_token_id=0, bos_token_id=101, eos_token_id=102, suppress_tokens=None,
         begin_suppress_tokens=None,
@@ -316,6 +314,9 @@ def test_speech_is_read_in_frames_of_time(minilm, tmp_path):
             assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
     drawing = trace.figure(tmp_path / "speech.svg", token="dog", head="cross L1H2").read_text()
     assert all(f'id="{name}"' in drawing for name in ("spectrogram", "weights"))
+    last = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs", layers=[2])
+    assert last.kinds == ("decoder", "cross")
+    assert_close(last.cross[2].dense(), trace.cross[2].dense())
     written = regard.trace(model, audio=WAVE, processor=processor, new_tokens=4)
     assert [new.position for new in written.written] == list(range(1, len(written.target)))
 
@@ -382,14 +383,6 @@ def test_what_has_no_places_is_refused(vit):
     )
     assert refusal(TypeError, regard.trace, vit, [1, 2], images=PICTURE) == (
         "beside images=…, video=… or audio=… the text must be a str; got a list."
-    )
-    swin = SwinModel(
-        SwinConfig(image_size=64, patch_size=4, embed_dim=12, depths=[1, 1], num_heads=[2, 2], window_size=4)
-    )
-    processor = ViTImageProcessorPil(size={"height": 64, "width": 64})
-    assert refusal(InputError, regard.trace, swin, images=PICTURE, processor=processor) == (
-        "SwinModel has 16 sequences of 16 tokens for 256 patches, so no token has a known place in a picture; "
-        "regard.watching(model) records the attention without tokens."
     )
     tiling = LlavaNextImageProcessorPil(
         size={"shortest_edge": 48}, crop_size={"height": 48, "width": 48}, image_grid_pinpoints=[[48, 96]]

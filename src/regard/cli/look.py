@@ -93,7 +93,8 @@ def look(
         if translation is not None:
             seen = translation.trace
         elif image or audio:
-            seen = trace_media(model, text, target, image or [], audio, new_tokens, for_page=html is not None)
+            layers = None if layer is None else [layer]
+            seen = trace_media(model, text, target, image or [], audio, new_tokens, layers, for_page=html is not None)
         else:
             seen = trace_model(model, text or "", target, truncate, new_tokens, for_page=html is not None)
         if words or span:
@@ -208,11 +209,13 @@ def trace_media(
     images: list[Path],
     audio: Path | None,
     new_tokens: int | None,
+    layers: list[int] | None,
     for_page: bool,
 ) -> "Trace":
     """Return the trace of a model while it reads pictures, with or without a text, or a recording.
 
     Args:
+        layers: the numbers of the layers to keep; None = all layers.
         for_page: whether to keep the hidden states too, if the model has them.
     """
     if model is None:
@@ -226,7 +229,7 @@ def trace_media(
     run = trace_for_page if for_page else trace
     if images:
         pictures = [read_picture(path) for path in images]
-        return run(model, text, target=target, new_tokens=new_tokens, images=pictures)
+        return run(model, text, target=target, new_tokens=new_tokens, layers=layers, images=pictures)
     assert audio is not None
     wave, rate = read_wave(audio)
-    return run(model, text, target=target, new_tokens=new_tokens, audio=wave, sampling_rate=rate)
+    return run(model, text, target=target, new_tokens=new_tokens, layers=layers, audio=wave, sampling_rate=rate)

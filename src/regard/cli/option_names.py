@@ -8,6 +8,7 @@ OPTIONS = {
     r"\bimages=…": "--image",
     r"\baudio=…": "--audio",
     r"\bnew_tokens=": "--new-tokens ",
+    r"\blayers=\[(\d+)[^]]*\]": r"--layer \1",
 }
 """Regular expressions of Python arguments in messages, and the command line options with the same meaning."""
 
@@ -17,6 +18,8 @@ def in_options(message: str) -> str:
 
     >>> in_options("shorten it, or read only its beginning with truncate=True.")
     'shorten it, or read only its beginning with --truncate.'
+    >>> in_options("choose layers of one size, such as layers=[0, 1].")
+    'choose layers of one size, such as --layer 0.'
     """
     for argument, option in OPTIONS.items():
         message = re.sub(argument, option, message)

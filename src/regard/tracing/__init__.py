@@ -24,6 +24,7 @@ picture_layout.py     the places of tokens in pictures that are divided into one
 merged_patches.py     pictures and videos of models that merge squares of patches
 tiles.py              pictures that are cut into tiles, with a thumbnail
 joined_calls.py       join the attention calls for windows or tiles to one call
+shifted_windows.py    the shifted windows of Swin
 writing.py            let a model generate text
 attention_kind.py     the kind of attention that a module computes: encoder, decoder or cross
 layer_states.py       record the vectors before, inside and after every layer

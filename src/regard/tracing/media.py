@@ -7,6 +7,7 @@ has one token for each of many equal parts of the recording.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from regard.errors import InputError, first_paragraph
 from regard.tracing.merged_patches import merged_squares
-from regard.tracing.picture_layout import PictureLayout, whole_pictures
+from regard.tracing.picture_layout import PictureLayout, whole_pictures, with_grid
 from regard.tracing.places import Frame, Patch
 from regard.tracing.readable_tokens import Token, readable_tokens
 from regard.tracing.tiles import canvas_shapes, rows_with_ends, tiles_in_turn
@@ -36,15 +37,15 @@ class Media:
         inputs: the input tensors of the model.
         images: the pictures or frames after the processor's resizing and cropping, with numbers from 0 to 1.
         spectrogram: the spectrogram of the recording; None for a picture, and for models that read the waveform.
-        source_of: a function that returns the tokens of the encoder, given the number of sequences that it reads and
-            the number of tokens in each.
+        source_of: a function that returns the tokens of the encoder, given the number of sequences that it reads, the
+            number of tokens in each, and the numbers of rows and columns of patches if they differ from layer to layer.
         target: the tokens of the decoder, or of the language model; empty if there is none.
     """
 
     inputs: Mapping[str, Tensor]
     images: tuple[Float[Tensor, "3 _ _"], ...]
     spectrogram: Float[Tensor, "bands frames"] | None
-    source_of: Callable[[int, int], Tokens]
+    source_of: Callable[[int, int, tuple[int, int] | None], Tokens]
     target: Tokens = ()
 
 
@@ -84,7 +85,7 @@ def read_pictures(model: "PreTrainedModel", processor: Any, images: Any, video: 
         on_device(encoded, model),
         tuple(shades_of(image) for image in layout.images),
         None,
-        lambda n_sequences, n_tokens: encoder_tokens(type(model).__name__, layout, n_sequences, n_tokens),
+        partial(encoder_tokens, type(model).__name__, layout),
         tuple(target),
     )
 
@@ -129,17 +130,22 @@ def layout_of(
     )
 
 
-def encoder_tokens(model: str, layout: PictureLayout, n_sequences: int, n_tokens: int) -> Tokens:
+def encoder_tokens(
+    model: str, layout: PictureLayout, n_sequences: int, n_tokens: int, grid: tuple[int, int] | None
+) -> Tokens:
     """Return the tokens of the vision model: for each sequence that it reads, extra tokens, and one for each patch.
 
     Args:
         model: the class of the model.
         n_sequences: the number of sequences whose tokens attend to one another only.
         n_tokens: the number of tokens in each sequence.
+        grid: the numbers of rows and columns of patches, if they differ from layer to layer; None = as in `layout`.
 
     Raises:
         InputError: the sequences do not consist of the patches of a picture or tile and of a few extra tokens.
     """
+    if grid is not None:
+        layout = with_grid(layout, grid)
     n_patches, n_expected = sum(map(len, layout.encoder)), len(layout.encoder)
     n_extra, rest = divmod(n_sequences * n_tokens - n_patches, n_expected)
     if n_sequences not in (1, n_expected) or rest or not 0 <= n_extra <= MOST_EXTRA_TOKENS:
@@ -193,7 +199,7 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
     else:
         seconds = encoded["input_values"].shape[-1] / sampling_rate
 
-    def source_of(n_sequences: int, n_tokens: int) -> Tokens:
+    def source_of(n_sequences: int, n_tokens: int, grid: tuple[int, int] | None) -> Tokens:
         step = seconds / n_tokens
         frames = [Frame(number * step, (number + 1) * step) for number in range(n_tokens)]
         return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)

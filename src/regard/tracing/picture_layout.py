@@ -62,6 +62,16 @@ def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch: int, n_ima
     )
 
 
+def with_grid(layout: PictureLayout, grid: tuple[int, int]) -> PictureLayout:
+    """Return the layout with each picture divided into other patches, given the numbers of rows and columns."""
+    sizes = [image.shape[1:] for image in layout.images]
+    grids = [
+        PatchGrid(image=number, rows=grid[0], columns=grid[1], height=height, width=width)
+        for number, (height, width) in enumerate(sizes)
+    ]
+    return replace(layout, encoder=tuple(tuple(grid.patches()) for grid in grids))
+
+
 def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> list[PatchGrid]:
     """Return, for each picture, the grid that its image tokens in the text form: that of the patches, or a coarser one.
 

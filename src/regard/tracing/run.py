@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard.attention.ask import Ask
+from regard.attention.attend import Attended
 from regard.attention.representation import type_name
 from regard.effects.changes import Change
 from regard.errors import InputError, first_paragraph
@@ -20,13 +21,14 @@ from regard.tracing.changing import changing
 from regard.tracing.encoding import check_reads_text
 from regard.tracing.huggingface import installed, needs_installing
 from regard.tracing.joined_calls import in_one_sequence, join_windows
-from regard.tracing.layer_states import recording_states
+from regard.tracing.layer_states import StatesNotFoundError, recording_states
 from regard.tracing.media import Media, read_audio, read_pictures
 from regard.tracing.model_loading import load, load_processor, load_tokenizer, load_with_processor, model_name
 from regard.tracing.patterns_by_layer import AttentionSteps, missing_layer_error
 from regard.tracing.prompt import prompt_of
 from regard.tracing.readable_tokens import Token
 from regard.tracing.reading import read_medium, read_or_write
+from regard.tracing.shifted_windows import ShiftedWindows, check_one_grid
 from regard.tracing.trace import Trace
 from regard.tracing.watching import Watched, WatchedStep, watching
 
@@ -125,25 +127,25 @@ def trace(
         ):
             outputs = run_model(model, reading.inputs)
     watched_steps = steps_by_kind(model, watched)
-    if medium is not None:
-        reading = replace(reading, source=source_tokens(medium, watched_steps))
-    steps = {
-        kind: {n: in_one_sequence(step.attended) for n, step in layers.items()}
-        for kind, layers in watched_steps.items()
-    }
-    check_no_nan(name, steps)
-    kept = select_layers(steps, layers)
+    check_no_nan(name, {kind: {n: step.attended for n, step in steps.items()} for kind, steps in watched_steps.items()})
+    kept = select_layers(watched_steps, layers)
+    attended = {kind: {n: step.attended for n, step in steps.items()} for kind, steps in kept.items()}
+    if medium is not None and "encoder" in kept:
+        seen = kept["encoder"] or watched_steps["encoder"]  # cross-attention needs the encoder's tokens in any case
+        source, joined = encoder_of_medium(model, medium, seen, bool(keep))
+        attended["encoder"] = {n: joined[n] for n in kept["encoder"]}
+        reading = replace(reading, source=source)
     output = output_of(outputs)
     states = None
     if recorder is not None:
-        states = {kind: {n: recorder.states_of(watched_steps[kind][n]) for n in kept[kind]} for kind in kept}
+        states = {kind: {n: recorder.states_of(step) for n, step in steps.items()} for kind, steps in kept.items()}
     result = Trace(
         model=name,
         text=reading.text,
         target_text=reading.target_text,
         source=reading.source,
         target=reading.target,
-        attended=kept,
+        attended=attended,
         output=output,
         changes=reading.changes,
         states=states,
@@ -180,14 +182,35 @@ def check_arguments(text: Any, tokenizer: Any, keep: Collection[str], ask: Ask |
         raise TypeError(f"beside images=…, video=… or audio=… the text must be a str; got {type_name(text)}.")
 
 
-def source_tokens(medium: Media, steps: Mapping[str, Mapping[int, WatchedStep]]) -> tuple[Token, ...]:
-    """Return a token for each patch or frame that the encoder reads; () if no encoder attention was recorded.
+def encoder_of_medium(
+    model: "PreTrainedModel", medium: Media, steps: Mapping[int, WatchedStep], keeps_states: bool
+) -> tuple[tuple[Token, ...], dict[int, Attended]]:
+    """Return a token for each patch or frame that the encoder reads, and the encoder's attention over all of them.
+
+    Args:
+        steps: the attention calls of the encoder by layer number.
+        keeps_states: whether the vectors of the layers are recorded too.
 
     Raises:
-        InputError: in some layer, the encoder reads other sequences than the pictures and their tiles.
+        InputError: the encoder reads other sequences than the pictures and their tiles, or its layers have different
+            patches.
+        StatesNotFoundError: the vectors of the layers are recorded, and the layers have windows.
     """
-    shapes = dict.fromkeys(tuple(step.attended.pattern.shape) for step in steps.get("encoder", {}).values())
-    return next(iter([medium.source_of(batch, queries) for batch, _, queries, _ in shapes]), ())
+    windows = {n: ShiftedWindows.of(model, step.path) if medium.images else None for n, step in steps.items()}
+    check_one_grid(type(model).__name__, windows)
+    attended = {
+        n: step.attended if (division := windows[n]) is None else division.in_rows(step.attended)
+        for n, step in steps.items()
+    }
+    grid = next((division.grid for division in windows.values() if division is not None), None)
+    if keeps_states and grid is not None:
+        raise StatesNotFoundError(
+            f"the vectors of the layers of {type(model).__name__} cannot be kept: its attention is computed in "
+            "windows; trace without keep=…."
+        )
+    shapes = dict.fromkeys((step.pattern.shape[0], step.pattern.shape[2]) for step in attended.values())
+    tokens = [medium.source_of(n_sequences, n_tokens, grid) for n_sequences, n_tokens in shapes]
+    return next(iter(tokens), ()), {n: in_one_sequence(step) for n, step in attended.items()}
 
 
 @contextmanager
@@ -283,7 +306,9 @@ def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, WatchedStep]:
     return dict(zip(numbers, steps, strict=True))
 
 
-def select_layers(steps: AttentionSteps, layers: Collection[int] | None) -> AttentionSteps:
+def select_layers(
+    steps: Mapping[str, Mapping[int, WatchedStep]], layers: Collection[int] | None
+) -> dict[str, dict[int, WatchedStep]]:
     """Return the attention calls of the given layers, by kind and layer number; all calls if `layers` is None.
 
     Raises:
