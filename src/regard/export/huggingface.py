@@ -26,7 +26,7 @@ from regard.text.vocabulary import BOS, EOS, PAD, UNK
 from regard.tracing.model_loading import quiet_transformers
 from regard.transformer.config import TransformerConfig
 from regard.transformer.feed_forward import ACTIVATIONS
-from regard.transformer.marian import marian_order, parameter_names, reorder, to_marian
+from regard.transformer.marian import hugging_face_settings, marian_order, parameter_names, reorder, to_marian
 from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
@@ -99,22 +99,11 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
     transformers = import_extra("transformers", "huggingface,translation")
     config, ours = model.config, model.state_dict()
     size = max(config.n_source_tokens, config.n_target_tokens)
-    sides = {"encoder": len(model.encoder.blocks), "decoder": len(model.decoder.blocks)}
     pegasus = transformers.PegasusForConditionalGeneration(
         transformers.PegasusConfig(
             vocab_size=size,
-            d_model=config.d_model,
-            **{f"{side}_layers": n_layers for side, n_layers in sides.items()},
-            **{f"{side}_attention_heads": config.n_heads for side in sides},
-            **{f"{side}_ffn_dim": config.d_ff for side in sides},
-            activation_function=ACTIVATIONS[config.activation].hugging_face,
-            dropout=config.dropout,
-            attention_dropout=config.attention_dropout,
-            max_position_embeddings=config.max_tokens,
-            scale_embedding=True,
             tie_word_embeddings=config.share == "all",
-            **{"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS},
-            **{"decoder_start_token_id": BOS, "forced_eos_token_id": None},
+            **hugging_face_settings(config, PAD, BOS, EOS),
         )
     )
     is_sinusoidal = config.positions == "sinusoidal"
@@ -126,7 +115,7 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
     for name in ("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"):
         parameters[name] = padded(parameters[name], size, axis=0, value=0.0)
     parameters["model.shared.weight"] = parameters["lm_head.weight"]
-    for side in sides:
+    for side in ("encoder", "decoder"):
         positions = f"model.{side}.embed_positions.weight"
         parameters[positions] = (
             pegasus.state_dict()[positions] if is_sinusoidal else ours[f"{side}.embedding.positions.by_position"]

@@ -105,18 +105,19 @@ class DecoderGraph(nn.Module):
 def transformer_graphs(model: Transformer) -> Graphs:
     """Return the encoder and the decoder graph of a Transformer."""
     config = model.config
-    heads = config.n_heads if config.n_key_heads is None else config.n_key_heads
     blocks = range(len(model.decoder.blocks))
 
     def key_value_axes(prefix: str, axis: str) -> dict[str, Axes]:
         return {
-            f"{prefix}{part}_{i}": ("batch", heads, axis, config.d_head) for i in blocks for part in ("key", "value")
+            f"{prefix}{part}_{i}": ("batch", config.key_heads, axis, config.d_head)
+            for i in blocks
+            for part in ("key", "value")
         }
 
     source, lengths = torch.full((2, 5), config.n_source_tokens - 1), torch.tensor([5, 3])
     encoder = EncoderGraph(model)
     memory = encoder(source, lengths)
-    past = tuple(torch.zeros(2, heads, 3, config.d_head).to(part) for part in memory)
+    past = tuple(torch.zeros(2, config.key_heads, 3, config.d_head).to(part) for part in memory)
     texts: dict[str, Axes] = {"lengths": ("batch",)}
     return Graphs(
         encoder=Graph(

@@ -92,6 +92,16 @@ class TransformerConfig:
         """Width of a head's queries, keys and values: d_model / n_heads."""
         return self.d_model // self.n_heads
 
+    @property
+    def key_heads(self) -> int:
+        """Number of key and value heads: n_key_heads, or n_heads if that is None."""
+        return self.n_heads if self.n_key_heads is None else self.n_key_heads
+
+    @property
+    def decoder_layers(self) -> int:
+        """Number of decoder blocks: n_decoder_layers, or n_layers if that is None."""
+        return self.n_layers if self.n_decoder_layers is None else self.n_decoder_layers
+
     @classmethod
     def preset(cls, name: str, **fields: Value) -> "TransformerConfig":
         """Return the config of a preset, with the given fields replaced.
@@ -107,10 +117,9 @@ class TransformerConfig:
         return cls(**{**PRESETS[name], **fields})  # type: ignore[arg-type]
 
     def _check_heads(self) -> None:
-        key_heads = self.n_heads if self.n_key_heads is None else self.n_key_heads
         for whole, n, parts, n_parts in (
             ("d_model", self.d_model, "n_heads", self.n_heads),
-            ("n_heads", self.n_heads, "n_key_heads", key_heads),
+            ("n_heads", self.n_heads, "n_key_heads", self.key_heads),
         ):
             if n % n_parts:
                 raise ValueError(

@@ -61,8 +61,7 @@ class Decoder(nn.Module):
             )
         self.config = config
         self.embedding = Embedding(config.n_target_tokens, config)
-        n_layers = config.n_layers if config.n_decoder_layers is None else config.n_decoder_layers
-        self.blocks = nn.ModuleList(DecoderBlock(config) for _ in range(n_layers))
+        self.blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.decoder_layers))
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else None
         self.to_logits = nn.Linear(config.d_model, config.n_target_tokens)
         self.reset_parameters()

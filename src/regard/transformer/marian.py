@@ -10,7 +10,7 @@ Source: Junczys-Dowmunt et al. 2018; the checkpoints of Tiedemann & Thottingal 2
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float, Int
@@ -99,25 +99,13 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
     if reasons:
         raise InputError(f"this Transformer cannot become a Marian model: {'; '.join(reasons)}.")
     transformers = import_extra("transformers", "huggingface")
-    n_layers = config.n_layers
     theirs = transformers.MarianMTModel(
         transformers.MarianConfig(
             vocab_size=config.n_source_tokens,
             decoder_vocab_size=config.n_target_tokens,
-            d_model=config.d_model,
-            encoder_layers=n_layers,
-            decoder_layers=n_layers if config.n_decoder_layers is None else config.n_decoder_layers,
-            **{f"{side}_attention_heads": config.n_heads for side in ("encoder", "decoder")},
-            **{f"{side}_ffn_dim": config.d_ff for side in ("encoder", "decoder")},
-            activation_function=ACTIVATIONS[config.activation].hugging_face,
-            dropout=config.dropout,
-            attention_dropout=config.attention_dropout,
-            max_position_embeddings=config.max_tokens,
-            scale_embedding=True,
             share_encoder_decoder_embeddings=config.share == "all",
             tie_word_embeddings=config.share != "none",
-            **{"pad_token_id": pad, "bos_token_id": bos, "eos_token_id": eos},
-            **{"decoder_start_token_id": bos, "forced_eos_token_id": None},
+            **hugging_face_settings(config, pad, bos, eos),
         )
     ).to(model.decoder.to_logits.weight)
     order, given = marian_order(config.d_model).argsort(), model.state_dict()
@@ -129,6 +117,24 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
         parameters["model.shared.weight"] = parameters["lm_head.weight"]
     theirs.load_state_dict(parameters)
     return theirs.train(model.training)
+
+
+def hugging_face_settings(config: TransformerConfig, pad: int, bos: int, eos: int) -> dict[str, Any]:
+    """Return the settings of a Transformer that Marian and Pegasus have under the same names, and the special ids."""
+    return {
+        "d_model": config.d_model,
+        "encoder_layers": config.n_layers,
+        "decoder_layers": config.decoder_layers,
+        **{f"{side}_attention_heads": config.n_heads for side in ("encoder", "decoder")},
+        **{f"{side}_ffn_dim": config.d_ff for side in ("encoder", "decoder")},
+        "activation_function": ACTIVATIONS[config.activation].hugging_face,
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "max_position_embeddings": config.max_tokens,
+        "scale_embedding": True,
+        **{"pad_token_id": pad, "bos_token_id": bos, "eos_token_id": eos},
+        **{"decoder_start_token_id": bos, "forced_eos_token_id": None},
+    }
 
 
 def copy_from_marian(model: "MarianMTModel") -> Transformer:
@@ -209,8 +215,8 @@ def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int |
     yield "decoder.embedding.by_token.weight", "model.decoder.embed_tokens.weight", 1
     yield "decoder.to_logits.weight", "lm_head.weight", 1
     yield "decoder.to_logits.bias", "final_logits_bias", None
-    n_decoder = config.n_layers if config.n_decoder_layers is None else config.n_decoder_layers
-    for side, n_layers, layers in (("encoder", config.n_layers, BLOCK), ("decoder", n_decoder, {**BLOCK, **CROSS})):
+    sides = (("encoder", config.n_layers, BLOCK), ("decoder", config.decoder_layers, {**BLOCK, **CROSS}))
+    for side, n_layers, layers in sides:
         for i in range(n_layers):
             for ours, (theirs, axes) in layers.items():
                 for end, axis in axes.items():

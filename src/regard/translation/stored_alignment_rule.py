@@ -18,7 +18,7 @@ def alignment_rule_from(path: Path, config: Any, values: Any) -> AlignmentRule:
         InputError: the values are not those of a rule, or the model does not have the layer or the head.
     """
     several_heads = hasattr(config, "n_heads")  # a Recurrent has one attention layer of one head
-    n_layers, n_heads = (config.n_decoder_layers or config.n_layers, config.n_heads) if several_heads else (1, 1)
+    n_layers, n_heads = (config.decoder_layers, config.n_heads) if several_heads else (1, 1)
     try:
         if not isinstance(values, dict):
             raise TypeError("it is not an object.")
