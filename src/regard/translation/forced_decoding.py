@@ -34,13 +34,6 @@ def forced_decoding(
     return model(source.to(device), lengths.to(device), target.to(device))
 
 
-def log_probabilities(
-    model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
-) -> list[float]:
-    """Return the log-probability of each translation's target and its EOS, given the source, in nats."""
-    return [float(tokens.sum()) for tokens in token_log_probabilities(model, translations, device, batch_tokens)]
-
-
 def token_log_probabilities(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> list[Float[Tensor, " target_tokens"]]:

@@ -22,12 +22,7 @@ from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.calibration import Calibration, sentence_chrf
 from regard.translation.copy_unknown import with_copied_text
 from regard.translation.evaluation_mode import evaluation_mode
-from regard.translation.forced_decoding import (
-    log_probabilities,
-    piece_weights,
-    token_log_probabilities,
-    word_alignment,
-)
+from regard.translation.forced_decoding import piece_weights, token_log_probabilities, word_alignment
 from regard.translation.length_batches import BATCH_TOKENS, length_batches
 from regard.translation.long_texts import joined_alignment, joined_translation, sentences_that_fit
 from regard.translation.marian_folder import read_any_translator
@@ -95,14 +90,8 @@ class Translator:
             TypeError: the model is neither a `Transformer` nor a `Recurrent`.
             InputError: the folder cannot be written.
         """
-        return write_translator(
-            Path(folder),
-            self.model,
-            self.source_vocabulary,
-            self.target_vocabulary,
-            dict(self.extra),
-            self.alignment_rule,
-        )
+        vocabularies = self.source_vocabulary, self.target_vocabulary
+        return write_translator(Path(folder), self.model, *vocabularies, dict(self.extra), self.alignment_rule)
 
     def translate(
         self,
@@ -211,7 +200,8 @@ class Translator:
             )
             for one, target in zip(requests, targets, strict=True)
         ]
-        totals = log_probabilities(self.model, translations, self.device, batch_tokens)
+        found = token_log_probabilities(self.model, translations, self.device, batch_tokens)
+        totals = [float(tokens.sum()) for tokens in found]
         return [
             replace(one, score=total, log_probability=total) for one, total in zip(translations, totals, strict=True)
         ]
