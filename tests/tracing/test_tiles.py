@@ -105,7 +105,7 @@ def idefics3(minilm):
 class InternVLProcessor:
     """A processor of pictures and text as InternVL has one; its own needs torchvision."""
 
-    image_token = "<IMG_CONTEXT>"
+    image_token, video_token = "<IMG_CONTEXT>", "<video>"
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
@@ -113,7 +113,12 @@ class InternVLProcessor:
             size={"height": 32, "width": 32}, min_patches=1, max_patches=6, crop_to_patches=True
         )
 
-    def __call__(self, images, text, return_tensors):
+    def __call__(self, images=None, videos=None, text=None, return_tensors=None):
+        if videos is not None:
+            encoded = self.image_processor(images=videos, crop_to_patches=False, return_tensors=return_tensors)
+            frames = "".join(f"Frame: <img>{self.image_token * 4}</img>" for _ in videos)
+            text = self.tokenizer(text.replace(self.video_token, frames), return_tensors=return_tensors)
+            return {"pixel_values": encoded["pixel_values"], **text}
         encoded = self.image_processor(images=images, return_tensors=return_tensors)
         before, *parts = text.split(self.image_token)
         for number, part in zip(encoded.pop("num_patches").tolist(), parts, strict=True):
@@ -124,7 +129,7 @@ class InternVLProcessor:
 @pytest.fixture(scope="module")
 def internvl(minilm):
     """An InternVL whose tiles have 32 pixels and 2 × 2 squares of 2 × 2 patches, with its processor."""
-    tokenizer = tokenizer_with(minilm, "<IMG_CONTEXT>", "<img>", "</img>")
+    tokenizer = tokenizer_with(minilm, "<IMG_CONTEXT>", "<img>", "</img>", "<video>")
     config = InternVLConfig(
         vision_config=InternVLVisionConfig(**VISION, image_size=[32, 32], patch_size=[8, 8]),
         text_config=LlamaConfig(**TEXT), image_seq_length=4,
@@ -234,3 +239,16 @@ def test_a_small_picture_is_one_tile_in_idefics3(idefics3):
     assert [token.place for token in trace.target if token.place is not None] == [
         Patch(0, row, column, 16.0, 16.0) for row in range(2) for column in range(2)
     ]
+
+
+def test_each_frame_of_a_video_is_one_tile_in_internvl(internvl):
+    model, processor = internvl
+    frames = [random_picture(64, 96, seed) for seed in range(3)]
+    trace = regard.trace(model, "it", video=frames, processor=processor)
+    assert [token.place for token in trace.target if token.place is not None] == [
+        Patch(image, row, column, 16.0, 16.0) for image in range(3) for row in range(2) for column in range(2)
+    ]
+    frames[1] = Image.new("RGB", (96, 64), "red")
+    other = regard.trace(model, "it", video=frames, processor=processor)
+    moved = (trace.decoder[0].query - other.decoder[0].query).abs().amax(dim=(0, 1, 3)) > 1e-4
+    assert {trace.target[position].place.image for position in moved.nonzero()[:, 0].tolist()} == {1}

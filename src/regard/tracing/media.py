@@ -110,7 +110,10 @@ def layout_of(
         if "input_ids" not in encoded:
             raise InputError(f"{type(model).__name__} reads pictures beside a text; give the text too.")
         return merged_squares(config.vision_config, encoded, patch)
-    if pixels is not None and patch is not None:
+    one_tile_each = hasattr(image_processor, "crop_to_patches") or hasattr(image_processor, "return_row_col_info")
+    if pixels is not None and patch is not None and (pictures or one_tile_each):
+        if not pictures:  # a video, of whose frames each is one tile
+            return whole_pictures(config, {"pixel_values": pixels.flatten(0, -4)}, patch, n_image_tokens)
         if pixels.ndim == 5 and hasattr(config, "image_grid_pinpoints"):
             sizes = [(height, width) for height, width in encoded["image_sizes"].tolist()]
             return rows_with_ends(config.image_grid_pinpoints, list(pixels), sizes, patch)
@@ -253,8 +256,12 @@ def with_media_tokens(model: "PreTrainedModel", processor: Any, name: str, text:
 
 
 def media_positions(config: Any, encoded: Mapping[str, Any], name: str) -> list[int]:
-    """Return the positions of the tokens in an encoded text that stand for parts of an "image" or a "video"."""
-    token_id = getattr(config, f"{name}_token_id", getattr(config, f"{name}_token_index", None))
+    """Return the positions of the tokens in an encoded text that stand for parts of an "image" or a "video".
+
+    Some models have image tokens for the frames of a video too.
+    """
+    names = (f"{name}_token_id", f"{name}_token_index", "image_token_id", "image_token_index")
+    token_id = next((getattr(config, known) for known in names if hasattr(config, known)), None)
     if token_id is None or "input_ids" not in encoded:
         return []
     return [int(position) for position in (encoded["input_ids"][0] == token_id).nonzero()[:, 0]]
