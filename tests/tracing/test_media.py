@@ -22,6 +22,9 @@ from transformers import (
     Siglip2ImageProcessorPil,
     SiglipVisionConfig,
     SiglipVisionModel,
+    TrOCRConfig,
+    VisionEncoderDecoderConfig,
+    VisionEncoderDecoderModel,
     ViTConfig,
     ViTImageProcessorPil,
     ViTModel,
@@ -332,6 +335,39 @@ def test_a_model_that_reads_the_wave_itself(tmp_path):
     assert trace.tokens[-1].place.end_seconds == pytest.approx(1.0)
     assert trace.spectrogram is None
     assert 'id="query"' in trace.figure(tmp_path / "wave.svg", token=10, head="L0H0").read_text()
+
+
+class PictureReader:
+    """A processor of pictures with the tokenizer of the text that is read off them, as TrOCR has one."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    def __call__(self, images, return_tensors):
+        return PROCESSOR(images=images, return_tensors=return_tensors)
+
+
+def test_a_text_that_is_read_off_a_picture(minilm):
+    decoder = TrOCRConfig(
+        vocab_size=30522, d_model=24, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=37,
+        cross_attention_hidden_size=24,
+    )  # fmt: skip
+    encoder = ViTConfig(
+        hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, image_size=(48, 64),
+        patch_size=16,
+    )  # fmt: skip
+    config = VisionEncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)
+    config.decoder_start_token_id, config.pad_token_id = 101, 0
+    model, processor = sharp(VisionEncoderDecoderModel(config)), PictureReader(minilm.tokenizer)
+    trace = regard.trace(model, images=PICTURE, processor=processor, target="a dog runs")
+    assert [len(trace.source), [token.text for token in trace.target]] == [13, ["[CLS]", "a", "dog", "runs"]]
+    inputs = processor(PICTURE, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
+    expected = eager_attentions(model, inputs)
+    for kind in ("encoder", "decoder", "cross"):
+        for pattern, weights in zip(
+            getattr(trace, kind).values(), getattr(expected, f"{kind}_attentions"), strict=True
+        ):
+            assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
 
 
 class OneTokenMissing(SquarePictureAndText):

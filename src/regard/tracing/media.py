@@ -227,7 +227,7 @@ def on_device(encoded: Mapping[str, Any], model: "PreTrainedModel") -> dict[str,
 
 def patch_size(model: "PreTrainedModel") -> int | None:
     """Return the side length of a patch in pixels; None if the configuration of the model has no patch size."""
-    for config in (model.config, getattr(model.config, "vision_config", None)):
+    for config in (model.config, getattr(model.config, "vision_config", None), getattr(model.config, "encoder", None)):
         size = getattr(config, "patch_size", None)
         if isinstance(size, int | tuple | list):
             return int(size if isinstance(size, int) else size[0])
