@@ -232,5 +232,5 @@ def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
 
 def shortened(value: Any) -> str:
     """Return a value as text of at most 40 characters for a message; booleans as TOML writes them: true, false."""
-    text = {True: "true", False: "false"}.get(value, repr(value)) if isinstance(value, bool) else repr(value)
+    text = repr(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 40 else text[:39] + "…"

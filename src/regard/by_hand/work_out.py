@@ -70,11 +70,9 @@ def projections(numbers: Numbers) -> dict[str, Matrix]:
 def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadSteps]:
     """Return the matrices of every step for each head, computed from the head's columns of Q, K and V."""
     columns = [np.split(projected[name], numbers.n_heads, axis=1) for name in ("Q", "K", "V")]
-    biases = (
-        [None] * numbers.n_heads
-        if numbers.bias is None
-        else np.broadcast_to(numbers.bias, (numbers.n_heads, numbers.n_queries, numbers.n_keys))
-    )
+    biases: Any = (None,) * numbers.n_heads
+    if numbers.bias is not None:
+        biases = np.broadcast_to(numbers.bias, (numbers.n_heads, numbers.n_queries, numbers.n_keys))
     sinks = numbers.sinks or (None,) * numbers.n_heads
     return [
         head_steps(

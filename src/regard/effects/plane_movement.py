@@ -81,7 +81,7 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, most: int) 
     written = torch.einsum("hkv,hvd->hkd", values, state.projection.weight)  # what each key adds at weight 1
     weights = pattern[0].to(written)
     by_head = torch.einsum("hqk,hkd->qhd", weights, written)
-    rest = state.after - state.before - state.attention - state.feed_forward
+    rest = change - state.attention - state.feed_forward
     parts = torch.stack([state.attention, state.attention - by_head.sum(dim=1), state.feed_forward, rest], dim=1)
     nearest, nearest_angles = nearest_tokens(state.after)
     return LayerArrows(

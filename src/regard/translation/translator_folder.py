@@ -105,26 +105,19 @@ def write_translator(
         InputError: the folder cannot be written.
     """
     kind = kind_of(model)
-    joint = source_vocabulary is target_vocabulary
-    vocabularies = (
-        {JOINT_VOCABULARY: source_vocabulary}
-        if joint
-        else {SOURCE_VOCABULARY: source_vocabulary, TARGET_VOCABULARY: target_vocabulary}
-    )
     about = {
         "format": FORMAT,
         "version": VERSION,
         "regard": version("regard"),
         "kind": kind,
-        "joint": joint,
+        "joint": source_vocabulary is target_vocabulary,
         "config": asdict(model.config),  # type: ignore[call-overload]
         "extra": dict(extra or {}),
         "alignment": asdict(alignment_rule),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, vocabulary in vocabularies.items():
-            vocabulary.save(folder / name)
+        save_vocabularies(folder, source_vocabulary, target_vocabulary)
         write_tensors(folder / PARAMETERS_FILE, unique_tensors(model))
         write_atomically(folder / DESCRIPTION_FILE, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
@@ -162,6 +155,15 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
 
 
 # Writing
+
+
+def save_vocabularies(folder: Path, source: Vocabulary, target: Vocabulary) -> None:
+    """Write the vocabularies to a folder: one file if both are the same object, otherwise two."""
+    if source is target:
+        source.save(folder / JOINT_VOCABULARY)
+        return
+    source.save(folder / SOURCE_VOCABULARY)
+    target.save(folder / TARGET_VOCABULARY)
 
 
 def unique_tensors(model: TranslatingModel) -> dict[str, Tensor]:

@@ -56,6 +56,7 @@ from regard.translation.translator_folder import (
     SOURCE_VOCABULARY,
     TARGET_VOCABULARY,
     TranslatorContents,
+    save_vocabularies,
     unique_tensors,
 )
 
@@ -272,15 +273,6 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
     source = vocabulary(lambda: (source for source, _ in split.train()), tags)
     target = vocabulary(lambda: (target for _, target in split.train()), [])
     return source, target
-
-
-def save_vocabularies(folder: Path, source: Vocabulary, target: Vocabulary) -> None:
-    """Write the vocabularies to a folder: one file if both are the same object, otherwise two."""
-    if source is target:
-        source.save(folder / JOINT_VOCABULARY)
-        return
-    source.save(folder / SOURCE_VOCABULARY)
-    target.save(folder / TARGET_VOCABULARY)
 
 
 def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary]:
