@@ -68,6 +68,14 @@ def test_a_letter_of_several_byte_level_pieces_is_shown_by_its_bytes():
     assert [token.text for token in tokens] == ["‹EB›", "‹B1›", "‹80›"]
 
 
+def test_a_generated_byte_level_piece_shows_the_letters_that_its_bytes_spell():
+    tokenizer = byte_level("ë ±", "ë± Ģ", "Ġ ë±Ģ")
+    encoded = {"input_ids": tokenizer("뱀 뱀é", return_tensors="pt")["input_ids"]}  # no places in a text, as in an answer
+    tokens = readable_tokens(tokenizer, encoded, "")
+    assert [token.text for token in tokens] == ["뱀", "뱀", "‹C3›", "‹A9›"]
+    assert [token.joined for token in tokens] == [False, False, True, True]
+
+
 def test_pieces_of_sentencepiece_lose_their_marks():
     tokens = shown(metaspace("▁the", "▁sna", "ke"), "the snake")
     assert [token.text for token in tokens] == ["the", "sna", "ke"]

@@ -116,6 +116,8 @@ def piece_text(piece: str, tokenizer: Any) -> str:
     numbers, letters = piece_bytes(piece), tokenizer.convert_tokens_to_string([piece])
     if numbers is not None and (not letters or "\ufffd" in letters):
         return "".join(f"‹{byte:02X}›" for byte in numbers)
+    if numbers is not None and letters != piece and letters.encode() == numbers:  # GPT-2 writes 뱀 as ë±Ģ
+        return str(letters)
     bare = piece.removeprefix("##").removesuffix("</w>").replace("▁", " ").replace("Ġ", " ").replace("Ċ", "\n")
     return "".join(map(standalone_letter, bare))
 
