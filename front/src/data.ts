@@ -143,7 +143,16 @@ export interface Trace {
   numbers?: Record<string, Float32Array>; // from a worker: vectors by the name of their block, which `blocks` then lacks
   masks?: Record<string, Uint8Array>; // from a worker: bits [masks queries keys] by the name of their block
   live?: boolean; // whether a server or a worker runs the model on new texts
-  next?: [string, number][]; // likely next tokens with their probabilities, from a server
+  next?: [string, number][]; // likely next tokens with their probabilities, from a server or a worker
+  going?: Going; // from a worker with a causal language model: what its next token may be chosen from
+}
+
+/** How a reader goes on after a text. */
+export interface Going {
+  text: string; // that was typed; the whole text is longer by the tokens of `continuation`
+  continuation: number[];
+  ids: number[]; // of the likely next tokens
+  logits: Float32Array; // of the next token, for the whole vocabulary
 }
 
 /** A change to a head, as a server and a worker take it. */

@@ -25,7 +25,7 @@ import {
   wholeWords,
 } from "./state";
 import type { Side } from "./data";
-import { answered } from "./live";
+import { answered, answerer, type Question } from "./live";
 import { linked } from "./switches";
 import { MOST_LINKED, propose, proposed } from "./text-field";
 import { browserLanguage, language, LANGUAGES, type Language } from "./words";
@@ -116,9 +116,10 @@ function address(): string {
   if (silenced.value) shown.set("silenced", "1");
   if (key.value !== null) shown.set("key", String(key.value));
   for (const [name, { write }] of linked) if (write()) shown.set(name, write());
-  const { text, model, new_tokens: written } = { ...trace.value, ...answered.value };
+  const { text, model, new_tokens: written, continuation }: Question & { model: string } = { ...trace.value, ...answered.value };
   if (trace.value.live && text.length <= MOST_LINKED) {
     if (written) shown.set("write", String(written));
+    if (continuation?.length) shown.set("continuation", continuation.join(" "));
     shown.set("model", model);
     shown.set("text", text);
   }
@@ -135,7 +136,9 @@ export function follow(): void {
   const first = location.hash;
   restore(first);
   const { text, number } = wantedBy(first);
-  propose({ text: text("text"), model: text("model"), new_tokens: number("write", Infinity) ?? undefined }, () => batch(() => restore(first)));
+  const continuation = /^\d+( \d+){0,511}$/.test(text("continuation")) && answerer.value.here ? text("continuation").split(" ").map(Number) : undefined;
+  const question = { text: text("text"), model: text("model"), new_tokens: number("write", Infinity) ?? undefined, continuation };
+  propose(question, () => batch(() => restore(first)));
   let told: string | null = null; // the address by which the page around this one chose what is shown
   if (parent !== window)
     addEventListener("message", ({ source, data }) => {

@@ -1,12 +1,13 @@
 // Ask for another text, or for changes to the model's heads: a server answers, or a worker in which the model runs
 
 import { batch, signal } from "@preact/signals";
-import type { Change, Effect, Trace } from "./data";
-import { complaint, effect, show, trace } from "./state";
+import type { Change, Effect, Going, Trace } from "./data";
+import { complaint, effect, locked, query, queryTokens, show, trace } from "./state";
 
 export interface Question {
   text: string;
   model?: string;
+  continuation?: number[]; // ids of tokens that follow the text, for a model that runs in this page
   new_tokens?: number;
   changes?: Change[];
 }
@@ -14,7 +15,7 @@ export interface Question {
 /** A model that runs in this page. */
 export interface ModelHere {
   name: string;
-  kind: "encoder" | "translator";
+  kind: "encoder" | "causal" | "translator";
   difference: number; // how far a weight was from Python's when the site was made
 }
 
@@ -58,9 +59,18 @@ export const look = ({ model = answered.peek().model, ...question }: Question) =
 /** The model whose trace is shown, if it runs in this page; a server takes the model that it has loaded. */
 const modelHere = () => (answerer.value.here ? trace.value.model : undefined);
 
+/** The text that is shown, and the tokens that follow it. */
+const shownReading = () => (({ text, continuation }: Partial<Going> & { text: string }) => ({ text, continuation }))(trace.value.going ?? trace.value);
+
 /** Show what changes to the heads do to the output. */
 export const runWith = (changes: Change[]) =>
-  ask((stopped) => answerer.value.effect({ text: trace.value.text, model: modelHere(), changes }, stopped), (answer) => (effect.value = answer));
+  ask((stopped) => answerer.value.effect({ ...shownReading(), model: modelHere(), changes }, stopped), (answer) => (effect.value = answer));
+
+/** Let the model read one token more than it has read, and show what this token attends to. */
+export async function goOnWith(id: number): Promise<void> {
+  const { text, continuation = [] } = shownReading();
+  if (await look({ text, model: modelHere(), continuation: [...continuation, id] })) [query.value, locked.value] = [queryTokens.value.length - 1, true];
+}
 
 /** Ask a question, and use its answer; a new question cancels the one before. Returns whether it was answered. */
 async function ask<Answer>(question: (stopped: AbortSignal) => Promise<Answer>, use: (answer: Answer) => void): Promise<boolean> {

@@ -19,16 +19,18 @@ const chosenModel = () => model.value ?? trace.value.model;
 
 /** Whether the model that is chosen writes a translation of the text. */
 function translates(): boolean {
-  const here = answerer.value.here?.find(({ name }) => name === chosenModel());
-  return here ? here.kind === "translator" : Boolean(trace.value.alignment);
+  return answerer.value.here ? kindHere() === "translator" : Boolean(trace.value.alignment);
 }
 
-function ask(): void {
+/** The kind of the chosen model, if it runs in this page. */
+const kindHere = () => answerer.value.here?.find(({ name }) => name === chosenModel())?.kind;
+
+function ask(continuation?: number[]): void {
   clearTimeout(pause);
   const text = typed.value ?? trace.value.text;
   const asked = answerer.value.here ? chosenModel() : model.value || undefined;
   const link = proposed.value;
-  void look({ text, model: asked, new_tokens: newTokens.value || undefined }).then((answered) => {
+  void look({ text, model: asked, new_tokens: newTokens.value || undefined, continuation }).then((answered) => {
     if (answered) [typed.value, model.value] = [null, null];
     if (proposed.value !== link) return;
     proposed.value = null;
@@ -43,16 +45,16 @@ function ask(): void {
  *
  * @param then is called when the text is read.
  */
-export function propose({ text, model: name = "", new_tokens: length = 0 }: Question, then: () => void): void {
+export function propose({ text, model: name = "", new_tokens: length = 0, continuation }: Question, then: () => void): void {
   const { live, text: shown, model: loaded } = trace.value;
   if (!live || !text.trim() || text.length > MOST_LINKED || name.length > MOST_LETTERS || length > MOST_WRITTEN) return;
-  if (text === shown && name === loaded && !length) return;
+  if (text === shown && name === loaded && !length && !continuation) return;
   const { here } = answerer.value;
   const other = Boolean(name) && name !== loaded && (!here || here.some((one) => one.name === name));
   proposed.value = { then };
   [typed.value, model.value, newTokens.value] = [text, other ? name : null, length];
   if (other && !here) complaint.value = words().linkedModel(name);
-  else ask();
+  else ask(continuation);
 }
 
 export function TextField() {
@@ -75,7 +77,7 @@ export function TextField() {
         onInput={(event) => {
           [typed.value, proposed.value] = [event.currentTarget.value, null];
           clearTimeout(pause);
-          if (typed.value.trim() && typed.value.length <= 4 * LONG_TEXT && !newTokens.value) pause = window.setTimeout(ask, answerer.value.pauseMilliseconds(chosenModel()));
+          if (typed.value.trim() && typed.value.length <= 4 * LONG_TEXT && !newTokens.value) pause = window.setTimeout(() => ask(), answerer.value.pauseMilliseconds(chosenModel()));
         }}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey) return;
@@ -84,7 +86,8 @@ export function TextField() {
         }}
       />
       <div class="options">
-        {answerer.value.here ? <ModelsHere models={answerer.value.here} /> : <ModelAndLength />}
+        {answerer.value.here ? <ModelsHere models={answerer.value.here} /> : <ModelOfServer />}
+        {(!answerer.value.here || kindHere() === "causal") && <Length />}
         {busy.value ? (
           <button type="button" key="cancel" onClick={cancel}>{say.cancel}</button>
         ) : (
@@ -115,21 +118,25 @@ function ModelsHere({ models }: { models: ModelHere[] }) {
   );
 }
 
-/** The fields for a server: which model reads the text, and how many tokens it generates. */
-function ModelAndLength() {
+/** The field for a server: which model reads the text. */
+function ModelOfServer() {
+  return (
+    <label>
+      {words().model}
+      <input type="text" data-role="model" size={18} value={model.value ?? trace.value.model} onInput={(event) => (model.value = event.currentTarget.value)} />
+    </label>
+  );
+}
+
+/** The field for how many tokens the model generates. */
+function Length() {
   const say = words();
   return (
-    <>
-      <label>
-        {say.model}
-        <input type="text" data-role="model" size={18} value={model.value ?? trace.value.model} onInput={(event) => (model.value = event.currentTarget.value)} />
-      </label>
-      <label>
-        {say.write}
-        <input type="number" data-role="new-tokens" min={0} max={MOST_WRITTEN} value={newTokens.value} onInput={(event) => (newTokens.value = Number(event.currentTarget.value))} />
-        {say.writeTokens}
-      </label>
-    </>
+    <label>
+      {say.write}
+      <input type="number" data-role="new-tokens" min={0} max={MOST_WRITTEN} value={newTokens.value} onInput={(event) => (newTokens.value = Number(event.currentTarget.value))} />
+      {say.writeTokens}
+    </label>
   );
 }
 

@@ -198,6 +198,8 @@ const english = {
 
   generation: "What the model wrote",
   generationNote: "Each token with its probability, given all tokens before it; choose one to see what it looked at.",
+  continued: "What followed the text",
+  continuedNote: "Each token with its probability, given all tokens before it; choose one to see where the model looked as it predicted it.",
   probability: "probability",
   alternatives: "it might have written",
 
@@ -295,6 +297,11 @@ const english = {
   effectHeads: "Heads whose attention moves most",
   effectMoved: "attention moved",
   nextTokens: "Likely next tokens",
+  nextNote: "Choose a token, and the model goes on with it.",
+  goOnWith: (token: string) => `go on with “${token}”`,
+  nextTemperature: "Temperature of the next token",
+  draw: "draw one",
+  drawTitle: "Go on with a token that is drawn at random by these probabilities, from the whole vocabulary",
 };
 
 type Words = { [Name in keyof typeof english]: (typeof english)[Name] extends string ? string : (typeof english)[Name] };
@@ -493,6 +500,8 @@ const korean: Words = {
 
   generation: "모델이 쓴 글",
   generationNote: "앞의 모든 토큰이 주어졌을 때 각 토큰의 확률입니다. 고르면 무엇을 보았는지 나타납니다.",
+  continued: "글에 이어진 토큰",
+  continuedNote: "앞의 모든 토큰이 주어졌을 때 각 토큰의 확률입니다. 고르면 모델이 그 토큰을 예측하면서 어디를 보았는지 나타납니다.",
   probability: "확률",
   alternatives: "다른 후보",
 
@@ -590,6 +599,11 @@ const korean: Words = {
   effectHeads: "어텐션이 가장 많이 바뀌는 헤드",
   effectMoved: "옮겨 간 어텐션",
   nextTokens: "다음에 올 법한 토큰",
+  nextNote: "토큰을 고르면 모델이 그 토큰으로 글을 이어 갑니다.",
+  goOnWith: (token) => `“${token}” 토큰으로 이어 가기`,
+  nextTemperature: "다음 토큰의 온도",
+  draw: "하나 뽑기",
+  drawTitle: "이 확률에 따라 전체 어휘에서 토큰 하나를 무작위로 뽑아 이어 갑니다",
 };
 
 export const LANGUAGES = { en: english as Words, ko: korean };

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from causal_models import write_gpt2, write_llama
 from site_writing import write_unchecked
 from trained_translator import PAIRS, train_translator
 from transformers import BertConfig, BertModel
@@ -18,7 +19,7 @@ from transformers import BertConfig, BertModel
 from regard.site import Site, write_site
 from regard.site.runtime import CARRIED
 from regard.text.vocabulary import Vocabulary
-from regard.tracing.model_loading import LoadedModel
+from regard.tracing.model_loading import LoadedModel, load
 from regard.translation.alignment_rule import AlignmentRule
 
 TEXT = "the cat sat on a mat"
@@ -136,3 +137,28 @@ def served(
     folder.parent.mkdir()
     written = write_site(folder, str(small))
     return Served(folder, f"{serve_folder(root)}below/attention/", written)
+
+
+@pytest.fixture(scope="session")
+def gpt2(
+    carried: None, serve_folder: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Served, LoadedModel]:
+    """The served site of a small GPT-2, and the model in Python."""
+    return served_with_model(write_gpt2, serve_folder, tmp_path_factory.mktemp("gpt2"))
+
+
+@pytest.fixture(scope="session")
+def llama(
+    carried: None, serve_folder: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Served, LoadedModel]:
+    """The served site of a small Llama, whose heads share keys and values, and the model in Python."""
+    return served_with_model(write_llama, serve_folder, tmp_path_factory.mktemp("llama"))
+
+
+def served_with_model(
+    write_model: Callable[[Path], Path], serve: Callable[[Path], str], folder: Path
+) -> tuple[Served, LoadedModel]:
+    """Write a model and its site below a folder, and serve the site."""
+    model = write_model(folder / "model")
+    written = write_unchecked(folder / "site", str(model))
+    return Served(folder / "site", serve(folder / "site"), written), load(str(model), writes=True)

@@ -11,10 +11,25 @@ import onnxruntime
 import pytest
 import sentencepiece
 import torch
+from causal_models import GPT2, byte_tokenizer
 from marian_folder import write_marian
 from refusals import refusal
 from tokenizers import pre_tokenizers
-from transformers import AutoTokenizer, GPT2Config, GPT2Model, MPNetConfig, MPNetModel
+from transformers import (
+    AutoTokenizer,
+    BloomConfig,
+    BloomForCausalLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GPT2Config,
+    GPT2Model,
+    MistralConfig,
+    MistralForCausalLM,
+    ModernBertConfig,
+    ModernBertModel,
+    MPNetConfig,
+    MPNetModel,
+)
 
 import regard
 from regard import InputError
@@ -22,18 +37,18 @@ from regard.export.parity import Parity
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.model import Recurrent
 from regard.site import check as checking
-from regard.site import encoder_model as writing
 from regard.site import folder as folders
+from regard.site import text_model as writing
 from regard.site import translator_model as translating
 from regard.site.check import Difference, check
-from regard.site.encoder_model import check_supported
 from regard.site.exported import Exported
 from regard.site.folder import check_empty, write_site
 from regard.site.graph import write_model
 from regard.site.runtime import CARRIED, FILE, SHA256, VERSION, read_given, runtime
 from regard.site.spm_check import check_vocabulary
+from regard.site.text_model import check_supported, export_text_model
+from regard.site.tokenizer import tokenizer_tables
 from regard.site.translator_graphs import translator_graphs
-from regard.site.wordpiece import tokenizer_tables
 from regard.text.piece_table import bytes_field, varint
 from regard.tracing.model_loading import LoadedModel, load
 from regard.translation.translator import Translator
@@ -46,7 +61,7 @@ def graph(small: Path, tmp_path_factory) -> tuple[LoadedModel, Path]:
     """The small model, and its graph."""
     loaded = load(str(small))
     path = tmp_path_factory.mktemp("graph") / "model.onnx"
-    write_model(loaded.model, [0, 1], 3, 64, path)
+    write_model(loaded.model, "encoder", [0, 1], 3, 64, path)
     return loaded, path
 
 
@@ -73,12 +88,12 @@ def test_the_graph_gives_the_model_s_queries_keys_and_values(graph):
 
 def test_the_check_sees_a_model_that_attends_otherwise(graph):
     loaded, path = graph
-    found = check(path, loaded)
+    found = check(path, loaded, 64)
     assert 0 < found.weights < 1e-5
     assert 0 < found.others < 1e-5
     with torch.no_grad():
         loaded.model.encoder.layer[1].attention.self.query.bias[0] += 0.01
-        text = refusal(InputError, check, path, loaded)
+        text = refusal(InputError, check, path, loaded, 64)
         loaded.model.encoder.layer[1].attention.self.query.bias[0] -= 0.01
     weights, others = (float(word) for word in text.split() if word.replace("e-", "").replace(".", "").isdecimal())
     assert text == (
@@ -92,7 +107,7 @@ def test_the_check_sees_a_model_that_attends_otherwise(graph):
 def test_changes_alone_are_compared_too(graph, monkeypatch):
     loaded, path = graph
     monkeypatch.setattr(checking, "Sharpen", lambda head, temperature: regard.Sharpen(head, 0.9))
-    assert "does not attend as the model itself does" in refusal(InputError, check, path, loaded)
+    assert "does not attend as the model itself does" in refusal(InputError, check, path, loaded, 64)
 
 
 def test_the_tables_of_letters_say_what_the_tokenizer_does(minilm: LoadedModel):
@@ -122,20 +137,24 @@ def test_other_tokenizers_are_refused(minilm: LoadedModel, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     assert refusal(InputError, tokenizer_tables, tokenizer) == (
         f"{type(tokenizer).__name__} looks at the letters around '[MASK]', which a site does not; choose a model such "
-        "as MiniLM."
+        "as MiniLM or GPT-2."
     )
+    wider["added_tokens"][4]["lstrip"] = False
+    path.write_text(json.dumps(wider), encoding="utf-8")
     other = AutoTokenizer.from_pretrained(tmp_path)
     other.backend_tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     assert refusal(InputError, tokenizer_tables, other) == (
         f"{type(other).__name__} has a pre_tokenizer of type Whitespace, and a site splits texts into tokens only as "
-        "BERT's tokenizer does, whose pre_tokenizer is BertPreTokenizer; choose a model of that family, such as MiniLM."
+        "BERT's tokenizer does, whose pre_tokenizer is BertPreTokenizer, or GPT-2's; choose a model such as MiniLM or "
+        "GPT-2."
     )
 
 
 SIZES = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 8}
+LOCAL = {"num_hidden_layers": 2} | {f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")}
 ADVICE = (
-    "; a site runs encoders of text whose weights are a softmax of scaled dot products, such as MiniLM. regard explore "
-    "shows other models."
+    "; a site runs encoders of text and causal language models whose weights are a softmax of scaled dot products, "
+    "such as MiniLM and GPT-2. regard explore shows other models."
 )
 
 
@@ -144,7 +163,25 @@ ADVICE = (
     [
         (
             lambda size: GPT2Model(GPT2Config(vocab_size=size, n_layer=1, n_head=2, n_embd=8)),
-            "GPT2Model has attention of the kind decoder",
+            "GPT2Model cannot compute the logits of chosen tokens alone",
+        ),
+        (
+            lambda size: BloomForCausalLM(BloomConfig(vocab_size=size, n_layer=1, n_head=2, hidden_size=8)),
+            "BloomForCausalLM computes its attention without the attention interface of transformers",
+        ),
+        (
+            lambda size: Gemma2ForCausalLM(Gemma2Config(vocab_size=size, head_dim=4, num_key_value_heads=1, **SIZES)),
+            "Gemma2ForCausalLM changes its scores after their scaling",
+        ),
+        (
+            lambda size: MistralForCausalLM(
+                MistralConfig(vocab_size=size, sliding_window=3, num_key_value_heads=1, **SIZES)
+            ),
+            "MistralForCausalLM masks other keys than those after a query",
+        ),
+        (
+            lambda size: ModernBertModel(ModernBertConfig(vocab_size=size, local_attention=2, **SIZES | LOCAL)),
+            "ModernBertModel masks some keys",
         ),
         (
             lambda size: MPNetModel(MPNetConfig(vocab_size=size, **SIZES)),
@@ -157,6 +194,28 @@ def test_other_models_are_refused(minilm: LoadedModel, model, reason):
     loaded = LoadedModel(type(built := model(len(minilm.tokenizer)).eval()).__name__, built, minilm.tokenizer)
     trace = regard.trace(built, "It rains.", tokenizer=minilm.tokenizer)
     assert refusal(InputError, check_supported, loaded, trace) == reason + ADVICE
+
+
+def test_a_model_that_a_browser_cannot_load_is_refused(graph, monkeypatch):
+    loaded, _ = graph
+    trace = regard.trace(loaded.model, "It rains.", tokenizer=loaded.tokenizer)
+    check_supported(loaded, trace)
+    monkeypatch.setattr(writing, "MOST_BYTES", 1_000_000)
+    n_bytes = 4 * sum(parameter.numel() for parameter in loaded.model.parameters())
+    assert refusal(InputError, check_supported, loaded, trace) == (
+        f"small has {n_bytes / 1e9:.1f} GB of parameters in float32, more than the 2 GB that a browser loads{ADVICE}"
+    )
+
+
+def test_a_window_that_only_a_long_text_leaves_is_refused(tmp_path):
+    tokenizer = byte_tokenizer(GPT2)
+    sizes = {**SIZES, "hidden_size": 16, "num_key_value_heads": 1, "max_position_embeddings": 64}
+    model = MistralForCausalLM(MistralConfig(vocab_size=len(tokenizer), sliding_window=40, **sizes)).eval()
+    loaded = LoadedModel("windowed", model, tokenizer)
+    check_supported(loaded, regard.trace(model, "It rains.", tokenizer=tokenizer))
+    assert refusal(InputError, export_text_model, loaded, "It rains.", tmp_path) == (
+        f"windowed masks other keys than those after a query{ADVICE}"
+    )
 
 
 def test_a_folder_with_files_is_refused(tmp_path):
@@ -173,7 +232,7 @@ def test_a_folder_with_files_is_refused(tmp_path):
 
 
 def test_a_model_that_fails_its_check_leaves_nothing(carried, graph, small, tmp_path, monkeypatch):
-    def broken(path, loaded):
+    def broken(path, loaded, max_tokens):
         raise InputError("it differs.")
 
     monkeypatch.setattr(writing, "check", broken)
@@ -315,9 +374,9 @@ def test_a_translator_whose_export_differs_leaves_nothing(carried, translator_fo
 def test_two_models_of_one_name_are_refused(handmade, tmp_path, monkeypatch):
     first = handmade("a b")
     same = Exported(kind="", first=first, files={}, max_tokens=1, difference=Difference(0.0, 0.0), report="")
-    monkeypatch.setattr(folders, "load", lambda name: None)
+    monkeypatch.setattr(folders, "load_text_model", lambda name: None)
     monkeypatch.setattr(folders.Translator, "load", lambda *arguments, **settings: None)
-    monkeypatch.setattr(folders, "export_encoder", lambda *arguments: same)
+    monkeypatch.setattr(folders, "export_text_model", lambda *arguments: same)
     monkeypatch.setattr(folders, "export_translator", lambda *arguments: same)
     assert refusal(InputError, folders.export_models, "a/en-de", Path("b/en-de"), "", tmp_path) == (
         "the model and the translator are both named handmade; rename one of the folders, so that the page can offer "

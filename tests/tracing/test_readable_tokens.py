@@ -70,7 +70,7 @@ def test_a_letter_of_several_byte_level_pieces_is_shown_by_its_bytes():
 
 def test_a_generated_byte_level_piece_shows_the_letters_that_its_bytes_spell():
     tokenizer = byte_level("ë ±", "ë± Ģ", "Ġ ë±Ģ")
-    encoded = {"input_ids": tokenizer("뱀 뱀é", return_tensors="pt")["input_ids"]}  # no places in a text, as in an answer
+    encoded = {"input_ids": tokenizer("뱀 뱀é", return_tensors="pt")["input_ids"]}  # no places in a text
     tokens = readable_tokens(tokenizer, encoded, "")
     assert [token.text for token in tokens] == ["뱀", "뱀", "‹C3›", "‹A9›"]
     assert [token.joined for token in tokens] == [False, False, True, True]

@@ -4,9 +4,9 @@ import type { Effect, Trace } from "../data";
 import { loading, type Answerer, type Question } from "../live";
 import { head, kindName, layerNumber } from "../state";
 import { words } from "../words";
-import { addressOf, type Asked, type ModelRecord, type Prepare, type Refusal, type Said, type Site, type Start } from "./messages";
+import { addressOf, type Asked, type ModelRecord, type Prepare, type Reading, type Refusal, type Said, type Site, type Start } from "./messages";
 
-const PAUSE_MILLISECONDS = { encoder: 40, translator: 300 }; // after typing; a translation takes many steps
+const PAUSE_MILLISECONDS = { encoder: 40, causal: 300, translator: 300 }; // after typing; a translation takes many steps
 
 /** A question without an answer yet: its model, and what is called with the answer or the refusal. */
 interface Waiting {
@@ -43,7 +43,7 @@ export function answererOf(site: Site): Answerer {
       throw new Error(words().notLoaded(site.worker.name, error.message));
     }));
 
-  const ask = async (question: Pick<Asked, "text" | "changes">, name: string, stopped: AbortSignal) => {
+  const ask = async (question: Reading & Pick<Asked, "changes">, name: string, stopped: AbortSignal) => {
     const asks = await started();
     return new Promise<Trace | Effect>((answered, refused) => {
       const [id, model] = [++asked, placeOf(name)];
@@ -58,8 +58,8 @@ export function answererOf(site: Site): Answerer {
   };
 
   return {
-    trace: ({ text, model }: Question, stopped) => ask({ text, changes: null }, model!, stopped) as Promise<Trace>,
-    effect: ({ text, model, changes = [] }: Question, stopped) => ask({ text, changes }, model!, stopped) as Promise<Effect>,
+    trace: ({ model, ...reading }: Question, stopped) => ask({ ...reading, changes: null }, model!, stopped) as Promise<Trace>,
+    effect: ({ model, changes = [], ...reading }: Question, stopped) => ask({ ...reading, changes }, model!, stopped) as Promise<Effect>,
     here: site.models,
     pauseMilliseconds: (name) => PAUSE_MILLISECONDS[site.models[placeOf(name)].kind],
     prepare: (name) =>

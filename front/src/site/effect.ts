@@ -37,7 +37,7 @@ export function changedBy(changes: Change[], model: Model, shape: Trace, tokens:
 
 /** The effect of changes, from a trace without them and one with them. */
 export async function effectOf(changes: Change[], before: Answer, after: Answer): Promise<Effect> {
-  const tokens = before.trace.source;
+  const tokens = before.trace[Object.values(before.trace.kinds)[0].queries];
   const heads: Effect["heads"] = [];
   for (const [i, layer] of layersOf(before.trace).entries()) {
     const [one, other] = [await decode(before.trace, layer), await decode(after.trace, layersOf(after.trace)[i])];

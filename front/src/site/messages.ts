@@ -18,9 +18,10 @@ export function addressOf({ name, version }: File, folder: string): URL {
 /** A model of the site; Python's site/exported.py writes it. */
 export interface ModelRecord {
   name: string;
-  kind: "encoder" | "translator";
-  files: Record<string, File>; // by their purpose, which encoder_model.py and translator_model.py name
+  kind: "encoder" | "causal" | "translator";
+  files: Record<string, File>; // by their purpose, which text_model.py and translator_model.py name
   most: number; // the most tokens that the model reads
+  ends: number[]; // the tokens with which a causal model ends its text
   difference: number; // how far a weight was from Python's when the site was made
   shape: Trace; // a trace of the model without its text and numbers
 }
@@ -45,11 +46,17 @@ export interface Prepare {
   prepare: number;
 }
 
+/** What the model is to read. */
+export interface Reading {
+  text: string;
+  continuation?: number[]; // tokens that a causal model reads after the text
+  new_tokens?: number; // that a causal model then writes at most, each the most probable one
+}
+
 /** A question to the worker. */
-export interface Asked {
+export interface Asked extends Reading {
   id: number;
   model: number; // its index in `models` of the site
-  text: string;
   changes: Change[] | null; // null = a trace of the text; else what these changes do
   kind: string; // of attention that is shown
   layer: number; // that is shown

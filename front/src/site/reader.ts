@@ -1,6 +1,7 @@
 // What the worker asks of a model, whatever its kind
 
 import type { Change, Effect, Trace } from "../data";
+import type { Reading } from "./messages";
 
 export interface Reader {
   /**
@@ -8,7 +9,7 @@ export interface Reader {
    *
    * @param goOn called now and then; if it throws an error, the work ends.
    */
-  trace: (text: string, goOn: () => void) => Promise<Trace>;
+  trace: (reading: Reading, goOn: () => void) => Promise<Trace>;
   /** What changes to the heads do to the output; missing for a model whose heads cannot be changed. */
-  effect?: (text: string, changes: Change[]) => Promise<Effect>;
+  effect?: (reading: Reading, changes: Change[]) => Promise<Effect>;
 }

@@ -1,23 +1,46 @@
 // Tokens as the page shows them: the letters of the text itself, as Python's tracing/readable_tokens.py has them
 
 import type { Token } from "../data";
-import { stripped } from "./translator/clean";
+import type { Cutter, Piece } from "./cutter";
+import { isBlank, stripped } from "./translator/clean";
 import { UNK, type Found } from "./translator/sentencepiece";
-import type { Piece, Vocabulary } from "./wordpiece";
+
+/** What the tokens are made of. */
+interface Pieces {
+  pieces: string[];
+  unknown: number | null;
+  special: number[];
+}
 
 /** The tokens of the pieces of a text, which is given as its code points. */
-export function tokensOf(pieces: Piece[], text: string[], vocabulary: Vocabulary): Token[] {
+export function tokensOf(pieces: Piece[], text: string[], vocabulary: Pieces, cutter: Cutter): Token[] {
   const special = pieces.map(({ id }) => vocabulary.special.includes(id));
-  const tokens = pieces.map((piece, position): Token => {
+  return pieces.map((piece, position): Token => {
     const name = vocabulary.pieces[piece.id];
     const letters = lettersOf(pieces, text, position);
     const unknown = piece.id === vocabulary.unknown && letters !== null && letters !== name;
     if (special[position] && !unknown) return tokenOf(name, name, false, true);
-    const joined = position > 0 && !special[position - 1] && piece.start <= pieces[position - 1].end;
-    const shown = unknown ? `[UNK:${letters}]` : displayed(letters ?? standingAlone(name, vocabulary));
-    return tokenOf(shown, name, joined, false);
+    const follows = position > 0 && !special[position - 1] && piece.start <= pieces[position - 1].end;
+    const joined = follows && !(piece.start < text.length && isBlank(text[piece.start]));
+    return tokenOf(unknown ? `[UNK:${letters}]` : displayed(letters ?? cutter.letters(name)), name, joined, false);
   });
-  return withWords(tokens);
+}
+
+/** The tokens of ids that follow a token, which is null if they follow nothing; they have no places in a text. */
+export function tokensWithoutText(ids: number[], before: number | null, vocabulary: Pieces, cutter: Cutter): Token[] {
+  return ids.map((id, i): Token => {
+    const name = vocabulary.pieces[id];
+    if (vocabulary.special.includes(id)) return tokenOf(name, name, false, true);
+    const last = i ? ids[i - 1] : before;
+    const follows = last !== null && !vocabulary.special.includes(last);
+    return tokenOf(displayed(cutter.letters(name)), name, follows && !spaceBetween(vocabulary.pieces[last], name, cutter), false);
+  });
+}
+
+/** Whether two pieces are decoded with a space between them. */
+function spaceBetween(before: string, piece: string, { decode }: Cutter): boolean {
+  const [first, both] = [[before], [before, piece]].map((pieces) => [...stripped(decode(pieces))]);
+  return both[first.length] === " ";
 }
 
 /** The tokens of a translator's pieces, as Python's translation/pieces.py has them; `special` is the id of a sentence's end. */
@@ -33,7 +56,7 @@ export function tokensOfPieces(pieces: Found[], special: number): Token[] {
 }
 
 /** Without a word, every token counts as one. */
-function withWords(tokens: Token[]): Token[] {
+export function withWords(tokens: Token[]): Token[] {
   if (!tokens.some((token) => token.word)) for (const token of tokens) token.word = true;
   return tokens;
 }
@@ -55,15 +78,12 @@ function lettersOf(pieces: Piece[], text: string[], position: number): string | 
   return text.slice(start, end).join("");
 }
 
-/** Letters as they are; characters that cannot be seen, as their codes. */
+/** Letters without the spaces around them; ␣ or ⏎ if there are no others; characters that cannot be seen, as their codes. */
 function displayed(letters: string): string {
-  if (!/^\p{Format}+$/u.test(letters)) return letters;
-  return [...letters].map((letter) => `‹${code(letter).padStart(4, "0")}›`).join("");
+  const shown = stripped(letters);
+  if (/^\p{Format}+$/u.test(shown)) return [...shown].map((letter) => `‹${code(letter).padStart(4, "0")}›`).join("");
+  return shown || (letters.includes("\n") ? "⏎" : "␣");
 }
-
-/** A piece without its prefix, with letters of Hangul in the form in which they stand alone. */
-const standingAlone = (piece: string, { prefix, jamo }: Vocabulary) =>
-  [...(piece.startsWith(prefix) ? piece.slice(prefix.length) : piece)].map((letter) => jamo[letter] ?? letter).join("");
 
 // What a page or a terminal would act on: control codes, ends of lines, changes of direction (Python: visible_text.py)
 const EXECUTED = /[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]/gu;

@@ -1,14 +1,14 @@
 // The worker of a site: it loads a model when the page asks for it first, and answers the page's questions one by one
 
 import { env } from "onnxruntime-web/wasm";
-import { EncoderReader } from "./encoder";
 import { inflated, load, Refused } from "./files";
 import { salientQuery } from "./focus";
 import type { Asked, ModelFiles, ModelRecord, Prepare, Said, Start } from "./messages";
 import type { Reader } from "./reader";
+import { TextReader } from "./text-model";
 import { TranslatorReader } from "./translator/translator";
 
-const KINDS = { encoder: EncoderReader, translator: TranslatorReader };
+const KINDS = { encoder: TextReader, causal: TextReader, translator: TranslatorReader };
 
 /** Thrown to stop the work on a question, because the page has asked another one since. */
 class Outdated extends Error {}
@@ -39,7 +39,8 @@ function readerOf(place: number): Promise<Reader> {
   return reader;
 }
 
-async function prepared({ kind, files, shape, most }: ModelRecord): Promise<Reader> {
+async function prepared(model: ModelRecord): Promise<Reader> {
+  const { kind, files } = model;
   const tell = (loaded: number, total: number) => say({ loaded, total });
   const wanted = runtime ? files : { ...files, runtime: start.runtime };
   const contents = await load(start.address, Object.values(wanted), tell);
@@ -49,22 +50,23 @@ async function prepared({ kind, files, shape, most }: ModelRecord): Promise<Read
     env.wasm.numThreads = 1; // threads would need headers that a plain web server does not send
   });
   await runtime;
-  return KINDS[kind].of(loaded, shape, most);
+  return KINDS[kind].of(loaded, model);
 }
 
 /** Answer a question, unless the page has asked another one since. */
-async function answer({ id, model, text, changes, kind, layer, head }: Asked): Promise<void> {
+async function answer({ id, model, changes, kind, layer, head, ...reading }: Asked): Promise<void> {
   const goOn = () => {
     if (id !== newest) throw new Outdated();
   };
   try {
+    const { text } = reading;
     if (!text.trim()) throw new Refused({ reason: "empty" });
     if (/\p{Surrogate}/u.test(text)) throw new Refused({ reason: "surrogate" });
     const reader = await readerOf(model);
     await new Promise((resolve) => setTimeout(resolve)); // lets questions arrive that were asked meanwhile
     goOn();
-    if (changes) return say({ id, effect: await reader.effect!(text, changes) });
-    const trace = await reader.trace(text, goOn);
+    if (changes) return say({ id, effect: await reader.effect!(reading, changes) });
+    const trace = await reader.trace(reading, goOn);
     const shown = trace.kinds[kind]?.layers.find((one) => one.layer === layer);
     const focus = shown && head < shown.heads ? { kind, layer, head } : trace.focus;
     say({ id, trace: { ...trace, focus: { ...focus, query: await salientQuery(trace, focus) } } });

@@ -1,21 +1,35 @@
 // Generation: the tokens that the model wrote, with their probabilities and what it might have written instead
 
+import { signal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
 import { shade } from "../colours";
+import { busy, goOnWith } from "../live";
+import { drawn, probabilities } from "../site/logits";
 import { query, queryTokens, locked, trace } from "../state";
 import { words } from "../words";
 import { Numbers, Panel } from "./panel";
 
 const HUE = 150;
+const warmth = signal(1); // the temperature of the next token
 
 export function Generation() {
+  return (
+    <>
+      {trace.value.written.length > 0 && <Written />}
+      {Boolean(trace.value.next?.length) && <NextTokens />}
+    </>
+  );
+}
+
+/** The tokens that were written, or chosen by the reader. */
+function Written() {
   const say = words();
-  const written = trace.value.written;
-  if (!written.length) return <NextTokens />;
+  const { written, going } = trace.value;
   const tokens = trace.value.target;
   // The token at position p was written by the query before it.
   const writer = (position: number) => Math.max(0, position - 1);
   return (
-    <Panel view="generation" title={say.generation} caption={say.generationNote}>
+    <Panel view="generation" title={going ? say.continued : say.generation} caption={going ? say.continuedNote : say.generationNote}>
       <p class="tokens written">
         {written.map(({ position, probability, alternatives }) => (
           <button
@@ -46,22 +60,58 @@ export function Generation() {
   );
 }
 
-/** The likely next tokens after a text, where a server tells them. */
+/** The likely next tokens after a text; where the model runs in this page, the reader goes on with one of them. */
 function NextTokens() {
   const say = words();
-  const next = trace.value.next ?? [];
-  if (!next.length) return null;
+  const { next = [], going } = trace.value;
+  const shares = useMemo(() => (going ? probabilities(going.logits, warmth.value) : null), [going, warmth.value]);
+  const shareOf = (place: number) => (going && shares ? shares[going.ids[place]] : next[place][1]);
   return (
-    <Panel view="generation" title={say.nextTokens}>
+    <Panel view="next" title={say.nextTokens} caption={going ? say.nextNote : ""}>
+      {shares && (
+        <div class="going">
+          <label class="slider">
+            {say.nextTemperature}
+            <input
+              type="range"
+              min="-3"
+              max="2"
+              step="0.1"
+              value={Math.log2(warmth.value)}
+              aria-valuetext={warmth.value.toFixed(2)}
+              onInput={(event) => (warmth.value = 2 ** Number(event.currentTarget.value))}
+            />
+            <output>{warmth.value.toFixed(2)}</output>
+          </label>
+          <button type="button" disabled={busy.value} title={say.drawTitle} onClick={() => void goOnWith(drawn(shares, Math.random()))}>
+            {say.draw}
+          </button>
+        </div>
+      )}
       <ol class="top next">
-        {next.map(([text, share]) => (
-          <li key={text}>
-            <i style={{ width: `${100 * share}%` }} />
-            <span>{text}</span>
-            <span>{share.toFixed(4)}</span>
-          </li>
-        ))}
+        {next.map(([text], place) => {
+          const share = shareOf(place);
+          const row = (
+            <>
+              <i style={{ width: `${100 * share}%` }} />
+              <span>{visible(text)}</span>
+              <span>{share.toFixed(4)}</span>
+            </>
+          );
+          return (
+            <li key={place}>
+              {going ? (
+                <button type="button" disabled={busy.value} title={say.goOnWith(visible(text))} onClick={() => void goOnWith(going.ids[place])}>{row}</button>
+              ) : (
+                row
+              )}
+            </li>
+          );
+        })}
       </ol>
     </Panel>
   );
 }
+
+/** A token's text with its spaces and line ends made visible. */
+const visible = (text: string) => text.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");

@@ -4,8 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from regard.by_hand.translator_head import translate_or_score
 from regard.errors import InputError
 from regard.explore.map import HeadPlace, Map, QueryPlace, TilePlace
@@ -15,6 +13,7 @@ from regard.tracing.focus import focus_on
 from regard.tracing.for_page import trace_for_page
 from regard.tracing.model_loading import LoadedModel, load
 from regard.tracing.trace import Trace
+from regard.tracing.writing import N_NEXT, next_tokens
 from regard.translation.search.beam import Beam
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator
@@ -23,9 +22,6 @@ from regard.views.page.data import fits_page, map_data, page_data
 
 FIRST_TEXT = "The snake is very dangerous because it has a venom."
 """The text that is shown first, if no other is given."""
-
-N_NEXT = 8
-"""The number of most probable next tokens in an answer."""
 
 MAX_VALUES = 2_000_000
 """The most numbers in the value vectors of an answer: more than in a file, since nobody stores the answer."""
@@ -184,6 +180,4 @@ class Session:
             return []
         if found.output.shape[-1] < len(model.tokenizer) or model.model.get_output_embeddings() is None:
             return []
-        probabilities, ids = torch.softmax(found.output[0, -1].float(), dim=-1).topk(N_NEXT)
-        texts = [model.tokenizer.decode([identity]) for identity in ids.tolist()]
-        return list(zip(texts, probabilities.tolist(), strict=True))
+        return next_tokens(model.tokenizer, found.output[0, -1], N_NEXT)

@@ -3,13 +3,13 @@
     index.html         the page, with a first trace in it
     worker.js          the web worker in which the models run
     runtime.deflate    ONNX Runtime for browsers, compressed
-    …                  the files of each model; see encoder_model.py and translator_model.py
+    …                  the files of each model; see text_model.py and translator_model.py
 
 folder.py              writes the folder
 exported.py            an exported model, and its description for the page as JSON
-encoder_model.py       the files of an encoder of text, such as MiniLM
-graph.py               an encoder as an ONNX graph
-wordpiece.py           the tables of an encoder's tokenizer
+text_model.py          the files of an encoder of text, such as MiniLM, or of a causal model, such as GPT-2
+graph.py               such a model as an ONNX graph
+tokenizer.py           the tables of its tokenizer: wordpiece.py or byte_pairs.py
 translator_model.py    the files of a translator
 translator_graphs.py   a translator as two ONNX graphs
 spm_check.py           which SentencePiece vocabularies the page can read

@@ -25,7 +25,7 @@ TEXTS = (
     "It rains.",
     "She said that the ship, which her father had built, sailed in 1912 and never came back; nobody knows why it sank.",
 )
-"""The texts that both models read for the comparison."""
+"""The texts that both models read for the comparison; the longest text of a site is made of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +50,21 @@ class Difference:
         return f"{self.weights:.1e} in a weight, {self.others:.1e} in the other numbers"
 
 
-def check(path: Path, loaded: LoadedModel) -> Difference:
+def check(path: Path, loaded: LoadedModel, max_tokens: int) -> Difference:
     """Compare an exported model with the original, and return the largest differences.
 
     Args:
         path: the ONNX file of the exported model.
+        max_tokens: the most tokens of a text of the site.
 
     Raises:
         InputError: a difference is too large to be caused by rounding.
     """
     runtime = import_extra("onnxruntime", "export,huggingface")
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    found = [differences_of(session, loaded, text, changed) for text in TEXTS for changed in (False, True)]
+    texts = [loaded.tokenizer(text)["input_ids"][:max_tokens] for text in TEXTS]
+    found = [differences_of(session, loaded, ids, changed) for ids in texts for changed in (False, True)]
+    found.append(differences_of(session, loaded, longest_text(loaded.tokenizer, max_tokens), changed=False))
     worst = Difference(*(float(np.max([getattr(one, name) for one in found])) for name in ("weights", "others")))
     if not worst.holds:
         raise InputError(
@@ -71,31 +74,41 @@ def check(path: Path, loaded: LoadedModel) -> Difference:
     return worst
 
 
+def longest_text(tokenizer: Any, max_tokens: int) -> list[int]:
+    """Return the ids of `max_tokens` tokens: the texts in `TEXTS`, again and again."""
+    once: list[int] = tokenizer(" ".join(TEXTS))["input_ids"]
+    return (once * (max_tokens // len(once) + 1))[:max_tokens]
+
+
 @torch.no_grad()
-def differences_of(session: Any, loaded: LoadedModel, text: str, changed: bool) -> Difference:
+def differences_of(session: Any, loaded: LoadedModel, ids: list[int], changed: bool) -> Difference:
     """Return the largest differences for one text.
 
     Args:
+        ids: the ids of its tokens.
         changed: whether to compare the models with two heads of the first layer changed: one cut, one sharpened.
     """
-    ids = loaded.tokenizer(text, return_tensors="np")["input_ids"].astype(np.int64)
+    n_tokens, last = len(ids), len(ids) - 1
     shapes = {given.name: given.shape for given in session.get_inputs()}
     inputs = {
-        "ids": ids,
-        "cut": np.zeros((ids.size, ids.size), dtype=bool),
+        "ids": np.array([ids]),
+        "cut": np.zeros((n_tokens, n_tokens), dtype=bool),
         "changed": np.zeros(shapes["changed"], dtype=bool),
         "temperature": np.ones(shapes["temperature"], dtype=np.float32),
+        "places": np.arange(n_tokens),
     }
     changes: list[Change] = []
-    if changed:  # in head 0 the first token attends to no key; the last head has a temperature of 0.5
-        inputs["cut"][0] = inputs["changed"][0, 0] = True
+    if changed:  # in head 0 the last token attends to no key; the last head has a temperature of 0.5
+        inputs["cut"][last] = inputs["changed"][0, 0] = True
         inputs["temperature"][0, -1] = 0.5
-        first = next(iter(trace(loaded.model, text, tokenizer=loaded.tokenizer).attended["encoder"]))
-        changes = [Cut(0, key, heads=[f"L{first}H0"]) for key in range(ids.size)]
+        attended = trace(loaded.model, ids, tokenizer=loaded.tokenizer).attended
+        first = next(iter(next(iter(attended.values()))))
+        changes = [Cut(last, key, heads=[f"L{first}H0"]) for key in range(n_tokens)]
         changes.append(Sharpen(f"L{first}H{shapes['temperature'][1] - 1}", 0.5))
-    exact = trace(loaded.model, text, tokenizer=loaded.tokenizer, changes=changes)
+    exact = trace(loaded.model, ids, tokenizer=loaded.tokenizer, changes=changes)
     names = [output.name for output in session.get_outputs()]
-    outputs = dict(zip(names, map(torch.from_numpy, session.run(None, inputs)), strict=True))
+    given = session.run(None, {name: inputs[name] for name in shapes})
+    outputs = dict(zip(names, map(torch.from_numpy, given), strict=True))
     return compare(outputs, exact, weights=not changed)
 
 

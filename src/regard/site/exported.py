@@ -17,9 +17,11 @@ class Exported:
     """A model whose files were written into the folder of a site.
 
     Attributes:
-        kind: "encoder" or "translator".
+        kind: "encoder", "causal" or "translator".
         first: the trace of the text that the page shows first.
         alignment: the alignments of this text's translations; None unless the model is a translator.
+        next: the most probable tokens after this text, with probabilities; empty unless the model is causal.
+        ends: the ids of the tokens with which a causal model ends its text.
         files: the names of the model's files, by their purpose.
         max_tokens: the most tokens of a text; for a translator, without the end token.
         difference: the largest differences between the results of the exported model and of the original.
@@ -29,6 +31,8 @@ class Exported:
     kind: str
     first: Trace
     alignment: dict[str, Any] | None = None
+    next: tuple[tuple[str, float], ...] = ()
+    ends: tuple[int, ...] = ()
     files: dict[str, str]
     max_tokens: int
     difference: Difference
@@ -40,7 +44,7 @@ class Exported:
 
     def page(self) -> dict[str, Any]:
         """Return the JSON data of the page that shows the first text."""
-        return page_data(self.first, focus_on(self.first), self.alignment) | {"live": True, "next": []}
+        return page_data(self.first, focus_on(self.first), self.alignment) | {"live": True, "next": self.next}
 
     def record(self, folder: Path) -> dict[str, Any]:
         """Return the JSON record of the model; `ModelRecord` in front/src/site/messages.ts describes it.
@@ -53,6 +57,7 @@ class Exported:
             "kind": self.kind,
             "files": {purpose: file_record(folder / name) for purpose, name in self.files.items()},
             "most": self.max_tokens,
+            "ends": self.ends,
             "difference": self.difference.weights,
             "shape": shape_of(self.first, self.page()),
         }
@@ -68,7 +73,8 @@ def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
         kind: record | {"layers": [layer_shape(first, kind, layer) for layer in first.attended[kind]]}
         for kind, record in page["kinds"].items()
     }
-    empty: dict[str, Any] = {"text": "", "target_text": "", "source": [], "target": [], "blocks": {}, "alignment": None}
+    tokens: dict[str, Any] = {"source": [], "target": [], "next": []}
+    empty = tokens | {"text": "", "target_text": "", "blocks": {}, "alignment": None}
     return page | empty | {"kinds": kinds}
 
 

@@ -4,8 +4,11 @@
                cut          [queries keys]       True where a changed head may not attend
                changed      [layers heads]       True = the head is changed
                temperature  [layers heads]       what the head's scores are divided by
-    outputs    output       the model's own, such as its last hidden state
-               "encoder layer 0 query", … key, value     [1 heads tokens width], for each layer
+               places       [logits]             of a causal model: the positions of the tokens whose logits are wanted
+    outputs    output       of an encoder its last hidden state [1 tokens d_model], of a causal model logits
+                            [1 logits vocabulary], which predict the tokens after `places`
+               "encoder layer 0 query", … key, value     [1 heads tokens width], for each layer; "decoder layer 0 query"
+                            in a causal model, whose keys and values may have fewer heads than its queries
 
 transformers calls one attention function for every layer: `recorded_attention`, while the graph is made.
 """
@@ -37,8 +40,10 @@ PARTS = "query", "key", "value"
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """The changes to heads that `recorded_attention` applies, and the query, key and value tensors of each layer."""
+    """The mask and changes that `recorded_attention` applies, and the query, key and value tensors of each layer."""
 
+    hidden: Bool[Tensor, "queries keys"] | None
+    """True where no head may attend; None = every query may attend to every key."""
     cut: Bool[Tensor, "queries keys"]
     changed: Bool[Tensor, "layers heads"]
     temperature: Float[Tensor, "layers heads"]
@@ -53,20 +58,26 @@ def recorded_attention(
 ) -> tuple[Float[Tensor, "batch queries heads width"], None]:
     """Compute a layer's attention with the recorder's changes; record query, key and value; return the context.
 
-    transformers calls this function. Every query attends to every key: the model reads one text without padding.
+    transformers calls this function. The model reads one text without padding. In a causal model, several heads of the
+    query may share a head of key and value.
     """
     recorder = RECORDER.get()
     layer = len(recorder.steps)
     recorder.steps.append((query, key, value))
+    n_sharing = query.shape[1] // key.shape[1]
+    if n_sharing > 1:
+        key, value = (part.repeat_interleave(n_sharing, dim=1) for part in (key, value))
     scale = settings.get("scaling") or query.shape[-1] ** -0.5
     scores = query @ key.transpose(-1, -2) * scale / recorder.temperature[layer][:, None, None]
-    cut = recorder.cut & recorder.changed[layer][:, None, None]
-    weights = torch.softmax(scores.masked_fill(cut, MASKED), dim=-1).masked_fill(cut, 0.0)
+    barred = recorder.cut & recorder.changed[layer][:, None, None]
+    if recorder.hidden is not None:
+        barred = barred | recorder.hidden
+    weights = torch.softmax(scores.masked_fill(barred, MASKED), dim=-1).masked_fill(barred, 0.0)
     return (weights @ value).transpose(1, 2).contiguous(), None
 
 
 class Graph(nn.Module):
-    """A model whose outputs are tensors: its own output, then the query, key and value of each layer."""
+    """An encoder whose outputs are tensors: its own output, then the query, key and value of each layer."""
 
     def __init__(self, model: "PreTrainedModel") -> None:
         super().__init__()
@@ -79,13 +90,35 @@ class Graph(nn.Module):
         changed: Bool[Tensor, "layers heads"],
         temperature: Float[Tensor, "layers heads"],
     ) -> tuple[Tensor, ...]:
-        recorder = Recorder(cut, changed, temperature)
+        return self.record(Recorder(None, cut, changed, temperature), ids)
+
+    def record(self, recorder: Recorder, ids: Int[Tensor, "1 tokens"], **settings: Any) -> tuple[Tensor, ...]:
+        """Run the model; return its output, then the query, key and value of each layer.
+
+        Args:
+            settings: more arguments of the model.
+        """
         token = RECORDER.set(recorder)
         try:
-            output = self.model(input_ids=ids, return_dict=True)[0]
+            output = self.model(input_ids=ids, return_dict=True, **settings)[0]
         finally:
             RECORDER.reset(token)
         return output, *(part for step in recorder.steps for part in step)
+
+
+class CausalGraph(Graph):
+    """A causal language model whose outputs are tensors: logits, then the query, key and value of each layer."""
+
+    def forward(  # type: ignore[override]
+        self,
+        ids: Int[Tensor, "1 tokens"],
+        cut: Bool[Tensor, "tokens tokens"],
+        changed: Bool[Tensor, "layers heads"],
+        temperature: Float[Tensor, "layers heads"],
+        places: Int[Tensor, " logits"],
+    ) -> tuple[Tensor, ...]:
+        later = torch.ones_like(cut).triu(diagonal=1)  # a query may not attend to keys after it
+        return self.record(Recorder(later, cut, changed, temperature), ids, use_cache=False, logits_to_keep=places)
 
 
 @contextmanager
@@ -113,22 +146,30 @@ def block_name(kind: str, layer: int, part: str) -> str:
     return f"{kind} layer {layer} {part}"
 
 
-def write_model(model: "PreTrainedModel", layers: list[int], n_heads: int, max_tokens: int, path: Path) -> None:
+def write_model(
+    model: "PreTrainedModel", kind: str, layers: list[int], n_heads: int, max_tokens: int, path: Path
+) -> None:
     """Write a model as an ONNX graph.
 
     Args:
+        kind: "encoder", or "decoder" for a causal language model.
         layers: the numbers of the layers, in the order in which the model computes them.
         max_tokens: the most tokens of a text.
     """
-    n_example = 7
+    n_example = min(7, max_tokens)
     changes = [len(layers), n_heads]
     inputs = {"ids": [1, "tokens"], "cut": ["tokens", "tokens"], "changed": changes, "temperature": changes}
-    outputs = {"output": None} | {block_name("encoder", layer, part): None for layer in layers for part in PARTS}
-    example = (
+    outputs = {"output": None} | {block_name(kind, layer, part): None for layer in layers for part in PARTS}
+    example = [
         torch.arange(n_example)[None],
         torch.zeros(n_example, n_example, dtype=torch.bool),
         torch.zeros(changes, dtype=torch.bool),
         torch.ones(changes),
-    )
+    ]
+    graph = Graph(model)
+    if kind == "decoder":
+        graph = CausalGraph(model)
+        inputs["places"] = ["logits"]
+        example.append(torch.arange(n_example - 2, n_example))
     with recording(model):
-        write_graph(Graph(model), example, inputs, outputs, max_tokens, path)
+        write_graph(graph, example, inputs, outputs, max_tokens, path)

@@ -5,7 +5,6 @@ longest pieces of its vocabulary. Browsers have other versions of Unicode, so ho
 Unicode is found by calling it, and written as tables. `front/src/site/wordpiece.ts` reads them.
 """
 
-import json
 import unicodedata
 from typing import Any
 
@@ -26,59 +25,31 @@ JAMO = (*range(0x1100, 0x1200), *range(0xA960, 0xA980), *range(0xD7B0, 0xD800))
 """The letters of Hangul that join into syllables."""
 
 
-def tokenizer_tables(tokenizer: Any) -> dict[str, Any]:
-    """Return the tables of a tokenizer; `Vocabulary` in front/src/site/wordpiece.ts describes them.
+def wordpiece_tables(tokenizer: Any, description: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables of a tokenizer of BERT's kind; `Words` in front/src/site/wordpiece.ts describes them.
+
+    Args:
+        description: the tokenizer as the dict that its tokenizer.json would hold.
 
     Raises:
         InputError: the tokenizer is of another kind than BERT's.
     """
-    description = described(tokenizer)
-    backend: Any = tokenizer.backend_tokenizer
-    before, after = ids_around(tokenizer)
-    return {
-        "pieces": tokenizer.convert_ids_to_tokens(list(range(len(tokenizer)))),
-        "prefix": description["model"]["continuing_subword_prefix"],
-        "unknown": tokenizer.unk_token_id,
-        "longest": description["model"]["max_input_chars_per_word"],
-        "before": before,
-        "after": after,
-        "special": sorted(set(tokenizer.all_special_ids) - {tokenizer.mask_token_id}),
-        "whole": {token["content"]: token["id"] for token in description["added_tokens"]},
-        **letter_tables(backend.normalizer.normalize_str),
-        **split_tables(backend.pre_tokenizer.pre_tokenize_str),
-        "jamo": {chr(code): standalone_letter(chr(code)) for code in JAMO if standalone_letter(chr(code)) != chr(code)},
-    }
-
-
-def described(tokenizer: Any) -> dict[str, Any]:
-    """Return a tokenizer as the dict that its tokenizer.json would hold.
-
-    Raises:
-        InputError: the tokenizer is of another kind than BERT's.
-    """
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    description: dict[str, Any] = {} if backend is None else json.loads(backend.to_str())
     for part, kind in KINDS.items():
         found = (description.get(part) or {}).get("type")
         if found != kind:
             raise InputError(
                 f"{type(tokenizer).__name__} has a {part} of type {found}, and a site splits texts into tokens only as "
-                f"BERT's tokenizer does, whose {part} is {kind}; choose a model of that family, such as MiniLM."
+                f"BERT's tokenizer does, whose {part} is {kind}, or GPT-2's; choose a model such as MiniLM or GPT-2."
             )
-    for token in description["added_tokens"]:
-        if token["single_word"] or token["lstrip"] or token["rstrip"] or token["normalized"]:
-            raise InputError(
-                f"{type(tokenizer).__name__} looks at the letters around {token['content']!r}, which a site does not; "
-                "choose a model such as MiniLM."
-            )
-    return description
-
-
-def ids_around(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Return the ids that a tokenizer adds before and after a text."""
-    ids, inner = tokenizer("a")["input_ids"], tokenizer("a", add_special_tokens=False)["input_ids"]
-    start = next(i for i in range(len(ids)) if ids[i : i + len(inner)] == inner)
-    return ids[:start], ids[start + len(inner) :]
+    backend: Any = tokenizer.backend_tokenizer
+    return {
+        "kind": "words",
+        "prefix": description["model"]["continuing_subword_prefix"],
+        "longest": description["model"]["max_input_chars_per_word"],
+        **letter_tables(backend.normalizer.normalize_str),
+        **split_tables(backend.pre_tokenizer.pre_tokenize_str),
+        "jamo": {chr(code): standalone_letter(chr(code)) for code in JAMO if standalone_letter(chr(code)) != chr(code)},
+    }
 
 
 def letter_tables(normalise: Any) -> dict[str, Any]:

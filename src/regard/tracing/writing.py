@@ -28,6 +28,9 @@ PROMPT = (
 N_ALTERNATIVES = 5
 """How many likely alternatives are stored for each token that a model generated."""
 
+N_NEXT = 8
+"""The number of most probable next tokens that a page shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenToken:
@@ -73,6 +76,13 @@ def write(
         return model.generate(**prompt, generation_config=config, **limits)[:1]
     except Exception as error:  # the model's code may raise any exception
         raise InputError(f"{type(model).__name__} could not write: {first_paragraph(error)}.") from error
+
+
+def next_tokens(tokenizer: Any, logits: Float[Tensor, " vocabulary"], n: int) -> list[tuple[str, float]]:
+    """Return the texts of the `n` most probable next tokens with their probabilities, most probable first."""
+    probabilities, ids = logits.float().softmax(dim=-1).topk(min(n, len(logits)))
+    texts = [tokenizer.decode([identity]) for identity in ids.tolist()]
+    return list(zip(texts, probabilities.tolist(), strict=True))
 
 
 def tokens_of(tokenizer: Any, ids: Int[Tensor, "1 tokens"], as_target: bool) -> tuple[Token, ...]:

@@ -2,7 +2,7 @@
 //
 // Source: google/sentencepiece (bpe_model.cc, unigram_model.cc, sentencepiece_processor.cc).
 
-import { bytePairs } from "./bpe";
+import { bytePairs } from "../bpe";
 import { Normaliser, SPACE } from "./normaliser";
 import { NORMAL, readModel, UNUSED, USER_DEFINED, type SpmModel } from "./spm-file";
 import { mostProbable } from "./unigram";
@@ -96,7 +96,7 @@ export class Vocabulary {
       at += text.length;
     }
     return bytePairs(symbols, {
-      score: (piece) => this.known(piece)?.score,
+      score: (left, right) => this.known(left + right)?.score,
       unused: (piece) => this.known(piece)?.kind === UNUSED,
     });
   }

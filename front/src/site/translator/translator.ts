@@ -3,8 +3,9 @@
 import { UNCHANGED, weightsOf } from "../../attention";
 import { decode } from "../../blocks";
 import type { Alignment, Candidate, Trace } from "../../data";
+import { causal } from "../causal";
 import { Refused } from "../files";
-import type { ModelFiles } from "../messages";
+import type { ModelFiles, ModelRecord, Reading } from "../messages";
 import type { Reader } from "../reader";
 import { escaped, SPACES, tokensOfPieces } from "../tokens";
 import { beamSearch, type Hypothesis } from "./beam";
@@ -37,13 +38,13 @@ export class TranslatorReader implements Reader {
     this.clean = cleaner(settings.unassigned);
   }
 
-  static async of(files: ModelFiles, shape: Trace, most: number): Promise<TranslatorReader> {
+  static async of(files: ModelFiles, { shape, most }: ModelRecord): Promise<TranslatorReader> {
     const settings = JSON.parse(new TextDecoder().decode(files.settings)) as Settings;
     const graphs = await Graphs.load(files.encoder, files.decoder, settings);
     return new TranslatorReader(graphs, settings, new Vocabulary(files.source), new Vocabulary(files.target), shape, most);
   }
 
-  async trace(text: string, goOn: () => void): Promise<Trace> {
+  async trace({ text }: Reading, goOn: () => void): Promise<Trace> {
     const pieces = this.source.encode(this.clean(text));
     if (!pieces.length) throw new Refused({ reason: "empty" });
     if (pieces.length > this.most) throw new Refused({ reason: "long", tokens: pieces.length });
@@ -148,15 +149,4 @@ function alongTokens(parts: Float32Array[], heads: number): Float32Array {
     for (let head = 0; head < heads; head++) all.set(part.subarray(head * width, (head + 1) * width), (head * parts.length + token) * width);
   });
   return all;
-}
-
-/** The bits [queries keys] of a mask by which a token sees itself and those before it. */
-export function causal(tokens: number): Uint8Array {
-  const bits = new Uint8Array(Math.ceil((tokens * tokens) / 8));
-  for (let query = 0; query < tokens; query++)
-    for (let key = 0; key <= query; key++) {
-      const bit = query * tokens + key;
-      bits[bit >> 3] |= 0x80 >> (bit & 7);
-    }
-  return bits;
 }

@@ -1,8 +1,8 @@
-// Byte-pair encoding as SentencePiece does it: the two neighbours whose joined piece has the highest score are joined first
+// Byte-pair encoding: the two neighbours whose pair has the highest score are joined first
 
 /** What the algorithm asks of a vocabulary. */
 export interface Merges {
-  score: (piece: string) => number | undefined; // undefined = it is no piece that letters are joined to
+  score: (left: string, right: string) => number | undefined; // undefined = the two are not joined
   unused: (piece: string) => boolean; // a piece that is taken apart again
 }
 
@@ -15,7 +15,7 @@ export function bytePairs(symbols: { text: string; whole: boolean }[], merges: M
     if (!left || !right || left.whole || right.whole) return -Infinity;
     const joined = left.text + right.text;
     if (merges.unused(joined)) apart.set(joined, [left.text, right.text]);
-    return merges.score(joined) ?? -Infinity;
+    return merges.score(left.text, right.text) ?? -Infinity;
   };
   const scores = parts.slice(1).map((_, place) => scoreAt(place));
   for (;;) {

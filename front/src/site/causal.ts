@@ -1,0 +1,12 @@
+// The mask of a causal layer
+
+/** The bits [queries keys] of a mask by which a token sees itself and those before it. */
+export function causal(tokens: number): Uint8Array {
+  const bits = new Uint8Array(Math.ceil((tokens * tokens) / 8));
+  for (let query = 0; query < tokens; query++)
+    for (let key = 0; key <= query; key++) {
+      const bit = query * tokens + key;
+      bits[bit >> 3] |= 0x80 >> (bit & 7);
+    }
+  return bits;
+}

@@ -1,0 +1,104 @@
+// An encoder of text or a causal language model: a text in; the trace of the model, and the effect of changes to its heads
+
+import type { Change, Effect, Token, Trace } from "../data";
+import { causal } from "./causal";
+import { changedBy, effectOf, type Answer } from "./effect";
+import { Refused } from "./files";
+import { likely, mostProbable, probabilities, rowsOf } from "./logits";
+import type { ModelFiles, ModelRecord, Reading } from "./messages";
+import { Model } from "./model";
+import type { Reader } from "./reader";
+import { Tokenizer } from "./tokenizer";
+import { escaped, SPACES } from "./tokens";
+
+const ALTERNATIVES = 5; // of each token that was written
+const NEXT = 8; // tokens
+
+/** A text as the model reads it. */
+interface Input {
+  text: string; // with that of the continuation
+  ids: number[];
+  read: number; // tokens of the text that was typed
+  tokens: Token[];
+}
+
+export class TextReader implements Reader {
+  private constructor(
+    private readonly model: Model,
+    private readonly tokenizer: Tokenizer,
+    private readonly record: ModelRecord,
+  ) {}
+
+  static async of(files: ModelFiles, record: ModelRecord): Promise<TextReader> {
+    const { layers } = Object.values(record.shape.kinds)[0];
+    return new TextReader(await Model.load(files.model, layers), Tokenizer.of(files.tokenizer), record);
+  }
+
+  async trace(reading: Reading, goOn: () => void): Promise<Trace> {
+    const continuation = [...(reading.continuation ?? []), ...(await this.write(reading, goOn))];
+    const input = this.input(reading.text, continuation);
+    const { trace, output } = await this.run(input, [], range(input.read - 1, input.ids.length));
+    return this.record.kind === "causal" ? { ...trace, ...this.writing(input, reading.text, output) } : trace;
+  }
+
+  async effect({ text, continuation = [] }: Reading, changes: Change[]): Promise<Effect> {
+    const input = this.input(text, continuation);
+    const [before, after] = [await this.run(input, []), await this.run(input, changes)];
+    const next = ({ output }: Answer) => (this.record.kind === "causal" ? this.next(rowsOf(output, input.ids.length).at(-1)!) : []);
+    return { ...(await effectOf(changes, before, after)), before: next(before), after: next(after) };
+  }
+
+  private input(text: string, continuation: number[] = []): Input {
+    const letters = [...text];
+    const pieces = this.tokenizer.encode(letters);
+    const ids = [...pieces.map(({ id }) => id), ...continuation];
+    this.check(ids.length);
+    return { text: text + this.tokenizer.decode(continuation), ids, read: pieces.length, tokens: this.tokenizer.tokens(pieces, letters, continuation) };
+  }
+
+  private check(tokens: number): void {
+    if (tokens > this.record.most) throw new Refused({ reason: "long", tokens });
+  }
+
+  /** Run the model; a causal one gives the logits of the next tokens after some places, or else after all. */
+  private async run({ text, ids, tokens }: Input, changes: Change[], places = range(0, ids.length)): Promise<Answer> {
+    const { shape } = this.record;
+    const { output, numbers } = await this.model.run(ids, changedBy(changes, this.model, shape, ids.length), places);
+    const side = Object.values(shape.kinds)[0].queries;
+    const masks = this.record.kind === "causal" ? { causal: causal(ids.length) } : undefined;
+    return { trace: { ...shape, text: escaped(text, SPACES), [side]: tokens, numbers, masks }, output };
+  }
+
+  /** The tokens that a causal model writes after a text, each the most probable one. */
+  private async write({ text, continuation = [], new_tokens: most = 0 }: Reading, goOn: () => void): Promise<number[]> {
+    const { ids } = this.input(text, continuation);
+    this.check(ids.length + most);
+    const written: number[] = [];
+    while (written.length < most && !this.record.ends.includes(written.at(-1)!)) {
+      const all = [...ids, ...written];
+      const { output } = await this.model.run(all, this.model.unchanged(all.length), [all.length - 1], true);
+      written.push(mostProbable(output, 1)[0]);
+      await new Promise((resolve) => setTimeout(resolve)); // lets the page's next question arrive
+      goOn();
+    }
+    return written;
+  }
+
+  /** What a causal model wrote and how it may go on; `output` has the logits after each token from the last one that was typed. */
+  private writing({ ids, read }: Input, text: string, output: Float32Array): Pick<Trace, "written" | "next" | "going"> {
+    const continuation = ids.slice(read);
+    const rows = rowsOf(output, continuation.length + 1);
+    const written = continuation.map((id, i) => {
+      const shares = probabilities(rows[i]);
+      const best = mostProbable(shares, ALTERNATIVES);
+      const texts = this.tokenizer.texts(best).map((one) => escaped(one));
+      return { position: read + i, probability: shares[id], alternatives: best.map((one, rank): [string, number] => [texts[rank], shares[one]]) };
+    });
+    const logits = rows.at(-1)!.slice();
+    return { written, next: this.next(logits), going: { text, continuation, ids: mostProbable(logits, NEXT), logits } };
+  }
+
+  private next = (logits: Float32Array): [string, number][] => likely(logits, NEXT).map(([id, share]) => [this.tokenizer.decode([id]), share]);
+}
+
+const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);

@@ -1,0 +1,135 @@
+"""The tables of a tokenizer of GPT-2's kind: byte pairs, joined within the parts into which patterns split a text.
+
+The patterns ask whether a character is a letter, a number or white space. Browsers have other versions of Unicode than
+the tokenizer, so its answers are found by calling it, and written into the patterns.
+`front/src/site/byte-pairs.ts` reads the tables.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from regard.errors import InputError
+from regard.site.unicode_tables import all_letters, ranges
+from regard.tracing.readable_tokens import GPT2_BYTES
+
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+"""The pattern of GPT-2, which a ByteLevel pre-tokenizer has."""
+
+LLAMA3 = "|".join(
+    (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    )
+)
+"""The pattern of Llama 3."""
+
+IN_BROWSER = {
+    GPT2: r"'s|'t|'re|'ve|'m|'ll|'d| ?[{L}]+| ?[{N}]+| ?[^{S}{L}{N}]+|[{S}]+(?![^{S}])|[{S}]+",
+    LLAMA3: "|".join(
+        (
+            r"'(?:[sS\u017f]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])|[^\r\n{L}{N}]?[{L}]+|[{N}]{1,3}",
+            r" ?[^{S}{L}{N}]+[\r\n]*|[{S}]*[\r\n]+|[{S}]+(?![^{S}])|[{S}]+",
+        )
+    ),
+}
+"""The same patterns for JavaScript; {L}, {N} and {S} are replaced by the ranges of letters, numbers and white space."""
+
+AT_ONCE = 2**16
+"""The number of characters that are split at one time."""
+
+UNUSED = "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout", "byte_fallback"
+"""Settings of the type BPE that tokenizers of GPT-2's kind do not have."""
+
+ADVICE = "a site splits texts into tokens as the tokenizers of GPT-2 and BERT do; choose a model such as GPT-2."
+
+
+def byte_pair_tables(description: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the tables of a tokenizer; `BytePairs` in front/src/site/byte-pairs.ts describes them.
+
+    Args:
+        description: the tokenizer as the dict that its tokenizer.json would hold.
+        name: the name of the tokenizer's class.
+
+    Raises:
+        InputError: the tokenizer is of another kind than GPT-2's.
+    """
+    model = description["model"]
+    reason = unsupported_setting(description)
+    if reason:
+        raise InputError(f"{name} {reason}; {ADVICE}")
+    return {
+        "kind": "bytes",
+        "bytes": GPT2_BYTES,
+        "merges": [list(pair) for pair in model["merges"]],
+        "ignore_merges": bool(model.get("ignore_merges")),
+        "splits": [pattern_of(part) for part in splitters(description["pre_tokenizer"])],
+    }
+
+
+def unsupported_setting(description: dict[str, Any]) -> str:
+    """Return what a tokenizer does that the page does not support; an empty text if all is supported."""
+    model, normaliser, splitter = (description[part] for part in ("model", "normalizer", "pre_tokenizer"))
+    if normaliser:
+        return f"changes the letters of a text first ({normaliser['type']})"
+    set_ones = [setting for setting in UNUSED if model.get(setting)]
+    if set_ones:
+        return f"has {set_ones[0]} = {model[set_ones[0]]!r}"
+    if not set(GPT2_BYTES) <= set(model["vocab"]):
+        return "has no piece for some bytes"
+    parts = parts_of(splitter)
+    if [part["type"] for part in parts].count("ByteLevel") != 1 or parts[-1]["type"] != "ByteLevel":
+        return "does not write the bytes of a text as GPT-2 does"
+    if parts[-1]["add_prefix_space"]:
+        return "puts a space before a text"
+    unknown = [part for part in splitters(splitter) if not is_known(part)]
+    return f"splits a text by a pre_tokenizer of type {unknown[0]['type']}" if unknown else ""
+
+
+def parts_of(part: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the pre-tokenizers that a sequence of them consists of, or the one pre-tokenizer."""
+    if part is None:
+        return [{"type": "none"}]
+    return list(part["pretokenizers"]) if part["type"] == "Sequence" else [part]
+
+
+def splitters(part: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the pre-tokenizers that split a text, in the order in which they do."""
+    return [one for one in parts_of(part) if one["type"] != "ByteLevel" or one["use_regex"]]
+
+
+def is_known(part: dict[str, Any]) -> bool:
+    """Return whether `pattern_of` has the pattern of a pre-tokenizer."""
+    if part["type"] == "Split":
+        return part["pattern"].get("Regex") in IN_BROWSER and part["behavior"] == "Isolated" and not part["invert"]
+    return part["type"] in ("ByteLevel", "Digits")
+
+
+def pattern_of(part: dict[str, Any]) -> str:
+    """Return the parts into which a pre-tokenizer splits a text, as a regular expression of JavaScript."""
+    from tokenizers import Regex, pre_tokenizers
+
+    if part["type"] == "Digits":
+        digits = f"[{class_of(pre_tokenizers.Digits(individual_digits=True), filler='a')}]"
+        return digits if part["individual_digits"] else f"{digits}+"
+    pattern = IN_BROWSER[part["pattern"]["Regex"] if part["type"] == "Split" else GPT2]
+    for name, own, filler in (("L", "\\p{L}", "0"), ("N", "\\p{N}", "a"), ("S", "\\s", "a")):
+        pattern = pattern.replace(f"{{{name}}}", class_of(pre_tokenizers.Split(Regex(own), "isolated"), filler))
+    return pattern
+
+
+def class_of(splitter: Any, filler: str) -> str:
+    """Return the characters that a pre-tokenizer splits off, as ranges in a class of a regular expression.
+
+    Args:
+        filler: a character that it does not split off.
+    """
+    return "".join(f"\\u{{{first:x}}}-\\u{{{last:x}}}" for first, last in ranges(split_off(splitter, filler)))
+
+
+def split_off(splitter: Any, filler: str) -> Iterator[int]:
+    """Yield the code points of the characters that a pre-tokenizer splits off from a `filler` before them."""
+    codes = list(all_letters())
+    for start in range(0, len(codes), AT_ONCE):
+        chunk = codes[start : start + AT_ONCE]
+        parts = splitter.pre_tokenize_str("".join(filler + chr(code) for code in chunk))
+        yield from (chunk[first // 2] for _, (first, _) in parts if first % 2)

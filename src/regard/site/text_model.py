@@ -1,0 +1,139 @@
+"""An encoder of text, such as MiniLM, or a causal language model, such as GPT-2, as files of a site.
+
+model.onnx         token ids in; queries, keys and values of every layer out, and the output
+tokenizer.json     what the worker needs to split a text into tokens
+"""
+
+import inspect
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from regard.attention.masks.causal import Causal
+from regard.attention.pattern import Pattern
+from regard.errors import InputError
+from regard.site.check import check, longest_text
+from regard.site.exported import Exported
+from regard.site.graph import write_model
+from regard.site.tokenizer import tokenizer_tables
+from regard.tracing.attention_kind import is_causal
+from regard.tracing.encoding import token_limit
+from regard.tracing.model_loading import LoadedModel, load
+from regard.tracing.run import trace
+from regard.tracing.trace import Trace
+from regard.tracing.writing import N_NEXT, next_tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+FILES = {"model": "model.onnx", "tokenizer": "tokenizer.json"}
+"""The names of the files, by their purpose."""
+
+MOST_TOKENS = 512
+"""The most tokens that a text in a site may have, unless the model allows fewer."""
+
+MOST_BYTES = 2**31 - 2**24
+"""The most bytes of a model's parameters in float32: an ONNX file is smaller than 2 GiB."""
+
+
+def load_text_model(name: str | None) -> LoadedModel:
+    """Load a Hugging Face model, with its language modelling head if it is a causal one; see `load`."""
+    loaded = load(name)
+    decoder_only = not getattr(loaded.model.config, "is_encoder_decoder", False) and is_causal(loaded.model)
+    return load(name, writes=True) if decoder_only else loaded
+
+
+def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
+    """Write the files of a model into a folder, and check that its attention and output are those of the model.
+
+    Args:
+        text: the text that the page shows first.
+
+    Raises:
+        InputError: the model cannot be exported, or the export differs from the model.
+    """
+    first = trace(loaded.model, text, tokenizer=loaded.tokenizer)
+    most = min(token_limit(loaded.model, loaded.tokenizer) or MOST_TOKENS, MOST_TOKENS)
+    check_supported(loaded, first)
+    check_supported(loaded, trace(loaded.model, longest_text(loaded.tokenizer, most), tokenizer=loaded.tokenizer))
+    tables = tokenizer_tables(loaded.tokenizer)
+    kind = first.kinds[0]
+    layers = first.attended[kind]
+    n_heads = next(iter(layers.values())).pattern.n_heads
+    write_model(loaded.model, kind, list(layers), n_heads, most, folder / FILES["model"])
+    difference = check(folder / FILES["model"], loaded, most)
+    content = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
+    (folder / FILES["tokenizer"]).write_text(content, encoding="utf-8")
+    logits = first.output if kind == "decoder" else None
+    return Exported(
+        kind="encoder" if logits is None else "causal",
+        first=first,
+        next=() if logits is None else tuple(next_tokens(loaded.tokenizer, logits[0, -1], N_NEXT)),
+        ends=() if logits is None else end_tokens(loaded.model),
+        files=FILES,
+        max_tokens=most,
+        difference=difference,
+        report=f"at most {difference}",
+    )
+
+
+def end_tokens(model: "PreTrainedModel") -> tuple[int, ...]:
+    """Return the ids of the tokens after which a causal model generates nothing more."""
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    return () if ends is None else tuple(ends) if isinstance(ends, list) else (ends,)
+
+
+def check_supported(loaded: LoadedModel, read: Trace) -> None:
+    """Raise InputError unless the page can compute a model's weights from its queries and keys alone.
+
+    Args:
+        read: the trace of any text.
+    """
+    reasons = (unsupported_pattern(read.kinds[0], pattern) for pattern in patterns(read))
+    reason = unsupported_model(loaded.model, read) or next(filter(None, reasons), "")
+    if reason:
+        raise InputError(
+            f"{loaded.name} {reason}; a site runs encoders of text and causal language models whose weights are a "
+            "softmax of scaled dot products, such as MiniLM and GPT-2. regard explore shows other models."
+        )
+
+
+def patterns(read: Trace) -> list[Pattern]:
+    return [step.pattern for layers in read.attended.values() for step in layers.values()]
+
+
+def unsupported_model(model: "PreTrainedModel", read: Trace) -> str:
+    """Return the reason why a site cannot run a model; an empty text if it can."""
+    if read.kinds not in (("encoder",), ("decoder",)):
+        return f"has attention of the kind {' and '.join(read.kinds)}"
+    if not model._can_set_attn_implementation():
+        return "computes its attention without the attention interface of transformers"
+    if read.kinds == ("decoder",) and "logits_to_keep" not in inspect.signature(model.forward).parameters:
+        return "cannot compute the logits of chosen tokens alone"
+    if len({pattern.n_heads for pattern in patterns(read)}) > 1:
+        return "has layers of different numbers of heads"
+    n_bytes = 4 * sum(parameter.numel() for parameter in model.parameters())
+    if n_bytes > MOST_BYTES:
+        return f"has {n_bytes / 1e9:.1f} GB of parameters in float32, more than the 2 GB that a browser loads"
+    return ""
+
+
+def unsupported_pattern(kind: str, pattern: Pattern) -> str:
+    """Return the reason why a site cannot compute the weights of a layer; an empty text if it can.
+
+    Args:
+        kind: "encoder", or "decoder" for a layer of a causal model.
+    """
+    formula = pattern.call.formula
+    if formula is None or formula.other_score is not None or formula.bias is not None:
+        return "adds other numbers to its scores"
+    if formula.softcap is not None or formula.sinks is not None or formula.temperature != 1:
+        return "changes its scores after their scaling"
+    grid, device = pattern.grid.whole(), pattern.device
+    expected = Causal().keep(grid, device) if kind == "decoder" else torch.ones(pattern.shape[2:], dtype=torch.bool)
+    kept = torch.ones_like(expected) if pattern.mask is None else pattern.mask.keep(grid, device)
+    if not bool((kept == expected).all()):
+        return "masks other keys than those after a query" if kind == "decoder" else "masks some keys"
+    return ""

@@ -1,0 +1,58 @@
+"""The tables with which a page splits a text into tokens exactly as a tokenizer does, in any browser.
+
+`front/src/site/tokenizer.ts` reads them. There are two kinds of tokenizers: WordPiece, and byte pairs.
+"""
+
+import json
+from typing import Any
+
+from regard.errors import InputError
+from regard.site.byte_pairs import byte_pair_tables
+from regard.site.wordpiece import wordpiece_tables
+
+
+def tokenizer_tables(tokenizer: Any) -> dict[str, Any]:
+    """Return the tables of a tokenizer; `Vocabulary` in front/src/site/tokenizer.ts describes them.
+
+    Raises:
+        InputError: the tokenizer is neither of BERT's kind nor of GPT-2's.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    name = type(tokenizer).__name__
+    description: dict[str, Any] = {"model": {}, "added_tokens": []} if backend is None else json.loads(backend.to_str())
+    of_bytes = description["model"].get("type") == "BPE"
+    check_added_tokens(description, name)
+    tables = byte_pair_tables(description, name) if of_bytes else wordpiece_tables(tokenizer, description)
+    before, after = ids_around(tokenizer)
+    return {
+        "pieces": tokenizer.convert_ids_to_tokens(list(range(len(tokenizer)))),
+        "unknown": tokenizer.unk_token_id,
+        "before": before,
+        "after": after,
+        "special": sorted(set(tokenizer.all_special_ids) - {tokenizer.mask_token_id}),
+        "whole": {token["content"]: token["id"] for token in description["added_tokens"]},
+        **tables,
+    }
+
+
+def check_added_tokens(description: dict[str, Any], name: str) -> None:
+    """Raise InputError if a token that is found anywhere in a text, such as [MASK], depends on the letters around it.
+
+    Args:
+        description: the tokenizer as the dict that its tokenizer.json would hold.
+        name: the name of the tokenizer's class.
+    """
+    for token in description["added_tokens"]:
+        in_normalised = token["normalized"] and description["normalizer"]
+        if token["single_word"] or token["lstrip"] or token["rstrip"] or in_normalised:
+            raise InputError(
+                f"{name} looks at the letters around {token['content']!r}, which a site does not; choose a model such "
+                "as MiniLM or GPT-2."
+            )
+
+
+def ids_around(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Return the ids that a tokenizer adds before and after a text."""
+    ids, inner = tokenizer("a")["input_ids"], tokenizer("a", add_special_tokens=False)["input_ids"]
+    start = next(i for i in range(len(ids)) if ids[i : i + len(inner)] == inner)
+    return ids[:start], ids[start + len(inner) :]

@@ -1,0 +1,211 @@
+"""Tests of the site of a causal language model in a browser: tokens, weights and probabilities equal Python's."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from causal_models import MOST
+from playwright.sync_api import Page, expect
+from site_texts import TEXTS, random_texts
+from site_worker import answers
+
+import regard
+from regard.tracing.readable_tokens import readable_tokens
+from regard.tracing.trace import Trace
+from regard.views.page.data import token_records
+from regard.visible_text import escape_controls
+
+RAIN = "It rains today, 뱀은 독이 있다."
+
+AXE = Path(__file__).parents[2] / "front" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def opened(tab: Page, address: str) -> Page:
+    """Open a site in English, and let its model read a text."""
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    tab.goto("about:blank")
+    tab.goto(address)
+    tab.get_by_label("Text").fill(RAIN)
+    tab.get_by_role("button", name="look", exact=True).click()
+    expect(tab.get_by_label("Temperature of the next token")).to_be_visible()
+    return tab
+
+
+@pytest.fixture
+def page(tab: Page, gpt2) -> Page:
+    """The site of the small GPT-2, which has read a text."""
+    return opened(tab, gpt2[0].address)
+
+
+def rows(page: Page, view: str) -> list[list[str]]:
+    """Return the cells of the table for screen readers of a view, as rows of texts."""
+    table = page.locator(f"[data-view={view}] .numbers")
+    if table.get_attribute("open") is None:
+        table.locator("summary").click()
+    expect(table.locator("tbody tr").first).to_be_visible()
+    return [row.locator("th, td").all_inner_texts() for row in table.locator("tbody tr").all()]
+
+
+def next_rows(page: Page) -> list[tuple[str, float]]:
+    """Return the likely next tokens that the page shows, with their probabilities."""
+    found = page.locator("[data-view=next] .next li")
+    return [(texts[0], float(texts[1])) for texts in (row.locator("span").all_inner_texts() for row in found.all())]
+
+
+def check_weights(page: Page, exact: Trace, heads: list[str]) -> None:
+    """Compare the weights that the page shows for the last token with a trace's."""
+    n_tokens = len(exact.tokens)
+    tokens = page.locator("[data-view=sentence] .arcs .word")
+    expect(tokens).to_have_count(n_tokens)
+    for name in heads:
+        page.get_by_label("Layer", exact=True).select_option(name[1])
+        page.get_by_label("Head", exact=True).select_option(name[3])
+        tokens.last.click()
+        shown = [float(row[-1]) for row in rows(page, "sentence")]
+        weights = exact[name][n_tokens - 1]
+        assert shown == pytest.approx(weights.tolist(), abs=2e-5)
+        page.keyboard.press("Escape")
+
+
+def visible(text: str) -> str:
+    return text.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")
+
+
+@pytest.mark.parametrize(("model", "heads"), [("gpt2", ["L0H0", "L1H2"]), ("llama", ["L0H1", "L1H2"])])
+def test_weights_and_next_tokens_are_those_of_python(tab: Page, request, model: str, heads: list[str]) -> None:
+    served, loaded = request.getfixturevalue(model)
+    page = opened(tab, served.address)
+    exact = regard.trace(loaded.model, RAIN, tokenizer=loaded.tokenizer)
+    check_weights(page, exact, heads)
+    probabilities, ids = exact.output[0, -1].double().softmax(-1).topk(8)
+    shown = next_rows(page)
+    assert [share for _, share in shown] == pytest.approx(probabilities.tolist(), abs=1e-4)
+    assert [text for text, _ in shown] == [visible(loaded.tokenizer.decode([one])) for one in ids.tolist()]
+
+
+def test_temperature_changes_the_probabilities_and_a_cold_draw_takes_the_likeliest_token(page: Page, gpt2) -> None:
+    loaded = gpt2[1]
+    logits = regard.trace(loaded.model, RAIN, tokenizer=loaded.tokenizer).output[0, -1].double()
+    for power in ("1", "-3"):
+        page.get_by_label("Temperature of the next token").fill(power)
+        wanted = (logits / 2 ** int(power)).softmax(-1).topk(8).values.tolist()
+        assert [share for _, share in next_rows(page)] == pytest.approx(wanted, abs=1e-4)
+    assert wanted[0] > 0.9999
+    page.get_by_role("button", name="draw one").click()
+    expect(page.locator("[data-view=generation] .word")).to_have_count(1)
+    ids = [*loaded.tokenizer(RAIN)["input_ids"], int(logits.argmax())]
+    check_weights(page, regard.trace(loaded.model, ids, tokenizer=loaded.tokenizer), ["L1H1"])
+
+
+def test_a_chosen_token_is_read_after_the_text_and_its_attention_is_shown(page: Page, gpt2) -> None:
+    loaded = gpt2[1]
+    ids = loaded.tokenizer(RAIN)["input_ids"]
+    for place in (2, 5):
+        logits = regard.trace(loaded.model, ids, tokenizer=loaded.tokenizer).output[0, -1]
+        ids = [*ids, int(logits.topk(8).indices[place])]
+        page.locator("[data-view=next] .next button").nth(place).click()
+        expect(page.locator("[data-view=sentence] .arcs .word")).to_have_count(len(ids))
+    exact = regard.trace(loaded.model, ids, tokenizer=loaded.tokenizer)
+    expect(page.locator("[data-view=sentence] .arcs .word").last).to_have_attribute("aria-selected", "true")
+    probabilities = exact.output[0].double().softmax(-1)
+    for row, position in zip(rows(page, "generation"), (len(ids) - 2, len(ids) - 1), strict=True):
+        assert float(row[1]) == pytest.approx(float(probabilities[position - 1, ids[position]]), abs=1e-4)
+    assert [share for _, share in next_rows(page)] == pytest.approx(probabilities[-1].topk(8).values.tolist(), abs=1e-4)
+    check_weights(page, exact, ["L0H2", "L1H0"])
+    expect(page).to_have_url(re.compile(r"continuation=\d+\+\d+&"))
+    page.reload()
+    expect(page.locator("[data-view=generation] .word")).to_have_count(2)
+    check_weights(page, exact, ["L1H0"])
+
+
+def test_it_writes_what_python_writes(page: Page, gpt2) -> None:
+    loaded = gpt2[1]
+    page.get_by_label("and write").fill("6")
+    page.get_by_role("button", name="look", exact=True).click()
+    written = page.locator("[data-view=generation] .word")
+    expect(written).to_have_count(6)
+    exact = regard.trace(loaded.model, RAIN, tokenizer=loaded.tokenizer, new_tokens=6)
+    shown = rows(page, "generation")
+    assert [row[0] for row in shown] == [escape_controls(one.token.text) for one in exact.written]
+    assert [float(row[1]) for row in shown] == pytest.approx([one.probability for one in exact.written], abs=1e-4)
+    for row, one in zip(shown, exact.written, strict=True):
+        texts, shares = zip(*(part.rsplit(" ", 1) for part in row[2].split(", ")), strict=True)
+        assert texts == tuple(escape_controls(text) for text, _ in one.alternatives)
+        assert [float(share) for share in shares] == pytest.approx([share for _, share in one.alternatives], abs=1e-4)
+    check_weights(page, exact, ["L0H0", "L1H1"])
+    page.get_by_label("and write").fill("60")
+    page.get_by_role("button", name="look", exact=True).click()
+    expect(page.locator("[role=alert]")).to_contain_text(f"tokens long and the model reads at most {MOST}; shorten it.")
+
+
+def test_changed_heads_have_the_effect_that_they_have_in_python(page: Page, gpt2) -> None:
+    loaded = gpt2[1]
+    page.get_by_label("Layer", exact=True).select_option("0")
+    page.get_by_label("Head", exact=True).select_option("1")
+    page.get_by_label("silence this head").check()
+    page.get_by_role("button", name="run the model with this").click()
+    plain = regard.trace(loaded.model, RAIN, tokenizer=loaded.tokenizer)
+    changed = regard.trace(loaded.model, RAIN, tokenizer=loaded.tokenizer, changes=[regard.Silence("L0H1")])
+    exact = regard.compare(plain, changed)
+    shown = page.locator(".effect > p").inner_text().removeprefix("The output changes by at most ").rstrip(".")
+    assert float(shown) == pytest.approx(exact.output, rel=1e-3)
+    tables = page.locator(".effect table")
+    tokens = [row.locator("th, td").all_inner_texts() for row in tables.first.locator("tbody tr").all()]
+    for column, trace in ((1, plain), (3, changed)):
+        wanted = trace.output[0, -1].double().softmax(-1).topk(8).values.tolist()
+        assert [float(row[column]) for row in tokens] == pytest.approx(wanted, abs=1e-4)
+    heads = [row.locator("th, td").all_inner_texts() for row in tables.last.locator("tbody tr").all()]
+    wanted = [(name, moved) for name, _, moved in exact.largest(6) if moved > 1e-4]
+    assert len(wanted) > 2
+    assert [row[0] for row in heads] == [name for name, _ in wanted]
+    assert [float(row[2]) for row in heads] == pytest.approx([moved for _, moved in wanted], abs=1e-4)
+
+
+@pytest.mark.parametrize("model", ["gpt2", "llama"])
+def test_tokens_are_those_of_the_model_s_own_tokenizer(tab: Page, request, model: str) -> None:
+    served, loaded = request.getfixturevalue(model)
+    tab.goto(served.address)
+    hard = [
+        "  a   b\n\n\nc  \n d\t\te",
+        "it's IT'S don'T we'll you\u017fe '\u017f",
+        "12345 6789 ٣٤٥ Ⅷ½²",
+        "<|endoftext|>a <|endoftext|>",
+    ]
+    hard += ["a\x85b \x85c\ufeffd \ufeffe", "\u088f\ua7cf1 \U00033479x \U00011de01 x", "!", "뱀"]
+    parts = [text[i : i + 40] for text in [*TEXTS, *hard] for i in range(0, len(text), 40)]
+    texts = [text for text in [*parts, *random_texts()] if text.strip()]
+    found = answers(tab, served.address, texts, ("text", "target", "reason", "tokens"), kind="decoder", layer=0, head=0)
+    compared = 0
+    for text, answer in zip(texts, found, strict=True):
+        encoded = loaded.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+        ids = encoded["input_ids"][0].tolist()
+        if len(ids) > MOST:
+            assert answer == {"reason": "long", "tokens": len(ids)}, ascii(text)
+            continue
+        pieces = [token.get("piece", token["text"]) for token in answer["target"]]
+        assert pieces == list(map(escape_controls, loaded.tokenizer.convert_ids_to_tokens(ids))), ascii(text)
+        assert answer["target"] == token_records(readable_tokens(loaded.tokenizer, encoded, text)), ascii(text)
+        assert answer["text"] == escape_controls(text, keep=" \t\n\r\x0b\x0c")
+        compared += 1
+    assert compared > 250
+
+
+def test_the_first_page_shows_next_tokens_before_the_model_is_loaded(tab: Page, gpt2) -> None:
+    served, loaded = gpt2
+    tab.goto("about:blank")
+    tab.goto(served.address)
+    text = "The snake is very dangerous because it has a venom."
+    logits = regard.trace(loaded.model, text, tokenizer=loaded.tokenizer).output[0, -1]
+    wanted = logits.double().softmax(-1).topk(8).values.tolist()
+    assert [share for _, share in next_rows(tab)] == pytest.approx(wanted, abs=1e-4)
+    expect(tab.get_by_label("Temperature of the next token")).to_have_count(0)
+
+
+@pytest.mark.skipif(not AXE.exists() and "CI" not in os.environ, reason="`make front` installs axe; CI always does")
+def test_axe_finds_nothing_that_keeps_anybody_out(page: Page) -> None:
+    page.locator("[data-view=next] .next button").first.click()
+    expect(page.locator("[data-view=generation] .word")).to_have_count(1)
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("() => axe.run()")
+    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found["violations"]] == []
