@@ -49,7 +49,8 @@ class Embedding(nn.Module):
         """
         x = F.embedding(tokens, self.by_token.weight) * math.sqrt(self.d_model)
         position_vectors = self.position_vectors(tokens.shape[1], first)
-        return self.dropout(x if position_vectors is None else x + position_vectors)
+        x = x if position_vectors is None else x + position_vectors
+        return self.dropout(x) if self.training else x
 
     def position_vectors(self, n_tokens: int, first: int) -> Float[Tensor, "tokens d_model"] | None:
         """Return the vectors of `n_tokens` positions from `first` on; None if positions are rotary."""

@@ -7,6 +7,7 @@ Source: Vaswani et al. 2017, "Attention is all you need".
 
 from dataclasses import dataclass, replace
 
+from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -63,7 +64,7 @@ class CompiledStep:
     Attributes:
         logits: for each row, the logits of the token that follows the input token.
         state: the decoding state after the input tokens, an argument of the next step.
-        queries: the cross-attention queries of each decoder block.
+        queries: the cross-attention queries of the input tokens in each decoder block.
     """
 
     logits: Float[Tensor, "batch 1 vocabulary"]
@@ -74,9 +75,11 @@ class CompiledStep:
     def cross(self) -> tuple[Pattern, ...]:
         """The cross-attention pattern of each decoder block, built at each access; its queries are the input tokens."""
         mask = None if self.state.lengths is None else Padding(self.state.lengths)
+        by_source = "blocks (sources queries) (heads d_head) -> blocks sources heads queries d_head"
+        sizes = {"sources": self.state.n_sources, "d_head": self.state.sources[0].key.shape[3]}
         return tuple(
             Pattern(Call.of(query, source.key, source.value, ScaledDot(), mask, Softmax()))
-            for query, source in zip(self.queries, self.state.sources, strict=True)
+            for query, source in zip(rearrange(self.queries, by_source, **sizes), self.state.sources, strict=True)
         )
 
 

@@ -34,8 +34,8 @@ MOST_ROWS_AT_ONCE = 32
 Vectors = Float[Tensor, "rows d_model"]
 """One vector for each row of the batch: the embedding or the hidden state of its newest token."""
 
-Queries = Float[Tensor, "blocks sources heads queries d_head"]
-"""The cross-attention queries of the newest tokens in each decoder block."""
+Queries = Float[Tensor, "blocks rows d_model"]
+"""The cross-attention queries of the newest tokens in each decoder block, those of all heads side by side."""
 
 
 class LinearParameters(ctypes.Structure):
@@ -295,18 +295,16 @@ class CompiledDecoder:
         Raises:
             ValueError: the numbers of rows of x, of the cache and of `sources` differ.
         """
-        n_rows, n_blocks, d_head = self.sources.n_rows, self.arguments.blocks, self.arguments.d_head
+        n_rows = self.sources.n_rows
         if x.shape[0] != n_rows or (cache is not None and n_rows != cache.rows):
             raise ValueError(
                 f"got {x.shape[0]} rows of tokens for a state of {n_rows} rows; give one token for each row, or select "
                 "some rows with state.select."
             )
         cache = self.new_cache(x) if cache is None else cache.with_next_token()
-        queries = x.new_empty(n_blocks, n_rows, x.shape[1])
+        queries = x.new_empty(self.arguments.blocks, n_rows, x.shape[1])
         self.run(x, cache, queries)
-        n_sources = self.sources.n_sources
-        by_source = queries.view(n_blocks, n_sources, n_rows // n_sources, -1, d_head).transpose(2, 3)
-        return x, cache, by_source
+        return x, cache, queries
 
     def new_cache(self, x: Vectors) -> BufferCache:
         """Return a cache of one token for each row of x, whose keys and values are not set yet.
@@ -317,7 +315,7 @@ class CompiledDecoder:
         vectors = x.new_empty(x.shape[0], sizes.blocks, 2, sizes.key_heads, room, sizes.d_head)
         return BufferCache(TokenBuffer(vectors, n_written=1), n_tokens=1)
 
-    def run(self, x: Vectors, cache: BufferCache, queries: Float[Tensor, "blocks rows d_model"]) -> None:
+    def run(self, x: Vectors, cache: BufferCache, queries: Queries) -> None:
         """Call the C kernel, which runs the newest token of each row through all decoder blocks.
 
         Args:

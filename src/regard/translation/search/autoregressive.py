@@ -9,13 +9,14 @@ from torch import Tensor
 from regard.text.vocabulary import EOS
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.search.interface import Hypothesis, SourceBatch
-from regard.translation.search.next_token import read_prefixes
+from regard.translation.search.next_token import read_prefixes, refuse_nan
+from regard.translation.search.token_history import TokenHistory
 
-ChosenTokens = tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]
-"""The next token of each hypothesis, and its log-probability, in float64 (in float32 on devices without float64)."""
+ChosenTokens = tuple[Int[Tensor, "rows 1"], Float[Tensor, "rows 1"]]
+"""The next token of each hypothesis, and its log-probability."""
 
 ChooseTokens = Callable[
-    [Float[Tensor, "rows new vocabulary"], Int[Tensor, " rows"], int, Sequence[int]],
+    [Float[Tensor, "rows new vocabulary"], Sequence[int], int, Sequence[int]],
     ChosenTokens,
 ]
 """The type of a function that chooses the next token of each hypothesis.
@@ -28,27 +29,29 @@ hypothesis has so far, which is the same for all; and for each hypothesis the la
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
     """Extend one hypothesis of each source token by token until it ends with EOS; return a 1-tuple for each source."""
     step, log_probability = read_prefixes(model, sources)
-    rows, tokens = torch.arange(len(sources.limits), device=sources.lengths.device), sources.prefix
-    limits, found = list(sources.limits), dict[int, Hypothesis]()
+    numbers, limits, totals = list(range(len(sources.limits))), list(sources.limits), log_probability.tolist()
+    history, found = TokenHistory(sources.prefix.tolist()), dict[int, Hypothesis]()
     while True:
-        length = tokens.shape[1]
-        chosen, log_probability_of_chosen = choose(step.logits, rows, length, limits)
-        log_probability = log_probability + log_probability_of_chosen
-        state, ended = step.state, chosen == EOS
-        if bool(ended.any()):
-            for row_number in ended.nonzero()[:, 0].tolist():
-                total = float(log_probability[row_number])
-                found[int(rows[row_number])] = Hypothesis(
-                    tokens=tuple(tokens[row_number].tolist()),
-                    log_probability=total,
-                    score=total,
-                    cut=length >= limits[row_number],
+        length, state = history.n_tokens, step.state
+        chosen, log_probability = choose(step.logits, numbers, length, limits)
+        tokens, added = chosen[:, 0].tolist(), log_probability[:, 0].tolist()
+        refuse_nan(added)
+        totals = [total + more for total, more in zip(totals, added, strict=True)]
+        rows = [row for row, token in enumerate(tokens) if token != EOS]
+        if len(rows) < len(tokens):
+            for row in set(range(len(tokens))).difference(rows):
+                found[numbers[row]] = Hypothesis(
+                    tokens=tuple(history.tokens(row)),
+                    log_probability=totals[row],
+                    score=totals[row],
+                    cut=length >= limits[row],
                 )
-            active = (~ended).nonzero()[:, 0]
-            if not len(active):
-                return [(found[row],) for row in range(len(found))]
-            limits = [limits[row_number] for row_number in active.tolist()]
-            rows, tokens, chosen = rows[active], tokens[active], chosen[active]
-            log_probability, state = log_probability[active], state.select(active)
-        tokens = torch.cat([tokens, chosen[:, None]], dim=1)
-        step = model.step(chosen[:, None], state)
+            if not rows:
+                return [(found[number],) for number in range(len(found))]
+            numbers, limits, totals, tokens = (
+                [values[row] for row in rows] for values in (numbers, limits, totals, tokens)
+            )
+            active = torch.tensor(rows, device=chosen.device)
+            chosen, state = chosen[active], state.select(active)
+        history.append(rows, tokens)
+        step = model.step(chosen, state)

@@ -29,7 +29,7 @@ from regard.attention.precision import widest_type
 from regard.text.vocabulary import EOS
 from regard.translation.model_protocol import DecoderStep, TranslatingModel
 from regard.translation.search.interface import Hypothesis, SourceBatch
-from regard.translation.search.next_token import read_prefixes, top_tokens
+from regard.translation.search.next_token import read_prefixes, refuse_nan, top_tokens
 from regard.translation.search.token_history import TokenHistory
 
 LEAST_COVERAGE = 1e-9
@@ -221,16 +221,18 @@ def best_extensions(
     n_each, width = min(size, logits.shape[2]), len(active.log_probability) // n_sentences
     limits = [sentence.limit for sentence in active.sentences]
     of_token, tokens = top_tokens(logits, n_each, length, limits)
-    before = torch.tensor(active.log_probability, dtype=of_token.dtype, device=of_token.device)
-    total = (before[:, None] + of_token).view(n_sentences, -1)
-    log_probability, chosen = total.topk(min(size, total.shape[1]), dim=1)
-    tokens = tokens.view(n_sentences, -1).gather(1, chosen)
-    columns = log_probability.tolist(), chosen.tolist(), tokens.tolist()
-    for number, (sentence, *its) in enumerate(zip(active.sentences, *columns, strict=True)):
-        yield (
-            sentence,
-            [Extension(p, number * width + place // n_each, token) for p, place, token in zip(*its, strict=True)],
-        )
+    before = [[log_probability] for log_probability in active.log_probability]
+    wide = torch.tensor(before, dtype=widest_type(logits.device), device=logits.device)
+    total = (wide + of_token).view(n_sentences, -1)
+    best = total.topk(min(size, total.shape[1]), dim=1)
+    columns, ids = (active.sentences, best.values.tolist(), best.indices.tolist()), tokens.tolist()
+    for number, (sentence, log_probabilities, places) in enumerate(zip(*columns, strict=True)):
+        refuse_nan(log_probabilities[:1])  # NaN is the largest number for topk
+        extensions = []
+        for log_probability, place in zip(log_probabilities, places, strict=True):
+            parent = number * width + place // n_each
+            extensions.append(Extension(log_probability, parent, ids[parent][place % n_each]))
+        yield sentence, extensions
 
 
 def advance(

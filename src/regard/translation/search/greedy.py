@@ -23,8 +23,8 @@ class Greedy:
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
         """Return for each source a tuple with its one hypothesis."""
 
-        def choose(logits: Tensor, rows: Tensor, length: int, limits: Sequence[int]) -> ChosenTokens:
+        def choose(logits: Tensor, rows: Sequence[int], length: int, limits: Sequence[int]) -> ChosenTokens:
             log_probability, tokens = top_tokens(logits, 1, length, limits)
-            return tokens[:, 0], log_probability[:, 0]
+            return tokens, log_probability
 
         return decode(model, sources, choose)

@@ -4,7 +4,7 @@ PAD and BOS are never chosen, and after the largest number of tokens only EOS ca
 allowed tokens are the model's own: they are not normalised again after other tokens have been forbidden.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isnan
 
 import torch
@@ -55,8 +55,7 @@ def top_tokens(
         limits: the largest number of tokens of each translation, EOS not counted. The hypotheses of a sentence are in
             adjacent rows, equally many for each sentence.
     """
-    log_probability, tokens = topk(token_log_probabilities(logits, length, limits), n)
-    return log_probability.to(widest_type(logits.device)), tokens
+    return topk(token_log_probabilities(logits, length, limits), n)
 
 
 def token_log_probabilities(
@@ -71,7 +70,6 @@ def token_log_probabilities(
             adjacent rows, equally many for each sentence.
     """
     log_probability = log_softmax(logits[:, -1])
-    refuse_nan(log_probability[:, EOS])
     log_probability[:, PAD_AND_BOS] = -torch.inf
     if length >= min(limits):
         must_end = torch.tensor([length >= limit for limit in limits], device=logits.device)
@@ -104,14 +102,14 @@ def log_softmax(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*b
     return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 
-def refuse_nan(log_probability: Float[Tensor, " rows"]) -> None:
+def refuse_nan(log_probabilities: Iterable[float]) -> None:
     """Raise InputError if a log-probability is NaN.
 
     Args:
-        log_probability: any one log-probability of each row of logits. It shows every NaN, because log-softmax turns a
-            NaN among the logits of a row into NaN for all tokens.
+        log_probabilities: for each row of logits the log-probability of any token except PAD and BOS. It shows every
+            NaN, because log-softmax turns a NaN among the logits of a row into NaN for all tokens.
     """
-    if isnan(log_probability.sum()):  # log-probabilities are at most 0, so that no sum of them is ∞ - ∞
+    if any(map(isnan, log_probabilities)):
         raise InputError(
             "the model gives NaN for the next token; its parameters are damaged, or too small a number type overflows: "
             "load it in float32."

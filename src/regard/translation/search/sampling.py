@@ -18,10 +18,11 @@ from torch import Tensor
 
 from regard.attention.precision import widest_type
 from regard.text.keyed_random import seed_of
+from regard.text.vocabulary import EOS
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.search.autoregressive import ChosenTokens, decode
 from regard.translation.search.interface import Hypothesis, SourceBatch
-from regard.translation.search.next_token import token_log_probabilities
+from regard.translation.search.next_token import refuse_nan, token_log_probabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,14 @@ class Sample:
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
         """Return for each source a tuple with its one sampled hypothesis."""
         device = sources.lengths.device
-        wide = widest_type(device)
-        numbers = random_numbers(self.seed, sources.numbers, max(sources.limits) + 1).to(wide).to(device)
+        numbers = random_numbers(self.seed, sources.numbers, max(sources.limits) + 1)
+        numbers = numbers.to(widest_type(device)).to(device)
 
-        def choose(logits: Tensor, rows: Tensor, length: int, limits: Sequence[int]) -> ChosenTokens:
+        def choose(logits: Tensor, rows: Sequence[int], length: int, limits: Sequence[int]) -> ChosenTokens:
             log_probability = token_log_probabilities(logits, length, limits)
-            tokens = self.draw(log_probability, numbers[rows, length])
-            return tokens, log_probability.gather(1, tokens[:, None])[:, 0].to(wide)
+            refuse_nan(log_probability[:, EOS].tolist())
+            tokens = self.draw(log_probability, numbers[rows, length])[:, None]
+            return tokens, log_probability.gather(1, tokens)
 
         return decode(model, sources, choose)
 
