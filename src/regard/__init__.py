@@ -13,7 +13,17 @@ import sys
 import lazy_loader
 
 __version__ = "0.1.0"
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_imported, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    """Import and return a public name of `__init__.pyi`; for any other, raise AttributeError with the nearest names."""
+    if name in __all__:
+        return _imported(name)
+    from difflib import get_close_matches
+
+    near = ", ".join(get_close_matches(name, __all__))
+    raise AttributeError(f"module 'regard' has no attribute {name!r}" + (f"; nearest: {near}" if near else ""))
 
 
 def _prepare_notebook() -> None:

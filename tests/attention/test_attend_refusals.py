@@ -71,10 +71,10 @@ def test_tensors_that_do_not_fit_are_refused(arguments, message):
 
 
 @pytest.mark.usefixtures("unhooked")
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan, "0.1"])
 def test_a_dropout_that_is_no_probability_is_refused(dropout):
     assert refusal(ValueError, lambda: attend(QUERY, KEY, VALUE, dropout=dropout)) == (
-        f"dropout={dropout} must be the probability that a weight is dropped, at least 0 and below 1."
+        f"dropout={dropout!r} must be the probability that a weight is dropped, at least 0 and below 1."
     )
 
 
@@ -132,7 +132,9 @@ def test_a_choice_that_does_not_fit_is_refused(options, kind, message):
     ("stage", "message"),
     [
         ({"score": "dot"}, "score is 'dot'; it takes an object such as ScaledDot()."),
-        ({"normalise": torch.softmax}, f"normalise is {torch.softmax!r}; it takes an object such as Softmax()."),
+        ({"score": Softmax()}, "score is Softmax(); it takes an object such as ScaledDot()."),
+        ({"normalise": Softmax}, "normalise is the class Softmax; it takes an object such as Softmax()."),
+        ({"normalise": torch.softmax}, "normalise is the function softmax; it takes an object such as Softmax()."),
     ],
 )
 def test_a_stage_that_is_no_object_is_refused(normal, unhooked, stage, message):
@@ -142,13 +144,13 @@ def test_a_stage_that_is_no_object_is_refused(normal, unhooked, stage, message):
 
 
 @pytest.mark.parametrize("name", ["query", "key", "value"])
-@pytest.mark.parametrize(("given", "kind"), [(torch.zeros(1, 1, 2, 3).numpy(), "ndarray"), (None, "NoneType")])
+@pytest.mark.parametrize(("given", "kind"), [(torch.zeros(1, 1, 2, 3).numpy(), "a ndarray"), (None, "None")])
 def test_what_is_no_tensor_of_vectors_is_refused(normal, unhooked, name, given, kind):
     vectors = {"query": normal(1, 1, 2, 3), "key": normal(1, 1, 5, 3), "value": normal(1, 1, 5, 3)} | {name: given}
     with pytest.raises(TypeError) as raised:
         attend(**vectors)
     assert str(raised.value) == (
-        f"{name} is a {kind}; attend takes tensors, and torch.as_tensor makes one of an array or a list."
+        f"{name} is {kind}; attend takes tensors, and torch.as_tensor makes one of an array or a list."
     )
 
 

@@ -10,11 +10,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import BATCH, D_KEY, D_VALUE, HEADS, KEY_HEADS, masks, matrix, near
+from refusals import refusal
 from seen_patterns import KEYS, QUERIES, seen
 from torch.testing import assert_close
 
 import regard.attention.weights as weights_module
-from regard import Alibi, Ask, Causal, Keep, Padding, Pattern, ScaledDot, Softmax, Window, attend
+from regard import Alibi, Ask, Causal, Keep, MultiHeadAttention, Padding, Pattern, ScaledDot, Softmax, Window, attend
 from regard.attention.call import Call
 from regard.attention.grid.grid import Grid
 
@@ -150,12 +151,35 @@ def test_it_introduces_itself(normal):
     assert attend(query.half(), key.half(), key.half()).pattern.dtype == torch.float32
 
 
+def test_results_show_the_shapes_of_their_tensors_and_not_the_numbers():
+    x = torch.zeros(1, 2, 3, 4)
+    assert repr(attend(x, x, x)) == (
+        "Attended(context=<float32 [1, 2, 3, 4]>, pattern=Pattern(batch=1, heads=2, queries=3, keys=3), "
+        "backend='fused')"
+    )
+    read = MultiHeadAttention(8, 2)(torch.zeros(1, 3, 8))
+    assert repr(read) == (
+        f"MultiHeadRead(output=<float32 [1, 3, 8]>, attended={read.attended!r}, "
+        "cache=KeyValue(key=<float32 [1, 2, 3, 4]>, value=<float32 [1, 2, 3, 4]>))"
+    )
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_values_that_are_no_tensor_are_refused():
+    pattern, *_ = seen("causal")
+    assert refusal(TypeError, pattern.apply, [[1.0]]) == (
+        "value is a list; apply takes a tensor, and torch.as_tensor makes one."
+    )
+
+
 def test_it_is_a_tensor_to_whom_it_takes_for_one():
     pattern, *_ = seen("causal")
     weights = pattern.dense()
     assert np.array_equal(np.asarray(pattern), weights.numpy())
     assert np.asarray(pattern, dtype=np.float32).dtype == np.float32
     assert np.array_equal(np.array(pattern), weights.numpy())
+    for make in (torch.as_tensor, torch.tensor, torch.from_dlpack):
+        assert torch.equal(make(pattern), weights)
     assert torch.equal(torch.stack([pattern, pattern]), torch.stack([weights, weights]))
     assert torch.equal(torch.cat((pattern, weights)), torch.cat((weights, weights)))
     assert torch.equal(torch.mean(input=pattern, dim=1), weights.mean(dim=1))

@@ -74,6 +74,10 @@ def test_an_encoder_decoder_parts_in_the_order_of_its_layers(minilm):
     assert regard.compare(plain, traced(Silence("encoder L1H5"))).first[0] == "encoder L1H5"
 
 
+def test_what_is_no_trace_is_refused(snake, unhooked):
+    assert refusal(TypeError, regard.compare, snake, None) == "compare takes two traces; got None."
+
+
 def test_traces_of_other_texts_and_models_are_refused(snake):
     other = regard.trace("MiniLM", TEXT.replace("venom.", "bite"))
     assert refusal(InputError, regard.compare, regard.trace("MiniLM", TEXT), other) == (

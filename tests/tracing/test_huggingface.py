@@ -293,9 +293,10 @@ def test_install_can_be_undone():
 
 
 def test_what_is_no_model_is_refused(unhooked):
-    with pytest.raises(TypeError) as refusal:
-        regard.install(torch.nn.Linear(2, 2))
-    assert str(refusal.value) == "install takes a Hugging Face PreTrainedModel; got a Linear."
+    for given, name in ((torch.nn.Linear(2, 2), "a Linear"), ("gpt2", "a str")):
+        with pytest.raises(TypeError) as refusal:
+            regard.install(given)
+        assert str(refusal.value) == f"install takes a Hugging Face PreTrainedModel; got {name}."
 
 
 def test_a_model_off_the_interface_is_refused_in_words():

@@ -139,11 +139,11 @@ def test_one_text_is_no_list(translator):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda t: t.translate(["no dog", None]), "the text of line 2 is a NoneType; it must be a str."),
+        (lambda t: t.translate(["no dog", None]), "the text of line 2 is None; it must be a str."),
         (lambda t: t.translate([b"no dog"], first=7), "the text of line 7 is a bytes; it must be a str."),
-        (lambda t: t.translate(["a", "a"], prefix=["ein", 5]), "the prefix of line 2 is a int; it must be a str."),
-        (lambda t: t.score([None], ["ein"]), "the text of line 1 is a NoneType; it must be a str."),
-        (lambda t: t.score(["a"], [None]), "the target of line 1 is a NoneType; it must be a str."),
+        (lambda t: t.translate(["a", "a"], prefix=["ein", 5]), "the prefix of line 2 is an int; it must be a str."),
+        (lambda t: t.score([None], ["ein"]), "the text of line 1 is None; it must be a str."),
+        (lambda t: t.score(["a"], [None]), "the target of line 1 is None; it must be a str."),
         (lambda t: t.translate(["a"], search="x"), "search is a str; it takes an object such as Beam()."),
         (lambda t: t.translate(["a"], search=Beam), "search is the class Beam; it takes an object such as Beam()."),
     ],

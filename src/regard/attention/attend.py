@@ -25,12 +25,12 @@ from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.precision import without_autocast
-from regard.attention.representation import type_name
+from regard.attention.representation import describe, type_name
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Attended:
     """The result of one call of `attend`: the context, and the pattern of the attention weights.
 
@@ -43,6 +43,9 @@ class Attended:
     context: Float[Tensor, "batch heads queries d_value"]
     pattern: Pattern
     backend: str
+
+    def __repr__(self) -> str:
+        return describe(self)
 
 
 def attend(
@@ -146,8 +149,10 @@ def checked_choice(call: Call, dropout: float, ask: Ask | None) -> Choice:
             `use_backend` names a backend that does not support the call.
         TypeError: ask is neither an `Ask` nor None.
     """
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout={dropout} must be the probability that a weight is dropped, at least 0 and below 1.")
+    if isinstance(dropout, str) or not 0 <= dropout < 1:
+        raise ValueError(
+            f"dropout={dropout!r} must be the probability that a weight is dropped, at least 0 and below 1."
+        )
     if ask is not None:
         if not isinstance(ask, Ask):
             raise TypeError(f"ask is {type_name(ask)}; it takes an object such as Ask(top=8).")

@@ -5,6 +5,7 @@ keeps the `Call`, and computes weights and statistics from it when they are read
 """
 
 from dataclasses import dataclass, field, fields, replace
+from inspect import isroutine
 from typing import Any
 
 import torch
@@ -222,4 +223,5 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 def stage_error(name: str, stage: object, example: Score | Normaliser) -> TypeError:
     """Return a TypeError for an argument of the wrong type; its message shows an object of the right type."""
-    return TypeError(f"{name} is {stage!r}; it takes an object such as {example!r}.")
+    given = type_name(stage) if isinstance(stage, type) or isroutine(stage) else repr(stage)
+    return TypeError(f"{name} is {given}; it takes an object such as {example!r}.")

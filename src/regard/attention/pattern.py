@@ -21,6 +21,7 @@ from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.precision import without_autocast
 from regard.attention.progress import ProgressCallback, progress_callback
+from regard.attention.representation import type_name
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.attention.statistics.choose import summary_of
@@ -326,7 +327,10 @@ class Pattern(ThroughDense):
 
         Raises:
             ValueError: the keys, batch or heads of `value` do not fit the pattern.
+            TypeError: `value` is not a tensor.
         """
+        if not isinstance(value, Tensor):
+            raise TypeError(f"value is {type_name(value)}; apply takes a tensor, and torch.as_tensor makes one.")
         batch, heads, n_keys = value.shape[:3]
         if n_keys != self.grid.keys or batch not in (1, self.grid.batch) or heads < 1 or self.grid.heads % heads:
             raise ValueError(

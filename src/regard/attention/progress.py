@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from regard.attention.representation import type_name
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -42,6 +44,10 @@ def report_to(report: ProgressCallback | None) -> Iterator[None]:
     ...     entropy = pattern.entropy()
     100%
     """
+    if report is not None and not callable(report):
+        raise TypeError(
+            f"report is {type_name(report)}; it takes a function of two numbers, report(done, total), or None."
+        )
     before = CALLBACK.set(ignore_progress if report is None else report)
     try:
         yield

@@ -1,6 +1,7 @@
 """The reprs of masks, scores and normalisers, and the names of values and types in error messages."""
 
 from dataclasses import MISSING, fields
+from inspect import isroutine
 from typing import Any
 
 from torch import Tensor
@@ -33,7 +34,14 @@ def short_repr(value: object) -> str:
 def type_name(part: object) -> str:
     """Return the type of an argument in words, for an error message.
 
-    >>> type_name(3.0), type_name(float)
-    ('a float', 'the class float')
+    >>> type_name(3.0), type_name(3), type_name(float), type_name(len), type_name(None)
+    ('a float', 'an int', 'the class float', 'the function len', 'None')
     """
-    return f"the class {part.__name__}" if isinstance(part, type) else f"a {type(part).__name__}"
+    if part is None:
+        return "None"
+    if isinstance(part, type):
+        return f"the class {part.__name__}"
+    if isroutine(part):
+        return f"the function {part.__name__}"
+    name = type(part).__name__
+    return f"{'an' if name[0] in 'AEIOUaeio' else 'a'} {name}"

@@ -31,6 +31,12 @@ class ThroughDense:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.asarray(self.dense().detach().cpu(), dtype=dtype)
 
+    def __dlpack__(self, **options: Any) -> Any:  # torch.as_tensor and torch.tensor call it
+        return self.dense().detach().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return torch.empty(0, device=self.device).__dlpack_device__()
+
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return function(*densified(args), **densified(kwargs or {}))

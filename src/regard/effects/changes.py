@@ -61,6 +61,13 @@ class Sharpen:
 
 Change = Cut | Silence | Sharpen
 
+
+def check_list_of_changes(changes: object) -> None:
+    """Raise TypeError if one change is given in place of a list of changes."""
+    if isinstance(changes, Change):
+        raise TypeError(f"changes is {changes!r}; it takes a list: changes=[{changes!r}].")
+
+
 Edge = tuple[int | None, int | None, int | None]
 """A query that cannot attend to a key, as indices (head, query, key); None = every head, query or key."""
 

@@ -17,7 +17,7 @@ from regard.attention.ask import Ask
 from regard.attention.attend import Attended, attend
 from regard.attention.call import Call
 from regard.attention.representation import type_name
-from regard.effects.changes import Change, Cut, changes_of_layer, heads_of
+from regard.effects.changes import Change, Cut, changes_of_layer, check_list_of_changes, heads_of
 from regard.errors import InputError
 from regard.tracing.attention_kind import KindOfPath
 from regard.tracing.running_modules import RunningModules, layer_of, running_modules
@@ -50,6 +50,7 @@ def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"changed takes a torch.nn.Module; got {type_name(model)}.")
+    check_list_of_changes(changes)
     for change in changes:
         if isinstance(change, Cut) and not all(isinstance(place, int) for place in (change.query, change.key)):
             raise InputError(f"{change} names a token by its text; changed knows no text, so give its position.")

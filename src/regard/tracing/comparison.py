@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention.representation import type_name
 from regard.effects.distance import pattern_distance
 from regard.errors import InputError
 from regard.tracing.readable_tokens import Token
@@ -141,7 +142,10 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
 
 
 def check_comparable(trace: Trace, other: Trace) -> None:
-    """Raise InputError unless the two traces have the same tokens, layers and numbers of heads."""
+    """Raise an error unless both are traces and have the same tokens, layers and numbers of heads."""
+    for one in (trace, other):
+        if not isinstance(one, Trace):
+            raise TypeError(f"compare takes two traces; got {type_name(one)}.")
     for side in ("source", "target"):
         tokens, others = ([token.text for token in getattr(one, side)] for one in (trace, other))
         if tokens != others:

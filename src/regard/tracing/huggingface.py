@@ -29,6 +29,7 @@ from regard.attention.attend import attend
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
+from regard.attention.representation import type_name
 from regard.attention.scores.dot import ScaledDot
 from regard.errors import InputError
 from regard.tracing.running_modules import ATTENTION_NAME
@@ -72,9 +73,9 @@ def use_regard(model: "PreTrainedModel") -> None:
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask, sdpa_mask
 
-    parts = models_in(model)
+    parts = models_in(model) if isinstance(model, nn.Module) else []
     if not parts:
-        raise TypeError(f"install takes a Hugging Face PreTrainedModel; got a {type(model).__name__}.")
+        raise TypeError(f"install takes a Hugging Face PreTrainedModel; got {type_name(model)}.")
     AttentionInterface.register(SDPA, attention_forward)
     AttentionMaskInterface.register(SDPA, sdpa_mask)
     AttentionInterface.register(EAGER, eager_forward)

@@ -13,7 +13,7 @@ import torch
 from regard.attention.ask import Ask
 from regard.attention.attend import Attended
 from regard.attention.representation import type_name
-from regard.effects.changes import Change
+from regard.effects.changes import Change, check_list_of_changes
 from regard.errors import InputError, first_paragraph
 from regard.tracing.answered_pattern import ForgottenCall
 from regard.tracing.attention_kind import KindOfPath
@@ -97,6 +97,7 @@ def trace(
     """
     n_media = sum(medium is not None for medium in (images, video, audio))
     check_arguments(text, tokenizer, keep, ask, n_media)
+    check_list_of_changes(changes)
     writes = new_tokens is not None or generation is not None
     medium: Media | None = None
     if n_media:

@@ -10,12 +10,13 @@ from torch import Tensor, nn
 
 from regard.attention.masks import Padding
 from regard.attention.pattern import Pattern
+from regard.attention.representation import describe
 from regard.transformer.block import EncoderBlock
 from regard.transformer.config import TransformerConfig
 from regard.transformer.embedding import Embedding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Encoded:
     """The output of `Encoder.forward`.
 
@@ -26,6 +27,9 @@ class Encoded:
 
     output: Float[Tensor, "batch source d_model"]
     patterns: tuple[Pattern, ...]
+
+    def __repr__(self) -> str:
+        return describe(self)
 
 
 class Encoder(nn.Module):

@@ -16,6 +16,7 @@ from regard.attention.masks import Padding
 from regard.attention.masks.lengths import check_source_lengths, shortest_and_longest
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
+from regard.attention.representation import describe
 from regard.attention.scores.dot import ScaledDot
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
@@ -25,7 +26,7 @@ from regard.transformer.decoding.supported import kernel_allowed
 from regard.transformer.encoder import Encoder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TransformerOutput:
     """The output of `Transformer.forward`.
 
@@ -40,6 +41,9 @@ class TransformerOutput:
     encoder: tuple[Pattern, ...]
     decoder: tuple[Pattern, ...]
     cross: tuple[Pattern, ...]
+
+    def __repr__(self) -> str:
+        return describe(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

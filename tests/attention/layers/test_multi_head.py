@@ -217,8 +217,8 @@ def test_refusals(unhooked):
     ]
     assert [refusal(ValueError, call) for call, _ in cases] == [message for _, message in cases]
     assert refusal(TypeError, lambda: MultiHeadAttention(8, 2, positions=sinusoidal)) == (
-        "positions is a function; it takes an object such as Rotary(), which rotates queries and keys. Vectors that "
-        "are added to tokens (LearnedPositions, sinusoidal) are added before this layer."
+        "positions is the function sinusoidal; it takes an object such as Rotary(), which rotates queries and keys. "
+        "Vectors that are added to tokens (LearnedPositions, sinusoidal) are added before this layer."
     )
     assert refusal(TypeError, MultiHeadAttention.from_torch, nn.Linear(2, 2)) == (
         "from_torch takes an nn.MultiheadAttention; got a Linear."

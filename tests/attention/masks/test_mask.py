@@ -312,6 +312,21 @@ def test_numbers_that_make_no_mask_are_refused(unhooked):
     assert [refusal(ValueError, make) for make, _ in cases] == [message for _, message in cases]
 
 
+def test_lengths_of_several_axes_are_refused(unhooked):
+    for make, name in ((Padding, "Padding"), (Prefix, "Prefix")):
+        assert refusal(ValueError, lambda make=make: make(torch.tensor([[1, 2]])).check(Grid(2, 3, 5, 7))) == (
+            f"{name} was given lengths of shape [1, 2]; with a batch of 2 it takes [2], one for each item."
+        )
+
+
+def test_and_or_not_of_python_are_refused():
+    """Without the refusal, Python would return one of the two masks, or False."""
+    for use in (lambda: Causal() and Window(1, 0), lambda: Causal() or Window(1, 0), lambda: not Causal()):
+        assert (
+            refusal(TypeError, use) == "Causal() is neither true nor false; join masks with & (and), | (or), ~ (not)."
+        )
+
+
 @pytest.mark.parametrize("joined", [lambda m: m, lambda m: ~m, lambda m: m & Causal(), lambda m: Causal() | m])
 def test_a_mask_that_does_not_fit_is_refused_however_it_is_joined(joined):
     grid = Grid(2, 3, 5, 7)
@@ -386,7 +401,7 @@ def test_what_masks_are_not_made_of_is_refused(unhooked):
         (lambda: Chunked(2, 0.5), "Chunked was given offset=0.5; it takes a whole number, such as 3, or None."),
         (lambda: Causal(offset=1.5), "Causal was given offset=1.5; it takes a whole number, such as 3, or None."),
         (lambda: Prefix(3, 1.5), "Prefix was given offset=1.5; it takes a whole number, such as 3, or None."),
-        (lambda: Prefix(1.5), f"Prefix was given length=1.5; {WHOLE}"),
+        (lambda: Prefix(1.5), "Prefix was given length=1.5; it takes a whole number, such as 3."),
         (lambda: Global([0, 1.5]), "Global was given position=1.5; it takes a whole number, such as 3."),
         (lambda: Global([0], 1.5), "Global was given offset=1.5; it takes a whole number, such as 3, or None."),
         (lambda: Global(1.5), "Global(1.5) is given a number; it takes a list of positions: Global([1.5])."),
@@ -426,3 +441,5 @@ def test_whole_numbers_of_numpy_and_torch_are_numbers_of_tokens(unhooked):
             assert torch.equal(kept(of(whole), grid), kept(of(int), grid))
             assert of(whole).reach(grid, range(1, 3)) == of(int).reach(grid, range(1, 3))
             assert of(whole).fills_reach(grid, range(1, 3)) == of(int).fills_reach(grid, range(1, 3))
+    assert Prefix(np.int64(3)) == Prefix(3)
+    Prefix(np.int64(3)).check(grid)

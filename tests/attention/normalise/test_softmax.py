@@ -69,12 +69,13 @@ def test_it_introduces_itself():
     assert repr(Softmax(temperature=0.5, sinks=torch.zeros(2))) == "Softmax(temperature=0.5, sinks=<float32 [2]>)"
 
 
-@pytest.mark.parametrize("temperature", [-0.5, math.inf, -math.inf, math.nan])
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize("temperature", [-0.5, math.inf, -math.inf, math.nan, "hot"])
 def test_a_temperature_that_is_none_is_refused(temperature):
     with pytest.raises(ValueError) as raised:
         Softmax(temperature=temperature)
     assert str(raised.value) == (
-        f"temperature={temperature} divides the scores, so it must be 0 (all weight on the largest) or above."
+        f"temperature={temperature!r} divides the scores, so it must be 0 (all weight on the largest) or above."
     )
 
 
@@ -84,6 +85,13 @@ def test_sinks_that_do_not_fit_are_refused(shape):
     with pytest.raises(ValueError) as raised:
         Softmax(sinks=torch.zeros(shape)).check(GRID)
     assert str(raised.value) == f"sinks of shape {list(shape)} with 2 heads; give one number for each head."
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_sinks_that_are_no_tensor_are_refused():
+    with pytest.raises(TypeError) as raised:
+        Softmax(sinks=1.0)
+    assert str(raised.value) == "sinks is a float; it takes a tensor of one number for each head, or None."
 
 
 def test_a_temperature_that_makes_scores_infinite_is_refused():

@@ -61,5 +61,13 @@ def test_fewer_than_one_is_refused(n):
     assert str(raised.value) == f"n={n} is how many of the largest scores get weight, so it must be at least 1."
 
 
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize("n", [2.5, True, "3"])
+def test_what_is_no_whole_number_is_refused(n):
+    with pytest.raises(TypeError) as raised:
+        TopK(n)
+    assert str(raised.value) == f"n={n!r} is no number of keys; it takes a whole number, such as TopK(8)."
+
+
 def test_it_introduces_itself():
     assert repr(TopK(3)) == "TopK(n=3)"

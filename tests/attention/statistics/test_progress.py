@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refusal
 
 from regard import Ask, Causal, attend
 from regard.attention import progress
@@ -62,6 +63,13 @@ def test_the_one_named_is_told_instead_by_every_way_of_asking(inputs):
             pattern.summary()
     assert asked_with_the_context == HEADS * -(-TOKENS // ROWS)
     assert len(told) == 4 * asked_with_the_context
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_what_is_no_function_is_refused():
+    assert refusal(TypeError, report_to(3).__enter__) == (
+        "report is an int; it takes a function of two numbers, report(done, total), or None."
+    )
 
 
 def test_after_a_while_a_terminal_shows_a_bar_and_then_it_is_gone(inputs, impatient, terminal, capsys):

@@ -4,6 +4,7 @@ import operator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -64,7 +65,8 @@ def one_entry_per_axis(entries: tuple[Any, ...]) -> list[Any]:
 
 def selected_positions(entry: Any, axis: str, size: int) -> Positions:
     """Return the indices, counted from 0, that an entry of an index selects along one axis."""
-    entries = torch.as_tensor(entry, device="cpu") if isinstance(entry, list | Tensor) else None
+    is_list = isinstance(entry, list | range | np.ndarray | Tensor)
+    entries = torch.as_tensor(entry, device="cpu") if is_list else None
     if isinstance(entry, bool) or (entries is not None and entries.dtype == torch.bool):
         raise TypeError(
             f"a pattern is not indexed by booleans ({axis}={entry!r}); give positions, e.g. flags.nonzero()."

@@ -31,6 +31,7 @@ from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.positions.rotary import Rotary
+from regard.attention.representation import describe
 from regard.attention.scores.dot import ScaledDot
 
 QueryKeyValue = tuple[
@@ -40,7 +41,7 @@ QueryKeyValue = tuple[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Latents:
     """The cache of multi-head latent attention: two vectors for each token.
 
@@ -56,6 +57,9 @@ class Latents:
     def n_tokens(self) -> int:
         """The number of cached tokens."""
         return self.latent.shape[1]
+
+    def __repr__(self) -> str:
+        return describe(self)
 
 
 class Norm(nn.RMSNorm):
@@ -221,7 +225,7 @@ class LatentAttention(nn.Module):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class LatentRead:
     """The result of multi-head latent attention.
 
@@ -239,3 +243,6 @@ class LatentRead:
     def pattern(self) -> Pattern:
         """The attention weights of every head, as a lazy `Pattern`."""
         return self.attended.pattern
+
+    def __repr__(self) -> str:
+        return describe(self)

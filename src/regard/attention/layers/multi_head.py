@@ -25,6 +25,7 @@ from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.positions.rotary import Rotary
+from regard.attention.representation import describe
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 
@@ -170,7 +171,7 @@ class MultiHeadAttention(nn.Module):
         return ", ".join(f"{name}={value!r}" for name, value in (shown | changed).items())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class MultiHeadRead:
     """The result of multi-head attention.
 
@@ -189,3 +190,6 @@ class MultiHeadRead:
     def pattern(self) -> Pattern:
         """The attention weights of every head, as a lazy `Pattern`."""
         return self.attended.pattern
+
+    def __repr__(self) -> str:
+        return describe(self)

@@ -66,9 +66,12 @@ class Prefix(RangeMask):
 
     def __post_init__(self) -> None:
         check_whole("Prefix", offset=self.offset)
-        if not isinstance(self.length, int):
+        if isinstance(self.length, Tensor):
             check_whole_tensor("Prefix", "length", self.length)
-        elif self.length < 0:
+            return
+        check_whole("Prefix", length=self.length)
+        object.__setattr__(self, "length", int(self.length))  # a numpy integer becomes an int
+        if self.length < 0:
             raise ValueError(f"Prefix(length={self.length}) counts keys from the first, so it must be at least 0.")
 
     @property

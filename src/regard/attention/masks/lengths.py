@@ -30,7 +30,14 @@ def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
 
 def check_lengths(mask: object, lengths: int | Integer[Tensor, " batch"], grid: Grid) -> None:
     """Raise ValueError unless `lengths` is an int for all batch items, or a tensor with one number for each item."""
-    if not isinstance(lengths, int) and lengths.shape[0] not in (1, grid.batch):
+    if isinstance(lengths, int):
+        return
+    if lengths.ndim != 1:
+        raise ValueError(
+            f"{type(mask).__name__} was given lengths of shape {list(lengths.shape)}; with a batch of {grid.batch} it "
+            f"takes [{grid.batch}], one for each item."
+        )
+    if lengths.shape[0] not in (1, grid.batch):
         raise ValueError(
             f"{type(mask).__name__} was given {len(lengths)} lengths for a batch of {grid.batch}; give one for each "
             "item."

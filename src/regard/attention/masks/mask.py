@@ -80,6 +80,9 @@ class Mask(ABC):
     def __ror__(self, other: object) -> "Mask":
         return require_mask(other) | self
 
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self} is neither true nor false; join masks with & (and), | (or), ~ (not).")
+
     def __invert__(self) -> "Mask":
         return Opposite(self)
 

@@ -44,9 +44,9 @@ class Entmax(Normaliser):
     alpha: float = 1.5
 
     def __post_init__(self) -> None:
-        if not self.alpha >= 1 or math.isinf(self.alpha):
+        if isinstance(self.alpha, str) or not self.alpha >= 1 or math.isinf(self.alpha):
             raise ValueError(
-                f"alpha={self.alpha} is out of range: entmax takes a finite alpha of at least 1 (1 = softmax, "
+                f"alpha={self.alpha!r} is out of range: entmax takes a finite alpha of at least 1 (1 = softmax, "
                 "2 = sparsemax); "
                 "for all weight on the largest score use Softmax(temperature=0)."
             )

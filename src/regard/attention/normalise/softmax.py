@@ -12,6 +12,7 @@ from torch import Tensor
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.temperature import check_temperature
+from regard.attention.representation import type_name
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -37,6 +38,10 @@ class Softmax(Normaliser):
 
     def __post_init__(self) -> None:
         check_temperature(self.temperature)
+        if self.sinks is not None and not isinstance(self.sinks, Tensor):
+            raise TypeError(
+                f"sinks is {type_name(self.sinks)}; it takes a tensor of one number for each head, or None."
+            )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
         if self.sinks is None:

@@ -18,9 +18,9 @@ def check_temperature(temperature: float) -> None:
       ...
     ValueError: temperature=-1.0 divides the scores, so it must be 0 (all weight on the largest) or above.
     """
-    if not temperature >= 0 or math.isinf(temperature):
+    if isinstance(temperature, str) or not temperature >= 0 or math.isinf(temperature):
         raise ValueError(
-            f"temperature={temperature} divides the scores, so it must be 0 (all weight on the largest) or above."
+            f"temperature={temperature!r} divides the scores, so it must be 0 (all weight on the largest) or above."
         )
     if 0 < temperature * LARGEST_FLOAT32 < 1:
         raise ValueError(
