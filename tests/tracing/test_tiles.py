@@ -22,9 +22,15 @@ from transformers import (
     LlavaNextForConditionalGeneration,
     LlavaNextImageProcessorPil,
     LlavaNextProcessor,
+    LlavaOnevisionConfig,
+    LlavaOnevisionForConditionalGeneration,
+    LlavaOnevisionImageProcessorPil,
+    LlavaOnevisionProcessor,
+    SiglipVisionConfig,
 )
 
 import regard
+from regard.tracing.media import flat_pictures
 from regard.tracing.places import Patch
 
 TEXT = {
@@ -138,6 +144,42 @@ def internvl(minilm):
     return sharp(InternVLForConditionalGeneration(config)), InternVLProcessor(tokenizer)
 
 
+class OneVisionProcessor:
+    """A processor of pictures and text as LLaVA-OneVision has one; its own needs torchvision."""
+
+    image_token, num_image_tokens, vision_feature_select_strategy = "<image>", 16, "full"
+    vision_aspect_ratio = "anyres_max_4"
+    replace_image_token = LlavaOnevisionProcessor.replace_image_token
+    _get_number_of_features = LlavaOnevisionProcessor._get_number_of_features
+    _get_unpadded_features = LlavaOnevisionProcessor._get_unpadded_features
+
+    def __init__(self, tokenizer, pinpoints):
+        self.tokenizer = tokenizer
+        self.image_processor = LlavaOnevisionImageProcessorPil(
+            size={"height": 32, "width": 32}, image_grid_pinpoints=pinpoints
+        )
+
+    def __call__(self, images, text, return_tensors):
+        encoded = self.image_processor(images=[flat_pictures(images)], return_tensors=return_tensors)
+        before, *parts = text.split(self.image_token)
+        for number, part in enumerate(parts):
+            before += self.replace_image_token(encoded, number) + part
+        return {**encoded, **self.tokenizer(before, return_tensors=return_tensors)}
+
+
+@pytest.fixture(scope="module")
+def onevision(minilm):
+    """A LLaVA-OneVision with tiles of 4 × 4 patches of 8 pixels, which reads no more patches than 4 tiles have."""
+    tokenizer = tokenizer_with(minilm, "<image>")
+    pinpoints = [[32, 64], [64, 64], [96, 96], [32, 96]]
+    config = LlavaOnevisionConfig(
+        vision_config=SiglipVisionConfig(**VISION, image_size=32, patch_size=8, vision_use_head=False),
+        text_config=LlamaConfig(**TEXT), image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        image_grid_pinpoints=pinpoints, vision_aspect_ratio="anyres_max_4",
+    )  # fmt: skip
+    return sharp(LlavaOnevisionForConditionalGeneration(config)), OneVisionProcessor(tokenizer, pinpoints)
+
+
 def eager(model, inputs):
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
@@ -215,6 +257,34 @@ def test_a_picture_with_margins_in_llava_next(llava_next):
     assert {token.place.row for token in trace.source if token.place and not token.place.thumbnail} == {0, 1, 2, 3}
     margins = torch.cat([trace.images[0][:, :8], trace.images[0][:, 24:]], dim=1)
     assert torch.equal(margins, margins[:, :1, :1].expand_as(margins))
+
+
+def test_a_large_picture_has_fewer_patches_in_llava_onevision(onevision):
+    """The 12 × 12 patches of nine tiles become 8 × 8 of 12 pixels, by interpolation between neighbours."""
+    picture = random_picture(96, 96)
+    trace, patches = changed_patches(*onevision, picture, (50, 26, 58, 34))
+    assert [token.place for token in trace.target if token.place and not token.place.thumbnail] == [
+        Patch(0, row, column, 12.0, 12.0) for row in range(8) for column in range(8)
+    ]
+    changed = [patch for patch in patches if not patch.thumbnail]
+    assert Patch(0, 2, 4, 12.0, 12.0) in changed
+    assert all(abs(patch.top + 6 - 30) < 20 and abs(patch.left + 6 - 54) < 20 for patch in changed)
+    assert len(trace.source) == 16 * 10
+    _, patches = changed_patches(*onevision, random_picture(64, 64), (8, 16, 16, 24))
+    assert [patch for patch in patches if not patch.thumbnail] == [Patch(0, 2, 1, 8.0, 8.0)]
+
+
+def test_each_of_several_pictures_is_one_tile_in_llava_onevision(onevision):
+    model, processor = onevision
+    pictures = [random_picture(96, 96), random_picture(32, 64, seed=1)]
+    trace = regard.trace(model, "what is it", images=pictures, processor=processor)
+    places = [Patch(image, row, column, 8.0, 8.0) for image in range(2) for row in range(4) for column in range(4)]
+    assert [token.place for token in trace.target if token.place is not None] == places
+    assert [token.text for token in trace.target].count("[NEWLINE]") == 2
+    assert [token.place for token in trace.source] == places
+    outputs = eager(model, processor(images=pictures, text="<image><image>what is it", return_tensors="pt"))
+    for layer, weights in enumerate(outputs.attentions):
+        assert_close(trace.decoder[layer].dense(), weights, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (3, 2), (1, 5)])

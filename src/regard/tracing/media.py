@@ -18,7 +18,7 @@ from regard.tracing.merged_patches import merged_squares
 from regard.tracing.picture_layout import PictureLayout, whole_pictures, with_grid
 from regard.tracing.places import Frame, Patch
 from regard.tracing.readable_tokens import Token, readable_tokens
-from regard.tracing.tiles import canvas_shapes, rows_with_ends, tiles_in_turn
+from regard.tracing.tiles import canvas_shapes, rows_with_ends, tiles_in_turn, whole_with_ends
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -115,8 +115,7 @@ def layout_of(
         if not pictures:  # a video, of whose frames each is one tile
             return whole_pictures(config, {"pixel_values": pixels.flatten(0, -4)}, patch, n_image_tokens)
         if pixels.ndim == 5 and hasattr(config, "image_grid_pinpoints"):
-            sizes = [(height, width) for height, width in encoded["image_sizes"].tolist()]
-            return rows_with_ends(config.image_grid_pinpoints, list(pixels), sizes, patch)
+            return anyres_layout(config, encoded, patch)
         if pixels.ndim == 5 and hasattr(image_processor, "return_row_col_info"):
             info = image_processor(images=list(pictures), return_row_col_info=True)
             shapes = [(rows or 1, columns or 1) for rows, columns in zip(info["rows"][0], info["cols"][0], strict=True)]
@@ -131,6 +130,23 @@ def layout_of(
         f"{type(model).__name__} and {type(processor).__name__} do not divide pictures into patches in a way that "
         "regard knows, so no token has a place in them; regard.watching(model) records the attention without tokens."
     )
+
+
+def anyres_layout(config: Any, encoded: Mapping[str, Any], patch: int) -> PictureLayout:
+    """Return the layout of pictures of any resolution ("anyres"), for LLaVA-NeXT and LLaVA-OneVision.
+
+    Args:
+        config: the configuration of the model.
+        encoded: the output of the processor.
+        patch: the side length of a patch in pixels.
+    """
+    pixels = list(encoded["pixel_values"])
+    if any(number > 1 for number in encoded.get("batch_num_images", ())):
+        return whole_with_ends(pixels, patch)
+    sizes = [(height, width) for height, width in encoded["image_sizes"].tolist()]
+    limit = getattr(config, "vision_aspect_ratio", None)
+    most_tiles = None if limit is None else int(limit.removeprefix("anyres_max_"))
+    return rows_with_ends(config.image_grid_pinpoints, pixels, sizes, patch, most_tiles)
 
 
 def encoder_tokens(

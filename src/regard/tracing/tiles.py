@@ -6,7 +6,7 @@ a tile has its row and column in the whole picture. A patch of the thumbnail is 
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from math import isqrt
 from typing import Any
@@ -119,18 +119,25 @@ def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> l
 
 
 def rows_with_ends(
-    pinpoints: list[list[int]], pixels: Sequence[Tiles], sizes: Sequence[tuple[int, int]], patch: int
+    pinpoints: list[list[int]],
+    pixels: Sequence[Tiles],
+    sizes: Sequence[tuple[int, int]],
+    patch: int,
+    most_tiles: int | None = None,
 ) -> PictureLayout:
     """Return the layout of pictures for LLaVA-NeXT: the thumbnail, then rows across all tiles, each with an end token.
 
     A picture keeps its proportions: it lies in the middle of its tiles, between two margins. The patches of the margins
-    have no tokens in the text.
+    have no tokens in the text. LLaVA-OneVision resizes the grid of patches of a large picture, so that it has fewer
+    tokens.
 
     Args:
         pinpoints: the possible heights and widths of all tiles of a picture together, in pixels.
         pixels: for each picture, its thumbnail and its tiles.
         sizes: the height and the width of each picture before processing.
         patch: the side length of a patch in pixels.
+        most_tiles: resize the grid of patches to this number of tiles if it has over 1.21 times as many patches; None =
+            never resize it.
     """
     from transformers.image_processing_utils import select_best_resolution
 
@@ -145,9 +152,30 @@ def rows_with_ends(
         text += thumbnail
         grid = picture.grid()
         top, left = margins(size, (grid.rows, grid.columns), lambda length: int(round(length, 7)))
-        for row in range(top, grid.rows - top):
-            text += [*grid.patches(range(row, row + 1), range(left, grid.columns - left)), None]
+        rows, columns = range(top, grid.rows - top), range(left, grid.columns - left)
+        ratio = math.sqrt(len(rows) * len(columns) / (most_tiles * len(thumbnail))) if most_tiles else 0.0
+        if ratio > 1.1:  # as in transformers
+            grid = replace(
+                grid, rows=int(len(rows) // ratio), columns=int(len(columns) // ratio), top=top * patch,
+                left=left * patch, height=len(rows) * patch, width=len(columns) * patch,
+            )  # fmt: skip
+            rows, columns = range(grid.rows), range(grid.columns)
+        for row in rows:
+            text += [*grid.patches(range(row, row + 1), columns), None]
     return PictureLayout(tuple(images), tuple(encoder), tuple(text))
+
+
+def whole_with_ends(pixels: Sequence[Tiles], patch: int) -> PictureLayout:
+    """Return the layout of several pictures for LLaVA-OneVision, which reads each as one tile, with an end token.
+
+    Args:
+        pixels: for each picture, the picture as one tile, and tiles that the model does not read.
+        patch: the side length of a patch in pixels.
+    """
+    pictures = [TiledPicture(number, 1, 1, tiles.shape[-1], patch) for number, tiles in enumerate(pixels)]
+    encoder = [picture.tiles()[0] for picture in pictures]
+    text = [patch for patches in encoder for patch in (*patches, None)]
+    return PictureLayout(tuple(tiles[0] for tiles in pixels), tuple(encoder), tuple(text))
 
 
 def margins(size: tuple[int, int], full: tuple[int, int], rounded: Callable[[float], int]) -> tuple[int, int]:
