@@ -135,12 +135,14 @@ def patch_map(trace: Trace, focus: Focus) -> Text | None:
 
 
 def panel_map(panel: PatchPanel, largest: float, query: Place | None) -> Text:
-    """Return the weights on the patches of one picture as rows of block characters.
+    """Return the weights on the patches of one picture as rows of block characters; only its name if all are 0.
 
     Args:
         largest: the weight that is shown as a full block.
         query: the place of the query, shown as [] if it is one of the patches.
     """
+    if panel.name and panel.total == 0:
+        return Text(f"{panel.name}: 0", style="dim")
     text = Text(f"{panel.name}: {panel.total:.3f}\n" if panel.name else "", style="dim")
     places = {(patch.row, patch.column): (patch, weight) for patch, weight in panel.weights}
     for row in panel.rows:
