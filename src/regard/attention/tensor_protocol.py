@@ -1,7 +1,7 @@
 """`ThroughDense`: the base class of objects that numpy and torch treat as the tensor that `dense()` returns."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -40,6 +40,16 @@ class ThroughDense:
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return function(*densified(args), **densified(kwargs or {}))
+
+    if TYPE_CHECKING:  # the operators are defined below, by their names
+
+        def __add__(self, other: Any) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+
+        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = __add__
+        __rmatmul__ = __pow__ = __rpow__ = __and__ = __rand__ = __or__ = __ror__ = __add__
+        __lt__ = __le__ = __gt__ = __ge__ = __add__
+        __pos__ = __abs__ = __invert__ = __neg__
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(Tensor, name):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import overload
 
 from jaxtyping import Float
 from torch import Tensor
@@ -65,6 +66,12 @@ class Head:
     def weights(self) -> Float[Tensor, "queries keys"]:
         """The weight of each query on each key in this head."""
         return self.pattern[0, self.number].detach()
+
+    @overload
+    def __getitem__(self, reference: tuple[TokenReference, TokenReference]) -> float: ...
+
+    @overload
+    def __getitem__(self, reference: TokenReference) -> Float[Tensor, " keys"]: ...
 
     def __getitem__(
         self, reference: TokenReference | tuple[TokenReference, TokenReference]

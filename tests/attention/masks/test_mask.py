@@ -441,5 +441,5 @@ def test_whole_numbers_of_numpy_and_torch_are_numbers_of_tokens(unhooked):
             assert torch.equal(kept(of(whole), grid), kept(of(int), grid))
             assert of(whole).reach(grid, range(1, 3)) == of(int).reach(grid, range(1, 3))
             assert of(whole).fills_reach(grid, range(1, 3)) == of(int).fills_reach(grid, range(1, 3))
-    assert Prefix(np.int64(3)) == Prefix(3)
+    assert repr(Prefix(np.int64(3))) == "Prefix(length=3)"
     Prefix(np.int64(3)).check(grid)
