@@ -62,12 +62,12 @@ class Backwards(nn.Module):
 class NoTranslator:
     """The value of the field `translator` of translations, which these tests never use."""
 
-    alignment_rule, usual = AlignmentRule(), None
+    alignment_rule, usual, calibration = AlignmentRule(), None, None
 
     def align(self, translations):
         raise NotImplementedError
 
-    def trace(self, translation):
+    def trace(self, translation, keep=()):
         raise NotImplementedError
 
 
