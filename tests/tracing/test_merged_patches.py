@@ -162,13 +162,16 @@ def test_the_picture_is_put_together(processor):
     assert_close(shades * std + mean, torch.from_numpy(picture()).permute(2, 0, 1) / 255, atol=1e-5, rtol=1e-5)
 
 
-def test_the_answer_of_the_model_is_traced(processor):
-    trace = regard.trace(qwen2(), "a red square", images=picture(), processor=processor, new_tokens=3)
-    assert 1 <= len(trace.written) <= 3
+@pytest.mark.parametrize("medium", ["images", "video"])
+def test_the_answer_of_the_model_is_traced(processor, medium):
+    frames = [picture() // (number + 1) for number in range(4)]
+    trace = regard.trace(qwen2(), "a red square", **{medium: frames}, processor=processor, new_tokens=3)
+    inputs = processor(text="a red square", **{"images" if medium == "images" else "videos": frames})
+    ids = qwen2().generate(**inputs, max_new_tokens=3, do_sample=False)[0, inputs["input_ids"].shape[1] :]
+    assert [new.token.piece for new in trace.written] == processor.tokenizer.convert_ids_to_tokens(ids)
     assert trace.decoder[0].shape[3] == len(trace.target)
 
 
-@pytest.mark.parametrize("make", [qwen2, qwen2_5])
 def test_several_pictures_keep_their_places(make, processor):
     pictures = [picture(), picture(84, 56)]
     trace = regard.trace(make(), "a red square", images=pictures, processor=processor)

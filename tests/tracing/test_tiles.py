@@ -322,3 +322,13 @@ def test_each_frame_of_a_video_is_one_tile_in_internvl(internvl):
     other = regard.trace(model, "it", video=frames, processor=processor)
     moved = (trace.decoder[0].query - other.decoder[0].query).abs().amax(dim=(0, 1, 3)) > 1e-4
     assert {trace.target[position].place.image for position in moved.nonzero()[:, 0].tolist()} == {1}
+
+
+@pytest.mark.parametrize("name", ["llava_next", "idefics3"])
+def test_the_answer_about_tiles_is_that_of_generate(name, request):
+    model, processor = request.getfixturevalue(name)
+    trace = regard.trace(model, "what", images=random_picture(40, 90), processor=processor, new_tokens=4)
+    inputs = processor(images=random_picture(40, 90), text=f"{processor.image_token}what", return_tensors="pt")
+    del inputs["token_type_ids"]
+    ids = model.generate(**inputs, max_new_tokens=4, do_sample=False)[0, inputs["input_ids"].shape[1] :]
+    assert [new.token.piece for new in trace.written] == processor.tokenizer.convert_ids_to_tokens(ids)

@@ -14,17 +14,6 @@ from regard.tracing.readable_tokens import Token, readable_tokens
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
 
-PROMPT = (
-    "input_ids",
-    "attention_mask",
-    "pixel_values",
-    "image_grid_thw",
-    "mm_token_type_ids",
-    "input_features",
-    "input_values",
-)
-"""The names of the input tensors that are passed to `generate`."""
-
 N_ALTERNATIVES = 5
 """How many likely alternatives are stored for each token that a model generated."""
 
@@ -70,7 +59,7 @@ def write(
         raise InputError(f"new_tokens={new_tokens}: give the number of tokens to write, at least 1.")
     if getattr(config, "num_return_sequences", 1) not in (1, None):
         raise InputError("a trace follows one text; give a GenerationConfig with num_return_sequences=1.")
-    prompt = {name: tensor for name, tensor in inputs.items() if name in PROMPT}
+    prompt = {name: tensor for name, tensor in inputs.items() if name != "token_type_ids"}  # many models refuse it
     limits = {} if new_tokens is None else {"max_new_tokens": new_tokens}
     try:
         return model.generate(**prompt, generation_config=config, **limits)[:1]
