@@ -172,6 +172,7 @@ def test_the_answer_of_the_model_is_traced(processor, medium):
     assert trace.decoder[0].shape[3] == len(trace.target)
 
 
+@pytest.mark.parametrize("make", [qwen2, qwen2_5])
 def test_several_pictures_keep_their_places(make, processor):
     pictures = [picture(), picture(84, 56)]
     trace = regard.trace(make(), "a red square", images=pictures, processor=processor)
