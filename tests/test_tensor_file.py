@@ -41,6 +41,7 @@ def test_a_disk_that_takes_no_more(tmp_path):
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(InputError) as refusal:
         write_tensors(tmp_path / "none" / "a", {})
-    assert str(refusal.value) == (
-        f"cannot write {tmp_path}/none/a (no such file or directory); make room on its disk, or name another folder."
-    )
+    assert str(refusal.value) == (f"cannot write {tmp_path}/none/a: there is no folder {tmp_path}/none; make it first.")
+    with pytest.raises(InputError) as refusal:
+        write_tensors(tmp_path, {})
+    assert str(refusal.value) == f"cannot write {tmp_path}: it is a folder; name a file in it."

@@ -35,6 +35,10 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
         with atomic_replace(path) as temporary:
             save(contiguous, temporary, {**texts, CHECKSUM: content_checksum(contiguous, texts)})
     except (SafetensorError, OSError) as error:
+        if path.is_dir():
+            raise InputError(f"cannot write {path}: it is a folder; name a file in it.") from error
+        if not path.parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}; make it first.") from error
         raise InputError(
             f"cannot write {path} ({reason(error)}); make room on its disk, or name another folder."
         ) from error

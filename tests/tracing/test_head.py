@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from refusals import refusal
 
-from regard import InputError
+from regard import Cut, InputError, VectorLengths, compare, trace, watching
 from regard.tracing.readable_tokens import Token
 from regard.tracing.token_reference import token_position
 
@@ -63,3 +64,38 @@ def test_refusals(place, message):
     with pytest.raises(InputError) as refusal:
         token_position(place, words("it", "snake", "it", "ve", "nom", "."))
     assert str(refusal.value) == message
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_what_names_no_token_is_refused(snake):
+    head = snake["L3H1"]
+    for reference in (7.0, None, slice(0, 3), ["it"]):
+        assert refusal(TypeError, lambda reference=reference: head[reference]) == (
+            f"{reference!r} is no token; give its position, such as 7, or its text, such as 'it'."
+        )
+    for reference in (("it",), ("it", "snake", "a")):
+        assert refusal(TypeError, lambda reference=reference: head[reference]) == (
+            f"a head takes a query, or a query and a key: head['it', 'snake']; got {reference!r}."
+        )
+    assert refusal(InputError, head.top, "it", 0) == "n=0 is how many keys to return; it must be at least 1."
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_one_thing_in_place_of_several_and_a_text_in_place_of_an_object_are_refused(snake, minilm):
+    layers = "is no list of layer numbers; give for instance layers=[3]."
+    assert refusal(TypeError, trace, "MiniLM", "a", layers=3) == f"layers=3 {layers}"
+    assert refusal(TypeError, watching(minilm.model, layers="3").__enter__) == f"layers='3' {layers}"
+    assert refusal(TypeError, Cut, 1, 2, heads="L3H1") == "heads='L3H1' is no list of heads; give heads=['L3H1']."
+    assert refusal(TypeError, snake.words, ["The snake"]) == (
+        "['The snake'] is not the text of words; give each text by itself: words('Eiffel Tower')."
+    )
+    assert refusal(TypeError, snake.rollout, "it", flow=VectorLengths) == (
+        "flow is the class VectorLengths; it takes an object such as HeadMean() or VectorLengths()."
+    )
+
+
+@pytest.mark.parametrize("at_most", [-1.0, 1.5])
+def test_a_limit_that_no_difference_can_have_is_refused(snake, at_most):
+    assert refusal(InputError, compare, snake, snake, at_most=at_most) == (
+        f"at_most={at_most:g}: a difference of attention is from 0 to 1."
+    )

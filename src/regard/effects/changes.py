@@ -33,6 +33,10 @@ class Cut:
     key: int | str
     heads: Collection[str] | None = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.heads, str):
+            raise TypeError(f"heads={self.heads!r} is no list of heads; give heads=[{self.heads!r}].")
+
 
 @dataclass(frozen=True, slots=True)
 class Silence:

@@ -22,6 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.pattern import Pattern
+from regard.attention.representation import type_name
 from regard.effects.distance import blocks
 from regard.effects.movement import LayerStates
 
@@ -99,6 +100,12 @@ class VectorLengths(Flow):
             lengths = squares.clamp(min=0).sqrt()
             result += shares[queries] @ (lengths / lengths.sum(dim=-1, keepdim=True))
         return result
+
+
+def check_flow(flow: object) -> None:
+    """Raise TypeError unless `flow` is a `Flow`."""
+    if not isinstance(flow, Flow):
+        raise TypeError(f"flow is {type_name(flow)}; it takes an object such as HeadMean() or VectorLengths().")
 
 
 def rollout(

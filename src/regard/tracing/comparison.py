@@ -112,7 +112,7 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
         at_most: the largest total variation that counts as no difference.
 
     Raises:
-        InputError: the traces have different tokens, layers or numbers of heads.
+        InputError: the traces have different tokens, layers or numbers of heads, or `at_most` is not from 0 to 1.
 
     >>> import regard
     >>> text = "The snake is very dangerous because it has a venom."
@@ -120,6 +120,8 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
     >>> regard.compare(regard.trace("MiniLM", text), cut).first
     ('L3H1', 'it')
     """
+    if not 0 <= at_most <= 1:
+        raise InputError(f"at_most={at_most:g}: a difference of attention is from 0 to 1.")
     check_comparable(trace, other)
     layers = sorted(
         ((kind, layer) for kind in trace.kinds for layer in trace.attended[kind]),

@@ -77,6 +77,8 @@ class Head:
         self, reference: TokenReference | tuple[TokenReference, TokenReference]
     ) -> Float[Tensor, " keys"] | float:
         if isinstance(reference, tuple):
+            if len(reference) != 2:
+                raise TypeError(f"a head takes a query, or a query and a key: head['it', 'snake']; got {reference!r}.")
             query, key = reference
             return float(self.row(query)[token_position(key, self.keys)])
         return self.row(reference)
@@ -87,6 +89,8 @@ class Head:
 
     def top(self, query: TokenReference, n: int = 5) -> list[KeyWeight]:
         """Return the `n` keys on which one query has the largest weights, largest first; weights of 0 are left out."""
+        if n < 1:
+            raise InputError(f"n={n} is how many keys to return; it must be at least 1.")
         weights, keys = strongest_first(self.row(query), min(n, len(self.keys)))
         return [KeyWeight(w, k, self.keys[k]) for w, k in zip(weights.tolist(), keys.tolist(), strict=True) if w > 0]
 

@@ -30,7 +30,7 @@ from regard.tracing.readable_tokens import Token
 from regard.tracing.reading import read_medium, read_or_write
 from regard.tracing.shifted_windows import ShiftedWindows, check_one_grid
 from regard.tracing.trace import Trace
-from regard.tracing.watching import Watched, WatchedStep, watching
+from regard.tracing.watching import Watched, WatchedStep, check_layers, watching
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
@@ -316,6 +316,7 @@ def select_layers(
         InputError: `layers` is empty, or contains the number of a layer that does not exist.
     """
     existing = sorted({layer for by_layer in steps.values() for layer in by_layer})
+    check_layers(layers)
     wanted = existing if layers is None else layers
     if not wanted:
         raise InputError(f"layers is empty; name layers from {min(existing)} to {max(existing)}, or give layers=None.")

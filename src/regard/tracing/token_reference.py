@@ -18,11 +18,14 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
     Raises:
         InputError: there is no such token, or the text is a word of several tokens; the message names the most similar
             tokens, or the tokens of the word.
+        TypeError: the reference is neither an int nor a str.
     """
     if isinstance(reference, int):
         if not -len(tokens) <= reference < len(tokens):
             raise InputError(f"no token {reference}: there are {len(tokens)}, counted from 0 to {len(tokens) - 1}.")
         return reference % len(tokens)
+    if not isinstance(reference, str):
+        raise TypeError(f"{reference!r} is no token; give its position, such as 7, or its text, such as 'it'.")
     before, _, count = reference.rpartition(":")
     text, number = (before, int(count)) if count.isdecimal() else (reference, 1)
     for candidate, nth in ((reference, 1), (text, number)):

@@ -19,7 +19,7 @@ from regard.effects.changes import Change
 from regard.effects.contributions import Contributions, contributions
 from regard.effects.movement import LayerStates, Movement, movement
 from regard.effects.roles import RoleSums
-from regard.effects.rollout import Flow, HeadMean, rollout
+from regard.effects.rollout import Flow, HeadMean, check_flow, rollout
 from regard.errors import InputError, import_extra
 from regard.tracing.check import Check, check_contexts
 from regard.tracing.head import AVERAGE, Head, average_of, nearest_heads, not_kept
@@ -210,6 +210,7 @@ class Trace:
         kind = kind or self._only_kind()
         if kind == "cross":
             raise InputError("a rollout needs the self-attention of one text; give kind='encoder' or kind='decoder'.")
+        check_flow(flow)
         position = self._query(token, kind)
         if self.joined is None:
             if flow.needs_states and self.states is None:

@@ -93,7 +93,7 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
             model's outputs may change by rounding.
 
     Raises:
-        TypeError: `model` is not a torch.nn.Module, or `ask` is not an `Ask`.
+        TypeError: `model` is not a torch.nn.Module, `ask` is not an `Ask`, or `layers` is not a collection.
         InputError: a part of the model is compiled or scripted, so that its calls cannot be recorded.
 
     >>> import torch, regard
@@ -109,11 +109,18 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
         raise TypeError(f"ask is {type_name(ask)}; it takes an object such as Ask(top=8).")
     if ask is not None and not asks_for_something(ask):
         raise InputError("ask=… names no statistics to keep; give for instance ask=Ask(), or leave it out.")
+    check_layers(layers)
     check_not_compiled(model)
     watched = Watched(layers)
     recorder = Recorder(watched, ask)
     with running_modules(model, recorder.enter, recorder.leave) as recorder.running, recorder:
         yield watched
+
+
+def check_layers(layers: object) -> None:
+    """Raise TypeError unless `layers` is None or a collection of layer numbers."""
+    if layers is not None and (isinstance(layers, str) or not isinstance(layers, Collection)):
+        raise TypeError(f"layers={layers!r} is no list of layer numbers; give for instance layers=[3].")
 
 
 class Recorder(AttentionInterceptor):

@@ -41,9 +41,14 @@ def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence
     Args:
         groups: for each word, the positions of its tokens.
         spans: sequences of words, such as "Eiffel Tower".
+
+    Raises:
+        TypeError: a span is not a str.
     """
     joined = list(groups)
     for span in spans:
+        if not isinstance(span, str):
+            raise TypeError(f"{span!r} is not the text of words; give each text by itself: words('Eiffel Tower').")
         letters, start = letters_of(span), 0
         while start < len(joined):
             stop = start

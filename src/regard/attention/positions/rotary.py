@@ -18,7 +18,7 @@ Pairing = Literal["halves", "neighbours"]
 """The two numbers of a vector that form pair p: "halves" = p and p + d_rotary / 2; "neighbours" = 2p and 2p + 1."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Rotary:
     """Rotary positions: rotate each pair of numbers in queries and keys by an angle that grows with the position.
 
