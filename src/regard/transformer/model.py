@@ -173,8 +173,8 @@ class Transformer(nn.Module):
         """
         one = tokens.shape[1] == 1 and not self.training
         if one and state.compiled is not None and kernel_allowed(tokens.device):
-            x, cache, queries = state.compiled.step(self.decoder.embedding(tokens, state.n_tokens)[:, 0], state.cache)
-            logits = self.decoder.to_logits(x[:, None])
-            return CompiledStep(logits=logits, state=replace(state, cache=cache), queries=queries)
+            decoder = self.decoder
+            x, cache, queries = state.compiled.step(decoder.embedding(tokens, state.n_tokens), state.cache)
+            return CompiledStep(logits=decoder.to_logits(x), state=replace(state, cache=cache), queries=queries)
         decoded = self.decoder(tokens, state)
         return TransformerStep(logits=decoded.logits, state=decoded.state, cross=decoded.cross)

@@ -148,10 +148,10 @@ def vectors(model, target, of):
     """Return the kernel's vectors for the last token, before the output projection, and its cross-attention queries."""
     state = model.start(of[:, None].expand(-1, SOURCE.shape[1]), LENGTHS[of])
     for place in range(target.shape[1]):
-        embedded = model.decoder.embedding(target[:, place : place + 1], place)[:, 0]
+        embedded = model.decoder.embedding(target[:, place : place + 1], place)
         x, cache, queries = state.compiled.step(embedded, state.cache)
         state = replace(state, cache=cache)
-    return torch.cat([x, *(query.flatten(1) for query in queries)], dim=1)
+    return torch.cat([x[:, 0], *queries], dim=1)
 
 
 def test_what_is_not_written_yet_and_what_lies_behind_a_source_never_show():

@@ -6,6 +6,7 @@ it, and reordering the rows (as beam search does) changes a table of row numbers
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float, Int
@@ -119,8 +120,7 @@ class BufferCache:
         if buffer.n_written > n or n == room or self.rows > n_buffer_rows or read_only:
             buffer, buffer_rows = TokenBuffer(copy_with_room(self.tokens(), room), n), None
         elif buffer_rows is not None:
-            newest = torch.arange(self.rows, device=buffer_rows.device)[:, None]
-            buffer_rows = torch.cat([buffer_rows, newest], dim=1)
+            buffer_rows = torch.cat([buffer_rows, row_column(self.rows, buffer_rows.device)], dim=1)
         buffer.n_written = n + 1
         return BufferCache(buffer, n + 1, buffer_rows)
 
@@ -150,6 +150,12 @@ def copy_with_room(
     return copy
 
 
+@lru_cache(maxsize=256)
+def row_column(rows: int, device: torch.device) -> Int[Tensor, "rows 1"]:
+    """Return the numbers 0, 1, …, rows - 1, one below the other; the tensor is shared and must not be changed."""
+    return torch.arange(rows, device=device)[:, None]
+
+
 def row_numbers(rows: int, tokens: int, device: torch.device) -> Int[Tensor, "rows tokens"]:
     """Return a table [rows tokens] in which every entry of row r is r."""
-    return torch.arange(rows, device=device)[:, None].expand(-1, tokens)
+    return row_column(rows, device).expand(-1, tokens)

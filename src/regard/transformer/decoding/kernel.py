@@ -31,7 +31,7 @@ from regard.transformer.feed_forward import ACTIVATIONS
 MOST_ROWS_AT_ONCE = 32
 """The most rows that a thread computes together, so that their vectors fit its cache; 16 to 160 are equally fast."""
 
-Vectors = Float[Tensor, "rows d_model"]
+Vectors = Float[Tensor, "rows 1 d_model"]
 """One vector for each row of the batch: the embedding or the hidden state of its newest token."""
 
 Queries = Float[Tensor, "blocks rows d_model"]
@@ -302,7 +302,7 @@ class CompiledDecoder:
                 "some rows with state.select."
             )
         cache = self.new_cache(x) if cache is None else cache.with_next_token()
-        queries = x.new_empty(self.arguments.blocks, n_rows, x.shape[1])
+        queries = x.new_empty(self.arguments.blocks, n_rows, self.arguments.d_model)
         self.run(x, cache, queries)
         return x, cache, queries
 

@@ -251,11 +251,11 @@ def advance(
     width = max(len(extensions) for _, extensions in going_on)
     rows = [one for _, its in going_on for one in (*its, *[no_hypothesis(its[0])] * (width - len(its)))]
     parents, tokens = [one.parent for one in rows], [one.token for one in rows]
-    device = active.step.logits.device
-    row_numbers = torch.tensor(parents, device=device)
+    newest = torch.tensor([[token] for token in tokens], device=active.step.logits.device)
+    row_numbers = torch.tensor(parents, device=newest.device)
     same_rows = parents == list(range(len(active.log_probability)))
     state = active.step.state if same_rows else active.step.state.select(row_numbers)
-    step = model.step(torch.tensor(tokens, device=device)[:, None], state)
+    step = model.step(newest, state)
     history.append(parents, tokens)
     coverage = None
     if active.coverage is not None:
