@@ -387,6 +387,20 @@ def test_image_tokens_that_form_no_grid_are_refused(llava, minilm):
     )
 
 
+def test_a_video_is_refused_by_a_model_that_reads_pictures_alone(vit):
+    assert refusal(InputError, regard.trace, vit, video=[PICTURE], processor=VideoAsPictures()) == (
+        "ViTModel and VideoAsPictures do not divide pictures into patches in a way that regard knows, so no token has "
+        "a place in them; regard.watching(model) records the attention without tokens."
+    )
+
+
+class VideoAsPictures:
+    """A processor that returns the frames of a video under the name of pictures."""
+
+    def __call__(self, videos, return_tensors):
+        return PROCESSOR(images=videos, return_tensors=return_tensors)
+
+
 def test_a_model_without_patches_and_patches_without_a_picture_are_refused(vit):
     resnet = ResNetModel(ResNetConfig(embedding_size=4, hidden_sizes=[4], depths=[1]))
     for model, processor in ((resnet, PROCESSOR), (vit, Siglip2ImageProcessorPil(patch_size=16))):

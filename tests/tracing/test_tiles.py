@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from refusals import refusal
 from torch.testing import assert_close
 from transformers import (
     CLIPVisionConfig,
@@ -30,6 +31,7 @@ from transformers import (
 )
 
 import regard
+from regard import InputError
 from regard.tracing.media import flat_pictures
 from regard.tracing.places import Patch
 
@@ -332,3 +334,20 @@ def test_the_answer_about_tiles_is_that_of_generate(name, request):
     del inputs["token_type_ids"]
     ids = model.generate(**inputs, max_new_tokens=4, do_sample=False)[0, inputs["input_ids"].shape[1] :]
     assert [new.token.piece for new in trace.written] == processor.tokenizer.convert_ids_to_tokens(ids)
+
+
+class OneTokenTooFew(InternVLProcessor):
+    """A processor whose text has one image token too few."""
+
+    def __call__(self, images, text, return_tensors):
+        encoded = super().__call__(images=images, text=text, return_tensors=return_tensors)
+        return encoded | {"input_ids": torch.cat([encoded["input_ids"][:, :2], encoded["input_ids"][:, 3:]], dim=1)}
+
+
+def test_image_tokens_that_are_not_those_of_the_tiles_are_refused(internvl):
+    model, processor = internvl
+    other = OneTokenTooFew(processor.tokenizer)
+    assert refusal(InputError, regard.trace, model, "it", images=random_picture(64, 96), processor=other) == (
+        "the text has 27 image tokens and OneTokenTooFew makes 28 patches or squares of patches, so no token has a "
+        "known place; regard.watching(model) records the attention without tokens."
+    )
