@@ -368,12 +368,19 @@ def with_numbers(trace, name, numbers):
 
 
 def test_a_patch_of_a_picture_that_is_missing_is_refused(normal, tmp_path):
-    trace = traced(normal)
-    patch = replace(trace.source[0], place=Patch(1, 0, 0, 4.0, 4.0))
-    trace = replace(trace, source=(patch, *trace.source[1:]), images=(torch.zeros(3, 4, 4),))
-    assert refused(trace.save(tmp_path / "trace.safetensors")) == (
+    def saved(place):
+        trace = traced(normal)
+        token = replace(trace.source[0], place=place)
+        trace = replace(trace, source=(token, *trace.source[1:]), images=(torch.zeros(3, 4, 4),))
+        return trace.save(tmp_path / "trace.safetensors")
+
+    assert refused(saved(Patch(1, 0, 0, 4.0, 4.0))) == (
         "FILE is damaged: a token stands for a patch of an image that the trace lacks; save the trace again."
     )
+    for place in (Patch(0, 10**9, 0, 4.0, 4.0), Patch(0, 0, -1, 4.0, 4.0), Patch(0, 0, 0, 4.0, 0.0)):
+        assert refused(saved(place)) == (
+            f"FILE is damaged: a token stands for {place}, which is no part of an image; save the trace again."
+        )
 
 
 @pytest.mark.parametrize(("name", "shape"), [("image", (3, 4, 4)), ("spectrogram", (5, 7))])

@@ -12,6 +12,7 @@ the name of its class and its fields, and only classes of regard are loaded.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache
@@ -174,9 +175,11 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
         name: checked_numbers(from_json(document.get(name), tensors), name) for name in ("output", "spectrogram")
     }
     images = tuple(checked_numbers(from_json(image, tensors), "image") for image in document.get("images", ()))
-    patches = [token.place for side in tokens.values() for token in side if isinstance(token.place, Patch)]
-    if any(image is None for image in images) or any(not 0 <= patch.image < len(images) for patch in patches):
-        raise ValueError("a token stands for a patch of an image that the trace lacks.")
+    if any(image is None for image in images):
+        raise TypeError("an image must be a tensor.")
+    for token in (*tokens["source"], *tokens["target"]):
+        if isinstance(token.place, Patch):
+            check_patch(token.place, len(images), len(tokens["source"]) + len(tokens["target"]))
     changes = tuple(change_from_json(**change) for change in document.get("changes", ()))
     states = states_from_json(document.get("states"), tensors, attended)
     return {
@@ -232,6 +235,15 @@ def token_from_json(place: Json = None, **parts: Json) -> Token:
     place_class = Patch if "image" in place else Frame
     check_fields(place_class, place)
     return Token(**parts, place=place_class(**place))
+
+
+def check_patch(patch: Patch, n_images: int, n_tokens: int) -> None:
+    """Raise ValueError unless a patch belongs to an image of the trace, and to a grid that is not far too large."""
+    if not 0 <= patch.image < n_images:
+        raise ValueError("a token stands for a patch of an image that the trace lacks.")
+    inside = 0 <= patch.row < n_tokens and 0 <= patch.column < n_tokens and patch.height > 0 and patch.width > 0
+    if not (inside and all(map(math.isfinite, (patch.height, patch.width, patch.top, patch.left)))):
+        raise ValueError(f"a token stands for {patch}, which is no part of an image.")
 
 
 def change_from_json(kind: str, **parts: Any) -> Change:
