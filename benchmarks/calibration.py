@@ -45,14 +45,15 @@ def main(
 
 
 def spearman(one: np.ndarray, other: np.ndarray) -> float:
-    """Return Spearman's rank correlation; equal numbers share their mean rank.
+    """Return Spearman's rank correlation; equal numbers share their mean rank. NaN if all numbers of a list are equal.
 
     >>> round(spearman(np.array([1, 2, 3, 4]), np.array([1, 4, 9, 16])), 6)
     1.0
     >>> round(spearman(np.array([1, 2, 2, 3]), np.array([3, 2, 2, 1])), 6)
     -1.0
     """
-    return float(np.corrcoef(ranks(one), ranks(other))[0, 1])
+    with np.errstate(invalid="ignore"):
+        return float(np.corrcoef(ranks(one), ranks(other))[0, 1])
 
 
 def ranks(numbers: np.ndarray) -> np.ndarray:
