@@ -13,6 +13,7 @@ from transformers import (
     CLIPVisionModel,
     Dinov2Config,
     Dinov2Model,
+    GenerationConfig,
     LlamaConfig,
     LlavaConfig,
     LlavaForConditionalGeneration,
@@ -322,6 +323,14 @@ def test_speech_is_read_in_frames_of_time(minilm, tmp_path):
     assert_close(last.cross[2].dense(), trace.cross[2].dense())
     written = regard.trace(model, audio=WAVE, processor=processor, new_tokens=4)
     assert [new.position for new in written.written] == list(range(1, len(written.target)))
+    model.save_pretrained(tmp_path / "whisper")
+    loaded = regard.trace(
+        tmp_path / "whisper", audio=WAVE, processor=processor, generation=GenerationConfig(max_new_tokens=4)
+    )
+    assert loaded.target == written.target
+    assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor, target="a", new_tokens=4) == (
+        "with target the model reads a text, with new_tokens it writes one; give only one of them."
+    )
 
 
 def test_a_model_that_reads_the_wave_itself(tmp_path):

@@ -164,11 +164,11 @@ def test_an_empty_text_is_refused(minilm, text):
     assert str(refusal.value) == "the text is empty; give at least one word to look at."
 
 
-@pytest.mark.parametrize(("text", "kind"), [(["a", "b"], "list"), (5, "int")])
+@pytest.mark.parametrize(("text", "kind"), [(["a", "b"], "a list"), (5, "an int")])
 def test_what_is_no_text_is_refused(minilm, unhooked, text, kind):
     with pytest.raises(TypeError) as refusal:
         regard.trace(minilm.model, text, tokenizer=minilm.tokenizer)
-    assert str(refusal.value) == f"the text is a {kind}; give one text, a str, and for several call trace for each."
+    assert str(refusal.value) == f"the text is {kind}; give one text, a str, and for several call trace for each."
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_text_that_utf_8_cannot_write_is_refused(minilm, text, message):
 
 def test_what_is_no_model_and_no_tokenizer_is_refused(minilm, unhooked):
     for model, tokenizer, message in (
-        (None, None, "trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got a NoneType."),
+        (None, None, "trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got None."),
         (
             minilm.model,
             "x",

@@ -48,7 +48,7 @@ class Reading:
         return written_tokens(tokenizer, self.written_ids, self.target, output, self.n_read)
 
 
-def read_or_write(
+def read_text(
     model: "PreTrainedModel",
     tokenizer: Any,
     prompt: Prompt,
@@ -66,25 +66,17 @@ def read_or_write(
         inputs, source, target_tokens = encode(model, tokenizer, prompt, target, truncate)
         located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
         return Reading(inputs, prompt.text, target or "", source, target_tokens, located)
-    if target is not None:
-        raise InputError("with target the model reads a text, with new_tokens it writes one; give only one of them.")
     inputs, tokens = encode_text(model, tokenizer, prompt, truncate)
     has_encoder = bool(model.config.is_encoder_decoder)
     source, target_tokens = (tokens, ()) if has_encoder else ((), tokens)
     located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
-    with changing(model, located):
-        ids = write(model, inputs, new_tokens, generation)
+    reading = Reading(inputs, prompt.text, "", source, target_tokens, located)
+    reading = with_generated(model, tokenizer, reading, new_tokens, generation)
     if has_encoder:
-        target_tokens = tokens_of(tokenizer, ids, as_target=True)
-        target_text = tokenizer.decode(ids[0], skip_special_tokens=True)
-        inputs = {**inputs, "decoder_input_ids": ids}
-        return Reading(inputs, prompt.text, target_text, source, target_tokens, located, ids, 1)
-    new = tokens_of(tokenizer, ids[:, len(tokens) - 1 :], as_target=True)[1:]
-    whole = prompt.text + "".join(
-        token.text if token.joined else f" {token.text}" for token in new if not token.special
-    )
-    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    return Reading(inputs, whole, "", (), (*tokens, *new), located, ids, len(tokens))
+        return reading
+    new = [token for token in reading.target[reading.n_read :] if not token.special]
+    answer = "".join(token.text if token.joined else f" {token.text}" for token in new)
+    return replace(reading, text=prompt.text + answer)
 
 
 def read_medium(
@@ -108,26 +100,13 @@ def read_medium(
             "around the model's own call."
         )
     located = tuple(with_positions(change, model, (), medium.target) for change in changes)
-    inputs, tokens = dict(medium.inputs), medium.target
-    writes = new_tokens is not None or generation is not None
+    reading = Reading(medium.inputs, text, target or "", (), medium.target, located)
+    if new_tokens is not None or generation is not None:
+        return with_generated(model, tokenizer, reading, new_tokens, generation)
     if not model.config.is_encoder_decoder:
         if target is not None:
             raise InputError(f"{type(model).__name__} reads no target; leave it out.")
-        if not writes:
-            return Reading(inputs, text, "", (), tokens, located)
-        with changing(model, located):
-            ids = write(model, inputs, new_tokens, generation)
-        new = tokens_of(tokenizer, ids[:, len(tokens) - 1 :], as_target=True)[1:]
-        inputs |= {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        if (types := inputs.get("mm_token_type_ids")) is not None:  # new tokens are text, whose type is 0
-            inputs["mm_token_type_ids"] = torch.nn.functional.pad(types, (0, ids.shape[1] - types.shape[1]))
-        return Reading(inputs, text, "", (), (*tokens, *new), located, ids, len(tokens))
-    if writes:
-        with changing(model, located):
-            ids = write(model, inputs, new_tokens, generation)
-        tokens = tokens_of(tokenizer, ids, as_target=True)
-        spoken = tokenizer.decode(ids[0], skip_special_tokens=True)
-        return Reading({**inputs, "decoder_input_ids": ids}, text, spoken, (), tokens, located, ids, 1)
+        return reading
     if target is None:
         raise InputError(
             f"{type(model).__name__} writes a text; give it with target=…, or let it write with new_tokens=…."
@@ -138,7 +117,35 @@ def read_medium(
         ids = torch.cat([ids.new_full((1, 1), start), ids], dim=1)
     ids = ids[:, :-1]
     tokens = tokens_of(tokenizer, ids, as_target=True)
-    return Reading({**inputs, "decoder_input_ids": ids}, text, target, (), tokens, located)
+    return replace(reading, inputs={**medium.inputs, "decoder_input_ids": ids}, target=tokens)
+
+
+def with_generated(
+    model: "PreTrainedModel",
+    tokenizer: Any,
+    reading: Reading,
+    new_tokens: int | None,
+    generation: "GenerationConfig | None",
+) -> Reading:
+    """Let a model generate text after it has read `reading`; return the input that includes the generated tokens."""
+    with changing(model, reading.changes):
+        ids = write(model, reading.inputs, new_tokens, generation)
+    if model.config.is_encoder_decoder:
+        return replace(
+            reading,
+            inputs={**reading.inputs, "decoder_input_ids": ids},
+            target_text=tokenizer.decode(ids[0], skip_special_tokens=True),
+            target=tokens_of(tokenizer, ids, as_target=True),
+            written_ids=ids,
+            n_read=1,
+        )
+    n_read = len(reading.target)
+    new = tokens_of(tokenizer, ids[:, n_read - 1 :], as_target=True)[1:]
+    inputs = {**reading.inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    inputs.pop("token_type_ids", None)  # `write` did not give it to the model
+    if (types := inputs.get("mm_token_type_ids")) is not None:  # new tokens are text, whose type is 0
+        inputs["mm_token_type_ids"] = torch.nn.functional.pad(types, (0, ids.shape[1] - types.shape[1]))
+    return replace(reading, inputs=inputs, target=(*reading.target, *new), written_ids=ids, n_read=n_read)
 
 
 def with_positions(

@@ -24,10 +24,10 @@ from regard.tracing.joined_calls import in_one_sequence, join_windows
 from regard.tracing.layer_states import StatesNotFoundError, recording_states
 from regard.tracing.media import Media, read_audio, read_pictures
 from regard.tracing.model_loading import load, load_processor, load_tokenizer, load_with_processor, model_name
-from regard.tracing.patterns_by_layer import AttentionSteps, missing_layer_error
+from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.prompt import prompt_of
 from regard.tracing.readable_tokens import Token
-from regard.tracing.reading import read_medium, read_or_write
+from regard.tracing.reading import read_medium, read_text
 from regard.tracing.shifted_windows import ShiftedWindows, check_one_grid
 from regard.tracing.trace import Trace
 from regard.tracing.watching import Watched, WatchedStep, check_layers, watching
@@ -96,13 +96,13 @@ def trace(
         TypeError: the text is not a str, or the model, the tokenizer or `ask` is an object of another kind.
     """
     n_media = sum(medium is not None for medium in (images, video, audio))
-    check_arguments(text, tokenizer, keep, ask, n_media)
-    check_list_of_changes(changes)
     writes = new_tokens is not None or generation is not None
+    check_arguments(text, target, tokenizer, keep, ask, n_media, writes)
+    check_list_of_changes(changes)
     medium: Media | None = None
     if n_media:
         if isinstance(model, str | Path):
-            model, processor = load_with_processor(str(model), processor, writes=new_tokens is not None)
+            model, processor = load_with_processor(str(model), processor, writes)
         processor = processor or load_processor(model.name_or_path)
         name, tokenizer = model_name(model), tokenizer or getattr(processor, "tokenizer", None)
         if audio is None:
@@ -120,7 +120,7 @@ def trace(
             reading = read_medium(model, medium, str(text or ""), target, tokenizer, new_tokens, generation, changes)
         else:
             prompt = prompt_of(tokenizer, text, writes=writes)
-            reading = read_or_write(model, tokenizer, prompt, target, truncate, new_tokens, generation, changes)
+            reading = read_text(model, tokenizer, prompt, target, truncate, new_tokens, generation, changes)
         with (
             watching(model, ask=ask) as watched,
             recording_states(model, watched) if keep else nullcontext() as recorder,
@@ -128,7 +128,7 @@ def trace(
         ):
             outputs = run_model(model, reading.inputs)
     watched_steps = steps_by_kind(model, watched)
-    check_no_nan(name, {kind: {n: step.attended for n, step in steps.items()} for kind, steps in watched_steps.items()})
+    check_no_nan(name, watched_steps)
     kept = select_layers(watched_steps, layers)
     attended = {kind: {n: step.attended for n, step in steps.items()} for kind, steps in kept.items()}
     if medium is not None and "encoder" in kept:
@@ -158,11 +158,14 @@ def trace(
     return result
 
 
-def check_arguments(text: Any, tokenizer: Any, keep: Collection[str], ask: Ask | None, n_media: int) -> None:
+def check_arguments(
+    text: Any, target: str | None, tokenizer: Any, keep: Collection[str], ask: Ask | None, n_media: int, writes: bool
+) -> None:
     """Raise an error if arguments of `trace` have a wrong type or exclude each other.
 
     Args:
         n_media: how many of pictures, a video and a recording `trace` was given.
+        writes: whether the model shall generate text.
     """
     if not set(keep) <= {"hidden"}:
         raise InputError(f"keep={keep!r}: besides patterns, a trace can only keep=('hidden',).")
@@ -175,6 +178,8 @@ def check_arguments(text: Any, tokenizer: Any, keep: Collection[str], ask: Ask |
             f"tokenizer is {type_name(tokenizer)}; it takes what AutoTokenizer.from_pretrained gives, or None for the "
             "model's own."
         )
+    if target is not None and writes:
+        raise InputError("with target the model reads a text, with new_tokens it writes one; give only one of them.")
     if text is None and n_media == 0:
         raise InputError("there is nothing to read; give a text, images=…, video=… or audio=….")
     if n_media > 1:
@@ -339,11 +344,11 @@ def check_shapes(trace: Trace) -> None:
                 )
 
 
-def check_no_nan(name: str, steps: AttentionSteps) -> None:
+def check_no_nan(name: str, steps: Mapping[str, Mapping[int, WatchedStep]]) -> None:
     """Raise InputError if a query, key or value contains NaN; the message names the first layer that does."""
     for kind, by_layer in steps.items():
         for layer, step in by_layer.items():
-            call = step.pattern.call
+            call = step.attended.pattern.call
             for part in ("query", "key", "value"):
                 damaged = call.nan == part if isinstance(call, ForgottenCall) else getattr(call, part).isnan().any()
                 if bool(damaged):
