@@ -242,6 +242,9 @@ def test_refusals_of_pictures_and_recordings(tmp_path, picture, vit_folder):
     assert refused("look", "--audio", tmp_path / "small.wav", "--model", vit_folder) == (
         f"{tmp_path}/small.wav has 8 bits per sample and not 16; {advice}"
     )
+    assert refused("look", "--image", tmp_path, "--model", vit_folder) == (
+        f"cannot read {tmp_path}: is a directory; name another file."
+    )
     (tmp_path / "text.png").write_text("no picture")
     assert refused("look", "--image", tmp_path / "text.png", "--model", vit_folder) == (
         f"cannot read the picture {tmp_path}/text.png: cannot identify image file '{tmp_path}/text.png'."

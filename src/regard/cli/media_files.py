@@ -20,7 +20,7 @@ def read_picture(path: Path) -> Any:
     try:
         with pillow.open(path) as picture:
             return picture.convert("RGB")
-    except FileNotFoundError as error:
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name another file.") from error
     except Exception as error:  # Pillow raises exceptions of many classes for damaged files
         raise InputError(f"cannot read the picture {path}: {first_paragraph(error)}.") from error
