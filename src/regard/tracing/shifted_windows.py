@@ -72,7 +72,13 @@ class ShiftedWindows:
         return rearrange(shifted, "b (r m) (c n) -> (b r c m n)", m=self.side, n=self.side)
 
     def in_rows(self, attended: Attended) -> Attended:
-        """Join the windows of an attention step to one sequence, in which the patches follow one another row by row."""
+        """Join the windows of an attention step to one sequence, in which the patches follow one another row by row.
+
+        The biases of the windows become one matrix of patches × patches for each head.
+
+        Raises:
+            InputError: the number of patches differs from that of the model's configuration.
+        """
         batch, _, queries, _ = attended.pattern.shape
         n_pictures = batch * queries // (self.rows * self.columns)
         if queries != self.side**2 or n_pictures * self.rows * self.columns != batch * queries:
