@@ -81,7 +81,7 @@ def test_a_model_that_writes_tells_the_next_tokens(serving: Callable[..., Runnin
     _, answer, _ = running.ask("/trace", {"text": RAIN})
     exact = model(**minilm.tokenizer(RAIN, return_tensors="pt")).logits[0, -1].detach().softmax(-1)
     best = int(exact.argmax())
-    assert answer["next"][0][0] == minilm.tokenizer.decode([best])
+    assert answer["next"][0][0] == minilm.tokenizer.decode([best]).removeprefix("##")
     assert answer["next"][0][1] == pytest.approx(float(exact[best]), rel=1e-4)
     status, answer, _ = running.ask("/trace", {"text": RAIN, "new_tokens": 3})
     assert status == 200

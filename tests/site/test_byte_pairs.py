@@ -33,11 +33,12 @@ def test_a_class_has_the_characters_that_the_tokenizer_splits_off(splitter, own,
 
 def test_the_tables_are_those_of_the_tokenizer():
     tokenizer = byte_tokenizer(LLAMA, begins=True)
-    tables = tokenizer_tables(tokenizer)
+    tables = tokenizer_tables(tokenizer, 1203)
     model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
     assert (tables["kind"], tables["before"], tables["after"], tables["special"]) == ("bytes", [0], [], [0])
     assert tables["merges"] == model["merges"]
-    assert {piece: i for i, piece in enumerate(tables["pieces"])} == model["vocab"]
+    more = {"[1200]": 1200, "[1201]": 1201, "[1202]": 1202}  # ids that only the model has
+    assert {piece: i for i, piece in enumerate(tables["pieces"])} == model["vocab"] | more
     assert (tables["bytes"]["a"], tables["bytes"]["Ġ"], len(tables["bytes"])) == (97, 32, 256)
     assert len(tables["splits"]) == 2
 
@@ -78,7 +79,7 @@ def test_other_tokenizers_are_refused(change, reason):
     tokenizer = byte_tokenizer(GPT2)
     change(tokenizer)
     name = type(tokenizer).__name__
-    assert refusal(InputError, tokenizer_tables, tokenizer) == f"{name} {reason}{ADVICE}"
+    assert refusal(InputError, tokenizer_tables, tokenizer, 0) == f"{name} {reason}{ADVICE}"
 
 
 def test_a_tokenizer_without_pieces_for_some_bytes_is_refused(monkeypatch):
@@ -86,7 +87,7 @@ def test_a_tokenizer_without_pieces_for_some_bytes_is_refused(monkeypatch):
     description = json.loads(tokenizer.backend_tokenizer.to_str())
     del description["model"]["vocab"]["Ń"]
     monkeypatch.setattr("regard.site.tokenizer.json.loads", lambda text: description)
-    assert refusal(InputError, tokenizer_tables, tokenizer) == (
+    assert refusal(InputError, tokenizer_tables, tokenizer, 0) == (
         f"{type(tokenizer).__name__} has no piece for some bytes{ADVICE}"
     )
 
@@ -94,7 +95,7 @@ def test_a_tokenizer_without_pieces_for_some_bytes_is_refused(monkeypatch):
 def test_a_token_that_depends_on_the_letters_around_it_is_refused():
     tokenizer = byte_tokenizer(GPT2)
     tokenizer.add_tokens([AddedToken("<mask>", lstrip=True)])
-    assert refusal(InputError, tokenizer_tables, tokenizer) == (
+    assert refusal(InputError, tokenizer_tables, tokenizer, 0) == (
         f"{type(tokenizer).__name__} looks at the letters around '<mask>', which a site does not; choose a model such "
         "as MiniLM or GPT-2."
     )

@@ -11,24 +11,11 @@ import onnxruntime
 import pytest
 import sentencepiece
 import torch
-from causal_models import GPT2, byte_tokenizer
 from marian_folder import write_marian
 from refusals import refusal
 from tokenizers import pre_tokenizers
 from transformers import (
     AutoTokenizer,
-    BloomConfig,
-    BloomForCausalLM,
-    Gemma2Config,
-    Gemma2ForCausalLM,
-    GPT2Config,
-    GPT2Model,
-    MistralConfig,
-    MistralForCausalLM,
-    ModernBertConfig,
-    ModernBertModel,
-    MPNetConfig,
-    MPNetModel,
 )
 
 import regard
@@ -46,7 +33,6 @@ from regard.site.folder import check_empty, write_site
 from regard.site.graph import write_model
 from regard.site.runtime import CARRIED, FILE, SHA256, VERSION, read_given, runtime
 from regard.site.spm_check import check_vocabulary
-from regard.site.text_model import check_supported, export_text_model
 from regard.site.tokenizer import tokenizer_tables
 from regard.site.translator_graphs import translator_graphs
 from regard.text.piece_table import bytes_field, varint
@@ -111,7 +97,7 @@ def test_changes_alone_are_compared_too(graph, monkeypatch):
 
 
 def test_the_tables_of_letters_say_what_the_tokenizer_does(minilm: LoadedModel):
-    tables = tokenizer_tables(minilm.tokenizer)
+    tables = tokenizer_tables(minilm.tokenizer, 0)
     backend = minilm.tokenizer.backend_tokenizer
     inside = {name: {c for a, b in tables[name] for c in range(a, b + 1)} for name in ("dropped", "spaced", "apart")}
     for letter in "aÉñßİ漢豈뱀ᄇ!…«、\x00\u200b\u0301\ufeff１Ⅷ":
@@ -135,7 +121,7 @@ def test_other_tokenizers_are_refused(minilm: LoadedModel, tmp_path):
     wider["added_tokens"][4]["lstrip"] = True
     path.write_text(json.dumps(wider), encoding="utf-8")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
-    assert refusal(InputError, tokenizer_tables, tokenizer) == (
+    assert refusal(InputError, tokenizer_tables, tokenizer, 0) == (
         f"{type(tokenizer).__name__} looks at the letters around '[MASK]', which a site does not; choose a model such "
         "as MiniLM or GPT-2."
     )
@@ -143,78 +129,10 @@ def test_other_tokenizers_are_refused(minilm: LoadedModel, tmp_path):
     path.write_text(json.dumps(wider), encoding="utf-8")
     other = AutoTokenizer.from_pretrained(tmp_path)
     other.backend_tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    assert refusal(InputError, tokenizer_tables, other) == (
+    assert refusal(InputError, tokenizer_tables, other, 0) == (
         f"{type(other).__name__} has a pre_tokenizer of type Whitespace, and a site splits texts into tokens only as "
         "BERT's tokenizer does, whose pre_tokenizer is BertPreTokenizer, or GPT-2's; choose a model such as MiniLM or "
         "GPT-2."
-    )
-
-
-SIZES = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 8}
-LOCAL = {"num_hidden_layers": 2} | {f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")}
-ADVICE = (
-    "; a site runs encoders of text and causal language models whose weights are a softmax of scaled dot products, "
-    "such as MiniLM and GPT-2. regard explore shows other models."
-)
-
-
-@pytest.mark.parametrize(
-    ("model", "reason"),
-    [
-        (
-            lambda size: GPT2Model(GPT2Config(vocab_size=size, n_layer=1, n_head=2, n_embd=8)),
-            "GPT2Model cannot compute the logits of chosen tokens alone",
-        ),
-        (
-            lambda size: BloomForCausalLM(BloomConfig(vocab_size=size, n_layer=1, n_head=2, hidden_size=8)),
-            "BloomForCausalLM computes its attention without the attention interface of transformers",
-        ),
-        (
-            lambda size: Gemma2ForCausalLM(Gemma2Config(vocab_size=size, head_dim=4, num_key_value_heads=1, **SIZES)),
-            "Gemma2ForCausalLM changes its scores after their scaling",
-        ),
-        (
-            lambda size: MistralForCausalLM(
-                MistralConfig(vocab_size=size, sliding_window=3, num_key_value_heads=1, **SIZES)
-            ),
-            "MistralForCausalLM masks other keys than those after a query",
-        ),
-        (
-            lambda size: ModernBertModel(ModernBertConfig(vocab_size=size, local_attention=2, **SIZES | LOCAL)),
-            "ModernBertModel masks some keys",
-        ),
-        (
-            lambda size: MPNetModel(MPNetConfig(vocab_size=size, **SIZES)),
-            "MPNetModel computes its attention without the attention interface of transformers",
-        ),
-    ],
-)  # fmt: skip
-def test_other_models_are_refused(minilm: LoadedModel, model, reason):
-    torch.manual_seed(0)
-    loaded = LoadedModel(type(built := model(len(minilm.tokenizer)).eval()).__name__, built, minilm.tokenizer)
-    trace = regard.trace(built, "It rains.", tokenizer=minilm.tokenizer)
-    assert refusal(InputError, check_supported, loaded, trace) == reason + ADVICE
-
-
-def test_a_model_that_a_browser_cannot_load_is_refused(graph, monkeypatch):
-    loaded, _ = graph
-    trace = regard.trace(loaded.model, "It rains.", tokenizer=loaded.tokenizer)
-    check_supported(loaded, trace)
-    monkeypatch.setattr(writing, "MOST_BYTES", 1_000_000)
-    n_bytes = 4 * sum(parameter.numel() for parameter in loaded.model.parameters())
-    assert refusal(InputError, check_supported, loaded, trace) == (
-        f"small has {n_bytes / 1e9:.1f} GB of parameters in float32, more than the 2 GB that a browser loads{ADVICE}"
-    )
-
-
-def test_a_window_that_only_a_long_text_leaves_is_refused(tmp_path):
-    tokenizer = byte_tokenizer(GPT2)
-    sizes = {**SIZES, "hidden_size": 16, "num_key_value_heads": 1, "max_position_embeddings": 64}
-    model = MistralForCausalLM(MistralConfig(vocab_size=len(tokenizer), sliding_window=40, **sizes)).eval()
-    loaded = LoadedModel("windowed", model, tokenizer)
-    check_supported(loaded, regard.trace(model, "It rains.", tokenizer=tokenizer))
-    assert refusal(InputError, export_text_model, loaded, "It rains.", tmp_path) == (
-        f"windowed masks other keys than those after a query{ADVICE}"
     )
 
 
@@ -236,7 +154,7 @@ def test_a_model_that_fails_its_check_leaves_nothing(carried, graph, small, tmp_
         raise InputError("it differs.")
 
     monkeypatch.setattr(writing, "check", broken)
-    monkeypatch.setattr(writing, "tokenizer_tables", lambda tokenizer: {})
+    monkeypatch.setattr(writing, "tokenizer_tables", lambda *arguments: {})
     monkeypatch.setattr(writing, "write_model", lambda *arguments: None)
     assert refusal(InputError, write_site, tmp_path / "site", str(small)) == "it differs."
     assert list(tmp_path.iterdir()) == []

@@ -5,6 +5,7 @@ import gc
 import pytest
 import torch
 from refusals import refusal
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.testing import assert_close
 from transformers import (
     BertLMHeadModel,
@@ -12,6 +13,7 @@ from transformers import (
     GenerationConfig,
     GPT2Config,
     GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
     T5Config,
     T5ForConditionalGeneration,
 )
@@ -19,6 +21,7 @@ from transformers import (
 import regard
 from regard import InputError
 from regard.tracing.shared_cache import CACHE_OF
+from regard.tracing.writing import next_tokens
 
 TEXT = "The snake is very dangerous"
 
@@ -235,3 +238,17 @@ def test_beams_and_gradients_share_nothing_wrongly(writer, minilm):
             writer(minilm.tokenizer(TEXT, return_tensors="pt").input_ids[:, :n])
     assert watched.steps[0].attended.pattern.key.requires_grad
     assert watched.check().max_error < 1e-5
+
+
+def test_next_tokens_show_spaces_parts_of_letters_and_ids_without_an_entry():
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate([*alphabet, "Ġa"])}, [("Ġ", "a")]))
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+    fast.add_special_tokens({"eos_token": "<end>"})
+    logits = torch.full((260,), -9.0)
+    ids = [fast.convert_tokens_to_ids(piece) for piece in ("Ġa", "Ċ", "ë")] + [fast.eos_token_id, 259]
+    logits[ids] = torch.tensor([5.0, 4.0, 3.0, 2.0, 1.0])
+    found = next_tokens(fast, logits, 5)
+    assert [text for text, _ in found] == [" a", "⏎", "‹EB›", "<end>", "[259]"]
+    assert_close(torch.tensor([share for _, share in found]), logits.softmax(0)[ids])

@@ -98,7 +98,7 @@ export class TextReader implements Reader {
     return { written, next: this.next(logits), going: { text, continuation, ids: mostProbable(logits, NEXT), logits } };
   }
 
-  private next = (logits: Float32Array): [string, number][] => likely(logits, NEXT).map(([id, share]) => [this.tokenizer.decode([id]), share]);
+  private next = (logits: Float32Array): [string, number][] => likely(logits, NEXT).map(([id, share]) => [escaped(this.tokenizer.letters(id)), share]);
 }
 
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);

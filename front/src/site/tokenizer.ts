@@ -63,6 +63,12 @@ export class Tokenizer {
   /** The texts of ids, as tokens have them. */
   texts = (ids: number[]): string[] => ids.map((id) => tokensWithoutText([id], null, this.vocabulary, this.cutter)[0].text);
 
+  /** The letters of an id, with its spaces. */
+  letters(id: number): string {
+    const { pieces, special } = this.vocabulary;
+    return special.includes(id) ? pieces[id] : this.cutter.letters(pieces[id]);
+  }
+
   /** The text that ids spell. */
   decode = (ids: number[]): string => this.cutter.decode(ids.map((id) => this.vocabulary.pieces[id]));
 }

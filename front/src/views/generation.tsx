@@ -113,5 +113,5 @@ function NextTokens() {
   );
 }
 
-/** A token's text with its spaces and line ends made visible. */
-const visible = (text: string) => text.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
+/** A token's text with its spaces made visible. */
+const visible = (text: string) => text.replaceAll(" ", "␣");

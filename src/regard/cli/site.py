@@ -17,7 +17,7 @@ def site(
         typer.Option(
             "--model",
             "-m",
-            help="A Hugging Face model, by name or folder: a text encoder with BERT's tokenizer.",
+            help="A Hugging Face model, by name or folder: an encoder such as BERT, or a language model such as GPT-2.",
             show_default="MiniLM, or none if there is a translator",
         ),
     ] = None,
@@ -39,9 +39,9 @@ def site(
 ) -> None:
     """Write a static web site: a folder for any web server, with a model that runs in the reader's browser.
 
-    The page is that of regard explore: the model reads, or translates, the text that the reader types. No server runs
-    the model, and the typed text stays in the browser. The folder is about 5 MB larger than the model. Before it is
-    written, the exported model is compared with the original.
+    The page is that of regard explore: the model reads, continues or translates the text that the reader types. No
+    server runs the model, and the typed text stays in the browser. The folder is about 5 MB larger than the model.
+    Before it is written, the exported model is compared with the original.
 
     [bold]Examples[/bold]
 
@@ -49,6 +49,7 @@ def site(
       regard site public
       python -m http.server --bind 127.0.0.1 --directory public
       regard site public --model BAAI/bge-small-en-v1.5
+      regard site public --model openai-community/gpt2
       regard site public --translator en-ko --text "forty-two and seven"
       regard site public --model MiniLM --translator en-ko
     """

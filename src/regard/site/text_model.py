@@ -13,7 +13,7 @@ import torch
 
 from regard.attention.masks.causal import Causal
 from regard.attention.pattern import Pattern
-from regard.errors import InputError
+from regard.errors import InputError, first_paragraph
 from regard.site.check import check, longest_text
 from regard.site.exported import Exported
 from regard.site.graph import write_model
@@ -58,11 +58,17 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
     most = min(token_limit(loaded.model, loaded.tokenizer) or MOST_TOKENS, MOST_TOKENS)
     check_supported(loaded, first)
     check_supported(loaded, trace(loaded.model, longest_text(loaded.tokenizer, most), tokenizer=loaded.tokenizer))
-    tables = tokenizer_tables(loaded.tokenizer)
+    tables = tokenizer_tables(loaded.tokenizer, loaded.model.config.vocab_size)
     kind = first.kinds[0]
     layers = first.attended[kind]
     n_heads = next(iter(layers.values())).pattern.n_heads
-    write_model(loaded.model, kind, list(layers), n_heads, most, folder / FILES["model"])
+    try:
+        write_model(loaded.model, kind, list(layers), n_heads, most, folder / FILES["model"])
+    except torch.onnx.OnnxExporterError as error:  # if positions depend on the length of the text, for instance
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        raise InputError(
+            f"{loaded.name} cannot be written as an ONNX graph: {first_paragraph(cause)}; regard explore shows it."
+        ) from error
     difference = check(folder / FILES["model"], loaded, most)
     content = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
     (folder / FILES["tokenizer"]).write_text(content, encoding="utf-8")

@@ -9,10 +9,14 @@ from typing import Any
 from regard.errors import InputError
 from regard.site.byte_pairs import byte_pair_tables
 from regard.site.wordpiece import wordpiece_tables
+from regard.tracing.readable_tokens import pieces_of
 
 
-def tokenizer_tables(tokenizer: Any) -> dict[str, Any]:
+def tokenizer_tables(tokenizer: Any, n_ids: int) -> dict[str, Any]:
     """Return the tables of a tokenizer; `Vocabulary` in front/src/site/tokenizer.ts describes them.
+
+    Args:
+        n_ids: the number of ids that the model has, which may be more than the tokenizer has.
 
     Raises:
         InputError: the tokenizer is neither of BERT's kind nor of GPT-2's.
@@ -25,7 +29,7 @@ def tokenizer_tables(tokenizer: Any) -> dict[str, Any]:
     tables = byte_pair_tables(description, name) if of_bytes else wordpiece_tables(tokenizer, description)
     before, after = ids_around(tokenizer)
     return {
-        "pieces": tokenizer.convert_ids_to_tokens(list(range(len(tokenizer)))),
+        "pieces": pieces_of(tokenizer, list(range(max(n_ids, len(tokenizer)))), as_target=True),
         "unknown": tokenizer.unk_token_id,
         "before": before,
         "after": after,

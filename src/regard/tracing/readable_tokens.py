@@ -62,13 +62,15 @@ def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = F
 
 
 def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
-    """Return the entry of the tokenizer's vocabulary for each id.
+    """Return the entry of the tokenizer's vocabulary for each id; "[50300]" for an id that it does not have.
 
+    A model may have more ids than its tokenizer, so that their number is a multiple of 64, for instance.
     A Marian tokenizer may have two vocabularies, and converts ids only by that of the target. Ids of the source are
     converted by its `encoder`, a dictionary from entries to ids.
     """
     if not getattr(tokenizer, "separate_vocabs", False) or as_target:
-        return list(tokenizer.convert_ids_to_tokens(ids))
+        pieces = zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True)
+        return [f"[{identity}]" if piece is None else piece for identity, piece in pieces]
     piece_of = {identity: piece for piece, identity in tokenizer.encoder.items()}
     return [piece_of.get(identity, tokenizer.unk_token) for identity in ids]
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from regard.errors import InputError, first_paragraph
 from regard.tracing.attention_kind import is_causal
-from regard.tracing.readable_tokens import Token, readable_tokens
+from regard.tracing.readable_tokens import Token, piece_text, pieces_of, readable_tokens
+from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
@@ -68,9 +69,14 @@ def write(
 
 
 def next_tokens(tokenizer: Any, logits: Float[Tensor, " vocabulary"], n: int) -> list[tuple[str, float]]:
-    """Return the texts of the `n` most probable next tokens with their probabilities, most probable first."""
+    """Return the texts of the `n` most probable next tokens with their probabilities, most probable first.
+
+    A text keeps its spaces; other white space, control characters and parts of letters are visible: ⏎, ‹EB›‹80›.
+    """
     probabilities, ids = logits.float().softmax(dim=-1).topk(min(n, len(logits)))
-    texts = [tokenizer.decode([identity]) for identity in ids.tolist()]
+    pieces = pieces_of(tokenizer, ids.tolist(), as_target=True)
+    special = set(tokenizer.all_special_tokens)
+    texts = [escape_controls(piece if piece in special else piece_text(piece, tokenizer)) for piece in pieces]
     return list(zip(texts, probabilities.tolist(), strict=True))
 
 
