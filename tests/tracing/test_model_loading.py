@@ -155,6 +155,14 @@ def test_a_folder_without_its_tokenizer_is_refused(minilm, tmp_path):
     assert str(refusal.value) == f"no tokenizer for '{tmp_path}' could be loaded; give one with tokenizer=…."
 
 
+def test_a_model_without_a_name_needs_a_tokenizer():
+    with pytest.raises(InputError) as refusal:
+        load_tokenizer("")
+    assert str(refusal.value) == (
+        "the model was not loaded by a name or from a folder, so give its tokenizer: tokenizer=…."
+    )
+
+
 def test_far_too_many_layers_are_refused_before_they_are_built(tmp_path):
     from transformers import BertConfig, BertModel
 

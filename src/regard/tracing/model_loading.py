@@ -77,6 +77,8 @@ def load_tokenizer(name: str) -> Any:
     Raises:
         InputError: no tokenizer of this name can be loaded.
     """
+    if not name:
+        raise InputError("the model was not loaded by a name or from a folder, so give its tokenizer: tokenizer=….")
     from transformers import AutoTokenizer
 
     try:

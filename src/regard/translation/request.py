@@ -81,11 +81,14 @@ def read_requests(
 
 
 def check_texts(texts: Sequence[str], name: str, first: int) -> None:
-    """Raise TypeError if a text is not a str.
+    """Raise TypeError unless `texts` is a list of str (or another sequence, but not a str itself).
 
     Args:
         name: what the message calls a text, such as "the target".
     """
+    if isinstance(texts, str) or not hasattr(texts, "__len__"):
+        given = repr(texts) if isinstance(texts, str) else type_name(texts)
+        raise TypeError(f"{name} of each line must be in a list; got {given}.")
     for number, text in enumerate(texts, first):
         if not isinstance(text, str):
             raise TypeError(f"{name} of line {number} is {type_name(text)}; it must be a str.")

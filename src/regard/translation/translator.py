@@ -127,8 +127,6 @@ class Translator:
             TypeError: `texts` is a single text, a text is not a str, or `search` is not a `Search` object.
             ValueError: the number of prefixes is not the number of texts.
         """
-        if isinstance(texts, str):
-            raise TypeError(f"translate takes a list of texts; got the text {texts!r}: put it in a list.")
         if isinstance(search, type) or not isinstance(search, Search):
             raise TypeError(f"search is {type_name(search)}; it takes an object such as Beam().")
         check_texts(texts, "the text", first)
