@@ -442,7 +442,7 @@ class Case:
     @property
     def rule(self) -> Mask:
         """The mask as a `Mask` object, which can be joined with others by & and |."""
-        return as_mask(self.mask) or Keep(torch.tensor(True))
+        return Keep(torch.tensor(True)) if self.mask is None else as_mask(self.mask)
 
     @property
     def keep(self) -> Tensor:
