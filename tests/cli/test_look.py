@@ -208,6 +208,37 @@ def test_several_pictures(picture, vit_folder):
     assert lines[lines.index("picture 0: 0") + 2].startswith("picture 1: 0.9")  # no grid of zeros
 
 
+def test_the_frames_of_a_moving_picture_are_read(tmp_path, picture):
+    from PIL import Image
+
+    from regard.cli.media_files import read_frames, read_picture
+
+    colours = [(255, 0, 0), (0, 255, 0), (0, 0, 255)]
+    first, *others = (Image.new("RGB", (8, 6), colour) for colour in colours)
+    first.save(tmp_path / "clip.gif", save_all=True, append_images=others)
+    frames = read_frames(tmp_path / "clip.gif")
+    assert [(frame.size, frame.getpixel((3, 3))) for frame in frames] == [((8, 6), colour) for colour in colours]
+    assert read_picture(tmp_path / "clip.gif").getpixel((3, 3)) == (255, 0, 0)
+    advice = "write a video as frames with: ffmpeg -i FILE -vf fps=2 clip.gif."
+    assert refused("look", "--video", picture, "--model", "m") == (
+        f"{picture} is a picture without movement; give it with --image, or {advice}"
+    )
+    (tmp_path / "clip.mp4").write_bytes(b"no picture")
+    assert refused("look", "--video", tmp_path / "clip.mp4", "--model", "m") == (
+        f"cannot read the picture {tmp_path}/clip.mp4: cannot identify image file '{tmp_path}/clip.mp4'; {advice}"
+    )
+
+
+def test_a_video_of_a_model_that_reads_pictures_alone_is_refused(tmp_path, vit_folder):
+    from PIL import Image
+
+    frames = [Image.new("RGB", (8, 6), colour) for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "clip.gif", save_all=True, append_images=frames[1:])
+    assert refused("look", "--video", tmp_path / "clip.gif", "--model", vit_folder).startswith(
+        "ViTImageProcessorPil could not read the picture or recording: "
+    )
+
+
 def test_a_recording_is_read_as_samples(tmp_path):
     import numpy as np
 
@@ -224,12 +255,12 @@ def test_a_recording_is_read_as_samples(tmp_path):
 
 
 def test_refusals_of_pictures_and_recordings(tmp_path, picture, vit_folder):
-    assert refused("look") == "there is nothing to look at; give a text, --image or --audio."
+    assert refused("look") == ("there is nothing to look at; give a text, --image, --video or --audio.")
     assert refused("look", "--image", picture) == (
         "MiniLM reads text alone; name a model of pictures or recordings with --model."
     )
     assert refused("look", "--image", picture, "--audio", picture, "--model", vit_folder) == (
-        "--image and --audio cannot be read together; give one of them."
+        "--image, --video and --audio cannot be read together; give one of them."
     )
     assert refused("look", "--image", tmp_path / "none.png", "--model", vit_folder) == (
         f"cannot read {tmp_path}/none.png: no such file or directory; name another file."

@@ -1,7 +1,7 @@
 """`regard look TEXT`: run a model on a text and show its attention."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -46,6 +46,9 @@ def look(
         list[Path] | None,
         typer.Option("--image", help="A picture that the model reads, with or without a text; may be repeated."),
     ] = None,
+    video: Annotated[
+        Path | None, typer.Option("--video", help="A moving picture that the model reads: a GIF, WebP or APNG file.")
+    ] = None,
     audio: Annotated[Path | None, typer.Option("--audio", help="A recording that the model reads: a WAV file.")] = None,
     new_tokens: Annotated[
         int | None, typer.Option("--new-tokens", help="Let the model generate up to this many tokens after the text.")
@@ -71,30 +74,36 @@ def look(
           --png seen.png
       regard look "What differs?" --image a.png --image b.png \\
           --model Qwen/Qwen2-VL-2B-Instruct
+      regard look "What happens?" --video clip.gif --model Qwen/Qwen2-VL-2B-Instruct
       regard look --audio speech.wav --model openai/whisper-tiny --new-tokens 40
       regard look "A dog runs." --model en-de --html dog.html
     """
     from regard.cli.progress import spinner
 
     pictures = [path for path in (png, svg, pdf) if path is not None]
-    outputs = checked_outputs([*(image or []), audio], html=html, png=png, svg=svg, pdf=pdf, heads=heads, json=json)
+    outputs = checked_outputs(
+        [*(image or []), video, audio], html=html, png=png, svg=svg, pdf=pdf, heads=heads, json=json
+    )
     if heads:
         from regard.views.picture.canvas import check_picture_path
 
         check_picture_path(heads)
-    if text is None and not image and audio is None:
-        raise InputError("there is nothing to look at; give a text, --image or --audio.")
+    has_medium = bool(image or video or audio)
+    if text is None and not has_medium:
+        raise InputError("there is nothing to look at; give a text, --image, --video or --audio.")
     remark_on_file_name(text or "")
     text = read_stdin() if text == "-" else text
     with spinner("reading"):
         from regard.tracing.focus import focus_on
 
-        translation = None if image or audio else translate_text(model, text or "", target, truncate, new_tokens)
+        translation = None if has_medium else translate_text(model, text or "", target, truncate, new_tokens)
         if translation is not None:
             seen = translation.trace
-        elif image or audio:
-            layers = None if layer is None else [layer]
-            seen = trace_media(model, text, target, image or [], audio, new_tokens, layers, for_page=html is not None)
+        elif has_medium:
+            from regard.cli.media_files import media_arguments
+
+            medium = media_arguments(image or [], video, audio) | {"layers": None if layer is None else [layer]}
+            seen = trace_media(model, text, target, new_tokens, medium, for_page=html is not None)
         else:
             seen = trace_model(model, text or "", target, truncate, new_tokens, for_page=html is not None)
         if words or span:
@@ -206,30 +215,20 @@ def trace_media(
     model: str | None,
     text: str | None,
     target: str | None,
-    images: list[Path],
-    audio: Path | None,
     new_tokens: int | None,
-    layers: list[int] | None,
+    medium: dict[str, Any],
     for_page: bool,
 ) -> "Trace":
-    """Return the trace of a model while it reads pictures, with or without a text, or a recording.
+    """Return the trace of a model while it reads pictures or a video, with or without a text, or a recording.
 
     Args:
-        layers: the numbers of the layers to keep; None = all layers.
+        medium: the pictures, the video or the recording, and the layers to keep, as arguments of `regard.trace`.
         for_page: whether to keep the hidden states too, if the model has them.
     """
     if model is None:
         raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")
-    if images and audio:
-        raise InputError("--image and --audio cannot be read together; give one of them.")
-    from regard.cli.media_files import read_picture, read_wave
     from regard.tracing.for_page import trace_for_page
     from regard.tracing.run import trace
 
     run = trace_for_page if for_page else trace
-    if images:
-        pictures = [read_picture(path) for path in images]
-        return run(model, text, target=target, new_tokens=new_tokens, layers=layers, images=pictures)
-    assert audio is not None
-    wave, rate = read_wave(audio)
-    return run(model, text, target=target, new_tokens=new_tokens, layers=layers, audio=wave, sampling_rate=rate)
+    return run(model, text, target=target, new_tokens=new_tokens, **medium)

@@ -1,6 +1,7 @@
-"""Read picture files and WAV files, as the input of a model."""
+"""Read picture files, moving pictures and WAV files, as the input of a model."""
 
 import wave
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,64 @@ from jaxtyping import Float
 from regard.errors import InputError, first_paragraph, import_extra, reason
 
 
+def media_arguments(images: Sequence[Path], video: Path | None, audio: Path | None) -> dict[str, Any]:
+    """Read pictures, a video or a recording; return them as arguments of `regard.trace`, {} if none is given.
+
+    Raises:
+        InputError: a file cannot be read, or files of several kinds are given.
+    """
+    if sum(map(bool, (images, video, audio))) > 1:
+        raise InputError("--image, --video and --audio cannot be read together; give one of them.")
+    if images:
+        return {"images": [read_picture(path) for path in images]}
+    if video is not None:
+        return {"video": read_frames(video)}
+    if audio is None:
+        return {}
+    wave, rate = read_wave(audio)
+    return {"audio": wave, "sampling_rate": rate}
+
+
 def read_picture(path: Path) -> Any:
     """Read a picture file; return the picture as an RGB image of Pillow.
 
     Raises:
         InputError: the file cannot be read, or is not a picture.
     """
+    return pictures_in(path, n_most=1)[0]
+
+
+def read_frames(path: Path) -> list[Any]:
+    """Read the frames of a moving picture (GIF, WebP or APNG); return them as RGB images of Pillow.
+
+    Raises:
+        InputError: the file cannot be read, or has less than two frames.
+    """
+    advice = "write a video as frames with: ffmpeg -i FILE -vf fps=2 clip.gif"
+    try:
+        frames = pictures_in(path)
+    except InputError as error:
+        raise InputError(f"{str(error).removesuffix('.')}; {advice}.") from error
+    if len(frames) < 2:
+        raise InputError(f"{path} is a picture without movement; give it with --image, or {advice}.")
+    return frames
+
+
+def pictures_in(path: Path, n_most: int | None = None) -> list[Any]:
+    """Return the pictures in a picture file, which has several if it is a moving picture.
+
+    Args:
+        n_most: read only this many pictures; None = all.
+    """
     pillow = import_extra("PIL.Image", "huggingface")
     try:
         with pillow.open(path) as picture:
-            return picture.convert("RGB")
+            pictures = []
+            n_pictures = getattr(picture, "n_frames", 1)
+            for number in range(n_pictures if n_most is None else min(n_most, n_pictures)):
+                picture.seek(number)
+                pictures.append(picture.convert("RGB"))
+            return pictures
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name another file.") from error
     except Exception as error:  # Pillow raises exceptions of many classes for damaged files

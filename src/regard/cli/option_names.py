@@ -6,6 +6,7 @@ OPTIONS = {
     r"\btruncate=True": "--truncate",
     r"\btarget=…": "--target",
     r"\bimages=…": "--image",
+    r"\bvideo=…": "--video",
     r"\baudio=…": "--audio",
     r"\bnew_tokens=": "--new-tokens ",
     r"\blayers=\[(\d+)[^]]*\]": r"--layer \1",
