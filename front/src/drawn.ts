@@ -1,9 +1,10 @@
 // The heads whose weights are drawn: the one that is shown, and those beside it
 
+import { UNCHANGED } from "./attention";
 import { hueOf } from "./colours";
 import { shownRow, type Row } from "./grid";
 import { weightText } from "./numbers";
-import { colourScale, compared, head, layerNumber, layerOf, queryItem } from "./state";
+import { changes, colourScale, compared, head, layerNumber, layerOf, queryItem } from "./state";
 import { words } from "./words";
 
 export const FAINTEST_LINE = 0.02; // with every token shown, smaller weights have no line
@@ -18,9 +19,9 @@ export interface Drawn {
 
 export function drawnHeads(): Drawn[] {
   const heads = [{ layer: layerNumber.value, head: head.value }, ...compared.value];
-  return heads.map((one) => {
+  return heads.map((one, i) => {
     const layer = layerOf(one.layer);
-    const row = queryItem.value && shownRow(queryItem.value, layer, one.head);
+    const row = queryItem.value && shownRow(queryItem.value, layer, one.head, i === 0 ? changes.value : UNCHANGED);
     return { ...one, hue: hueOf(one.head, layer.heads), row };
   });
 }

@@ -143,8 +143,10 @@ export function follow(): void {
   if (parent !== window)
     addEventListener("message", ({ source, data }) => {
       if (source !== parent || typeof data?.regard !== "string") return;
-      batch(() => restoreChoice(data.regard));
-      told = address();
+      batch(() => {
+        restoreChoice(data.regard);
+        told = address();
+      });
     });
   else addEventListener("hashchange", () => location.reload()); // a link to this page, opened where it is shown
   effect(() => {

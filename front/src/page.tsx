@@ -73,10 +73,10 @@ function AllViews() {
       <Controls />
       <div class="wide">
         <AlignmentView />
+        <Medium />
         <Sentence />
         <Generation />
       </div>
-      <Medium />
       <Heads />
       <Pattern />
       <Strongest />
@@ -89,8 +89,8 @@ function AllViews() {
 
 function Top() {
   const say = words();
-  const { text, target_text: target, model, live } = trace.value;
-  const title = shortText(text);
+  const { text, target_text: target, model, live, images, spectrogram } = trace.value;
+  const title = shortText(text) || (images.length ? say.picturesRead(images.length) : spectrogram ? say.recordingRead : "");
   const brand = <>regard <span>{say.tagline}</span></>;
   return (
     <header class="top">

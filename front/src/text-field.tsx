@@ -87,7 +87,7 @@ export function TextField() {
       />
       <div class="options">
         {answerer.value.here ? <ModelsHere models={answerer.value.here} /> : <ModelOfServer />}
-        {(!answerer.value.here || kindHere() === "causal") && <Length />}
+        {(answerer.value.here ? kindHere() === "causal" : !translates()) && <Length />}
         {busy.value ? (
           <button type="button" key="cancel" onClick={cancel}>{say.cancel}</button>
         ) : (

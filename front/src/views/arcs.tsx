@@ -3,7 +3,7 @@
 import { useLayoutEffect, useState } from "preact/hooks";
 import { shade, strength, textColour } from "../colours";
 import { measured, type Box } from "../boxes";
-import { shownGrid } from "../grid";
+import { shownGrid, type Row } from "../grid";
 import { directionOf, type Item } from "../items";
 import { weightText } from "../numbers";
 import { useSize } from "../size";
@@ -14,6 +14,8 @@ import { FAINTEST_LINE, strongestOf, type Drawn } from "../drawn";
 const WRITTEN = 5; // the most weights that are written under their tokens
 const LABEL = 18; // the height of a weight under its token, in pixels
 const MOST_ARCS = 400; // with every token shown
+const MOST_OF_HEAD = 100; // arcs of one query in one head
+const LABEL_WIDTH = 44; // of a weight under its token, in pixels
 
 interface Boxes {
   queries: Map<Item, Box>;
@@ -29,7 +31,7 @@ export function Arcs({ drawn }: { drawn: Drawn[] }) {
   const room = roomAbove(boxes);
   const first = drawn[0].row;
   const most = first ? strongestOf(first) : 1;
-  const written = first ? largest(first.weights, first.masked) : new Set<number>();
+  const written = first ? largest(first, boxes) : new Set<number>();
   return (
     <div class="arcs" ref={text} style={{ "--room": `${room}px`, paddingTop: `${twoTexts.value ? 0 : room}px` }}>
       <svg aria-hidden="true">{paths(drawn, boxes, room)}</svg>
@@ -121,7 +123,7 @@ function paths(drawn: Drawn[], boxes: Boxes, room: number) {
   if (!start) return null;
   return drawn.flatMap(({ row, hue }, which) =>
     row
-      ? visibleKeys.value.map((item) => {
+      ? inText(strongestItems(row).slice(0, MOST_OF_HEAD)).map((item) => {
           const [weight, end] = [row.weights[item.index], boxes.keys.get(item)];
           if (!weight || !end || thickest * weight < 0.02) return null;
           return (
@@ -173,7 +175,19 @@ function arc(start: Box, end: Box, room: number): string {
   return `M${start.middle} ${from}C${start.middle} ${from + half} ${end.middle} ${to - half} ${end.middle} ${to}`;
 }
 
-function largest(weights: Float64Array, masked: Uint8Array): Set<number> {
-  const order = Array.from(weights.keys()).filter((k) => !masked[k] && weights[k] >= 0.0005);
-  return new Set(order.sort((a, b) => weights[b] - weights[a]).slice(0, WRITTEN));
+/** The keys that are shown, from the query's largest weight to its smallest. */
+const strongestItems = ({ weights }: Row): Item[] => [...visibleKeys.value].sort((a, b) => weights[b.index] - weights[a.index]);
+
+const inText = (items: Item[]): Item[] => items.sort((a, b) => a.index - b.index);
+
+/** The keys whose weights are written under them: the largest ones that have room there. */
+function largest(row: Row, { keys }: Boxes): Set<number> {
+  const found: { place: number; box?: Box }[] = [];
+  const overlap = (one?: Box, other?: Box) => one && other && Math.abs(one.top - other.top) < 4 && Math.abs(one.middle - other.middle) < LABEL_WIDTH;
+  for (const item of strongestItems(row)) {
+    if (found.length === WRITTEN || row.weights[item.index] < 0.0005) break;
+    const box = keys.get(item);
+    if (!row.masked[item.index] && !found.some((other) => overlap(box, other.box))) found.push({ place: item.index, box });
+  }
+  return new Set(found.map(({ place }) => place));
 }

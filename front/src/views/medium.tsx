@@ -5,13 +5,14 @@ import { inflate } from "../blocks";
 import { shownHue, strength, theme } from "../colours";
 import type { Frame, Patch, Token } from "../data";
 import { shownRow } from "../grid";
-import { key, keyItems, keyTokens, queryItem, trace } from "../state";
+import { key, keyItems, keyTokens, lock, queryItem, queryItems, trace, twoTexts } from "../state";
 import { strongestOf } from "../drawn";
 import { words } from "../words";
 import { figure } from "../drawn";
 import { Numbers, Panel } from "./panel";
 
-const WIDTH = 420;
+const WIDTH = 560;
+const SOUND_WIDTH = 1200;
 const SMALL_WIDTH = 180; // of each of several pictures
 const SOUND_HEIGHT = 140;
 
@@ -40,12 +41,13 @@ export function Medium() {
   const scenes = useMemo(() => [...pictureScenes(keyTokens.value), ...soundScenes(keyTokens.value)], [keyTokens.value, say]);
   if (!scenes.length) return null;
   const row = queryItem.value && shownRow(queryItem.value);
-  const caption = keyTokens.value.some(isPatch) ? say.mediumPicture : say.mediumSound;
+  const seen = keyTokens.value.some(isPatch) ? say.mediumPicture : say.mediumSound;
+  const caption = twoTexts.value ? seen : `${seen}; ${say.mediumChoose}`;
   return (
-    <Panel view="medium" title={say.medium} caption={caption}>
+    <Panel view="medium" title={say.medium} caption={caption} wide={!trace.value.images.length}>
       <div class="scenes">
         {scenes.map((scene) => (
-          <Drawn key={scene.name} scene={scene} width={scenes.length > 1 ? SMALL_WIDTH : WIDTH} />
+          <Drawn key={scene.name} scene={scene} width={scenes.length > 1 ? SMALL_WIDTH : trace.value.images.length ? WIDTH : SOUND_WIDTH} />
         ))}
       </div>
       <Numbers
@@ -75,8 +77,9 @@ function Drawn({ scene, width }: { scene: Scene; width: number }) {
         ref={canvas}
         role="img"
         aria-label={scene.name || words().medium}
-        onPointerMove={(event) => point(event, scene)}
+        onPointerMove={(event) => (key.value = tokenAt(event, scene))}
         onPointerLeave={() => (key.value = null)}
+        onClick={(event) => choose(tokenAt(event as unknown as PointerEvent, scene))}
       />
     </figure>
   );
@@ -138,6 +141,7 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: Pixels, width: nu
   if (!weights) return;
   const row = { weights, masked: new Uint8Array(weights.length) };
   const most = strongestOf(row) || 1;
+  const framed: [number, number, number, number, number][] = []; // left, top, width, height, and thickness of the line
   for (const item of keyItems.value) {
     const place = scene.rectangle(keyTokens.value[item.positions[0]]);
     if (!place) continue;
@@ -149,19 +153,31 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: Pixels, width: nu
     context.fillStyle = `oklch(0.65 0.2 ${shownHue()})`;
     context.fillRect(x, y, w, h);
     context.globalAlpha = 1;
-    if (key.value === null || !item.positions.includes(key.value)) continue;
-    context.strokeStyle = theme("--ink");
+    if (key.value !== null && item.positions.includes(key.value)) framed.push([x, y, w, h, 1]);
+    if (!twoTexts.value && item === queryItem.value) framed.push([x, y, w, h, 3]);
+  }
+  context.strokeStyle = theme("--ink");
+  for (const [x, y, w, h, thick] of framed) {
+    context.lineWidth = thick;
     context.strokeRect(x, y, w, h);
   }
 }
 
-function point(event: PointerEvent, scene: Scene): void {
+/** The position of the token under the pointer; null beside all tokens. */
+function tokenAt(event: PointerEvent, scene: Scene): number | null {
   const canvas = event.currentTarget as HTMLCanvasElement;
   const [x, y] = [event.offsetX / canvas.clientWidth, event.offsetY / canvas.clientHeight];
-  key.value = keyTokens.value.findIndex((token) => {
+  const found = keyTokens.value.findIndex((token) => {
     const place = scene.rectangle(token);
     return place && x >= place[0] && y >= place[1] && x < place[0] + place[2] && y < place[1] + place[3];
   });
+  return found < 0 ? null : found;
+}
+
+/** Make a token of the medium the query, where these tokens look too. */
+function choose(position: number | null): void {
+  const item = queryItems.value.find((one) => position !== null && one.positions.includes(position));
+  if (item && !twoTexts.value) lock(item);
 }
 
 async function pictureOf({ block, height, width }: { block: string; height: number; width: number }): Promise<Pixels> {

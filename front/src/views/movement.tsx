@@ -3,6 +3,7 @@
 import { computed } from "@preact/signals";
 import { dark, hueOf, shade } from "../colours";
 import { movement, moves, pointAfter, shownMove, type Arrow, type Move, type Point } from "../movement";
+import { isolated } from "../items";
 import { useSize } from "../size";
 import { chooseHead, chooseKind, head, key, keyTokens, kind, kindName, layerNumber, layerOf, query, queryTokens, trace } from "../state";
 import { switchOf } from "../switches";
@@ -54,7 +55,7 @@ export function MovementView() {
           <MoveTable move={move} />
           <p class="caption nearest">
             {say.nearestAfter(`L${move.layer}`)}{" "}
-            {move.nearest.map(([token, angle]) => `${queryTokens.value[token].text} ${angle.toFixed(1)}°`).join(" · ")}
+            {move.nearest.map(([token, angle]) => `${isolated(queryTokens.value[token].text)} ${angle.toFixed(1)}°`).join(" · ")}
           </p>
         </div>
       </div>

@@ -20,11 +20,9 @@ export function Panel({ view, title, caption, tools, wide = false, children }: P
     <section class={`panel ${view}-panel${wide ? " whole" : ""}`} data-view={view} aria-label={title}>
       <div class="bar">
         <h2>{title}</h2>
-        <div class="tools">
-          {tools}
-          <Save />
-        </div>
+        {tools && <div class="tools">{tools}</div>}
       </div>
+      <Save />
       {caption && <p class="caption">{caption}</p>}
       {children}
     </section>

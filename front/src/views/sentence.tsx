@@ -11,6 +11,7 @@ import {
   hidden,
   kind,
   keyItems,
+  keyTokens,
   layerNumber,
   layerOf,
   locked,
@@ -33,6 +34,7 @@ export function Sentence() {
   const say = words();
   const drawn = drawnHeads();
   const unknown = hardlyKnown();
+  const isText = keyTokens.value.filter((token) => token.place).length <= keyTokens.value.length / 2;
   return (
     <Panel
       view="sentence"
@@ -49,18 +51,20 @@ export function Sentence() {
           <button type="button" aria-pressed={query.value === null} onClick={() => ([query.value, locked.value] = [null, false])}>
             {say.showAll}
           </button>
-          <Choice
-            label={say.sentence}
-            chosen={drawnAs.value}
-            options={[["arcs", say.arcs], ["columns", say.columns]]}
-            choose={(way) => (drawnAs.value = way)}
-          />
+          {isText && (
+            <Choice
+              label={say.sentence}
+              chosen={drawnAs.value}
+              options={[["arcs", say.arcs], ["columns", say.columns]]}
+              choose={(way) => (drawnAs.value = way)}
+            />
+          )}
         </>
       }
     >
       {kind.value.note && <p class="caption note">{say.decoderNote}</p>}
       {unknown && <p class="caption note">{say.hardlyKnown(trace.value.model, unknown.known, unknown.all)}</p>}
-      {drawnAs.value === "arcs" ? <Arcs drawn={drawn} /> : <Columns drawn={drawn} />}
+      {isText && drawnAs.value === "arcs" ? <Arcs drawn={drawn} /> : <Columns drawn={drawn} />}
       <p class="caption hint">{hint()}</p>
       {drawn[0].row && (
         <Numbers

@@ -16,6 +16,7 @@ import { Context, DotProduct, Output, productText, Projection, type Shown } from
 
 const LISTED = 10; // the keys with a row of their own; the others are one row together
 const STAGE_MILLISECONDS = 2500;
+const EDGE = 2; // pixels beside the table
 const NAMES = [
   "stepProject",
   "stepProduct",
@@ -57,7 +58,7 @@ export function StepByStep() {
   const at = currentStage();
   useEffect(() => {
     const cell = table.current?.querySelector<HTMLElement>("td.now:last-of-type, td.now");
-    if (cell) table.current!.scrollLeft = cell.offsetLeft + cell.offsetWidth - table.current!.clientWidth;
+    if (cell) table.current!.scrollLeft = cell.offsetLeft + cell.offsetWidth + EDGE - table.current!.clientWidth;
   }, [at, now === null]);
   if (!now) {
     const reason = query.value === null && head.value !== null ? say.stepsToken : say.stepsNone;

@@ -3,7 +3,7 @@
 import { shownGrid, shownRow, progress } from "../grid";
 import type { Item } from "../items";
 import { weightText } from "../numbers";
-import { headName, key, query, queryItem, visibleKeys, visibleQueries } from "../state";
+import { colourScale, headName, key, query, queryItem, visibleKeys, visibleQueries } from "../state";
 import { words } from "../words";
 import { Panel } from "./panel";
 
@@ -37,17 +37,19 @@ export function Strongest() {
   const say = words();
   void progress.value;
   const from = queryItem.value;
+  const pairs = strongestPairs();
+  const most = colourScale.value === "row" ? pairs[0]?.weight || 1 : 1; // the weight whose bar is as long as the list is wide
   return (
     <Panel view="strongest" title={from ? say.strongest(from.label, headName()) : say.strongestAll(headName())}>
       <ol class="top">
-        {strongestPairs().map(({ from: one, to, weight }) => (
+        {pairs.map(({ from: one, to, weight }) => (
           <li key={`${one.index} ${to.index}`}>
             <button
               type="button"
               title={say.strongestTitle}
               onClick={() => ([query.value, key.value] = [one.positions[0], to.positions[0]])}
             >
-              <i style={{ width: `${100 * weight}%` }} />
+              <i style={{ width: `${(100 * weight) / most}%` }} />
               <span>{from ? to.label : `${one.label} → ${to.label}`}</span>
               <span>{weightText(weight)}</span>
             </button>

@@ -71,7 +71,7 @@ export function Context({ now, to }: { now: Shown; to: number }) {
   const name = keyTokens.value[to].text;
   return (
     <Dimensions
-      title={`${numberText(weight)} · ${name}`}
+      title={`${say.weight} ${numberText(weight)} · ${say.value} “${name}”`}
       columns={[
         { name: `${say.value} “${name}”`, numbers: value },
         { name: `${say.weight} · ${say.value}`, numbers: value.map((number) => weight * number), text: (i) => `${numberText(weight)} · ${inSum(value[i])}` },

@@ -31,20 +31,22 @@ function render({ model, el }) {
   frame.sandbox = "allow-scripts";
   frame.style.cssText = "width: 100%; height: 860px; border: 0; background: white";
   frame.srcdoc = model.get("document");
-  let heard = model.get("address");
+  let known = model.get("address"); // what the frame shows
   let timer;
   const hear = ({ source, data }) => {
     if (source !== frame.contentWindow || typeof data?.regard !== "string") return;
     clearTimeout(timer);
     timer = setTimeout(() => {
-      heard = data.regard;
-      model.set("address", heard);
+      known = data.regard;
+      model.set("address", known);
       model.save_changes();
     }, PAUSE_MILLISECONDS);
   };
   const tell = () => {
     const address = model.get("address");
-    if (address !== heard) frame.contentWindow.postMessage({ regard: address }, "*");
+    if (address === known) return;
+    known = address;
+    frame.contentWindow.postMessage({ regard: address }, "*");
   };
   addEventListener("message", hear);
   frame.addEventListener("load", () => frame.contentWindow.postMessage({ regard: model.get("address") }, "*"));

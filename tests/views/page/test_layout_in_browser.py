@@ -1,0 +1,141 @@
+"""The page's layout: what belongs together is in view together, and nothing lies over anything else."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import Locator, Page, expect
+
+import regard
+from regard import Trace
+from regard.tracing.model_loading import LoadedModel
+from regard.tracing.places import Patch
+from regard.tracing.readable_tokens import Token
+
+TEXT = "The snake is very dangerous because it has a venom."
+
+
+@pytest.fixture
+def shown(opened: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
+    """shown(trace, token="it", head="L3H1", width=360) is the trace's page in the browser."""
+
+    def show(trace: Trace, token: str, head: str, **window: object) -> Page:
+        page = opened(trace.html(tmp_path / "page.html", token=token, head=head), **window)
+        expect(view(page, "sentence").locator("h2")).to_contain_text(head)
+        return page
+
+    return show
+
+
+@pytest.fixture(scope="module")
+def kept(minilm: LoadedModel) -> Trace:
+    return regard.trace(minilm.model, TEXT, tokenizer=minilm.tokenizer, keep=("hidden",))
+
+
+@pytest.fixture
+def picture(handmade: Callable[..., Trace]) -> Trace:
+    """A trace of a picture of 3 × 4 patches."""
+    trace = handmade(" ".join("abcdefghijkl"), n_layers=1)
+    patches = tuple(Token(f"{i // 4},{i % 4}", f"{i}", place=Patch(0, i // 4, i % 4, 8.0, 8.0)) for i in range(12))
+    return replace(trace, text="", source=patches, images=(torch.rand(3, 24, 32),))
+
+
+def view(page: Page, name: str) -> Locator:
+    return page.locator(f"[data-view={name}]")
+
+
+def box(found: Locator) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of an element."""
+    place = found.bounding_box()
+    return place["x"], place["y"], place["x"] + place["width"], place["y"] + place["height"]
+
+
+def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+@pytest.mark.parametrize("width", [360, 800, 1280, 2560])
+def test_no_panel_and_no_tool_lies_over_another(shown: Callable[..., Page], kept: Trace, width: int) -> None:
+    page = shown(kept, "it", "L3H1", width=width)
+    panels = page.locator("[data-view]").all()
+    boxes = [box(panel) for panel in panels]
+    assert not [(i, j) for i in range(len(boxes)) for j in range(i) if overlap(boxes[i], boxes[j])]
+    for panel in panels:
+        parts = [box(part) for part in panel.locator("h2, .tools, .save summary").all()]
+        assert not [(i, j) for i in range(len(parts)) for j in range(i) if overlap(parts[i], parts[j])]
+        inside = box(panel)
+        assert all(inside[0] <= left and right <= inside[2] for left, _, right, _ in parts)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+def test_cards_in_a_row_end_at_one_height(shown: Callable[..., Page], kept: Trace) -> None:
+    page = shown(kept, "it", "L3H1", width=1280)
+    bottoms = {round(box(view(page, name))[3]) for name in ("heads", "pattern", "what-if")}
+    assert len(bottoms) == 1
+    gaps = [box(view(page, "movement"))[1] - bottoms.pop()]
+    gaps.append(box(view(page, "steps"))[1] - box(view(page, "movement"))[3])
+    assert gaps == pytest.approx([18, 18], abs=1)
+
+
+def test_weights_under_neighbours_do_not_overlap(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
+    page = shown(handmade("a b c d e f g h i"), "e", "L1H1")
+    labels = [box(label) for label in view(page, "sentence").locator(".word small").all()]
+    assert len(labels) > 1
+    assert not [(i, j) for i in range(len(labels)) for j in range(i) if overlap(labels[i], labels[j])]
+    weights = handmade("a b c d e f g h i")["L1H1"]["e"]
+    written = view(page, "sentence").locator(".word small").all_inner_texts()
+    assert f"{float(weights.max()):.4f}" in written  # the largest weight always is
+
+
+def test_the_step_that_is_shown_is_in_view_in_a_narrow_window(shown: Callable[..., Page], kept: Trace) -> None:
+    page = shown(kept, "it", "L3H1", width=360)
+    steps = view(page, "steps")
+    for button in steps.locator(".stages button").all():
+        button.click()
+        now = steps.locator("table.steps td.now").first
+        if now.count():
+            table = box(steps.locator(".scroll").first)
+            left, _, right, _ = box(now)
+            assert (left >= table[0] - 1, right <= table[2] + 1) == (True, True)
+            key = box(steps.locator("table.steps tbody th").first)
+            assert key[0] == pytest.approx(table[0], abs=4)  # beside the key's name
+
+
+def test_a_click_on_a_picture_makes_the_patch_the_query(shown: Callable[..., Page], picture: Trace) -> None:
+    page = shown(picture, "0,0", "L0H1", width=1280)
+    expect(page.locator("h1:not(.brand)")).to_have_text("A picture")
+    canvas = view(page, "medium").locator("canvas")
+    area = canvas.bounding_box()
+    canvas.click(position={"x": area["width"] * 0.6, "y": area["height"] * 0.5})  # in row 1, column 2
+    expect(view(page, "sentence").locator("h2")).to_have_text("L0H1 · 1,2")
+    cells = view(page, "sentence").locator("li .figure, li small, li span")
+    expect(cells.first).to_be_visible()
+    expect(view(page, "sentence").locator("svg")).to_have_count(0)  # a list of patches has no arcs
+    assert box(view(page, "medium"))[1] == box(view(page, "sentence"))[1]  # side by side
+    page.get_by_label("Language").select_option("ko")
+    expect(page.locator("h1:not(.brand)")).to_have_text("그림 1장")
+
+
+def test_bars_are_relative_on_the_relative_scale(shown: Callable[..., Page], kept: Trace) -> None:
+    page = shown(kept, "it", "L3H1")
+    bar = view(page, "strongest").locator("li i").first
+    row = view(page, "strongest").locator("li").first
+    weight = float(kept["L3H1"]["it"].max())
+    assert bar.bounding_box()["width"] / row.bounding_box()["width"] == pytest.approx(weight, abs=0.02)
+    page.get_by_label("Colour scale").select_option("row")
+    expect(bar).to_have_attribute("style", "width: 100%;")
+
+
+def test_a_compared_head_keeps_the_weights_of_the_model(shown: Callable[..., Page], kept: Trace) -> None:
+    page = shown(kept, "it", "L3H1", address="#compared=L2H0&temperature=2&cut=7,2&query=7")
+    view(page, "sentence").locator(".numbers summary").click()
+    rows = (
+        view(page, "sentence")
+        .locator(".numbers tbody tr")
+        .evaluate_all("rows => rows.map(row => [...row.cells].slice(1).map(cell => cell.textContent))")
+    )
+    compared = [float(row[1]) for row in rows]
+    assert compared == pytest.approx(kept["L2H0"]["it"].tolist(), abs=2e-5)
+    assert rows[2][0] == "0.00000" or rows[2][0] == "masked"
