@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 STATE = """() => {
     const all = (selector) => [...document.querySelectorAll(selector)];
@@ -24,6 +24,7 @@ MOST_LOOKS = 60
 def state(page: Page, rest: int = 120) -> dict[str, object]:
     """The fields, pressed buttons, text and pictures of a page, once they have not changed for `rest` milliseconds."""
     page.mouse.move(0, 0)
+    expect(page.locator(".turns")).to_have_count(0)  # a map is computed
     before: dict[str, object] = {}
     while (now := page.evaluate(STATE)) != before:
         before = now
