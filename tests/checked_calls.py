@@ -53,7 +53,7 @@ def jaxtyped(decorated: Any = None, *, typechecker: Any) -> Any:
         always_checked(decorated, typechecker=typechecker)  # puts another __init__ into a dataclass
         if decorated.__init__ is not plain:
             checked = decorated.__init__
-            decorated.__init__ = limited(plain, lambda: checked, Budget())
+            decorated.__init__ = limited(plain, lambda: checked, Budget())  # type: ignore[method-assign]
         return decorated
     name = decorated.__qualname__
     budget = inner_budgets[decorated.__module__, name] if "<locals>" in name else Budget()
@@ -81,4 +81,4 @@ def limited(plain: Any, make_checked: Callable[[], Any], budget: Budget) -> Any:
     return call
 
 
-jaxtyping.jaxtyped = jaxtyped
+jaxtyping.jaxtyped = jaxtyped  # type: ignore[assignment]

@@ -1,7 +1,6 @@
 """Verbs of the command line, run inside the test process."""
 
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from regard import InputError
 from regard.cli.main import app

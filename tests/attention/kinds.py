@@ -442,7 +442,8 @@ class Case:
     @property
     def rule(self) -> Mask:
         """The mask as a `Mask` object, which can be joined with others by & and |."""
-        return Keep(torch.tensor(True)) if self.mask is None else as_mask(self.mask)
+        rule = as_mask(self.mask)
+        return Keep(torch.tensor(True)) if rule is None else rule
 
     @property
     def keep(self) -> Tensor:

@@ -1,5 +1,7 @@
 """The choice of a backend is visible, can be made by name, and is never made silently."""
 
+from typing import Any
+
 import pytest
 import torch
 from oracle import Largest
@@ -219,7 +221,7 @@ def test_the_reference_does_what_it_says(normal):
     assert_close(looped.context, attend(query, key, value, **options).context)
 
 
-REFUSED = {
+REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "flex": [
         ({"score": Distance()}, "the flex backend computes dot products, not Distance"),
         ({"score": ScaledDot(bias=Alibi())}, "the flex backend has no bias"),

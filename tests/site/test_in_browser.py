@@ -3,6 +3,7 @@
 import json
 import os
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def model(small: Path) -> LoadedModel:
 
 
 @pytest.fixture
-def requests(tab: Page) -> list[str]:
+def requests(tab: Page) -> Iterator[list[str]]:
     """Return a list, to which the URL of every later request of the page is added."""
     asked: list[str] = []
 

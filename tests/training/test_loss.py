@@ -2,6 +2,7 @@
 
 import math
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -79,12 +80,13 @@ def test_parts_add_up_to_the_whole_batch():
     assert_close(parts, whole, rtol=1e-12, atol=1e-12)
 
 
+SIZES: dict[str, Any] = {"n_source_tokens": 19, "n_target_tokens": 19, "d_model": 12, "n_layers": 1}
+
 KINDS = {
     "transformer": lambda p=0.0: Transformer(TransformerConfig(**SIZES, dropout=p, d_ff=13, n_heads=2, share="all")),
     "recurrent": lambda p=0.0: Recurrent(RecurrentConfig(**SIZES, dropout=p, share="target")),
     "recurrent, step by step": lambda p=0.0: Recurrent(RecurrentConfig(**SIZES, dropout=p, form="bahdanau")),
 }
-SIZES = {"n_source_tokens": 19, "n_target_tokens": 19, "d_model": 12, "n_layers": 1}
 BATCH = {
     "source": torch.tensor([[4, 5, 6, 3], [8, 3, 0, 0]]),
     "lengths": torch.tensor([4, 2]),

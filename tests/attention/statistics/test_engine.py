@@ -15,7 +15,6 @@ from torch.testing import assert_close
 
 from regard import (
     Ask,
-    Attended,
     Causal,
     General,
     Padding,
@@ -63,7 +62,7 @@ def small_blocks(monkeypatch):
     assert kernel.attention_function() is not None, "these tests need a C compiler"
 
 
-def truth(query, key, value, ask, **call) -> Attended:
+def truth(query, key, value, ask, **call):
     """Return context and statistics computed in float64 by torch's operations."""
     seen = attend(query.double(), key.double(), value.double(), **doubled(call))
     assert engine.unsupported_reason(seen.pattern.call) is not None

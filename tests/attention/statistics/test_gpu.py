@@ -197,7 +197,7 @@ def mend_bfloat16():
 def interpreted():
     """Return the errors of all calls by the interpreted kernels, and what the other tests need."""
     mend_bfloat16()
-    call.tile_sizes = lambda width, half: (16, 16)
+    call.tile_sizes = lambda width, *, half: (16, 16)
     found = {name: errors(how, truth(how)) for name, how in CALLS.items()}
     found["wrong"] = {name: errors(CALLS[name] | {"mask": mask}, truth(CALLS[name])) for name, mask in WRONG.items()}
     found["laws"] = laws()
@@ -212,9 +212,9 @@ def laws():
     """Return column sums, map and entropies of a call, and whether they repeat bit by bit and with other tiles."""
     _, found = by_kernels(CALLS["causal behind"] | {"ask": everything("sum", top=None)})
     again = by_kernels(CALLS["causal behind"] | {"ask": everything("sum", top=None)})[1]
-    call.tile_sizes = lambda width, half: (32, 16)
+    call.tile_sizes = lambda width, *, half: (32, 16)
     other = by_kernels(CALLS["causal behind"] | {"ask": everything("sum", top=None)})[1]
-    call.tile_sizes = lambda width, half: (16, 16)
+    call.tile_sizes = lambda width, *, half: (16, 16)
     return {
         "received": found.received.double().sum(dim=-1).flatten().tolist(),
         "pooled": found.pooled.double().sum(dim=(-1, -2)).flatten().tolist(),

@@ -42,7 +42,11 @@ def one_of_two(rank: str, folder: str) -> None:
     store = (Path(folder) / "store").as_uri()
     torch.distributed.init_process_group("gloo", init_method=store, rank=int(rank), world_size=2)
     told = []
-    found = {name: numbers_of(summary_over_ranks(*pattern_of(name), report=told_to(told))) for name in CALLS}
+    questions = {name: pattern_of(name) for name in CALLS}
+    found = {
+        name: numbers_of(summary_over_ranks(pattern, ask, report=told_to(told)))
+        for name, (pattern, ask) in questions.items()
+    }
     torch.save(found, Path(folder) / f"{rank}.pt")
     assert bool(told) == (rank == "0")
     other = attend(*torch.ones(3, 1, 1, 4 + int(rank), 2)).pattern
