@@ -148,50 +148,61 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
     Any exception may be raised if the document is damaged; `read_record` converts it to an InputError.
     """
     texts = {name: document[name] for name in ("model", "text", "target_text")}
-    tokens: dict[str, tuple[Token, ...]] = {}
-    for side in ("source", "target"):
-        tokens[side] = tuple(token_from_json(**token) for token in document[side])
     if not all(isinstance(text, str) for text in texts.values()):
         raise TypeError("the model's name and the texts must be strings.")
     if escape_controls(texts["model"]) != texts["model"]:
         raise ValueError("the model's name has control characters.")
-    attended = {
-        kind: {int(layer): step_from_json(step, tensors) for layer, step in layers.items()}
-        for kind, layers in document["attended"].items()
-    }
-    if not any(attended.values()):
-        raise ValueError("no attention call.")
-    if any(0 in step.pattern.shape for layers in attended.values() for step in layers.values()):
-        raise ValueError("an attention call without queries, keys or heads.")
-    for kind, layers in attended.items():
-        queries, keys = (tokens[side] for side in SIDES[kind])
-        for layer, step in layers.items():
-            if step.pattern.shape[2:] != (len(queries), len(keys)):
-                raise ValueError(
-                    f"layer {layer} has {step.pattern.shape[2]} queries and {step.pattern.shape[3]} keys, and the "
-                    f"texts have {len(queries)} and {len(keys)} tokens."
-                )
-    numbers = {
-        name: checked_numbers(from_json(document.get(name), tensors), name) for name in ("output", "spectrogram")
-    }
-    images = tuple(checked_numbers(from_json(image, tensors), "image") for image in document.get("images", ()))
-    if any(image is None for image in images):
-        raise TypeError("an image must be a tensor.")
-    for token in (*tokens["source"], *tokens["target"]):
-        if isinstance(token.place, Patch):
-            check_patch(token.place, len(images), len(tokens["source"]) + len(tokens["target"]))
-    changes = tuple(change_from_json(**change) for change in document.get("changes", ()))
-    states = states_from_json(document.get("states"), tensors, attended)
+    tokens = {side: tuple(token_from_json(**token) for token in document[side]) for side in ("source", "target")}
+    attended = attended_from_json(document["attended"], tensors, tokens)
     return {
         **texts,
         **tokens,
         "attended": attended,
-        **numbers,
-        "images": images,
-        "changes": changes,
-        "states": states,
+        "output": checked_numbers(from_json(document.get("output"), tensors), "output"),
+        "spectrogram": checked_numbers(from_json(document.get("spectrogram"), tensors), "spectrogram"),
+        "images": images_from_json(document.get("images", ()), tensors, (*tokens["source"], *tokens["target"])),
+        "changes": tuple(change_from_json(**change) for change in document.get("changes", ())),
+        "states": states_from_json(document.get("states"), tensors, attended),
         "written": tuple(written_from_json(**written) for written in document.get("written", ())),
     }
+
+
+def attended_from_json(
+    document: Json, tensors: Mapping[str, Tensor], tokens: Mapping[str, tuple[Token, ...]]
+) -> dict[str, dict[int, Attended]]:
+    """Return the attention calls by kind and layer; raise an exception unless their shapes are those of the tokens."""
+    attended = {
+        kind: {int(layer): step_from_json(step, tensors) for layer, step in layers.items()}
+        for kind, layers in document.items()
+    }
+    if not any(attended.values()):
+        raise ValueError("no attention call.")
+    for kind, layers in attended.items():
+        n_queries, n_keys = (len(tokens[side]) for side in SIDES[kind])
+        for layer, step in layers.items():
+            shape = step.pattern.shape
+            if 0 in shape:
+                raise ValueError("an attention call without queries, keys or heads.")
+            if shape[2:] != (n_queries, n_keys):
+                raise ValueError(
+                    f"layer {layer} has {shape[2]} queries and {shape[3]} keys, and the texts have {n_queries} and "
+                    f"{n_keys} tokens."
+                )
+    return attended
+
+
+def images_from_json(document: Json, tensors: Mapping[str, Tensor], tokens: tuple[Token, ...]) -> tuple[Tensor, ...]:
+    """Return the pictures that the model read; raise an exception unless every patch in `tokens` is in one of them."""
+    images = []
+    for part in document:
+        image = checked_numbers(from_json(part, tensors), "image")
+        if image is None:
+            raise TypeError("an image must be a tensor.")
+        images.append(image)
+    for token in tokens:
+        if isinstance(token.place, Patch):
+            check_patch(token.place, len(images), len(tokens))
+    return tuple(images)
 
 
 def written_from_json(position: Json, token: Json, probability: Json, alternatives: Json) -> WrittenToken:

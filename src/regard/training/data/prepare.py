@@ -90,8 +90,7 @@ def prepare(
 ) -> Prepared:
     """Return the data of a training; write the data folder first, unless an earlier run has written it.
 
-    First the settings that are None get their values. Then the vocabularies, the token ids of all pairs and the dev
-    pairs are written to the folder `data` in `folder`.
+    The vocabularies, the token ids of all pairs and the dev pairs are in the folder `data` in `folder`.
 
     Args:
         texts: the text files by name, such as "source", "target", "source 2" and "dev source".
@@ -100,15 +99,23 @@ def prepare(
         InputError: a text or a setting is not valid, or a setting differs from the earlier run's.
     """
     data, stored = folder / "data", stored_config(folder)
-    if stored is not None:
+    if stored is None:
+        settled = write_new_data(data, texts, config, device, watcher)
+    else:
         settled = resumed_config(folder, stored, config)
         if not data.exists():
             corpora = clean_copies(texts, settled.data, new_writing_folder(data))
             n_pairs = sum(survey_corpus(corpus.write(), watcher).n_pairs for corpus in corpora)
             write_data(data, corpora, texts, settled, n_pairs, watcher, Given.of(settled))
-        if settled != stored:
-            write_config(folder, settled)
-        return load(data, settled)
+    if settled != stored:
+        write_config(folder, settled)
+    return load(data, settled)
+
+
+def write_new_data(
+    data: Path, texts: Mapping[str, Path], config: TrainConfig, device: torch.device, watcher: Watcher
+) -> SettledConfig:
+    """Write the data folder of a new training; return the settings, with a value in place of every None."""
     corpora = clean_copies(texts, config.data, new_writing_folder(data))
     genuine, synthetic = ([corpus for corpus in corpora if bool(corpus.tag) == tagged] for tagged in (False, True))
     survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in genuine or synthetic), watcher)
@@ -116,13 +123,10 @@ def prepare(
     n_pairs = survey.n_pairs + survey_corpus(others, watcher).n_pairs
     recipe, given = chosen_recipe(n_pairs, device), Given.of(config)
     corpus_config = settle_corpus(given.settings(config), recipe, survey)
-    vocabularies = write_data(data, corpora, texts, corpus_config, n_pairs, watcher, given)
-    model_config(corpus_config.model, *map(len, vocabularies))  # raises before settings are stored
-    source, target = vocabularies
+    source, target = write_data(data, corpora, texts, corpus_config, n_pairs, watcher, given)
+    model_config(corpus_config.model, len(source), len(target))  # raises before settings are stored
     encoded, seed = read_corpora(data, config.data.weights, (len(source), len(target))), config.training.seed
-    settled = settle(corpus_config, recipe, device, lambda n_tokens: Batches(encoded, n_tokens, seed).n_batches())
-    write_config(folder, settled)
-    return load(data, settled)
+    return settle(corpus_config, recipe, device, lambda n_tokens: Batches(encoded, n_tokens, seed).n_batches())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
