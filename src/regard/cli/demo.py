@@ -89,10 +89,8 @@ def demo(
     print(f"picture     {escape_controls(picture.resolve())}")
     print(f"page        {escape_controls(page.resolve())}    open it in any browser; it needs no network")
     print(f"alignment   {escape_controls(alignment.resolve())}")
-    command, folder = (
-        "regard" if which("regard") else f"{sys.executable} -m regard",
-        escape_controls((out / "translator").resolve()),
-    )
+    command = "regard" if which("regard") else f"{sys.executable} -m regard"
+    folder = escape_controls((out / "translator").resolve())
     print(f"translator  {folder}    echo 'forty-two' | {command} translate {folder}")
 
 

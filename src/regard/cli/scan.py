@@ -93,7 +93,8 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
 
         loaded = load(model)
     source = sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
-    result = (progress and Scan.load(progress, loaded.name, source)) or Scan(loaded.name)
+    stored = None if progress is None else Scan.load(progress, loaded.name, source)
+    result = stored or Scan(loaded.name)
     if result.n_lines:
         print(f"regard: continuing after line {result.n_lines:,} of {len(lines):,}", file=sys.stderr)
     saved = monotonic()

@@ -159,10 +159,8 @@ class LoadedExport:
     """An exported translator, loaded with ONNX Runtime and SentencePiece, to compare it with the original."""
 
     def __init__(self, folder: Path) -> None:
-        runtime, sentencepiece = (
-            import_extra("onnxruntime", "export,translation"),
-            import_extra("sentencepiece", "export,translation"),
-        )
+        runtime = import_extra("onnxruntime", "export,translation")
+        sentencepiece = import_extra("sentencepiece", "export,translation")
         self.config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self.encoder, self.decoder = (
             runtime.InferenceSession(folder / f"{name}.onnx", providers=["CPUExecutionProvider"])

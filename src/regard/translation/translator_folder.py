@@ -34,13 +34,11 @@ VERSION = 3
 LARGEST_TABLE = 2**24
 """The most entries that a sinusoidal position table may have in addition to the number of stored parameters: 64 MiB."""
 
-DESCRIPTION_FILE, PARAMETERS_FILE, JOINT_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY = (
-    "translator.json",
-    "model.safetensors",
-    "vocabulary.spm",
-    "source.spm",
-    "target.spm",
-)
+DESCRIPTION_FILE = "translator.json"
+PARAMETERS_FILE = "model.safetensors"
+JOINT_VOCABULARY = "vocabulary.spm"
+SOURCE_VOCABULARY = "source.spm"
+TARGET_VOCABULARY = "target.spm"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

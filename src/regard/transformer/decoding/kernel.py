@@ -328,11 +328,8 @@ class CompiledDecoder:
         rows_at_once = ceil(n_rows / (threads * ceil(n_rows / (threads * MOST_ROWS_AT_ONCE))))
         scratch = x.new_empty(threads, self.scratch_numbers(rows_at_once, cache.n_tokens))
         arguments = StepArguments.from_buffer_copy(self.arguments)
-        arguments.buffer, arguments.n_buffer_rows, arguments.buffer_tokens = (
-            buffer.data_ptr(),
-            buffer.shape[0],
-            buffer.shape[4],
-        )
+        arguments.buffer = buffer.data_ptr()
+        arguments.n_buffer_rows, arguments.buffer_tokens = buffer.shape[0], buffer.shape[4]
         arguments.tokens, arguments.buffer_rows = cache.n_tokens, row_table.data_ptr()
         arguments.row_stride, arguments.token_stride = row_table.stride()
         arguments.x, arguments.queries, arguments.scratch = x.data_ptr(), queries.data_ptr(), scratch.data_ptr()

@@ -59,11 +59,10 @@ class HeadGrid:
     def title(self) -> list[str]:
         """The lines of the title, which says what the cells show."""
         name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), 8.5, self.width / 2)
-        weight, none = (
-            f"the largest weight that {quoted(name)} gives to another word",
-            f"{quoted(name)} looks at no other word",
-        )
-        return self.fonts.lines(f"Every head: {weight if self.strongest else none}", 8.5, self.width)
+        shown = f"{quoted(name)} looks at no other word"
+        if self.strongest:
+            shown = f"the largest weight that {quoted(name)} gives to another word"
+        return self.fonts.lines(f"Every head: {shown}", 8.5, self.width)
 
     @property
     def above(self) -> float:
