@@ -6,6 +6,7 @@ the tokenizer, so its answers are found by calling it, and written into the patt
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from regard.errors import InputError
@@ -106,28 +107,35 @@ def is_known(part: dict[str, Any]) -> bool:
 
 def pattern_of(part: dict[str, Any]) -> str:
     """Return the parts into which a pre-tokenizer splits a text, as a regular expression of JavaScript."""
-    from tokenizers import Regex, pre_tokenizers
-
     if part["type"] == "Digits":
-        digits = f"[{class_of(pre_tokenizers.Digits(individual_digits=True), filler='a')}]"
-        return digits if part["individual_digits"] else f"{digits}+"
+        return f"[{class_of('digits')}]" if part["individual_digits"] else f"[{class_of('digits')}]+"
     pattern = IN_BROWSER[part["pattern"]["Regex"] if part["type"] == "Split" else GPT2]
-    for name, own, filler in (("L", "\\p{L}", "0"), ("N", "\\p{N}", "a"), ("S", "\\s", "a")):
-        pattern = pattern.replace(f"{{{name}}}", class_of(pre_tokenizers.Split(Regex(own), "isolated"), filler))
+    for name, own in (("L", r"\p{L}"), ("N", r"\p{N}"), ("S", r"\s")):
+        pattern = pattern.replace(f"{{{name}}}", class_of(own))
     return pattern
 
 
-def class_of(splitter: Any, filler: str) -> str:
-    """Return the characters that a pre-tokenizer splits off, as ranges in a class of a regular expression.
+@cache
+def class_of(name: str) -> str:
+    """Return a class of characters, to the library tokenizers, as ranges in a class of a regular expression.
+
+    Args:
+        name: a class in the library's regular expressions, such as "\\\\s"; or "digits", what its Digits splits off.
+    """
+    from tokenizers import Regex, pre_tokenizers
+
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    splitter = digits if name == "digits" else pre_tokenizers.Split(Regex(name), "isolated")
+    codes = split_off(splitter, filler="0" if name == r"\p{L}" else "a")
+    return "".join(f"\\u{{{first:x}}}-\\u{{{last:x}}}" for first, last in ranges(codes))
+
+
+def split_off(splitter: Any, filler: str) -> Iterator[int]:
+    """Yield the code points of the characters that a pre-tokenizer splits off.
 
     Args:
         filler: a character that it does not split off.
     """
-    return "".join(f"\\u{{{first:x}}}-\\u{{{last:x}}}" for first, last in ranges(split_off(splitter, filler)))
-
-
-def split_off(splitter: Any, filler: str) -> Iterator[int]:
-    """Yield the code points of the characters that a pre-tokenizer splits off from a `filler` before them."""
     codes = list(all_letters())
     for start in range(0, len(codes), AT_ONCE):
         chunk = codes[start : start + AT_ONCE]
