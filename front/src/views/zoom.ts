@@ -3,7 +3,7 @@
 import { signal, type Signal } from "@preact/signals";
 import { select } from "d3-selection";
 import { zoom, zoomIdentity, type D3ZoomEvent, type ZoomBehavior, type ZoomTransform } from "d3-zoom";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { LONG_TEXT } from "../state";
 import { linkedSignal } from "../switches";
 
@@ -71,7 +71,8 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
       return { k: (now.k * was.base) / base, row: now.column, column: now.row };
     return now !== was.place || (rows === was.rows && columns === was.columns) ? now : null;
   };
-  useEffect(() => {
+  // Before the browser paints, so that turned cells are never seen at the place of the cells before.
+  useLayoutEffect(() => {
     if (!shown) return;
     const behaves = zoom<HTMLCanvasElement, unknown>()
       .scaleExtent([1, Math.max(1, CLOSEST / base)])
