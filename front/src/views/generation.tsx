@@ -113,5 +113,8 @@ function NextTokens() {
   );
 }
 
-/** A token's text with its spaces made visible. */
-const visible = (text: string) => text.replaceAll(" ", "␣");
+/** A token's text with its spaces made visible, and as its code if it is one character that cannot be seen. */
+const visible = (text: string) => {
+  const code = text.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0");
+  return /^[\p{Format}\p{Mark}]$/u.test(text) ? `‹${code}›` : text.replace(/\p{Space_Separator}/gu, "␣");
+};
