@@ -84,6 +84,13 @@ def test_traces_of_other_texts_and_models_are_refused(snake):
         "the traces have other tokens: 13 and 12, at position 10 'venom' and 'bite'; compare traces of the same text "
         "by models with the same tokenizer."
     )
+    renamed = replace(
+        snake, model="GPT-2", attended={"decoder": snake.attended["encoder"]}, target=snake.source, source=()
+    )
+    assert refusal(InputError, regard.compare, snake, renamed) == (
+        "MiniLM has attention of the kind encoder and GPT-2 of the kind decoder; compare models of the same "
+        "architecture."
+    )
     fewer = replace(snake, attended={"encoder": {n: step for n, step in snake.attended["encoder"].items() if n < 4}})
     assert refusal(InputError, regard.compare, snake, fewer) == (
         "the traces have 12 heads and no heads in encoder layer 4; compare traces of the same architecture and of the "

@@ -8,7 +8,7 @@ from refusals import refusal
 
 from regard import InputError
 from regard.tracing import model_loading as models
-from regard.tracing.model_loading import MINILM, from_pretrained, load, load_tokenizer
+from regard.tracing.model_loading import MINILM, from_pretrained, load, load_processor, load_tokenizer
 
 INSTEAD = "give a folder with a model in it or a name on the Hugging Face hub."
 
@@ -122,7 +122,18 @@ def test_a_model_of_pictures(tmp_path):
     sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     ViTModel(ViTConfig(image_size=8, patch_size=4, **sizes)).save_pretrained(tmp_path)
     assert refusal(InputError, load, str(tmp_path)) == (
-        "ViTModel reads no text; watch it with regard.install(model), which makes patterns of its outputs' attentions."
+        "ViTModel reads no text; give it a picture: regard.trace(model, images=[picture]), or regard look --image FILE."
+    )
+
+
+def test_a_model_of_sound_without_a_tokenizer_has_a_feature_extractor(tmp_path):
+    from transformers import Wav2Vec2Config, Wav2Vec2FeatureExtractor
+
+    Wav2Vec2Config().save_pretrained(tmp_path)
+    Wav2Vec2FeatureExtractor().save_pretrained(tmp_path)
+    assert isinstance(load_processor(str(tmp_path)), Wav2Vec2FeatureExtractor)
+    assert refusal(InputError, load_processor, str(tmp_path / "none")) == (
+        f"no processor for '{tmp_path}/none' could be loaded; give one with processor=…."
     )
 
 

@@ -221,16 +221,21 @@ def whisper():
     return transformers.WhisperModel(transformers.WhisperConfig(vocab_size=97, **layers, **heads, **tokens))
 
 
-@pytest.mark.parametrize("make", [vit, whisper])
+@pytest.mark.parametrize(
+    ("make", "medium", "option"),
+    [
+        (vit, "picture: regard.trace(model, images=[picture])", "image"),
+        (whisper, "recording: regard.trace(model, audio=wave)", "audio"),
+    ],
+)
 @pytest.mark.parametrize("target", [None, "a snake"])
-def test_a_model_that_reads_no_text_is_refused(minilm, make, target):
+def test_a_model_that_reads_no_text_is_refused(minilm, make, medium, option, target):
     model = make()
     for tokenizer in (None, minilm.tokenizer):
         with pytest.raises(InputError) as refusal:
             regard.trace(model, SNAKE, target=target, tokenizer=tokenizer)
         assert str(refusal.value) == (
-            f"{type(model).__name__} reads no text; watch it with regard.install(model), which makes patterns of its "
-            "outputs' attentions."
+            f"{type(model).__name__} reads no text; give it a {medium}, or regard look --{option} FILE."
         )
 
 

@@ -144,10 +144,16 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
 
 
 def check_comparable(trace: Trace, other: Trace) -> None:
-    """Raise an error unless both are traces and have the same tokens, layers and numbers of heads."""
+    """Raise an error unless both are traces with the same kinds of attention, tokens, layers and numbers of heads."""
     for one in (trace, other):
         if not isinstance(one, Trace):
             raise TypeError(f"compare takes two traces; got {type_name(one)}.")
+    kinds = [" and ".join(one.kinds) for one in (trace, other)]
+    if kinds[0] != kinds[1]:
+        raise InputError(
+            f"{trace.model} has attention of the kind {kinds[0]} and {other.model} of the kind {kinds[1]}; compare "
+            "models of the same architecture."
+        )
     for side in ("source", "target"):
         tokens, others = ([token.text for token in getattr(one, side)] for one in (trace, other))
         if tokens != others:

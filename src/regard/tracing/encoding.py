@@ -104,17 +104,21 @@ def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool
         ) from error
 
 
+PICTURE_CALL = "give it a picture: regard.trace(model, images=[picture]), or regard look --image FILE"
+RECORDING_CALL = "give it a recording: regard.trace(model, audio=wave), or regard look --audio FILE"
+MEDIA_CALLS = {"pixel_values": PICTURE_CALL, "input_values": RECORDING_CALL, "input_features": RECORDING_CALL}
+"""For the main input of a model that reads no text, how to trace this model."""
+
+
 def check_reads_text(model: "PreTrainedModel") -> None:
     """Raise TypeError unless `model` is a Hugging Face model, and InputError unless it reads text."""
     if not (isinstance(model, torch.nn.Module) and hasattr(model, "config")):
         raise TypeError(
             f"trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got {type_name(model)}."
         )
-    if getattr(model, "main_input_name", "input_ids") != "input_ids":
-        raise InputError(
-            f"{type(model).__name__} reads no text; watch it with regard.install(model), which makes patterns of its "
-            "outputs' attentions."
-        )
+    if (reads := getattr(model, "main_input_name", "input_ids")) != "input_ids":
+        instead = MEDIA_CALLS.get(reads, "record its attention with regard.watching(model)")
+        raise InputError(f"{type(model).__name__} reads no text; {instead}.")
 
 
 def check_vocabulary(model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, as_target: bool) -> None:

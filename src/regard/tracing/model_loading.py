@@ -121,12 +121,16 @@ def load_processor(name: str) -> Any:
     Raises:
         InputError: no processor of this name can be loaded.
     """
-    from transformers import AutoProcessor
+    from transformers import AutoFeatureExtractor, AutoProcessor
 
+    description, local = f"the processor of {name!r}", is_on_this_machine(name)
     try:
-        return from_pretrained(AutoProcessor, f"the processor of {name!r}", name, is_on_this_machine(name))
+        return from_pretrained(AutoProcessor, description, name, local)
     except InputError as error:
-        raise InputError(f"no processor for {name!r} could be loaded; give one with processor=….") from error
+        try:  # a model of sound without a tokenizer, such as a base model of wav2vec 2, has a feature extractor alone
+            return from_pretrained(AutoFeatureExtractor, description, name, local)
+        except InputError:
+            raise InputError(f"no processor for {name!r} could be loaded; give one with processor=….") from error
 
 
 def from_pretrained(auto_class: Any, description: str, source: str, local: bool) -> Any:
