@@ -2,6 +2,7 @@
 
 import os
 import re
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,13 @@ def check_weights(page: Page, exact: Trace, heads: list[str]) -> None:
         page.keyboard.press("Escape")
 
 
+def visible(text: str) -> str:
+    """Return the text of a next token as the page shows it."""
+    if len(text) == 1 and unicodedata.category(text) in ("Cf", "Mn", "Mc", "Me"):
+        return f"‹{ord(text):04X}›"
+    return text.replace(" ", "␣")
+
+
 @pytest.mark.parametrize(("model", "heads"), [("gpt2", ["L0H0", "L1H2"]), ("llama", ["L0H1", "L1H2"])])
 def test_weights_and_next_tokens_are_those_of_python(tab: Page, request, model: str, heads: list[str]) -> None:
     served, loaded = request.getfixturevalue(model)
@@ -78,7 +86,7 @@ def test_weights_and_next_tokens_are_those_of_python(tab: Page, request, model: 
     wanted = next_tokens(loaded.tokenizer, exact.output[0, -1], 8)
     shown = next_rows(page)
     assert [share for _, share in shown] == pytest.approx([share for _, share in wanted], abs=1e-4)
-    assert [text for text, _ in shown] == [text.replace(" ", "␣") for text, _ in wanted]
+    assert [text for text, _ in shown] == [visible(text) for text, _ in wanted]
 
 
 def test_temperature_changes_the_probabilities_and_a_cold_draw_takes_the_likeliest_token(page: Page, gpt2) -> None:
