@@ -11,8 +11,6 @@ from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from regard.attention.representation import type_name
-
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -45,9 +43,7 @@ def report_to(report: ProgressCallback | None) -> Iterator[None]:
     100%
     """
     if report is not None and not callable(report):
-        raise TypeError(
-            f"report is {type_name(report)}; it takes a function of two numbers, report(done, total), or None."
-        )
+        raise TypeError(f"report={report!r} is no function of two numbers, report(done, total), and not None.")
     before = CALLBACK.set(ignore_progress if report is None else report)
     try:
         yield

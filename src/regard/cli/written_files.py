@@ -48,9 +48,7 @@ def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | None] = ()) -
     Raises:
         InputError: an output cannot be written, is also an input, or is named twice.
     """
-    if not outputs:
-        return
-    from regard.views.output_file import check_writable  # imports torch, which `regard explain` does not need
+    from regard.views.output_file import check_writable
 
     read = [path for path in inputs if path is not None and path.exists()]
     for position, output in enumerate(outputs):

@@ -68,7 +68,7 @@ def test_the_one_named_is_told_instead_by_every_way_of_asking(inputs):
 @pytest.mark.usefixtures("unhooked")
 def test_what_is_no_function_is_refused():
     assert refusal(TypeError, report_to(3).__enter__) == (
-        "report is an int; it takes a function of two numbers, report(done, total), or None."
+        "report=3 is no function of two numbers, report(done, total), and not None."
     )
 
 
