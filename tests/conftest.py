@@ -18,7 +18,7 @@ from trained_translator import train_translator, train_vocabularies
 from regard import Attended, Causal, Mask, Trace, attend, trace
 from regard.text.vocabulary import Vocabulary
 from regard.tracing.model_loading import LoadedModel, load
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 from regard.translation.translator import Translator
 
 settings.register_profile("regard", deadline=None, derandomize=True, max_examples=25, database=None)

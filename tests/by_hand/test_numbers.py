@@ -6,7 +6,7 @@ import pytest
 from regard import InputError
 from regard.by_hand.numbers import Numbers, joined_names
 from regard.errors import counted
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 
 CHOOSE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
 

@@ -13,7 +13,7 @@ from regard.by_hand import examples
 from regard.by_hand.numbers import Numbers
 from regard.by_hand.work_out import work_out, worked_example
 from regard.by_hand.worked_json import worked_json
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 
 X = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], dtype=float)
 W_Q = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 1]], dtype=float)

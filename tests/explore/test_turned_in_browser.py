@@ -10,7 +10,7 @@ from running_explorer import Running
 
 from regard import Trace, attend
 from regard.explore.session import Session
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 from regard.views.page import data
 
 LEFT, TOP, HEIGHT, EDGE = 118, 104, 640, 8

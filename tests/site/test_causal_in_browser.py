@@ -12,7 +12,7 @@ from site_texts import TEXTS, random_texts
 from site_worker import answers
 
 import regard
-from regard.tracing.readable_tokens import readable_tokens
+from regard.tracing.tokens.readable_tokens import readable_tokens
 from regard.tracing.trace import Trace
 from regard.tracing.writing import next_tokens
 from regard.views.page.data import token_records

@@ -14,7 +14,7 @@ from site_worker import answers
 import regard
 from regard.tracing.focus import focus_on
 from regard.tracing.model_loading import LoadedModel, load
-from regard.tracing.readable_tokens import readable_tokens
+from regard.tracing.tokens.readable_tokens import readable_tokens
 from regard.views.page.data import token_records
 from regard.visible_text import escape_controls
 

@@ -5,8 +5,8 @@ import torch
 from refusals import refusal
 
 from regard import Cut, InputError, VectorLengths, compare, trace, watching
-from regard.tracing.readable_tokens import Token
-from regard.tracing.token_reference import token_position
+from regard.tracing.tokens.readable_tokens import Token
+from regard.tracing.tokens.token_reference import token_position
 
 
 def words(*texts):

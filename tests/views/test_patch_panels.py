@@ -11,8 +11,8 @@ from pictures import texts
 from rich.console import Console
 
 from regard.tracing.focus import focus_on
-from regard.tracing.places import Patch
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.places import Patch
+from regard.tracing.tokens.readable_tokens import Token
 from regard.views.patch_panels import patch_panels
 from regard.views.picture.trace import figure
 from regard.views.terminal.trace import shade, show

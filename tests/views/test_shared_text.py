@@ -3,7 +3,7 @@
 import pytest
 
 from regard import Causal, Trace
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 from regard.views.shared_text import DECODER_NOTE, decoder_note, single_line, token_label
 from regard.visible_text import escape_controls
 

@@ -1,4 +1,4 @@
-// Tokens as the page shows them: the letters of the text itself, as Python's tracing/readable_tokens.py has them
+// Tokens as the page shows them: the letters of the text itself, as Python's tracing/tokens/readable_tokens.py has them
 
 import type { Token } from "../data";
 import type { Cutter, Piece } from "./cutter";

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.tracing.layer_states import is_linear
+from regard.tracing.watching.layer_states import is_linear
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,9 +24,9 @@ from regard.errors import InputError
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import Head
 from regard.tracing.model_loading import load
-from regard.tracing.readable_tokens import unfamiliar_text_note
 from regard.tracing.run import trace
-from regard.tracing.token_reference import TokenReference
+from regard.tracing.tokens.readable_tokens import unfamiliar_text_note
+from regard.tracing.tokens.token_reference import TokenReference
 from regard.tracing.trace import Trace
 
 if TYPE_CHECKING:

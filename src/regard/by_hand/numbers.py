@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 
 from regard.attention.normalise.temperature import check_temperature
 from regard.errors import InputError, counted
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 
 PROJECTED = ("x", "W_q", "W_k", "W_v")
 DIRECT = ("Q", "K", "V")

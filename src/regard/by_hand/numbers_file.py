@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float
 from regard.by_hand import examples
 from regard.by_hand.numbers import MATRICES, Numbers, checked_temperature
 from regard.errors import InputError, counted, nearest, reason
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 
 BIASES = ("b_q", "b_k", "b_v")
 KEYS = ("title", "source", "tokens", "memory_tokens", *MATRICES, "n_heads", "scale", "mask", "temperature")

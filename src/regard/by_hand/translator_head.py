@@ -5,9 +5,9 @@ from torch import nn
 from regard.by_hand.linear_calls import linear_calls
 from regard.by_hand.model_head import head_numbers, head_title
 from regard.by_hand.numbers import Numbers
-from regard.tracing.encoding import check_text
 from regard.tracing.focus import focus_on
-from regard.tracing.token_reference import TokenReference
+from regard.tracing.tokens.encoding import check_text
+from regard.tracing.tokens.token_reference import TokenReference
 from regard.translation.search.beam import Beam
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator

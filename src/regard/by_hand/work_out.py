@@ -16,7 +16,7 @@ from regard.by_hand.numbers import MATRICES, Numbers
 from regard.by_hand.numbers_file import example_numbers
 from regard.by_hand.worked_attention import Stage, WorkedAttention
 from regard.errors import InputError, counted
-from regard.tracing.token_reference import TokenReference, token_position
+from regard.tracing.tokens.token_reference import TokenReference, token_position
 
 
 def work_out(numbers: Numbers, token: TokenReference | None = None) -> WorkedAttention:

@@ -31,7 +31,7 @@ def remark_on_file_name(text: str) -> None:
 
 def remark_on_texts(*traces: "Trace") -> None:
     """Print a remark for each model that reads most of its text as unknown words, single jamo or bytes."""
-    from regard.tracing.readable_tokens import unfamiliar_text_note
+    from regard.tracing.tokens.readable_tokens import unfamiliar_text_note
 
     for remark in dict.fromkeys(unfamiliar_text_note(seen.model, seen.tokens) for seen in traces):
         print_remark(remark)

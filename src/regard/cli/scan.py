@@ -51,7 +51,7 @@ def scan(
     lines = read_file_lines(file)
     result = scan_lines(model, lines, None if out is None else out.with_name(f"{out.name}.progress"))
     roles = result.roles()
-    from regard.tracing.readable_tokens import note_on_tokens
+    from regard.tracing.tokens.readable_tokens import note_on_tokens
 
     if result.n_truncated:
         print_remark(f"{counted(result.n_truncated, 'text')} longer than the model reads; only the beginning was used.")

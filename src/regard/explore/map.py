@@ -18,7 +18,7 @@ from regard.attention.pattern import Pattern
 from regard.attention.pyramid import STORED, Pyramid, stored_bytes
 from regard.attention.strongest import strongest_first
 from regard.errors import InputError
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.trace import Trace
 from regard.typed_fields import check_fields
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.site.unicode_tables import all_letters, ranges
-from regard.tracing.readable_tokens import GPT2_BYTES
+from regard.tracing.tokens.readable_tokens import GPT2_BYTES
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """The pattern of GPT-2, which a ByteLevel pre-tokenizer has."""

@@ -18,11 +18,11 @@ from regard.site.check import check, longest_text
 from regard.site.exported import Exported
 from regard.site.graph import write_model
 from regard.site.tokenizer import tokenizer_tables
-from regard.tracing.attention_kind import is_causal
-from regard.tracing.encoding import token_limit
 from regard.tracing.model_loading import LoadedModel, load
 from regard.tracing.run import trace
+from regard.tracing.tokens.encoding import token_limit
 from regard.tracing.trace import Trace
+from regard.tracing.watching.attention_kind import is_causal
 from regard.tracing.writing import N_NEXT, next_tokens
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 from regard.errors import InputError
 from regard.site.byte_pairs import byte_pair_tables
 from regard.site.wordpiece import wordpiece_tables
-from regard.tracing.readable_tokens import pieces_of
+from regard.tracing.tokens.readable_tokens import pieces_of
 
 
 def tokenizer_tables(tokenizer: Any, n_ids: int) -> dict[str, Any]:

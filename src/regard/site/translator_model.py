@@ -20,7 +20,7 @@ from regard.site.graph import PARTS, block_name
 from regard.site.spm_check import check_vocabulary
 from regard.site.translator_graphs import translator_graphs
 from regard.site.unicode_tables import unassigned_letters
-from regard.tracing.encoding import check_text
+from regard.tracing.tokens.encoding import check_text
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
 from regard.translation.search.interface import EXTRA_PIECES, PIECES_PER_SOURCE_PIECE

@@ -10,7 +10,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.site.unicode_tables import Range, all_letters, ranges
-from regard.tracing.readable_tokens import standalone_letter
+from regard.tracing.tokens.readable_tokens import standalone_letter
 
 KINDS = {"model": "WordPiece", "normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
 """For each part of a tokenizer, the type that the page supports, as tokenizer.json names it."""

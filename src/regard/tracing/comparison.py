@@ -14,8 +14,8 @@ from torch import Tensor
 from regard.attention.representation import type_name
 from regard.effects.distance import pattern_distance
 from regard.errors import InputError
-from regard.tracing.readable_tokens import Token
-from regard.tracing.token_reference import reference_of
+from regard.tracing.tokens.readable_tokens import Token
+from regard.tracing.tokens.token_reference import reference_of
 from regard.tracing.trace import Trace
 
 ORDER = {"encoder": 0, "decoder": 1, "cross": 2}

@@ -19,10 +19,10 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.tracing.head import Head
 from regard.tracing.patterns_by_layer import missing_layer_error
-from regard.tracing.readable_tokens import Token
-from regard.tracing.token_reference import TokenReference, token_position
+from regard.tracing.tokens.readable_tokens import Token
+from regard.tracing.tokens.token_reference import TokenReference, token_position
+from regard.tracing.tokens.words import is_word
 from regard.tracing.trace import Trace
-from regard.tracing.words import is_word
 
 WEIGHTS_AT_ONCE = 2**20
 """The largest number of attention weights that are computed at one time."""

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from regard.tracing.layer_states import StatesNotFoundError
 from regard.tracing.run import trace
 from regard.tracing.trace import Trace
+from regard.tracing.watching.layer_states import StatesNotFoundError
 
 MOST_LETTERS = 2_500
 """Vectors are recorded for texts of up to this many letters, which MiniLM reads as about 512 tokens."""

@@ -14,8 +14,8 @@ from regard.effects.contributions import Contributions, OutputProjection, contri
 from regard.errors import InputError, nearest
 from regard.tracing.merged_pattern import average_head
 from regard.tracing.patterns_by_layer import missing_layer_error
-from regard.tracing.readable_tokens import Token
-from regard.tracing.token_reference import TokenReference, token_position
+from regard.tracing.tokens.readable_tokens import Token
+from regard.tracing.tokens.token_reference import TokenReference, token_position
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import InputError, first_paragraph, nearest
 from regard.json_file import read_json
 from regard.tensor_file import tensor_shapes_in
-from regard.tracing.encoding import check_reads_text
+from regard.tracing.tokens.encoding import check_reads_text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -8,13 +8,13 @@ import torch
 
 from regard.effects.changes import Change, Cut, heads_of
 from regard.errors import InputError
-from regard.tracing.attention_kind import KindOfPath
-from regard.tracing.changing import changing
-from regard.tracing.encoding import decoder_start_id, encode, encode_text
-from regard.tracing.media import Media
-from regard.tracing.prompt import Prompt
-from regard.tracing.readable_tokens import Token
-from regard.tracing.token_reference import token_position
+from regard.tracing.media.media import Media
+from regard.tracing.tokens.encoding import decoder_start_id, encode, encode_text
+from regard.tracing.tokens.prompt import Prompt
+from regard.tracing.tokens.readable_tokens import Token
+from regard.tracing.tokens.token_reference import token_position
+from regard.tracing.watching.attention_kind import KindOfPath
+from regard.tracing.watching.changing import changing
 from regard.tracing.writing import WrittenToken, tokens_of, write, written_tokens
 
 if TYPE_CHECKING:

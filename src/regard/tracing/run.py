@@ -15,22 +15,22 @@ from regard.attention.attend import Attended
 from regard.attention.representation import type_name
 from regard.effects.changes import Change, check_list_of_changes
 from regard.errors import InputError, first_paragraph
-from regard.tracing.answered_pattern import ForgottenCall
-from regard.tracing.attention_kind import KindOfPath
-from regard.tracing.changing import changing
-from regard.tracing.encoding import check_reads_text
-from regard.tracing.huggingface import installed, needs_installing
-from regard.tracing.joined_calls import in_one_sequence, join_windows
-from regard.tracing.layer_states import StatesNotFoundError, recording_states
-from regard.tracing.media import Media, read_audio, read_pictures
+from regard.tracing.media.media import Media, read_audio, read_pictures
 from regard.tracing.model_loading import load, load_processor, load_tokenizer, load_with_processor, model_name
 from regard.tracing.patterns_by_layer import missing_layer_error
-from regard.tracing.prompt import prompt_of
-from regard.tracing.readable_tokens import Token
 from regard.tracing.reading import read_medium, read_text
-from regard.tracing.shifted_windows import ShiftedWindows, check_one_grid
+from regard.tracing.tokens.encoding import check_reads_text
+from regard.tracing.tokens.prompt import prompt_of
+from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.trace import Trace
-from regard.tracing.watching import Watched, WatchedStep, check_layers, watching
+from regard.tracing.watching.answered_pattern import ForgottenCall
+from regard.tracing.watching.attention_kind import KindOfPath
+from regard.tracing.watching.changing import changing
+from regard.tracing.watching.huggingface import installed, needs_installing
+from regard.tracing.watching.joined_calls import in_one_sequence, join_windows
+from regard.tracing.watching.layer_states import StatesNotFoundError, recording_states
+from regard.tracing.watching.shifted_windows import ShiftedWindows, check_one_grid
+from regard.tracing.watching.watching import Watched, WatchedStep, check_layers, watching
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel

@@ -13,9 +13,9 @@ from regard.effects.roles import ROLES, RoleSums
 from regard.errors import InputError, TooLongError
 from regard.json_file import read_json
 from regard.tracing.model_loading import LoadedModel
-from regard.tracing.readable_tokens import known_tokens
 from regard.tracing.roles import Roles
 from regard.tracing.run import trace
+from regard.tracing.tokens.readable_tokens import known_tokens
 
 FORMAT = "regard scan"
 

@@ -8,8 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.errors import InputError, first_paragraph
-from regard.tracing.attention_kind import is_causal
-from regard.tracing.readable_tokens import Token, piece_text, pieces_of, readable_tokens
+from regard.tracing.tokens.readable_tokens import Token, piece_text, pieces_of, readable_tokens
+from regard.tracing.watching.attention_kind import is_causal
 from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 from regard.text.cleaning import tidied
 from regard.text.vocabulary import UNK
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 
 UNKNOWN = "⁇"
 """The character for an unknown piece in a translation, as in SentencePiece."""

@@ -8,10 +8,10 @@ from regard.attention.attend import Attended, attend
 from regard.attention.pattern import Pattern
 from regard.effects.movement import LayerStates
 from regard.text.vocabulary import BOS, EOS
-from regard.tracing.attention_kind import KindOfPath
-from regard.tracing.layer_states import StatesNotFoundError, recording_states
 from regard.tracing.trace import Trace
-from regard.tracing.watching import watching
+from regard.tracing.watching.attention_kind import KindOfPath
+from regard.tracing.watching.layer_states import StatesNotFoundError, recording_states
+from regard.tracing.watching.watching import watching
 from regard.transformer.model import Transformer
 from regard.translation.evaluation_mode import evaluation_mode
 from regard.translation.forced_decoding import forced_decoding

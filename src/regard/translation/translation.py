@@ -6,9 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from regard.tracing.layer_states import StatesNotFoundError
-from regard.tracing.token_reference import TokenReference
+from regard.tracing.tokens.token_reference import TokenReference
 from regard.tracing.trace import Trace
+from regard.tracing.watching.layer_states import StatesNotFoundError
 from regard.translation.alignment import Alignment
 from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.calibration import Calibration

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.tracing.focus import Focus
-from regard.tracing.places import Patch
+from regard.tracing.tokens.places import Patch
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
     from regard.tracing.head import Head
-    from regard.tracing.readable_tokens import Token
+    from regard.tracing.tokens.readable_tokens import Token
     from regard.tracing.trace import Trace
 
 DECODER_NOTE = "A query is the token just read; its weights help to predict the next token."

@@ -17,8 +17,8 @@ from playwright.sync_api import Locator, Page, expect
 from regard import Alibi, Causal, Keep, ScaledDot, Softmax, Trace, attend, trace
 from regard.tracing.focus import strongest_other_words
 from regard.tracing.model_loading import LoadedModel
-from regard.tracing.places import Frame, Patch
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.places import Frame, Patch
+from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.writing import WrittenToken
 from regard.views.page import weights as stored
 from regard.views.page import write_page

@@ -11,8 +11,8 @@ from playwright.sync_api import Locator, Page, expect
 import regard
 from regard import Trace
 from regard.tracing.model_loading import LoadedModel
-from regard.tracing.places import Patch
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.places import Patch
+from regard.tracing.tokens.readable_tokens import Token
 
 TEXT = "The snake is very dangerous because it has a venom."
 

@@ -8,7 +8,7 @@ import torch
 from playwright.sync_api import Locator, Page, expect
 
 from regard import Causal, Trace, attend
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 
 TOKENS = 1201
 STEP = 17

@@ -13,7 +13,7 @@ from pictures import caption, texts
 
 from regard import Causal, InputError, Trace, attend
 from regard.tracing.focus import focus_on, strongest_other_words
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 from regard.views.picture.canvas import MASKED, save_figure, weight_colours
 from regard.views.picture.fonts import fonts_for
 from regard.views.picture.pattern import pattern_cells

@@ -13,7 +13,7 @@ from regard.by_hand import examples
 from regard.by_hand.numbers import Numbers
 from regard.by_hand.work_out import work_out, worked_example
 from regard.by_hand.worked_attention import Stage
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 from regard.views.terminal.matrices import BLUE, Tint, show, standard_output
 
 SNAKE = ["[CLS]", "The", "snake", "is", "very", "dangerous", "because", "it", "has", "a", "venom", ".", "[SEP]"]

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from regard import Trace, attend
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 from regard.views.terminal.columns import Columns
 from regard.views.terminal.number_text import printable, shortened
 from regard.views.terminal.trace import show

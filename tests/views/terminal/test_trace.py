@@ -8,7 +8,7 @@ from rich.console import Console
 
 from regard import Causal, Trace
 from regard.tracing.focus import focus_on, strongest_other_words
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 from regard.views.terminal.trace import bar, shade, show, tint
 
 

@@ -26,7 +26,7 @@ from string import Template
 from typing import Any
 
 from regard.tracing.focus import Focus, focus_on
-from regard.tracing.token_reference import TokenReference
+from regard.tracing.tokens.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.views.output_file import check_writable, write_output
 from regard.views.page.data import page_data

@@ -14,8 +14,8 @@ import traitlets
 
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import Head
-from regard.tracing.readable_tokens import Token
-from regard.tracing.token_reference import TokenReference
+from regard.tracing.tokens.readable_tokens import Token
+from regard.tracing.tokens.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.views.page import page
 from regard.views.page.notebook import check_size

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from regard.tracing.focus import Focus
-from regard.tracing.places import Frame, Patch
+from regard.tracing.tokens.places import Frame, Patch
 from regard.tracing.trace import Trace
 from regard.views.patch_panels import PatchPanel, patch_panels, picture_name
 from regard.views.picture.canvas import (

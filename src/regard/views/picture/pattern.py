@@ -22,7 +22,7 @@ from regard.attention.pattern import Pattern
 from regard.attention.statistics.torch.block_statistics import Pooled
 from regard.attention.weights import BLOCK_WEIGHTS, Block
 from regard.tracing.focus import Focus
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, MASKED, RULE, STEPS, Page, draw_cells, outline
 from regard.views.picture.fonts import Fonts
 

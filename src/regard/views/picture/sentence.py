@@ -19,7 +19,7 @@ from matplotlib.path import Path as Curve
 
 from regard.tracing.focus import Focus
 from regard.tracing.head import KeyWeight
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 from regard.views.picture.canvas import BLUE, FAINT, INK, MARGIN, MASKED, WIDTH, Page, text_colour, weight_colours
 from regard.views.picture.fonts import Fonts, quoted
 from regard.views.shared_text import token_label

@@ -5,8 +5,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from regard.tracing.focus import Focus, focus_on
-from regard.tracing.places import Patch
-from regard.tracing.token_reference import TokenReference
+from regard.tracing.tokens.places import Patch
+from regard.tracing.tokens.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, Page, blank_page, check_picture_path, save_figure
 from regard.views.picture.fonts import fonts_for, quoted

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from regard.attention.pattern import Pattern
 from regard.tracing.head import Head
-from regard.tracing.readable_tokens import Token
+from regard.tracing.tokens.readable_tokens import Token
 from regard.views.picture.canvas import FAINT, MARGIN, blank_page, draw_cells
 from regard.views.picture.fonts import fonts_for
 from regard.views.picture.heads import LINE, ROOM, draw_frames, mosaic_of, notes, whole_pixels

@@ -15,8 +15,8 @@ from rich.text import Text
 from regard.errors import counted
 from regard.tracing.focus import Focus, focus_on, group_by_layer, strongest_other_words
 from regard.tracing.head import Head
-from regard.tracing.places import Place
-from regard.tracing.token_reference import TokenReference, times
+from regard.tracing.tokens.places import Place
+from regard.tracing.tokens.token_reference import TokenReference, times
 from regard.tracing.trace import Trace
 from regard.views.patch_panels import PatchPanel, patch_panels
 from regard.views.shared_text import decoder_note, size_label, token_label

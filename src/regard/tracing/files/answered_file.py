@@ -1,0 +1,100 @@
+"""Converts an attention call with an `AnsweredPattern` (statistics only) to and from the JSON of a trace file."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.ask import PER_QUERY, Ask, Summary, Top
+from regard.attention.attend import Attended
+from regard.attention.grid.grid import Grid
+from regard.tracing.watching.answered_pattern import AnsweredPattern, ForgottenCall, names_of
+from regard.typed_fields import check_fields
+
+Json = Any
+"""A value that can be written as JSON."""
+
+
+def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:
+    """Return an attention call as JSON.
+
+    Args:
+        add: adds a tensor to the file, and returns its name there.
+    """
+    known = pattern.summary_known
+    ask = {name: getattr(known.ask, name) for name in Ask.__slots__ if name != "groups"}
+    statistics: dict[str, Json] = {}
+    for name in names_of(known):
+        part = getattr(known, name)
+        statistics[name] = [add(part.weights), add(part.keys)] if isinstance(part, Top) else add(part)
+    return {
+        "backend": step.backend,
+        "grid": list(pattern.shape),
+        "d_value": step.context.shape[3],
+        "dtype": str(pattern.dtype).removeprefix("torch."),
+        "ask": ask,
+        "groups": None if known.ask.groups is None else add(known.ask.groups),
+        "statistics": statistics,
+    }
+
+
+def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
+    """Return an attention call from its JSON, as `answered_to_json` wrote it; raise an exception for damaged JSON."""
+    grid = Grid(*map(positive, document["grid"]))
+    dtype = {"float32": torch.float32, "float64": torch.float64}[document["dtype"]]
+    groups = None if document["groups"] is None else tensors[document["groups"]]
+    pooled = None if document["ask"]["pooled"] is None else tuple(map(positive, document["ask"]["pooled"]))
+    asked = document["ask"] | {"pooled": pooled, "groups": groups}
+    check_fields(Ask, asked)
+    ask = Ask(**asked)
+    ask.check(grid)
+    shapes = shapes_of(ask, grid)
+    if not shapes or document["statistics"].keys() != shapes.keys():
+        raise ValueError("the statistics are not those that `ask` requests.")
+    parts: dict[str, Any] = {}
+    for name, shape in shapes.items():
+        named = document["statistics"][name]
+        if name == "top":
+            weights, keys = (checked(tensors[one], shape) for one in named)
+            if keys.dtype != torch.long or not bool(((keys >= -1) & (keys < grid.keys)).all()):
+                raise ValueError("the strongest keys are not positions of keys.")
+            parts[name] = Top(weights, keys)
+        else:
+            parts[name] = checked(tensors[named], shape)
+    if not isinstance(document["backend"], str):
+        raise TypeError("the backend's name must be a string.")
+    context = torch.empty(*grid.shape[:3], positive(document["d_value"]), device="meta")
+    call = ForgottenCall(grid, dtype, torch.device("cpu"))
+    return Attended(
+        context=context, pattern=AnsweredPattern(call, Summary(ask=ask, **parts)), backend=document["backend"]
+    )
+
+
+def shapes_of(ask: Ask, grid: Grid) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each statistic that `ask` requests, by name; `grid` is the shape of the weights."""
+    lead = grid.batch, grid.heads
+    shapes: dict[str, tuple[int, ...]] = {name: (*lead, grid.queries) for name in PER_QUERY if getattr(ask, name)}
+    if ask.received:
+        shapes["received"] = (*lead, grid.keys)
+    if ask.groups is not None:
+        shapes["groups"] = (*lead, grid.queries, len(ask.groups))
+    if ask.top is not None:
+        shapes["top"] = (*lead, grid.queries, ask.top)
+    if ask.pooled is not None:
+        shapes["pooled"] = (*lead, *ask.pooled)
+    return shapes
+
+
+def checked(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return `tensor`; raise ValueError unless it has the shape `shape`."""
+    if tuple(tensor.shape) != shape:
+        raise ValueError(f"a statistic has shape {list(tensor.shape)} and not {list(shape)}.")
+    return tensor
+
+
+def positive(number: Json) -> int:
+    """Return `number`; raise TypeError unless it is an int above 0."""
+    if type(number) is not int or number < 1:
+        raise TypeError(f"{number!r:.40} is not a size.")
+    return number

@@ -1,0 +1,374 @@
+"""Saves a trace to one safetensors file, and loads it without the model.
+
+    tensors     the query, key, value and context of every attention call, and the parameters of scores, named by
+    numbers
+    metadata    JSON: the tokens, and the score, mask and normaliser of every attention call
+
+Attention weights are not in the file: they are computed from queries and keys when they are read. If the trace has only
+statistics, the file has these (see `answered_file.py`).
+
+In this file, a rule is a score, mask, bias or normaliser, or a part of one. The file has no code: a rule is stored as
+the name of its class and its fields, and only classes of regard are loaded.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from pkgutil import walk_packages
+from typing import Any, get_args
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import masks, normalise, scores
+from regard.attention.attend import Attended
+from regard.attention.call import Call
+from regard.attention.masks import Mask
+from regard.attention.normalise.hard import Choice
+from regard.attention.normalise.normaliser import Normaliser
+from regard.attention.pattern import Pattern
+from regard.attention.scores.biases.bias import Bias
+from regard.attention.scores.score import Score
+from regard.attention.weights import weights_of
+from regard.effects.changes import Change
+from regard.errors import InputError, first_paragraph
+from regard.json_file import parse_json
+from regard.tensor_file import read_tensors, write_tensors
+from regard.tracing.files.answered_file import answered_from_json, answered_to_json
+from regard.tracing.files.states_file import states_from_json, states_to_json
+from regard.tracing.tokens.places import Frame, Patch
+from regard.tracing.tokens.readable_tokens import Token
+from regard.tracing.watching.answered_pattern import AnsweredPattern
+from regard.tracing.writing import WrittenToken
+from regard.typed_fields import check_fields
+from regard.visible_text import escape_controls
+
+FORMAT = "regard trace"
+VERSION = 3
+
+SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
+"""For each kind of attention, the names of the fields of `Trace` with the tokens of its queries and of its keys."""
+
+BASE_CLASSES = (Score, Mask, Normaliser, Bias, Choice)
+"""The base classes of the rules (scores, masks, normalisers and their parts) that a trace file may contain."""
+
+JSON_SCALARS = (type(None), bool, int, float, str)
+
+Json = Any
+"""A value that can be written as JSON."""
+
+
+@dataclass(slots=True)
+class TensorTable:
+    """The tensors to write into a file; the name of each is a number.
+
+    Attributes:
+        tensors: copies of the tensors on the CPU, by name.
+        names: a dict from a tensor's memory address, shape, stride, type and device to its name.
+    """
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    names: dict[tuple[object, ...], str] = field(default_factory=dict)
+    originals: list[Tensor] = field(default_factory=list)
+    """The tensors that were added, kept alive so that no other tensor gets the same memory address."""
+
+    def add(self, tensor: Tensor) -> str:
+        """Return the name of a tensor in the table; add a copy of the tensor to the table if it is not there yet."""
+        identity = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
+        if identity not in self.names:
+            self.names[identity] = str(len(self.tensors))
+            self.tensors[self.names[identity]] = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+            self.originals.append(tensor)
+        return self.names[identity]
+
+
+def write_record(path: Path, record: Mapping[str, Any]) -> Path:
+    """Write a trace to a file, completely or not at all.
+
+    Raises:
+        InputError: a score, mask or normaliser is not a class of regard, so `read_record` could not rebuild it; or the
+            file cannot be written.
+    """
+    table = TensorTable()
+    steps = {
+        kind: {str(layer): step_to_json(step, table) for layer, step in layers.items()}
+        for kind, layers in record["attended"].items()
+    }
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": escape_controls(record["model"]),
+        **{name: record[name] for name in ("text", "target_text")},
+        **{side: [token_to_json(token) for token in record[side]] for side in ("source", "target")},
+        "attended": steps,
+        **{name: to_json(record[name], table) for name in ("output", "spectrogram")},
+        "images": [to_json(image, table) for image in record["images"]],
+        "states": None if record["states"] is None else states_to_json(record["states"], table.add),
+        "written": [asdict(one) | {"token": token_to_json(one.token)} for one in record["written"]],
+        "changes": [{"kind": type(change).__name__, **asdict(change)} for change in record["changes"]],
+    }
+    write_tensors(path, table.tensors, {FORMAT: json.dumps(document, ensure_ascii=False)})
+    return path
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Return the fields of a trace, by name, from a file that `write_record` wrote.
+
+    The file may come from an untrusted source, so its content is checked: every attention call must have one query and
+    one key for each token, and the constructors of scores, masks and normalisers check their arguments.
+
+    Raises:
+        InputError: the file has no trace, is damaged, or was written by another version of regard.
+    """
+    tensors, metadata = read_tensors(path)
+    try:
+        document = parse_json(metadata[FORMAT].encode())
+        version = document["version"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} holds no trace; give a file that trace.save wrote.") from error
+    if type(version) is not int or version != VERSION:
+        raise InputError(
+            f"{path} is a trace of version {version!r:.40} and this regard reads version {VERSION}; "
+            "read it with the regard that wrote it."
+        )
+    try:
+        return record_from_json(document, tensors)
+    except Exception as error:  # a damaged document may raise any exception
+        raise InputError(f"{path} is damaged: {first_paragraph(error)}; save the trace again.") from error
+
+
+def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Return the fields of a trace from the JSON document in a file.
+
+    Any exception may be raised if the document is damaged; `read_record` converts it to an InputError.
+    """
+    texts = {name: document[name] for name in ("model", "text", "target_text")}
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise TypeError("the model's name and the texts must be strings.")
+    if escape_controls(texts["model"]) != texts["model"]:
+        raise ValueError("the model's name has control characters.")
+    tokens = {side: tuple(token_from_json(**token) for token in document[side]) for side in ("source", "target")}
+    attended = attended_from_json(document["attended"], tensors, tokens)
+    return {
+        **texts,
+        **tokens,
+        "attended": attended,
+        "output": checked_numbers(from_json(document.get("output"), tensors), "output"),
+        "spectrogram": checked_numbers(from_json(document.get("spectrogram"), tensors), "spectrogram"),
+        "images": images_from_json(document.get("images", ()), tensors, (*tokens["source"], *tokens["target"])),
+        "changes": tuple(change_from_json(**change) for change in document.get("changes", ())),
+        "states": states_from_json(document.get("states"), tensors, attended),
+        "written": tuple(written_from_json(**written) for written in document.get("written", ())),
+    }
+
+
+def attended_from_json(
+    document: Json, tensors: Mapping[str, Tensor], tokens: Mapping[str, tuple[Token, ...]]
+) -> dict[str, dict[int, Attended]]:
+    """Return the attention calls by kind and layer; raise an exception unless their shapes are those of the tokens."""
+    attended = {
+        kind: {int(layer): step_from_json(step, tensors) for layer, step in layers.items()}
+        for kind, layers in document.items()
+    }
+    if not any(attended.values()):
+        raise ValueError("no attention call.")
+    for kind, layers in attended.items():
+        n_queries, n_keys = (len(tokens[side]) for side in SIDES[kind])
+        for layer, step in layers.items():
+            shape = step.pattern.shape
+            if 0 in shape:
+                raise ValueError("an attention call without queries, keys or heads.")
+            if shape[2:] != (n_queries, n_keys):
+                raise ValueError(
+                    f"layer {layer} has {shape[2]} queries and {shape[3]} keys, and the texts have {n_queries} and "
+                    f"{n_keys} tokens."
+                )
+    return attended
+
+
+def images_from_json(document: Json, tensors: Mapping[str, Tensor], tokens: tuple[Token, ...]) -> tuple[Tensor, ...]:
+    """Return the pictures that the model read; raise an exception unless every patch in `tokens` is in one of them."""
+    images = []
+    for part in document:
+        image = checked_numbers(from_json(part, tensors), "image")
+        if image is None:
+            raise TypeError("an image must be a tensor.")
+        images.append(image)
+    for token in tokens:
+        if isinstance(token.place, Patch):
+            check_patch(token.place, len(images), len(tokens))
+    return tuple(images)
+
+
+def written_from_json(position: Json, token: Json, probability: Json, alternatives: Json) -> WrittenToken:
+    """Return a token that the model generated, from the JSON of its fields; raise an exception if one is damaged."""
+    check_fields(WrittenToken, {"position": position, "probability": probability})
+    pairs = tuple((text, number) for text, number in alternatives)
+    if not all(isinstance(text, str) and type(number) is float for text, number in pairs):
+        raise TypeError("alternatives are texts and probabilities.")
+    return WrittenToken(position, token_from_json(**token), probability, pairs)
+
+
+def checked_numbers(value: Any, name: str) -> Tensor | None:
+    """Return the field `name` of a trace, read from a file; raise TypeError if `value` is not allowed for the field.
+
+    Allowed are None, and a floating-point tensor with three axes ("output", "image") or two ("spectrogram"). Only the
+    output may have infinite numbers or NaN.
+    """
+    if value is None:
+        return None
+    n_axes = {"output": 3, "image": 3, "spectrogram": 2}[name]
+    if not (isinstance(value, Tensor) and value.is_floating_point() and value.ndim == n_axes):
+        raise TypeError(f"{name} must be a floating-point tensor of {n_axes} axes.")
+    if name == "image" and value.shape[0] != 3:
+        raise TypeError("image must have three colours.")
+    if name != "output" and not bool(value.isfinite().all()):
+        raise TypeError(f"{name} must have finite numbers.")
+    return value
+
+
+def token_to_json(token: Token) -> Json:
+    """Return a token as JSON; the field `place` is left out if it is None."""
+    document = asdict(token)
+    return document if token.place is not None else {name: part for name, part in document.items() if name != "place"}
+
+
+def token_from_json(place: Json = None, **parts: Json) -> Token:
+    """Return the token from its JSON, as `token_to_json` wrote it; raise an exception if it describes no token."""
+    check_fields(Token, parts)
+    if place is None:
+        return Token(**parts)
+    place_class = Patch if "image" in place else Frame
+    check_fields(place_class, place)
+    return Token(**parts, place=place_class(**place))
+
+
+def check_patch(patch: Patch, n_images: int, n_tokens: int) -> None:
+    """Raise ValueError unless a patch belongs to an image of the trace, and to a grid that is not far too large."""
+    if not 0 <= patch.image < n_images:
+        raise ValueError("a token stands for a patch of an image that the trace lacks.")
+    inside = 0 <= patch.row < n_tokens and 0 <= patch.column < n_tokens and patch.height > 0 and patch.width > 0
+    if not (inside and all(map(math.isfinite, (patch.height, patch.width, patch.top, patch.left)))):
+        raise ValueError(f"a token stands for {patch}, which is no part of an image.")
+
+
+def change_from_json(kind: str, **parts: Any) -> Change:
+    """Return a `Cut`, `Silence` or `Sharpen` from its JSON; raise an exception if it describes no change."""
+    change_class = {cls.__name__: cls for cls in get_args(Change)}[kind]
+    check_fields(change_class, parts)
+    return change_class(**parts)
+
+
+def step_to_json(step: Attended, table: TensorTable) -> Json:
+    """Return an attention call as JSON, and add its tensors to `table`."""
+    pattern = step.pattern
+    if isinstance(pattern, AnsweredPattern):
+        return answered_to_json(step, pattern, table.add)
+    return {
+        "backend": step.backend,
+        **{name: table.add(getattr(pattern, name)) for name in ("query", "key", "value")},
+        "context": table.add(step.context),
+        **{name: to_json(getattr(pattern, name), table) for name in ("score", "mask", "normalise")},
+    }
+
+
+def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
+    """Return an attention call from its JSON, as `step_to_json` wrote it; raise an exception if it is damaged."""
+    if "statistics" in document:
+        return answered_from_json(document, tensors)
+    query, key, value, context = (tensors[document[name]] for name in ("query", "key", "value", "context"))
+    for name, tensor in (("query", query), ("key", key), ("value", value), ("context", context)):
+        if not tensor.is_floating_point() or (name != "context" and bool(tensor.isnan().any())):
+            raise ValueError(f"a {name} must have floating-point numbers without NaN.")
+    rules = (from_json(document[name], tensors) for name in ("score", "mask", "normalise"))
+    call = Call.of(query, key, value, *rules)
+    if context.shape != (*call.grid.shape[:3], value.shape[3]) or call.grid.batch == 0:
+        raise ValueError(f"a context of shape {list(context.shape)} does not belong to {call.grid}.")
+    if not isinstance(document["backend"], str):
+        raise TypeError("the backend's name must be a string.")
+    weights_of(call, call.grid.whole().part(queries=range(1)))  # raises the errors of rules that fail only in use
+    return Attended(context=context, pattern=Pattern(call), backend=document["backend"])
+
+
+def to_json(value: object, table: TensorTable) -> Json:
+    """Return a score, mask, bias or normaliser, or one of their fields, as JSON; add its tensors to `table`.
+
+    An object becomes the name of its class and the JSON of its fields.
+
+    Raises:
+        InputError: the class of the object is not a class of regard.
+    """
+    if isinstance(value, JSON_SCALARS):
+        return value
+    if isinstance(value, Tensor):
+        return {"tensor": table.add(value)}
+    if isinstance(value, tuple | list):
+        return {"several": [to_json(part, table) for part in value]}
+    if isinstance(value, torch.dtype | torch.device):
+        return {"torch": str(value).removeprefix("torch."), "kind": type(value).__name__}
+    if rule_classes().get(type(value).__name__) is not type(value) or getattr(value, "_modules", None):
+        raise InputError(
+            f"this trace cannot be saved: {type(value).__name__} is not one of regard's own scores, masks and "
+            "normalisers, so the file could not be read back."
+        )
+    parts = {name: to_json(part, table) for name, part in parts_of(value).items()}
+    parameters = {
+        kind: {name: table.add(tensor) for name, tensor in getattr(value, kind).items()}
+        for kind in ("_parameters", "_buffers")
+        if isinstance(value, nn.Module)
+    }
+    return {"rule": type(value).__name__, "parts": parts, **parameters}
+
+
+def parts_of(rule: object) -> dict[str, object]:
+    """Return what defines a score, mask or normaliser, by name: dataclass fields, or attributes of an nn.Module."""
+    if is_dataclass(rule):
+        return {part.name: getattr(rule, part.name) for part in fields(rule) if part.init}
+    module_attributes = vars(nn.Module())
+    return {name: part for name, part in vars(rule).items() if name not in module_attributes}
+
+
+def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
+    """Return a score, mask, bias or normaliser, or one of their fields, from its JSON, as `to_json` wrote it."""
+    if isinstance(document, JSON_SCALARS):
+        return document
+    if "tensor" in document:
+        return tensors[document["tensor"]]
+    if "several" in document:
+        return tuple(from_json(part, tensors) for part in document["several"])
+    if "torch" in document:  # a device is always the CPU, where the tensors are
+        return torch.device("cpu") if document["kind"] == "device" else getattr(torch, document["torch"])
+    rule_class = rule_classes()[document["rule"]]
+    parts = {name: from_json(part, tensors) for name, part in document["parts"].items()}
+    if not issubclass(rule_class, nn.Module):
+        check_fields(rule_class, parts)
+        return rule_class(**parts)
+    parameters = {
+        name: tensors[number] for kind in ("_parameters", "_buffers") for name, number in document[kind].items()
+    }
+    names = list(signature(rule_class).parameters)
+    with torch.device("meta"):  # allocates no memory: the file may name any size
+        module = rule_class(**{name: parts.get(name, parameters.get(name)) for name in names})
+    module.load_state_dict(parameters, assign=True)  # raises unless names and shapes are those of the module
+    return module.requires_grad_(False).eval()
+
+
+@cache
+def rule_classes() -> dict[str, type]:
+    """Return, by name, the classes of scores, masks, normalisers and their parts that a trace file may contain."""
+    for package in (masks, normalise, scores):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                import_module(module.name)
+    classes = [cls for base in BASE_CLASSES for cls in with_subclasses(base)]
+    return {cls.__name__: cls for cls in classes if cls.__module__.startswith("regard.")}
+
+
+def with_subclasses(base: type[Any]) -> list[type[Any]]:
+    """Return a class and all its direct and indirect subclasses."""
+    return [base, *(cls for subclass in base.__subclasses__() for cls in with_subclasses(subclass))]

@@ -1,0 +1,290 @@
+"""Encodes pictures, videos and recordings as input tensors, and makes a token for each patch or frame.
+
+A vision model has one token for each patch of a picture, often after some extra tokens (a class token, registers). In
+a model of pictures and text, the text contains one image token for each patch or each square of patches. An audio model
+has one token for each of many equal parts of the recording.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.errors import InputError, first_paragraph
+from regard.tracing.media.merged_patches import merged_squares
+from regard.tracing.media.picture_layout import PictureLayout, whole_pictures, with_grid
+from regard.tracing.media.tiles import canvas_shapes, rows_with_ends, tiles_in_turn, whole_with_ends
+from regard.tracing.tokens.places import Frame, Patch
+from regard.tracing.tokens.readable_tokens import Token, readable_tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+MOST_EXTRA_TOKENS = 16
+"""The largest number of extra tokens of a vision model, which do not stand for a patch."""
+
+Tokens = tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Media:
+    """Pictures or a recording, as input of a model.
+
+    Attributes:
+        inputs: the input tensors of the model.
+        images: the pictures or frames after the processor's resizing and cropping, with numbers from 0 to 1.
+        spectrogram: the spectrogram of the recording; None for a picture, and for models that read the waveform.
+        source_of: a function that returns the tokens of the encoder, given the number of sequences that it reads, the
+            number of tokens in each, and the numbers of rows and columns of patches if they differ from layer to layer.
+        target: the tokens of the decoder, or of the language model; empty if there is none.
+    """
+
+    inputs: Mapping[str, Tensor]
+    images: tuple[Float[Tensor, "3 _ _"], ...]
+    spectrogram: Float[Tensor, "bands frames"] | None
+    source_of: Callable[[int, int, tuple[int, int] | None], Tokens]
+    target: Tokens = ()
+
+
+def read_pictures(model: "PreTrainedModel", processor: Any, images: Any, video: Any, text: str) -> Media:
+    """Encode pictures or a video, and the text beside them if there is one, as input of a model.
+
+    Args:
+        images: one picture or several, in any form that the processor accepts; None = there is a video.
+        video: the frames of a video, in any form that the processor accepts; None = there are pictures.
+        text: the text beside the pictures or the video; empty = no text.
+
+    Raises:
+        InputError: the processor cannot read the pictures or the text, or tokens have no known place in the pictures.
+    """
+    name = "image" if video is None else "video"
+    pictures = [] if images is None else flat_pictures(images)
+    given = {f"{name}s": video if images is None else images}
+    if text:
+        given["text"] = with_media_tokens(model, processor, name, text, len(pictures) or 1)
+    encoded = processed(processor, **given)
+    positions = media_positions(model.config, encoded, name)
+    layout = layout_of(model, processor, encoded, pictures, len(positions))
+    if positions and len(positions) != len(layout.text):
+        raise InputError(
+            f"the text has {len(positions)} {name} tokens and {type(processor).__name__} makes {len(layout.text)} "
+            "patches or squares of patches, so no token has a known place; regard.watching(model) records the "
+            "attention without tokens."
+        )
+    several = len(layout.images) > 1
+    target = list[Token]()
+    if "input_ids" in encoded:
+        tokenizer = getattr(processor, "tokenizer", processor)
+        target += readable_tokens(tokenizer, {"input_ids": encoded["input_ids"]}, "")
+    for position, patch in zip(positions, layout.text, strict=False):
+        target[position] = patch_token(patch, several)
+    return Media(
+        on_device(encoded, model),
+        tuple(shades_of(image) for image in layout.images),
+        None,
+        partial(encoder_tokens, type(model).__name__, layout),
+        tuple(target),
+    )
+
+
+def layout_of(
+    model: "PreTrainedModel", processor: Any, encoded: Mapping[str, Any], pictures: Sequence[Any], n_image_tokens: int
+) -> PictureLayout:
+    """Return the place of every token that stands for a part of a picture, given how the processor divided it.
+
+    Args:
+        encoded: the output of the processor.
+        pictures: the pictures; empty for a video.
+        n_image_tokens: the number of image tokens in the text.
+
+    Raises:
+        InputError: the processor divides pictures in a way that is not known.
+    """
+    config, pixels, patch = model.config, encoded.get("pixel_values"), patch_size(model)
+    image_processor = getattr(processor, "image_processor", processor)
+    is_merged = "image_grid_thw" in encoded or "video_grid_thw" in encoded
+    if is_merged and patch is not None:
+        if "input_ids" not in encoded:
+            raise InputError(f"{type(model).__name__} reads pictures beside a text; give the text too.")
+        return merged_squares(config.vision_config, encoded, patch)
+    one_tile_each = hasattr(image_processor, "crop_to_patches") or hasattr(image_processor, "return_row_col_info")
+    if pixels is not None and patch is not None and (pictures or one_tile_each):
+        if not pictures:  # a video, of whose frames each is one tile
+            return whole_pictures(config, {"pixel_values": pixels.flatten(0, -4)}, patch, n_image_tokens)
+        if pixels.ndim == 5 and hasattr(config, "image_grid_pinpoints"):
+            return anyres_layout(config, encoded, patch)
+        if pixels.ndim == 5 and hasattr(image_processor, "return_row_col_info"):
+            info = image_processor(images=list(pictures), return_row_col_info=True)
+            shapes = [(rows or 1, columns or 1) for rows, columns in zip(info["rows"][0], info["cols"][0], strict=True)]
+            return tiles_in_turn(pixels[0], shapes, patch, n_image_tokens)
+        if pixels.ndim == 4 and getattr(image_processor, "crop_to_patches", None) is not None:
+            shapes = canvas_shapes(image_processor, pictures, pixels.shape[-1])
+            if len(pixels) == sum(rows * columns + (rows * columns > 1) for rows, columns in shapes):
+                return tiles_in_turn(pixels, shapes, patch, n_image_tokens)
+        if pixels.ndim == 4 and len(pixels) == len(pictures):
+            return whole_pictures(config, encoded, patch, n_image_tokens)
+    raise InputError(
+        f"{type(model).__name__} and {type(processor).__name__} do not divide pictures into patches in a way that "
+        "regard knows, so no token has a place in them; regard.watching(model) records the attention without tokens."
+    )
+
+
+def anyres_layout(config: Any, encoded: Mapping[str, Any], patch: int) -> PictureLayout:
+    """Return the layout of pictures of any resolution ("anyres"), for LLaVA-NeXT and LLaVA-OneVision.
+
+    Args:
+        config: the configuration of the model.
+        encoded: the output of the processor.
+        patch: the side length of a patch in pixels.
+    """
+    pixels = list(encoded["pixel_values"])
+    if any(number > 1 for number in encoded.get("batch_num_images", ())):
+        return whole_with_ends(pixels, patch)
+    sizes = [(height, width) for height, width in encoded["image_sizes"].tolist()]
+    limit = getattr(config, "vision_aspect_ratio", None)
+    most_tiles = None if limit is None else int(limit.removeprefix("anyres_max_"))
+    return rows_with_ends(config.image_grid_pinpoints, pixels, sizes, patch, most_tiles)
+
+
+def encoder_tokens(
+    model: str, layout: PictureLayout, n_sequences: int, n_tokens: int, grid: tuple[int, int] | None
+) -> Tokens:
+    """Return the tokens of the vision model: for each sequence that it reads, extra tokens, and one for each patch.
+
+    Args:
+        model: the class of the model.
+        n_sequences: the number of sequences whose tokens attend to one another only.
+        n_tokens: the number of tokens in each sequence.
+        grid: the numbers of rows and columns of patches, if they differ from layer to layer; None = as in `layout`.
+
+    Raises:
+        InputError: the sequences do not consist of the patches of a picture or tile and of a few extra tokens.
+    """
+    if grid is not None:
+        layout = with_grid(layout, grid)
+    n_patches, n_expected = sum(map(len, layout.encoder)), len(layout.encoder)
+    n_extra, rest = divmod(n_sequences * n_tokens - n_patches, n_expected)
+    if n_sequences not in (1, n_expected) or rest or not 0 <= n_extra <= MOST_EXTRA_TOKENS:
+        tokens = f"{n_sequences} sequences of {n_tokens} tokens" if n_sequences > 1 else f"{n_tokens} tokens"
+        raise InputError(
+            f"{model} has {tokens} for {n_patches} patches, so no token has a known place in a picture; "
+            "regard.watching(model) records the attention without tokens."
+        )
+    names = ["[CLS]" if number == 0 else f"[EXTRA {number}]" for number in range(n_extra)]
+    extra = [Token(text=name, piece=name, special=True) for name in names]
+    several = len(layout.images) > 1
+    return tuple(
+        token for patches in layout.encoder for token in (*extra, *(patch_token(patch, several) for patch in patches))
+    )
+
+
+def patch_token(patch: Patch | None, several: bool) -> Token:
+    """Return the token of a patch: "2,3" in row 2 and column 3, "1:2,3" in picture 1 of several, "thumbnail 2,3".
+
+    Args:
+        patch: None = the token ends a row of patches.
+        several: whether there are several pictures.
+    """
+    if patch is None:
+        return Token(text="[NEWLINE]", piece="[NEWLINE]", special=True)
+    text = f"{'thumbnail ' if patch.thumbnail else ''}{patch.row},{patch.column}"
+    return Token(text=f"{patch.image}:{text}" if several else text, piece="patch", place=patch)
+
+
+def shades_of(image: Float[Tensor, "3 height width"]) -> Float[Tensor, "3 height width"]:
+    """Return a picture with its numbers shifted and scaled to the range from 0 to 1."""
+    image = image.float()
+    return (image - image.amin()) / (image.amax() - image.amin()).clamp(min=1e-9)
+
+
+def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_rate: int) -> Media:
+    """Encode a recording as input of a model.
+
+    Args:
+        audio: the waveform, numbers from -1 to 1.
+        sampling_rate: how many numbers per second the waveform has; the processor must support this rate.
+
+    Raises:
+        InputError: the processor cannot read the recording.
+    """
+    encoded = processed(processor, audio, sampling_rate=sampling_rate)
+    extractor = getattr(processor, "feature_extractor", processor)
+    features = encoded.get("input_features")
+    if features is not None:
+        seconds = features.shape[-1] * extractor.hop_length / extractor.sampling_rate
+    else:
+        seconds = encoded["input_values"].shape[-1] / sampling_rate
+
+    def source_of(n_sequences: int, n_tokens: int, grid: tuple[int, int] | None) -> Tokens:
+        step = seconds / n_tokens
+        frames = [Frame(number * step, (number + 1) * step) for number in range(n_tokens)]
+        return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
+
+    spectrogram = None if features is None else features[0].float()
+    return Media(on_device(encoded, model), (), spectrogram, source_of)
+
+
+def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return the output of a processor for a picture or a recording; raise InputError if this fails."""
+    try:
+        return processor(*args, return_tensors="pt", **kwargs)
+    except Exception as error:  # processors raise exceptions of many classes
+        raise InputError(
+            f"{type(processor).__name__} could not read the picture or recording: {first_paragraph(error)}."
+        ) from error
+
+
+def on_device(encoded: Mapping[str, Any], model: "PreTrainedModel") -> dict[str, Tensor]:
+    return {name: value.to(model.device) for name, value in encoded.items() if isinstance(value, Tensor)}
+
+
+def patch_size(model: "PreTrainedModel") -> int | None:
+    """Return the side length of a patch in pixels; None if the configuration of the model has no patch size."""
+    for config in (model.config, getattr(model.config, "vision_config", None), getattr(model.config, "encoder", None)):
+        size = getattr(config, "patch_size", None)
+        if isinstance(size, int | tuple | list):
+            return int(size if isinstance(size, int) else size[0])
+    return None
+
+
+def with_media_tokens(model: "PreTrainedModel", processor: Any, name: str, text: str, count: int) -> str:
+    """Return the text with the processor's token for each picture at the beginning, unless the text has one already.
+
+    If the model has tokens that begin and end a picture, they are put around each of these tokens.
+
+    Args:
+        name: "image" or "video".
+        count: the number of pictures or videos.
+    """
+    token, tokenizer = getattr(processor, f"{name}_token", None), getattr(processor, "tokenizer", None)
+    if not isinstance(token, str) or token in text:
+        return text
+    for kind in (name, "vision"):
+        ends = [getattr(model.config, f"{kind}_{end}_token_id", None) for end in ("start", "end")]
+        if tokenizer is not None and None not in ends:
+            start, end = tokenizer.convert_ids_to_tokens(ends)
+            token = f"{start}{token}{end}"
+            break
+    return f"{token * count}{text}"
+
+
+def media_positions(config: Any, encoded: Mapping[str, Any], name: str) -> list[int]:
+    """Return the positions of the tokens in an encoded text that stand for parts of an "image" or a "video".
+
+    Some models have image tokens for the frames of a video too.
+    """
+    names = (f"{name}_token_id", f"{name}_token_index", "image_token_id", "image_token_index")
+    token_id = next((getattr(config, known) for known in names if hasattr(config, known)), None)
+    if token_id is None or "input_ids" not in encoded:
+        return []
+    return [int(position) for position in (encoded["input_ids"][0] == token_id).nonzero()[:, 0]]
+
+
+def flat_pictures(images: Any) -> list[Any]:
+    """Return the single pictures of a picture, of nested lists of pictures, or of an array with an axis of pictures."""
+    if isinstance(images, list | tuple) or getattr(images, "ndim", 3) == 4:
+        return [picture for part in images for picture in flat_pictures(part)]
+    return [images]

@@ -1,0 +1,107 @@
+"""The places of tokens in pictures, for models that divide each picture into one grid of patches.
+
+`merged_patches.py` is for models that merge squares of patches, and `tiles.py` for models that cut pictures into tiles.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isqrt
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.tracing.tokens.places import Patch, PatchGrid
+
+LATENT_CONFIGS = ("qformer_config", "perceiver_config")
+"""The names of the configurations of modules that convert patches to vectors that stand for no part of a picture."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PictureLayout:
+    """Pictures as a model reads them, and the place of each of its tokens in them.
+
+    Attributes:
+        images: the pictures; the range of their numbers depends on the processor.
+        encoder: for each sequence that the vision model reads (a picture, a tile, or all pictures), its patches in the
+            order of the tokens.
+        text: for each image token of the text, its patch; None for a token that ends a row of patches.
+    """
+
+    images: tuple[Float[Tensor, "3 _ _"], ...]
+    encoder: tuple[tuple[Patch, ...], ...]
+    text: tuple[Patch | None, ...]
+
+
+def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch: int, n_image_tokens: int) -> PictureLayout:
+    """Return the layout of pictures each of which is divided into one grid of patches.
+
+    Args:
+        config: the configuration of the model.
+        encoded: the output of the processor.
+        patch: the side length of a patch in pixels.
+        n_image_tokens: the number of image tokens in the text.
+
+    Raises:
+        InputError: the image tokens do not form grids.
+    """
+    pixels = encoded["pixel_values"]
+    sizes = encoded["image_sizes"].tolist() if "image_sizes" in encoded else [list(pixels.shape[2:])] * len(pixels)
+    grids = [
+        PatchGrid(
+            image=number, rows=height // patch, columns=width // patch,
+            height=height // patch * patch, width=width // patch * patch,
+        )
+        for number, (height, width) in enumerate(sizes)
+    ]  # fmt: skip
+    return PictureLayout(
+        tuple(image[:, :height, :width] for image, (height, width) in zip(pixels, sizes, strict=True)),
+        tuple(tuple(grid.patches()) for grid in grids),
+        tuple(patch for grid in text_grids(config, grids, n_image_tokens) for patch in grid.patches()),
+    )
+
+
+def with_grid(layout: PictureLayout, grid: tuple[int, int]) -> PictureLayout:
+    """Return the layout with each picture divided into other patches, given the numbers of rows and columns."""
+    sizes = [image.shape[1:] for image in layout.images]
+    grids = [
+        PatchGrid(image=number, rows=grid[0], columns=grid[1], height=height, width=width)
+        for number, (height, width) in enumerate(sizes)
+    ]
+    return replace(layout, encoder=tuple(tuple(grid.patches()) for grid in grids))
+
+
+def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> list[PatchGrid]:
+    """Return, for each picture, the grid that its image tokens in the text form: that of the patches, or a coarser one.
+
+    Args:
+        config: the configuration of the model.
+        grids: for each picture, the grid of patches in the vision model.
+        n_image_tokens: the number of image tokens for all pictures together; 0 = there is no text.
+
+    Raises:
+        InputError: the image tokens do not form grids.
+    """
+    if n_image_tokens == 0:
+        return []
+    n_patches = sum(grid.rows * grid.columns for grid in grids)
+    factor, side = isqrt(n_patches // n_image_tokens), isqrt(n_image_tokens // len(grids))
+    if any(hasattr(config, name) for name in LATENT_CONFIGS):
+        raise no_grid(grids, n_image_tokens)
+    if n_image_tokens * factor**2 == n_patches and all(
+        grid.rows % factor == grid.columns % factor == 0 for grid in grids
+    ):
+        return [replace(grid, rows=grid.rows // factor, columns=grid.columns // factor) for grid in grids]
+    if len(grids) * side**2 == n_image_tokens and all(grid.rows == grid.columns for grid in grids):
+        return [replace(grid, rows=side, columns=side) for grid in grids]
+    raise no_grid(grids, n_image_tokens)
+
+
+def no_grid(grids: Sequence[PatchGrid], n_image_tokens: int) -> InputError:
+    """Return the error for image tokens that do not form a grid."""
+    patches = " and ".join(f"{grid.rows} × {grid.columns}" for grid in grids)
+    return InputError(
+        f"the text has {n_image_tokens} tokens for {patches} patches, which do not form a grid; "
+        "regard.watching(model) records the attention without tokens."
+    )

@@ -1,0 +1,191 @@
+"""Pictures of models that cut each picture into tiles, and mostly read a thumbnail, a small copy of it, too.
+
+The picture of such a trace consists of its tiles, side by side. Each tile is read by the vision model alone. A patch of
+a tile has its row and column in the whole picture. A patch of the thumbnail is as large as what it shows.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from math import isqrt
+from typing import Any
+
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.tracing.media.picture_layout import PictureLayout
+from regard.tracing.tokens.places import Patch, PatchGrid
+
+Tiles = Float[Tensor, "tiles 3 height width"]
+
+
+@dataclass(frozen=True, slots=True)
+class TiledPicture:
+    """A picture that is cut into tiles.
+
+    Attributes:
+        image: the number of the picture.
+        rows, columns: the numbers of rows and columns of tiles.
+        side: the side length of a tile in pixels.
+        patch: the side length of a patch in pixels.
+    """
+
+    image: int
+    rows: int
+    columns: int
+    side: int
+    patch: int
+
+    def grid(self, merge: int = 1) -> PatchGrid:
+        """Return the grid of all tiles' patches; with `merge` > 1, of squares of merge × merge patches."""
+        cells = self.side // self.patch // merge
+        return PatchGrid(
+            image=self.image, rows=self.rows * cells, columns=self.columns * cells,
+            height=self.rows * self.side, width=self.columns * self.side,
+        )  # fmt: skip
+
+    def tiles(self, merge: int = 1) -> list[tuple[Patch, ...]]:
+        """Return the patches, or the squares of merge × merge patches, of each tile."""
+        cells, grid = self.side // self.patch // merge, self.grid(merge)
+        return [
+            tuple(grid.patches(range(row * cells, (row + 1) * cells), range(column * cells, (column + 1) * cells)))
+            for row in range(self.rows)
+            for column in range(self.columns)
+        ]
+
+    def thumbnail(self, merge: int = 1, margin: tuple[int, int] = (0, 0)) -> tuple[Patch, ...]:
+        """Return the patches, or the squares of merge × merge patches, of the thumbnail.
+
+        Args:
+            margin: the height of the margins above and below the picture, and the width of those beside it, in pixels.
+        """
+        cells = self.side // self.patch // merge
+        top, left = margin
+        grid = PatchGrid(
+            image=self.image, rows=cells, columns=cells, thumbnail=True, top=top, left=left,
+            height=self.rows * self.side - 2 * top, width=self.columns * self.side - 2 * left,
+        )  # fmt: skip
+        return tuple(grid.patches())
+
+    def joined(self, tiles: Tiles) -> Float[Tensor, "3 all_rows all_columns"]:
+        """Return the picture that consists of some tiles."""
+        return rearrange(tiles, "(rows columns) c h w -> c (rows h) (columns w)", rows=self.rows)
+
+
+def tiles_in_turn(pixels: Tiles, shapes: Sequence[tuple[int, int]], patch: int, n_image_tokens: int) -> PictureLayout:
+    """Return the layout of pictures whose tiles follow one another in the text, row by row, and then the thumbnail.
+
+    A picture of one tile has no thumbnail.
+
+    Args:
+        pixels: the tiles and thumbnails of all pictures.
+        shapes: for each picture, the numbers of rows and columns of tiles.
+        patch: the side length of a patch in pixels.
+        n_image_tokens: the number of image tokens in the text, each of which stands for a square of patches.
+    """
+    side = pixels.shape[-1]
+    merge = isqrt(len(pixels) * (side // patch) ** 2 // max(1, n_image_tokens)) or 1
+    images, encoder, text = list[Tensor](), list[tuple[Patch, ...]](), list[Patch]()
+    first = 0
+    for number, (rows, columns) in enumerate(shapes):
+        picture = TiledPicture(number, rows, columns, side, patch)
+        images.append(picture.joined(pixels[first : first + rows * columns]))
+        encoder += picture.tiles()
+        text += [square for tile in picture.tiles(merge) for square in tile]
+        first += rows * columns
+        if rows * columns > 1:
+            encoder.append(picture.thumbnail())
+            text += picture.thumbnail(merge)
+            first += 1
+    return PictureLayout(tuple(images), tuple(encoder), tuple(text) if n_image_tokens else ())
+
+
+def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> list[tuple[int, int]]:
+    """Return, for each picture, the numbers of rows and columns of tiles, for processors such as that of InternVL.
+
+    These processors choose the numbers whose ratio is nearest to that of the picture's height and width.
+
+    Args:
+        side: the side length of a tile in pixels.
+    """
+    from transformers.image_utils import get_image_size, to_numpy_array
+
+    choose = import_module(type(image_processor).__module__).get_optimal_tiled_canvas
+    limits = image_processor.min_patches, image_processor.max_patches
+    sizes = [get_image_size(to_numpy_array(picture)) for picture in pictures]
+    return [choose(size, (side, side), *limits)[::-1] for size in sizes]
+
+
+def rows_with_ends(
+    pinpoints: list[list[int]],
+    pixels: Sequence[Tiles],
+    sizes: Sequence[tuple[int, int]],
+    patch: int,
+    most_tiles: int | None = None,
+) -> PictureLayout:
+    """Return the layout of pictures for LLaVA-NeXT: the thumbnail, then rows across all tiles, each with an end token.
+
+    A picture keeps its proportions: it lies in the middle of its tiles, between two margins. The patches of the margins
+    have no tokens in the text. LLaVA-OneVision resizes the grid of patches of a large picture, so that it has fewer
+    tokens.
+
+    Args:
+        pinpoints: the possible heights and widths of all tiles of a picture together, in pixels.
+        pixels: for each picture, its thumbnail and its tiles.
+        sizes: the height and the width of each picture before processing.
+        patch: the side length of a patch in pixels.
+        most_tiles: resize the grid of patches to this number of tiles if it has over 1.21 times as many patches; None =
+            never resize it.
+    """
+    from transformers.image_processing_utils import select_best_resolution
+
+    images, encoder, text = list[Tensor](), list[tuple[Patch, ...]](), list[Patch | None]()
+    for number, (tiles, size) in enumerate(zip(pixels, sizes, strict=True)):
+        side = tiles.shape[-1]
+        height, width = select_best_resolution(size, pinpoints)
+        picture = TiledPicture(number, height // side, width // side, side, patch)
+        thumbnail = picture.thumbnail(margin=margins(size, (height, width), math.ceil))
+        images.append(picture.joined(tiles[1 : 1 + picture.rows * picture.columns]))
+        encoder += [thumbnail, *picture.tiles()]
+        text += thumbnail
+        grid = picture.grid()
+        top, left = margins(size, (grid.rows, grid.columns), lambda length: int(round(length, 7)))
+        rows, columns = range(top, grid.rows - top), range(left, grid.columns - left)
+        ratio = math.sqrt(len(rows) * len(columns) / (most_tiles * len(thumbnail))) if most_tiles else 0.0
+        if ratio > 1.1:  # as in transformers
+            grid = replace(
+                grid, rows=int(len(rows) // ratio), columns=int(len(columns) // ratio), top=top * patch,
+                left=left * patch, height=len(rows) * patch, width=len(columns) * patch,
+            )  # fmt: skip
+            rows, columns = range(grid.rows), range(grid.columns)
+        for row in rows:
+            text += [*grid.patches(range(row, row + 1), columns), None]
+    return PictureLayout(tuple(images), tuple(encoder), tuple(text))
+
+
+def whole_with_ends(pixels: Sequence[Tiles], patch: int) -> PictureLayout:
+    """Return the layout of several pictures for LLaVA-OneVision, which reads each as one tile, with an end token.
+
+    Args:
+        pixels: for each picture, the picture as one tile, and tiles that the model does not read.
+        patch: the side length of a patch in pixels.
+    """
+    pictures = [TiledPicture(number, 1, 1, tiles.shape[-1], patch) for number, tiles in enumerate(pixels)]
+    encoder = [picture.tiles()[0] for picture in pictures]
+    text = [patch for patches in encoder for patch in (*patches, None)]
+    return PictureLayout(tuple(tiles[0] for tiles in pixels), tuple(encoder), tuple(text))
+
+
+def margins(size: tuple[int, int], full: tuple[int, int], rounded: Callable[[float], int]) -> tuple[int, int]:
+    """Return the margins above and beside a picture that fills a rectangle as far as its proportions allow.
+
+    Args:
+        size: the height and the width of the picture, in any unit.
+        full: the height and the width of the rectangle, in pixels or patches.
+        rounded: how the processor or the model rounds a height or width.
+    """
+    scale = min(full[0] / size[0], full[1] / size[1])
+    top, left = ((whole - min(rounded(length * scale), whole)) // 2 for length, whole in zip(size, full, strict=True))
+    return top, left

@@ -1,0 +1,177 @@
+"""Encodes a text as the input tensors of a Hugging Face model, and checks that the model can read the text."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from regard.attention.representation import type_name
+from regard.errors import InputError, TooLongError, first_paragraph
+from regard.likely_encoding import likely_encoding
+from regard.tracing.tokens.prompt import Prompt
+from regard.tracing.tokens.readable_tokens import Token, readable_tokens
+from regard.tracing.watching.attention_kind import is_causal
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def encode(
+    model: "PreTrainedModel", tokenizer: Any, prompt: Prompt, target: str | None, truncate: bool
+) -> tuple[dict[str, torch.Tensor], tuple[Token, ...], tuple[Token, ...]]:
+    """Return the input tensors of a model, the tokens that its encoder reads, and the tokens that its decoder reads.
+
+    The tokens of an encoder or decoder that the model does not have are (). The decoder of an encoder-decoder reads a
+    start token, then all tokens of the target but the last.
+
+    Raises:
+        InputError: `target` is missing for an encoder-decoder, or given for another model, or a text cannot be encoded
+            (see `encode_text`).
+    """
+    has_target = bool(model.config.is_encoder_decoder)
+    if has_target and target is None:
+        raise InputError(f"{type(model).__name__} reads a source and writes a target; give the target text as well.")
+    if not has_target and target is not None:
+        raise InputError(f"{type(model).__name__} reads one text, so it takes no target.")
+    inputs, tokens = encode_text(model, tokenizer, prompt, truncate)
+    if not has_target:
+        return (inputs, (), tokens) if is_causal(model) else (inputs, tokens, ())
+    encoded_target, target_tokens = encode_text(model, tokenizer, Prompt(target or ""), truncate, as_target=True)
+    start = torch.full((1, 1), decoder_start_id(model), device=model.device)
+    shifted = torch.cat([start, encoded_target["input_ids"][:, :-1]], dim=1)
+    piece = tokenizer.convert_ids_to_tokens(int(start))
+    shifted_tokens = (Token(text=piece, piece=piece, special=True), *target_tokens[:-1])
+    return {**inputs, "decoder_input_ids": shifted}, tokens, shifted_tokens
+
+
+def decoder_start_id(model: "PreTrainedModel") -> int:
+    """Return the id of the first input token of the decoder of an encoder-decoder.
+
+    Raises:
+        InputError: no configuration of the model has a decoder_start_token_id.
+    """
+    for config in (model.config, getattr(model, "generation_config", None)):
+        if isinstance(start := getattr(config, "decoder_start_token_id", None), int):
+            return start
+    raise InputError(
+        f"{type(model).__name__} does not say what its target begins with; set model.config.decoder_start_token_id."
+    )
+
+
+def encode_text(
+    model: "PreTrainedModel", tokenizer: Any, prompt: Prompt, truncate: bool, as_target: bool = False
+) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
+    """Return the input tensors of the tokenizer for one text, on the device of the model, and the tokens of the text.
+
+    Args:
+        as_target: whether to encode the text in the target language, for tokenizers with two languages.
+
+    Raises:
+        InputError: the text is blank, not UTF-8 or too long, or the tokenizer does not belong to the model.
+    """
+    limit = token_limit(model, tokenizer)
+    if prompt.ids is not None:
+        encoded: Any = {"input_ids": prompt.ids[:, :limit] if truncate else prompt.ids}
+        encoded["attention_mask"] = torch.ones_like(encoded["input_ids"])
+    else:
+        encoded = tokenized(tokenizer, prompt, limit if truncate else None, as_target)
+    n_tokens = encoded["input_ids"].shape[1]
+    if limit and n_tokens > limit:
+        raise TooLongError(f"the text is {n_tokens:,} tokens long and the model reads at most {limit:,}", "shorten it")
+    check_vocabulary(model, tokenizer, encoded["input_ids"], as_target)
+    tokens = readable_tokens(tokenizer, encoded, prompt.text, as_target)
+    inputs = {name: ids.to(model.device) for name, ids in encoded.items() if name != "offset_mapping"}
+    return inputs, tokens
+
+
+def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool) -> Any:
+    """Return the tokenizer's output for a text, with the offsets of the tokens in the text if it supports them.
+
+    Args:
+        limit: the number of tokens at which to cut the text off; None = do not cut it off.
+    """
+    text = prompt.text
+    check_text(text)
+    text_argument = {"text_target": text} if as_target else {"text": text}
+    options = {"truncation": True, "max_length": limit} if limit else {"verbose": False}
+    options |= {"add_special_tokens": False} if prompt.is_whole else {}
+    has_offsets = bool(getattr(tokenizer, "is_fast", False))
+    try:
+        return tokenizer(**text_argument, return_tensors="pt", return_offsets_mapping=has_offsets, **options)
+    except Exception as error:  # some tokenizers raise an error of their own until their languages are set
+        raise InputError(
+            f"{type(tokenizer).__name__} could not read the text: {first_paragraph(error)}; set what it needs "
+            "(src_lang, tgt_lang where it knows languages) and give it with tokenizer=…."
+        ) from error
+
+
+PICTURE_CALL = "give it a picture: regard.trace(model, images=[picture]), or regard look --image FILE"
+RECORDING_CALL = "give it a recording: regard.trace(model, audio=wave), or regard look --audio FILE"
+MEDIA_CALLS = {"pixel_values": PICTURE_CALL, "input_values": RECORDING_CALL, "input_features": RECORDING_CALL}
+"""For the main input of a model that reads no text, how to trace this model."""
+
+
+def check_reads_text(model: "PreTrainedModel") -> None:
+    """Raise TypeError unless `model` is a Hugging Face model, and InputError unless it reads text."""
+    if not (isinstance(model, torch.nn.Module) and hasattr(model, "config")):
+        raise TypeError(
+            f"trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got {type_name(model)}."
+        )
+    if (reads := getattr(model, "main_input_name", "input_ids")) != "input_ids":
+        instead = MEDIA_CALLS.get(reads, "record its attention with regard.watching(model)")
+        raise InputError(f"{type(model).__name__} reads no text; {instead}.")
+
+
+def check_vocabulary(model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, as_target: bool) -> None:
+    """Raise InputError if a token id is not below the number of rows of the embedding matrix."""
+    reader = model.get_decoder() if as_target else model
+    try:
+        size = getattr(reader.get_input_embeddings(), "num_embeddings", None)
+    except NotImplementedError:  # several submodels, each with its own embedding matrix
+        return
+    if size is not None and ids.numel() and int(ids.max()) >= size:
+        raise InputError(
+            f"the tokenizer has {len(tokenizer):,} tokens and {type(model).__name__} knows {size:,}, so it cannot read "
+            f"token {int(ids.max())}; give the model's own tokenizer with tokenizer=…."
+        )
+
+
+def check_text(text: str) -> None:
+    """Raise TypeError unless `text` is a str, and InputError if it is blank or cannot be encoded as UTF-8."""
+    if not isinstance(text, str):
+        raise TypeError(f"the text is {type_name(text)}; give one text, a str, and for several call trace for each.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        surrogate, place = ord(text[error.start]), len(text[: error.start].encode()) + 1
+        if 0xDC80 <= surrogate <= 0xDCFF:  # Python's escape ("surrogateescape") of a byte that is not UTF-8
+            given = text.encode(errors="surrogateescape")
+            raise InputError(
+                f"the text is not UTF-8 (byte 0x{surrogate - 0xDC00:02X} at position {place}); "
+                f"convert it first, for instance with iconv -f {likely_encoding(given)} -t UTF-8."
+            ) from error
+        raise InputError(
+            f"the text has a lone surrogate (U+{surrogate:04X} at position {error.start + 1}), "
+            "which UTF-8 cannot encode; remove it."
+        ) from error
+    if not text.strip():
+        raise InputError("the text is empty; give at least one word to look at.")
+
+
+def token_limit(model: "PreTrainedModel", tokenizer: Any) -> int | None:
+    """Return the largest number of tokens that both the model and the tokenizer accept; None if neither has a limit."""
+    limits = (position_limit(model), getattr(tokenizer, "model_max_length", None))
+    numbers = [limit for limit in limits if isinstance(limit, int | float) and not isinstance(limit, bool)]
+    return min((int(limit) for limit in numbers if 1 <= limit < 10**9), default=None)
+
+
+def position_limit(model: "PreTrainedModel") -> int | None:
+    """Return the largest number of tokens for which the model has positions; None if its configuration does not say.
+
+    RoBERTa and related models count positions from padding_idx + 1, so the first padding_idx + 1 position embeddings
+    are not used.
+    """
+    n_positions: int | None = getattr(model.config, "max_position_embeddings", None)
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return int(module.num_embeddings) - int(module.padding_idx) - 1
+    return n_positions

@@ -1,0 +1,88 @@
+"""Finds a token that the user names by its position or by its text: `it`, or "it:2" for the second `it`."""
+
+from collections.abc import Callable, Sequence
+
+from regard.errors import InputError, nearest
+from regard.tracing.tokens.readable_tokens import Token
+
+TokenReference = int | str
+"""A token, given by its position or its text; "it:2" is the second token with the text `it`."""
+
+
+def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
+    """Return the position of a token that is given by its position (negative: from the end) or by its text.
+
+    A text is compared with the texts of the tokens, then with their entries in the tokenizer's vocabulary, then with
+    their texts again, ignoring case.
+
+    Raises:
+        InputError: there is no such token, or the text is a word of several tokens; the message names the most similar
+            tokens, or the tokens of the word.
+        TypeError: the reference is neither an int nor a str.
+    """
+    if isinstance(reference, int):
+        if not -len(tokens) <= reference < len(tokens):
+            raise InputError(f"no token {reference}: there are {len(tokens)}, counted from 0 to {len(tokens) - 1}.")
+        return reference % len(tokens)
+    if not isinstance(reference, str):
+        raise TypeError(f"{reference!r} is no token; give its position, such as 7, or its text, such as 'it'.")
+    before, _, count = reference.rpartition(":")
+    text, number = (before, int(count)) if count.isdecimal() else (reference, 1)
+    for candidate, nth in ((reference, 1), (text, number)):
+        positions = occurrences(candidate, tokens)
+        if candidate and 1 <= nth <= len(positions):
+            return positions[nth - 1]
+        if candidate and positions and nth != 1:
+            raise InputError(
+                f"no token {reference!r}: {candidate!r} occurs {times(len(positions))}; "
+                f"take {candidate}:1 to {candidate}:{len(positions)}."
+            )
+    if parts := tokens_spelling(reference, tokens):
+        raise InputError(f"{reference!r} is {len(parts)} tokens here: {', '.join(parts)}; name one of them.")
+    close = nearest(reference, list(dict.fromkeys(token.text for token in tokens)))
+    raise InputError(f"no token {reference!r} in the text; nearest: {', '.join(close)}.")
+
+
+def reference_of(position: int, tokens: Sequence[Token]) -> str:
+    """Return the text of a token; if several tokens have this text, followed by a number, such as "it:2".
+
+    >>> tokens = [Token(text=text, piece=text, special=False) for text in ("it", "is", "it")]
+    >>> reference_of(1, tokens), reference_of(2, tokens)
+    ('is', 'it:2')
+    """
+    text = tokens[position].text
+    same = [i for i, token in enumerate(tokens) if token.text == text]
+    return text if len(same) == 1 else f"{text}:{same.index(position) + 1}"
+
+
+def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
+    """Return the positions of the tokens that a text names.
+
+    These are the tokens whose text is `text`; if there are none, those with this vocabulary entry (`piece`); if there
+    are none either, those whose text is `text`, ignoring case.
+    """
+    criteria: list[Callable[[Token], bool]] = [
+        lambda token: token.text == text,
+        lambda token: token.piece == text,
+        lambda token: token.text.casefold() == text.casefold(),
+    ]
+    matches = ([i for i, token in enumerate(tokens) if criterion(token)] for criterion in criteria)
+    return next(filter(None, matches), [])
+
+
+def tokens_spelling(word: str, tokens: Sequence[Token]) -> list[str]:
+    """Return the texts of the first consecutive tokens that spell `word` when joined, ignoring case; [] if none do."""
+    for start in range(len(tokens)):
+        spelling = ""
+        for stop in range(start, len(tokens)):
+            spelling += tokens[stop].text
+            if spelling.casefold() == word.casefold():
+                return [token.text for token in tokens[start : stop + 1]]
+            if not word.casefold().startswith(spelling.casefold()):
+                break
+    return []
+
+
+def times(count: int) -> str:
+    """Return a number of times in words: "once", "twice", "3 times"."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -1,0 +1,92 @@
+"""The words of a text, and sequences of words, as groups of the tokens into which a tokenizer divides them."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from regard.errors import InputError, nearest
+from regard.tracing.tokens.readable_tokens import Token
+
+
+def is_word(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
+    """Return, for each token, whether it is a word: it has a letter or digit, and is not a special token.
+
+    If no token is a word, all entries are True.
+    """
+    flags = [not token.special and any(map(str.isalnum, token.text)) for token in tokens]
+    words = torch.tensor(flags, dtype=torch.bool, device="cpu")
+    return words if bool(words.any()) else torch.ones_like(words)
+
+
+def word_groups(tokens: Sequence[Token]) -> list[range]:
+    """Return, for each word, the positions of its tokens.
+
+    A token belongs to the same word as the token before it if no space separates them and both have letters or digits.
+    """
+    words = is_word(tokens).tolist()
+    groups: list[range] = []
+    for position, token in enumerate(tokens):
+        if position and token.joined and words[position] and words[position - 1]:
+            groups[-1] = range(groups[-1].start, position + 1)
+        else:
+            groups.append(range(position, position + 1))
+    return groups
+
+
+def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence[str]) -> list[range]:
+    """Return the groups of tokens, with consecutive groups joined to one wherever they spell a span.
+
+    Args:
+        groups: for each word, the positions of its tokens.
+        spans: sequences of words, such as "Eiffel Tower".
+
+    Raises:
+        TypeError: a span is not a str.
+    """
+    joined = list(groups)
+    for span in spans:
+        if not isinstance(span, str):
+            raise TypeError(f"{span!r} is not the text of words; give each text by itself: words('Eiffel Tower').")
+        letters, start = letters_of(span), 0
+        while start < len(joined):
+            stop = start
+            while stop < len(joined) and len(spelled(tokens, joined[start:stop])) < len(letters):
+                stop += 1
+            if stop > start and spelled(tokens, joined[start:stop]) == letters:
+                joined[start:stop] = [range(joined[start].start, joined[stop - 1].stop)]
+            start += 1
+    return joined
+
+
+def check_spans(spans: Sequence[str], sides: Sequence[tuple[Sequence[Token], Sequence[range]]]) -> None:
+    """Raise InputError unless each span is the text of one group of tokens."""
+    found = {spelled(tokens, [group]) for tokens, groups in sides for group in groups}
+    for span in spans:
+        if not letters_of(span) or letters_of(span) not in found:
+            texts = [joined_token([tokens[i] for i in group]).text for tokens, groups in sides for group in groups]
+            close = nearest(span, list(dict.fromkeys(texts)))
+            raise InputError(
+                f"no words {span!r} in the text, or only parts of words; the nearest words are {', '.join(close)}."
+            )
+
+
+def letters_of(text: str) -> str:
+    """Return a text without white space, in lower case."""
+    return "".join(text.split()).casefold()
+
+
+def spelled(tokens: Sequence[Token], groups: Sequence[range]) -> str:
+    """Return the texts of the tokens in some groups, joined, without white space and in lower case."""
+    return letters_of("".join(tokens[position].text for group in groups for position in group))
+
+
+def joined_token(tokens: Sequence[Token]) -> Token:
+    """Return one token with the texts of several consecutive tokens."""
+    if len(tokens) == 1:
+        return tokens[0]
+    first, *others = tokens
+    text = first.text + "".join(token.text if token.joined else f" {token.text}" for token in others)
+    special = all(token.special for token in tokens)
+    return Token(text, " ".join(token.piece for token in tokens), first.joined, special, first.place)

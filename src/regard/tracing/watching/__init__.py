@@ -1,0 +1,27 @@
+"""Records the attention calls of a model.
+
+Of any PyTorch module:
+
+watching.py           record every attention call of a module: `regard.watching`
+interception.py       intercept the attention calls of PyTorch code
+written_out.py        recognise attention that is computed by separate tensor operations
+sdpa_call.py          convert a call of F.scaled_dot_product_attention to a `Call`
+flex_call.py          convert the score and the mask of a FlexAttention call
+four_axes.py          reshape tensors of other models to [batch heads queries keys]
+running_modules.py    find out which module is running
+check.py              compare recomputed contexts with those of the model's kernels
+
+Of a Hugging Face model:
+
+huggingface.py        make a model compute its attention through regard: `regard.install`
+changing.py           change the attention of a model while it runs: `regard.changed`
+attention_kind.py     the kind of attention that a module computes: encoder, decoder or cross
+layer_states.py       record the vectors before, inside and after every layer
+
+What the calls become:
+
+shared_cache.py       store keys and values once for all steps of a generation
+answered_pattern.py   keep statistics in place of queries and keys: `ask=Ask(…)`
+joined_calls.py       join the attention calls for windows or tiles to one call
+shifted_windows.py    join the shifted windows of Swin
+"""

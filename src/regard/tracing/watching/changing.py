@@ -1,0 +1,185 @@
+"""Changes the attention of a model while it runs: `regard.changed`, and the argument `changes` of `regard.trace`.
+
+A `TorchFunctionMode` receives every call of `attend` and of F.scaled_dot_product_attention. A call of a layer that is
+to be changed is replaced by a call of `attend` with a changed score and mask. All other calls are left unchanged.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from regard.attention.ask import Ask
+from regard.attention.attend import Attended, attend
+from regard.attention.call import Call
+from regard.attention.representation import type_name
+from regard.effects.changes import Change, Cut, changes_of_layer, check_list_of_changes, heads_of
+from regard.errors import InputError
+from regard.tracing.watching.attention_kind import KindOfPath
+from regard.tracing.watching.running_modules import RunningModules, layer_of, running_modules
+from regard.tracing.watching.sdpa_call import CHANGED, output_shape, sdpa_call
+
+
+@contextmanager
+def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
+    """Change what the heads of a model attend to, inside a `with` block; afterwards the model is as before.
+
+    The model must compute its attention by F.scaled_dot_product_attention, by the attention interface of transformers
+    (after `regard.install`), or by `attend`. Layers that no change names are unchanged.
+
+    Args:
+        changes: `Cut`, `Silence` and `Sharpen` objects. The tokens of a `Cut` must be positions in the whole text, also
+            while a model generates token by token.
+
+    Raises:
+        TypeError: `model` is not a module, or a change is of another type.
+        InputError: a token of a change is given by its text, or a change names no head of the model; or, at the end of
+            the block, a change was not applied to any attention call.
+
+    >>> import torch, regard
+    >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
+    >>> x = torch.randn(1, 5, 16)
+    >>> with regard.changed(layer, [regard.Silence("L0H1")]), regard.watching(layer) as watched:
+    ...     output = layer(x)
+    >>> watched.steps[0].attended.context[0, 1].abs().max()
+    tensor(0., grad_fn=<MaxBackward1>)
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"changed takes a torch.nn.Module; got {type_name(model)}.")
+    check_list_of_changes(changes)
+    for change in changes:
+        if isinstance(change, Cut) and not all(isinstance(place, int) for place in (change.query, change.key)):
+            raise InputError(f"{change} names a token by its text; changed knows no text, so give its position.")
+    with changing(model, changes):
+        yield
+
+
+@contextmanager
+def changing(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
+    """Change the attention of a model as `changed` does; the tokens of all changes must be positions."""
+    for change in changes:
+        if not isinstance(change, Change):
+            raise TypeError(f"{change!r} is no change; give Cut, Silence or Sharpen objects.")
+        heads_of(change)  # raises InputError if a name is not the name of a head
+    if not changes:
+        yield
+        return
+    kind_of = KindOfPath.of(model)
+    check_positions_and_kinds(changes, kind_of)
+    changer = AttentionChanger(changes, kind_of)
+    with running_modules(model, entered=changer.enter) as changer.running, changer:
+        yield
+    changer.check_all_made()
+
+
+def check_positions_and_kinds(changes: Sequence[Change], kind_of: KindOfPath) -> None:
+    """Raise InputError for a negative position, and for heads without a kind if the model has several kinds.
+
+    A kind is "encoder", "decoder" or "cross" (cross-attention).
+    """
+    for change in changes:
+        if isinstance(change, Cut) and min(int(change.query), int(change.key)) < 0:
+            raise InputError(f"{change} has a negative position; positions are counted from 0.")
+        if kind_of.only_kind is None and any(heads.kind is None for heads in heads_of(change)):
+            raise InputError(
+                f"{change} must name the kind of its heads, since the model has several: 'encoder L0H1', "
+                "'decoder L0H1', 'cross L0H1', or 'cross' for all heads of a kind."
+            )
+
+
+class AttentionChanger(TorchFunctionMode):
+    """Changes the attention of the modules that are running, inside a `with` block.
+
+    Attributes:
+        kind_of: returns the kind of attention of the module at a path.
+        layers: for each kind of attention, the numbers of the layers that have called attention so far.
+        called: the kind and number of each layer that has called attention in the current forward pass.
+        first_query: the position in the text of the first query of the latest self-attention call.
+    """
+
+    def __init__(self, changes: Sequence[Change], kind_of: Callable[[str], str]) -> None:
+        super().__init__()
+        self.changes, self.kind_of, self.running = changes, kind_of, RunningModules()
+        self.made: list[Change] = []
+        self.layers: dict[str, set[int]] = {}
+        self.called: set[tuple[str, int]] = set()
+        self.first_query = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a torch function; if it is attention to be changed, call `attend` with changed arguments instead."""
+        kwargs = kwargs or {}
+        if torch.compiler.is_compiling():
+            return func(*args, **kwargs)
+        if func is attend:
+            call = Call.of(*args, **{name: kwargs[name] for name in ("score", "mask", "normalise")})
+            attended = self.changed(call, kwargs["dropout"], kwargs["ask"])
+            return func(*args, **kwargs) if attended is None else attended
+        if func is F.scaled_dot_product_attention:
+            call = sdpa_call(self.running.heads, *args, **kwargs)
+            attended = self.changed(call, kwargs.get("dropout_p", 0.0), None)
+            if attended is not None:
+                context = attended.context.reshape(output_shape(*args, **kwargs))
+                CHANGED[context] = attended
+                return context
+        return func(*args, **kwargs)
+
+    def changed(self, call: Call, dropout: float, ask: Ask | None) -> Attended | None:
+        """Return the result of an attention call with the changes applied; None if no change is for its layer."""
+        kind, layer = self.kind_of(self.running.path), layer_of(self.running.path) or 0
+        self.layers.setdefault(kind, set()).add(layer)
+        if kind != "cross":
+            self.first_query = call.grid.offset
+        here = [change for change in self.changes if any(heads.has_heads_in(kind, layer) for heads in heads_of(change))]
+        if not here:
+            return None
+        if (kind, layer) in self.called:
+            raise InputError(
+                f"{here[0]} is ambiguous: {self.running.path} is not the only attention in {kind} layer {layer} of a "
+                "forward pass, so a change to that layer would change several."
+            )
+        self.called.add((kind, layer))
+        self.made += [change for change in here if self.applies_to(change, call)]
+        changes = changes_of_layer(here, kind, layer)
+        score, mask, normalise = changes.applied(call.score, call.mask, call.normalise, call.grid, self.first_query)
+        return attend(
+            call.query, call.key, call.value, score=score, mask=mask, normalise=normalise, dropout=dropout, ask=ask
+        )
+
+    def applies_to(self, change: Change, call: Call) -> bool:
+        """Return whether a change applies to a call: True unless a `Cut` names a query or key that the call lacks."""
+        if not isinstance(change, Cut):
+            return True
+        grid, row = call.grid, int(change.query) - self.first_query
+        return 0 <= row < grid.queries and int(change.key) < grid.keys
+
+    def enter(self, n_running: int) -> None:
+        """Handle the start of a module, given how many modules are now running: 1 = a new forward pass starts."""
+        if n_running == 1:
+            self.called.clear()
+
+    def check_all_made(self) -> None:
+        """Raise InputError if a change was not applied to any attention call."""
+        missed = [change for change in self.changes if change not in self.made]
+        if missed and self.layers:
+            layers = " and ".join(
+                f"{kind} layers {', '.join(map(str, sorted(numbers)))}" for kind, numbers in self.layers.items()
+            )
+            change = missed[0]
+            if isinstance(change, Cut) and any(
+                heads.has_heads_in(kind, layer)
+                for heads in heads_of(change)
+                for kind, numbers in self.layers.items()
+                for layer in numbers
+            ):
+                raise InputError(f"{change} changed nothing: no attention call had this query together with this key.")
+            raise InputError(f"{change} changed nothing: the model has attention in {layers}.")
+        if missed:
+            raise InputError(
+                f"{missed[0]} changed nothing: no attention was seen that runs through "
+                "F.scaled_dot_product_attention or attend; call regard.install(model), or load the model with "
+                "attn_implementation='sdpa'."
+            )

@@ -1,0 +1,332 @@
+"""Makes a Hugging Face model compute its attention through regard, by the attention interface of transformers.
+
+transformers calls one attention function for every layer, and puts its second return value, unchanged, into
+outputs.attentions. regard's attention function runs a fused kernel, and returns a `Pattern` as the second value. regard
+also registers a mask function under the same name, since transformers passes no masks to attention without one.
+
+regard registers two attention functions, because models use masks in two ways:
+
+    SDPA     for models written for PyTorch's scaled_dot_product_attention: masks are boolean, and a module with
+             causal attention gets no mask if there is no padding
+    EAGER    for models written only for eager attention: masks are floats that are added to the scores, include
+             causality, and may include a bias
+"""
+
+import copy
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.attend import attend
+from regard.attention.masks import Causal, Keep, Mask
+from regard.attention.normalise.softmax import Softmax
+from regard.attention.pattern import Pattern
+from regard.attention.representation import type_name
+from regard.attention.scores.dot import ScaledDot
+from regard.errors import InputError
+from regard.tracing.watching.running_modules import ATTENTION_NAME
+from regard.tracing.watching.shared_cache import Sharing
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+SDPA, EAGER = "regard", "regard_eager"
+"""The names of regard's attention functions in transformers: for models written for SDPA, and for eager attention."""
+
+UNSUPPORTED_ARGUMENTS = "block_indices", "sinks"
+"""Arguments of attention functions that some models use, and that regard does not support."""
+
+
+def install(model: "PreTrainedModel") -> "PreTrainedModel":
+    """Make a Hugging Face model compute its attention through regard, and return the model.
+
+    The model then runs fused kernels. With output_attentions=True, in the call or in model.config, outputs.attentions
+    (or encoder_attentions, decoder_attentions and cross_attentions) is a tuple of `Pattern`s, one for each layer; also
+    in the outputs of generate. A `Pattern` is indexed like the tensor of attention weights that transformers returns.
+    The model gets its own copy of its configuration, so no other model changes. `uninstall` undoes all of this.
+
+    If a module of the model computes attention that does not pass through regard, a warning names the module at its
+    first call.
+
+    Args:
+        model: a PreTrainedModel, or a module around one, such as a PeftModel.
+
+    Raises:
+        TypeError: `model` is not a PreTrainedModel, and contains none.
+        InputError: a part of the model does not use the attention interface of transformers.
+    """
+    use_regard(model)
+    warn_of_unseen_attention(model)
+    return model
+
+
+def use_regard(model: "PreTrainedModel") -> None:
+    """Install regard in a model as `install` does, without the warning about attention that bypasses regard."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import eager_mask, sdpa_mask
+
+    parts = models_in(model) if isinstance(model, nn.Module) else []
+    if not parts:
+        raise TypeError(f"install takes a Hugging Face PreTrainedModel; got {type_name(model)}.")
+    AttentionInterface.register(SDPA, attention_forward)
+    AttentionMaskInterface.register(SDPA, sdpa_mask)
+    AttentionInterface.register(EAGER, eager_forward)
+    AttentionMaskInterface.register(EAGER, eager_mask)
+    unsupported = sorted({type(part).__name__ for part in parts if not part._can_set_attn_implementation()})
+    if unsupported:
+        raise InputError(
+            f"{', '.join(unsupported)} computes its attention without Hugging Face's attention interface, so its "
+            "patterns do not come with its outputs; record them with regard.watching(model)."
+        )
+    if not hasattr(model, BEFORE):
+        setattr(model, BEFORE, with_own_configs(model))
+    # model.set_attn_implementation alone would miss submodels with their own configuration, such as T5's stacks.
+    for part in parts:
+        part.set_attn_implementation(SDPA if is_for_sdpa(part) else EAGER)
+
+
+def uninstall(model: "PreTrainedModel") -> "PreTrainedModel":
+    """Undo `install`: restore the configuration and the attention functions of a model; return the model.
+
+    A model on which regard is not installed is returned unchanged.
+    """
+    for module, config in getattr(model, BEFORE, ()):
+        module.config = config
+    if hasattr(model, BEFORE):
+        delattr(model, BEFORE)
+    return model
+
+
+BEFORE = "_before_regard"
+"""The attribute of a model in which `install` stores the configurations that `uninstall` restores."""
+
+
+def with_own_configs(model: nn.Module) -> list[tuple[nn.Module, Any]]:
+    """Give all modules of a model copies of their configurations; return each module with its original configuration.
+
+    Modules that share a configuration share the copy.
+    """
+    from transformers import PretrainedConfig
+
+    before: list[tuple[nn.Module, Any]] = []
+    copies: dict[int, Any] = {}
+    for module in model.modules():
+        if isinstance(config := getattr(module, "config", None), PretrainedConfig):
+            before.append((module, config))
+            module.config = copy.deepcopy(config, copies)
+            module.config.__class__ = giving_attentions(type(config))  # type: ignore[arg-type]
+    return before
+
+
+@cache
+def giving_attentions(config_class: type[Any]) -> type[Any]:
+    """Return a subclass of a configuration class that allows output_attentions=True for every attention function.
+
+    transformers allows it only for eager attention.
+    """
+
+    def set_output_attentions(config: Any, value: bool) -> None:
+        config._output_attentions = value
+
+    def validate(config: Any) -> None:
+        for check in config_class.__class_validators__:
+            if check.__name__ != "validate_output_attentions":
+                check(config)
+
+    allowed = property(lambda config: config._output_attentions, set_output_attentions)
+    names = {"__module__": config_class.__module__, "__qualname__": config_class.__qualname__}
+    members = {"output_attentions": allowed, "validate": validate, **names}
+    giving: type[Any] = type(config_class.__name__, (config_class,), members)
+    giving.validate = validate
+    return giving
+
+
+@dataclass(slots=True)
+class Counter:
+    """Counts the attention calls that pass through regard."""
+
+    calls: int = 0
+
+
+COUNTER = Counter()
+
+
+def warn_of_unseen_attention(model: nn.Module) -> None:
+    """Warn about modules that are named like attention but whose attention does not pass through regard.
+
+    A module is checked in its first call.
+    """
+    warned: set[type] = set()
+    for path, module in model.named_modules():
+        if ATTENTION_NAME.search(type(module).__name__):
+            check_first_call(model, path, module, warned)
+
+
+def check_first_call(model: nn.Module, path: str, module: nn.Module, warned: set[type]) -> None:
+    """Add hooks to a module that warn after its first call if none of its attention passed through regard.
+
+    Args:
+        warned: the module classes that were warned about already, each only once.
+    """
+    calls_before: list[int] = []
+
+    def begin(module: nn.Module, args: Any) -> None:
+        if not torch.compiler.is_compiling():
+            calls_before.append(COUNTER.calls)
+
+    def end(module: nn.Module, args: Any, output: Any) -> None:
+        if torch.compiler.is_compiling() or not calls_before:
+            return
+        started.remove()
+        ended.remove()
+        uses_regard = models_in(model)[0].config._attn_implementation in (SDPA, EAGER)
+        if uses_regard and calls_before[0] == COUNTER.calls and type(module) not in warned:
+            warned.add(type(module))
+            warnings.warn(
+                f"{path} ({type(module).__name__}) computes no attention that passes through regard, so it has no "
+                "pattern in the outputs; regard.watching(model) records what it computes.",
+                stacklevel=2,
+            )
+
+    started, ended = module.register_forward_pre_hook(begin), module.register_forward_hook(end)
+
+
+def is_for_sdpa(model: "PreTrainedModel") -> bool:
+    """Return whether a model uses boolean masks and is_causal=True, as PyTorch's SDPA takes them.
+
+    True if the model supports SDPA, or if it supports FlexAttention and is_causal is True in all its attention modules.
+    What prevents models of the second kind, such as Gemma 2 and gpt-oss, from using SDPA is softcaps (scores limited by
+    tanh) or sinks (extra scores in the softmax's denominator).
+    """
+    if model._supports_sdpa:
+        return True
+    causal = [module.is_causal for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)]
+    return bool(model._supports_flex_attn and causal and all(causal))
+
+
+def needs_installing(model: "PreTrainedModel") -> bool:
+    """Return whether the attention of a model can be recorded only if it runs through regard's attention function.
+
+    False if the model uses PyTorch's SDPA or separate tensor operations, which `regard.watching` records. True if
+    transformers can switch its attention function, and the model uses attention kernels of other packages, softcaps
+    (scores limited by tanh) or sinks (extra scores in the softmax's denominator).
+    """
+    parts = models_in(model)
+    watchable = all(
+        part._supports_sdpa and part.config._attn_implementation in ("sdpa", "eager", SDPA, EAGER) for part in parts
+    )
+    return not watchable and all(part._can_set_attn_implementation() for part in parts)
+
+
+@contextmanager
+def installed(model: "PreTrainedModel") -> Iterator[None]:
+    """Make a model compute its attention through regard inside a `with` block; undo it afterwards."""
+    was_installed = hasattr(model, BEFORE)
+    try:
+        use_regard(model)
+        yield
+    finally:
+        if not was_installed:
+            uninstall(model)
+
+
+def models_in(model: nn.Module) -> list["PreTrainedModel"]:
+    """Return the Hugging Face models among the modules of `model`, including `model` itself if it is one."""
+    from transformers import PreTrainedModel
+
+    return [part for part in model.modules() if isinstance(part, PreTrainedModel)]
+
+
+SHARING: WeakKeyDictionary[nn.Module, Sharing] = WeakKeyDictionary()
+"""For each attention module, the object that lets its calls in successive decoding steps share keys and values."""
+
+
+def attention_forward(
+    module: nn.Module,
+    query: Float[Tensor, "batch heads queries d_key"],
+    key: Float[Tensor, "batch key_heads keys d_key"],
+    value: Float[Tensor, "batch key_heads keys d_value"],
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    indices: Int[Tensor, "batch queries chosen"] | None = None,
+    cache: Any = None,
+    **kwargs: Any,
+) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
+    """Return the context and the pattern of one attention call; transformers calls this function for each layer.
+
+    Args:
+        position_bias: a bias that is added to the scores (T5).
+        s_aux: for each head, the score of a sink: an extra score in the softmax's denominator (gpt-oss).
+        indices: for each query, the indices of the only keys to which it may attend (DeepSeek-V3.2).
+
+    Raises:
+        InputError: the call uses a feature that regard does not support.
+    """
+    COUNTER.calls += 1
+    if cache is not None:
+        raise InputError(
+            "regard cannot record attention over a paged cache (continuous batching); "
+            "run the model with its own cache, or call regard.uninstall(model)."
+        )
+    if unsupported := [name for name in UNSUPPORTED_ARGUMENTS if kwargs.get(name) is not None]:
+        raise InputError(
+            f"{type(module).__name__} attends by {' and '.join(unsupported)}, which regard cannot follow exactly; "
+            "run the model with set_attn_implementation('eager')."
+        )
+    mask, bias = mask_and_bias(module, query.shape[2], attention_mask, is_causal, position_bias)
+    if indices is not None:
+        chosen = torch.zeros(*indices.shape[:-1], key.shape[2], dtype=torch.bool, device=key.device)
+        kept = Keep(chosen.scatter_(-1, indices.long(), True)[:, None])
+        mask = kept if mask is None else mask & kept
+    attended = attend(
+        query,
+        key,
+        value,
+        score=ScaledDot(scale=scaling, softcap=softcap, bias=bias),
+        mask=mask,
+        normalise=Softmax(sinks=None if s_aux is None else s_aux[:]),  # a view keeps its device when the model is moved
+        dropout=dropout,
+    )
+    attended = SHARING.setdefault(module, Sharing()).shared(attended)
+    return attended.context.transpose(1, 2).contiguous(), attended.pattern
+
+
+def eager_forward(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+) -> tuple[Float[Tensor, "batch queries heads d_value"], Pattern]:
+    """Compute attention as `attention_forward` does, but add no causal mask: `attention_mask` is already causal."""
+    return attention_forward(module, query, key, value, attention_mask, **{**kwargs, "is_causal": False})
+
+
+def mask_and_bias(
+    module: nn.Module,
+    n_queries: int,
+    attention_mask: Tensor | None,
+    is_causal: bool | None,
+    position_bias: Tensor | None,
+) -> tuple[Mask | None, Tensor | None]:
+    """Return the mask and the bias for a call of `attend`, from the arguments that transformers passes to attention.
+
+    A boolean `attention_mask` is the mask; a float one is added to `position_bias`. If `attention_mask` is None, a call
+    with more than one query is causal if `is_causal` is True; `is_causal` None = the module's attribute is_causal, or
+    True if the module has no such attribute. In a causal call, query 0 is at the position of key 0, as in transformers.
+    """
+    if attention_mask is not None and attention_mask.dtype != torch.bool:
+        return None, attention_mask if position_bias is None else position_bias + attention_mask
+    if attention_mask is not None:
+        return Keep(attention_mask), position_bias
+    causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    return (Causal(offset=0) if causal and n_queries > 1 else None), position_bias

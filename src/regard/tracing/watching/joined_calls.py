@@ -1,0 +1,108 @@
+"""Joins the attention calls for parts of a picture, such as windows or tiles, to one call over all tokens.
+
+In a joined call, a token attends only to tokens of its own part.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from einops import rearrange
+from torch import Tensor
+
+from regard.attention.attend import Attended
+from regard.attention.call import Call
+from regard.attention.grid.grid import Grid
+from regard.attention.masks import Documents, Keep, Mask
+from regard.attention.pattern import Pattern
+from regard.attention.scores.dot import ScaledDot
+from regard.errors import InputError
+from regard.tracing.watching.answered_pattern import ForgottenCall
+from regard.tracing.watching.watching import WatchedStep
+
+
+def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:
+    """Join successive attention calls of one module, one for each window of a picture, to one call.
+
+    Calls that `is_joinable` rejects stay as they are.
+    """
+    groups: list[list[WatchedStep]] = []
+    for step in steps:
+        if groups and groups[-1][-1].path == step.path and is_joinable(groups[-1][-1], step):
+            groups[-1].append(step)
+        else:
+            groups.append([step])
+    return [group[0] if len(group) == 1 else joined(group) for group in groups]
+
+
+def is_joinable(step: WatchedStep, other: WatchedStep) -> bool:
+    """Return whether two attention calls have no mask, the same score, and as many queries as keys."""
+    calls = [call_of(one.attended) for one in (step, other)]
+    is_alike = repr(calls[0].score) == repr(calls[1].score) and calls[0].query.shape[1] == calls[1].query.shape[1]
+    return is_alike and all(call.mask is None and call.grid.queries == call.grid.keys for call in calls)
+
+
+def joined(steps: Sequence[WatchedStep]) -> WatchedStep:
+    """Join attention calls of a module to one call, whose mask lets a token attend only to tokens of its own call."""
+    calls = [step.attended.pattern.call for step in steps]
+    query, key, value = (
+        torch.cat([getattr(call, name) for call in calls], dim=2) for name in ("query", "key", "value")
+    )
+    lengths = torch.tensor([call.grid.keys for call in calls], device=query.device)
+    ids = torch.arange(len(calls), device=query.device).repeat_interleave(lengths)
+    call = Call.of(query, key, value, calls[0].score, Documents(ids), calls[0].normalise)
+    context = torch.cat([step.attended.context for step in steps], dim=2)
+    return replace(steps[0], attended=replace(steps[0].attended, context=context, pattern=Pattern(call)))
+
+
+def in_one_sequence(attended: Attended) -> Attended:
+    """Join the items of a batch, such as the tiles of a picture, to one sequence, if there are several.
+
+    A token attends only to tokens of its own item. A batch of one item is returned as it is.
+    """
+    n_items = attended.pattern.call.grid.batch
+    if n_items == 1:
+        return attended
+    call = call_of(attended)
+    query, key, value = (
+        rearrange(tensor.expand(n_items, -1, -1, -1), "b h t d -> 1 h (b t) d")
+        for tensor in (call.query, call.key, call.value)
+    )
+    mask: Mask = Documents(torch.arange(n_items, device=query.device).repeat_interleave(call.grid.keys))
+    if call.mask is not None:
+        mask = Keep(on_diagonal(call.mask.keep(call.grid.whole(), query.device), call.grid))
+    score = call.score
+    if isinstance(score, ScaledDot) and score.bias is not None:
+        bias = score.bias if isinstance(score.bias, Tensor) else score.bias(call.grid.whole(), query.device)
+        score = replace(score, bias=on_diagonal(bias, call.grid))
+    call = Call.of(query, key, value, score, mask, call.normalise)
+    context = rearrange(attended.context, "b h q d -> 1 h (b q) d")
+    return replace(attended, context=context, pattern=Pattern(call))
+
+
+def call_of(attended: Attended) -> Call:
+    """Return the call of an attention step that is one of several for the same tokens.
+
+    Raises:
+        InputError: statistics were recorded in place of the queries and keys.
+    """
+    if isinstance(attended.pattern.call, ForgottenCall):
+        raise InputError(
+            "ask=… keeps statistics of each picture, tile or window apart, and a trace needs them over all tokens; "
+            "leave ask=… out, with layers=[…] if memory is short."
+        )
+    return attended.pattern.call
+
+
+def on_diagonal(blocks: Tensor, grid: Grid) -> Tensor:
+    """Return the matrices of all items of a batch as the diagonal blocks of one matrix, with zeros (False) elsewhere.
+
+    Args:
+        blocks: a tensor that broadcasts to [batch heads queries keys].
+        grid: the sizes of these axes.
+    """
+    blocks = blocks.expand(grid.batch, -1, grid.queries, grid.keys)
+    matrix = blocks.new_zeros(1, blocks.shape[1], grid.batch, grid.queries, grid.batch, grid.keys)
+    for item, block in enumerate(blocks):
+        matrix[0, :, item, :, item] = block
+    return rearrange(matrix, "1 h b q c k -> 1 h (b q) (c k)")

@@ -1,0 +1,199 @@
+"""Records the vectors before, inside and after every layer of a model: `trace(…, keep=("hidden",))`.
+
+The parts of a layer are found while the model runs, without a list of architectures:
+
+    layer               the module whose path ends with the first number in it, such as "encoder.layer.3"
+    output projection   the linear layer whose input is the concatenated contexts of all heads
+    feed-forward        the last other linear layer in the layer whose output has the width of the model
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from regard.attention.attend import Attended
+from regard.effects.contributions import OutputProjection
+from regard.effects.movement import LayerStates
+from regard.errors import InputError
+from regard.tracing.watching.watching import Watched, WatchedStep
+
+
+class StatesNotFoundError(InputError):
+    """Raised when a part of a layer was not found, so that the vectors of the layer cannot be recorded."""
+
+
+@dataclass(slots=True)
+class LayerCall:
+    """The input and output of one forward call of a layer, and the outputs of the linear layers inside it, by path."""
+
+    before: Tensor | None = None
+    after: Tensor | None = None
+    outputs: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StateRecorder:
+    """Records the vectors before, inside and after each layer, called by forward hooks of a watched model.
+
+    Attributes:
+        watched: the attention calls recorded so far, the latest last.
+        running: the forward calls of the layers that are running, the innermost last.
+        projected: for each attention call, by the id of its `Attended`: the module of its output projection, the output
+            of this module, and the forward call of the layer that contains this module.
+    """
+
+    watched: Watched
+    running: list[LayerCall] = field(default_factory=list)
+    projected: dict[int, tuple[nn.Module, Tensor, LayerCall]] = field(default_factory=dict)
+
+    def enter_layer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Record the input of a layer: the first argument that is a tensor of three axes."""
+        tensors = (given for given in (*args, *kwargs.values()) if isinstance(given, Tensor) and given.ndim == 3)
+        self.running.append(LayerCall(before=next(tensors, None)))
+
+    def leave_layer(self, output: Any) -> None:
+        """Record the output of the innermost layer that is running."""
+        output = getattr(output, "output", output)  # the blocks of regard's own models return a record
+        first = next(iter(output), None) if isinstance(output, tuple | list) else output
+        self.running.pop().after = first if isinstance(first, Tensor) else None
+
+    def linear(self, path: str, module: nn.Module, given: Tensor, output: Tensor) -> None:
+        """Record the call of a linear layer, given its path, module, input and output."""
+        layer = self.running[-1] if self.running else LayerCall()
+        if self.watched.steps and is_context(given, self.watched.steps[-1].attended):
+            self.projected.setdefault(id(self.watched.steps[-1].attended), (module, output, layer))
+        elif layer.before is not None and output.shape == layer.before.shape:
+            layer.outputs.pop(path, None)  # so that the path moves to the end of the dict
+            layer.outputs[path] = output
+
+    def states_of(self, step: WatchedStep) -> LayerStates:
+        """Return the vectors before, inside and after the layer that made an attention call.
+
+        Raises:
+            InputError: a part of the layer was not found.
+        """
+        if id(step.attended) not in self.projected:
+            raise not_found(step, "no linear layer takes the contexts of its heads, side by side")
+        module, attention, layer = self.projected[id(step.attended)]
+        projection = output_projection(module, step.attended)
+        context = rearrange(step.attended.context, "b h q d -> 1 h (b q) d")
+        error = (projection(context) - one_sequence(attention)).abs().max()
+        if not error <= 1e-3 * (1 + attention.abs().max()):
+            raise not_found(step, "its output projection is more than a linear layer")
+        others = [output for path, output in layer.outputs.items() if not path.startswith(f"{step.path}.")]
+        if layer.before is None or layer.after is None or layer.before.shape != layer.after.shape or not others:
+            raise not_found(step, "no feed-forward part, or no input and output of one shape, were found in its layer")
+        before, after = one_sequence(layer.before), one_sequence(layer.after)
+        return LayerStates(before, one_sequence(attention), one_sequence(others[-1]), after, projection)
+
+    def states_by_kind(self, kind_of: Callable[[str], str]) -> dict[str, dict[int, LayerStates]]:
+        """Return the vectors of every layer, by kind of attention and layer number.
+
+        Args:
+            kind_of: returns the kind of attention of a module, given its path.
+
+        Raises:
+            StatesNotFoundError: a part of a layer was not found.
+        """
+        states: dict[str, dict[int, LayerStates]] = {}
+        for step in self.watched.steps:
+            if step.layer is None:
+                raise not_found(step, "it has no number")
+            states.setdefault(kind_of(step.path), {})[step.layer] = self.states_of(step)
+        return states
+
+
+@contextmanager
+def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecorder]:
+    """Record the layers of a model inside a `with` block; the model must be watched by `regard.watching`."""
+    recorder = StateRecorder(watched)
+    with ExitStack() as hooks:
+        for path, module in model.named_modules():
+            if is_linear(module):
+                handles = [module.register_forward_hook(linear_hook(recorder, path))]
+            elif path and layer_path(path) == path:
+                handles = layer_hooks(recorder, module)
+            else:
+                continue
+            for handle in handles:
+                hooks.callback(handle.remove)
+        yield recorder
+
+
+def linear_hook(recorder: StateRecorder, path: str) -> Any:
+    """Return a forward hook that passes the calls of a linear layer to `recorder`."""
+
+    def hook(module: nn.Module, args: Any, output: Any) -> None:
+        if args and isinstance(output, Tensor):
+            recorder.linear(path, module, args[0], output)
+
+    return hook
+
+
+def layer_hooks(recorder: StateRecorder, module: nn.Module) -> list[Any]:
+    """Add hooks to a layer that pass its input and output to `recorder`; return the hooks' handles."""
+
+    def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
+        recorder.enter_layer(args, kwargs)
+
+    def leave(module: nn.Module, args: Any, output: Any) -> None:
+        recorder.leave_layer(output)
+
+    return [
+        module.register_forward_pre_hook(enter, with_kwargs=True),
+        module.register_forward_hook(leave, always_call=True),
+    ]
+
+
+def layer_path(path: str) -> str:
+    """Return the part of a module path up to its first number; the whole path if it has no number.
+
+    >>> layer_path("encoder.layer.3.attention.self")
+    'encoder.layer.3'
+    """
+    names = path.split(".")
+    first = next((place for place, name in enumerate(names) if name.isdecimal()), len(names))
+    return ".".join(names[: first + 1])
+
+
+def is_linear(module: nn.Module) -> bool:
+    """Return whether a module is an nn.Linear, or a Conv1D of transformers, a linear layer that stores W transposed."""
+    return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
+
+
+def one_sequence(states: Tensor) -> Tensor:
+    """Return the vectors of all tokens of a batch as one sequence [tokens d_model]."""
+    return states.flatten(0, -2)
+
+
+def is_context(given: Tensor, step: Attended) -> bool:
+    """Return whether a tensor equals the concatenated contexts of all heads in an attention call."""
+    if given.numel() != step.context.numel():
+        return False
+    context = rearrange(step.context, "b h q d -> (b q) (h d)")
+    return torch.equal(given.reshape(context.shape), context)
+
+
+def output_projection(module: nn.Module, step: Attended) -> OutputProjection:
+    """Convert a linear layer to the `OutputProjection` of an attention call."""
+    weight, bias = module.weight, module.bias
+    assert isinstance(weight, Tensor)
+    matrix = weight.detach().T if isinstance(module, nn.Linear) else weight.detach()  # Conv1D stores W as it is
+    heads = rearrange(matrix, "(h v) d -> h v d", h=step.context.shape[1])
+    return OutputProjection(heads, bias.detach() if isinstance(bias, Tensor) else None)
+
+
+def not_found(step: WatchedStep, reason: str) -> StatesNotFoundError:
+    """Return the error for a layer whose parts were not found.
+
+    Args:
+        reason: which part was not found.
+    """
+    return StatesNotFoundError(
+        f"the vectors of the layer of {step.path} cannot be kept: {reason}; trace without keep=…."
+    )

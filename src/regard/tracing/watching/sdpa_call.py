@@ -1,0 +1,97 @@
+"""Converts a call of F.scaled_dot_product_attention to a `Call` of regard."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from regard.attention.call import Call
+from regard.attention.masks import Causal, Keep, Mask
+from regard.attention.normalise.softmax import Softmax
+from regard.attention.scores.dot import ScaledDot
+from regard.tracing.watching.four_axes import four_axes
+from regard.tracing.watching.running_modules import HeadCounts
+
+
+def sdpa_call(
+    heads: HeadCounts,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Call:
+    """Convert the arguments of F.scaled_dot_product_attention, except for the dropout, to a `Call`.
+
+    A boolean `attn_mask` is a mask, True = may attend; any other is added to the scores. If `is_causal`, query 0 is at
+    the position of key 0.
+
+    Args:
+        heads: the numbers of heads of the calling module; used if one axis joins batch and heads, or if the query heads
+            that share a key head lie on the axis of queries.
+    """
+    n_heads = heads.query_heads
+    if is_packed(heads, query, key):
+        query, attn_mask, enable_gqa = unpack(query), unpack_mask(attn_mask), True
+    lead = output_shape(query, key, value, enable_gqa=enable_gqa)[:-2]
+    mask: Mask | None = Causal(offset=0) if is_causal else None
+    bias = None
+    if attn_mask is not None:
+        attn_mask = four_axes(attn_mask, lead, n_heads)
+        if attn_mask.dtype == torch.bool:
+            mask = Keep(attn_mask) if mask is None else mask & Keep(attn_mask)
+        else:
+            bias = attn_mask
+    query, key, value = autocast(query.expand(*lead, -1, -1), key, value)
+    query, key, value = (
+        four_axes(part, part.shape[:-2] if enable_gqa else lead, n_heads) for part in (query, key, value)
+    )
+    return Call.of(query, key, value, ScaledDot(scale=scale, bias=bias), mask, Softmax())
+
+
+def is_packed(heads: HeadCounts, query: Tensor, key: Tensor) -> bool:
+    """Return whether queries are packed: the query heads that share a key head lie on the axis of queries.
+
+    For a single query token of a model with grouped queries and a mask, transformers passes queries of shape
+    [batch key_heads group width] instead of [batch query_heads 1 width].
+    """
+    grouped = query.ndim == key.ndim == 4 and heads.key_heads == key.shape[1]
+    return grouped and query.shape[1:3] == (heads.key_heads, heads.group)
+
+
+def unpack(query: Tensor) -> Tensor:
+    """Reshape packed queries, [batch key_heads group width], to [batch query_heads 1 width]."""
+    return query.reshape(query.shape[0], -1, 1, query.shape[-1])
+
+
+def unpack_mask(attn_mask: Tensor | None) -> Tensor | None:
+    """Reshape the mask of packed queries to [batch query_heads 1 keys], unless it is one mask for all heads."""
+    return attn_mask if attn_mask is None or attn_mask.shape[1] == 1 else unpack(attn_mask)
+
+
+def output_shape(
+    query: Tensor, key: Tensor, value: Tensor, *args: Any, enable_gqa: bool = False, **kwargs: Any
+) -> torch.Size:
+    """Return the shape of the tensor that F.scaled_dot_product_attention returns for these arguments."""
+    leads = [query.shape[:-2]] if enable_gqa else [part.shape[:-2] for part in (query, key, value)]
+    lead = torch.broadcast_shapes(*leads)  # type: ignore[no-untyped-call]
+    return torch.Size((*lead, query.shape[-2], value.shape[-1]))
+
+
+CHANGED: Any = WeakTensorKeyDictionary()
+"""For each context that an attention call with changes (`regard.changed`) returned: the `Attended` of this call.
+
+`AttentionInterceptor` records this `Attended`, in place of the call that the model made.
+"""
+
+
+def autocast(*tensors: Tensor) -> list[Tensor]:
+    """Return the tensors, converted to the data type of autocast if autocast is on, as PyTorch does for attention."""
+    device = tensors[0].device.type
+    if not torch.is_autocast_enabled(device):
+        return list(tensors)
+    return [tensor.to(torch.get_autocast_dtype(device)) for tensor in tensors]

@@ -1,0 +1,389 @@
+"""Tests of saving and loading a trace: all its tensors and settings come back exactly, and other files are refused.
+
+Weights computed from a loaded trace may differ by rounding, which depends on the layout of tensors in memory.
+"""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch.testing import assert_close
+
+from regard import (
+    Additive,
+    Alibi,
+    Causal,
+    Chunked,
+    Cosine,
+    Dilated,
+    Distance,
+    Documents,
+    Entmax,
+    General,
+    Global,
+    GumbelSoftmax,
+    Hard,
+    Keep,
+    Padding,
+    Prefix,
+    RelativeBias,
+    Sampled,
+    ScaledDot,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+    StraightThrough,
+    TalkingHeads,
+    TopK,
+    Trace,
+    Window,
+    attend,
+)
+from regard.attention.masks.mask import Mask
+from regard.effects.contributions import OutputProjection
+from regard.effects.movement import LayerStates
+from regard.errors import InputError
+from regard.tensor_file import write_tensors
+from regard.tracing.files.trace_file import FORMAT, rule_classes
+from regard.tracing.tokens.places import Patch
+from regard.tracing.tokens.readable_tokens import Token
+
+WORDS = tuple(Token(text=word, piece=word) for word in "abcdefg")
+
+MASKS = [
+    None,
+    Causal(),
+    Causal(0) & Padding(torch.tensor([5])),
+    Window(2, 1) | Global([0, 3]),
+    ~Documents(torch.tensor([0, 0, 1, 1, 2, 2, 2])),
+    Keep(torch.arange(49).reshape(7, 7) % 3 > 0),
+    Prefix(3),
+    Chunked(3),
+    Dilated(4, 0, 2),
+    Padding(torch.tensor([4]), "left"),
+]
+
+SCORES = [
+    ScaledDot(),
+    ScaledDot(scale=0.3, softcap=2.0, bias=torch.randn(1, 2, 7, 7, generator=torch.Generator().manual_seed(1))),
+    ScaledDot(bias=Alibi()),
+    ScaledDot(bias=RelativeBias(2, n_buckets=8)),
+    Additive(8, 8, 5),
+    General(8, 8),
+    Cosine(),
+    Distance(),
+]
+
+NORMALISERS = [
+    Softmax(temperature=0.5, sinks=torch.tensor([0.3, -1.0])),
+    Sparsemax(),
+    Entmax(1.5),
+    Sigmoid(),
+    TopK(3),
+    Hard(),
+    Hard(Sampled(seed=5)),
+    Hard(StraightThrough(Softmax(0.5))),
+    GumbelSoftmax(seed=7),
+    TalkingHeads(2),
+]
+
+
+def traced(normal, **rules):
+    query, key, value = normal(3, 1, 2, 7, 8).unbind()
+    with torch.no_grad():
+        step = attend(query, key, value, **rules)
+    attended = {"encoder": {0: step, 3: step}}
+    return Trace(model="m", text="a b …", target_text="", source=WORDS, target=(), attended=attended)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [*({"mask": m} for m in MASKS), *({"score": s} for s in SCORES), *({"normalise": n} for n in NORMALISERS)],
+    ids=str,
+)
+def test_what_was_given_comes_back_to_the_bit_and_gives_the_same_weights(normal, given, tmp_path):
+    trace = traced(normal, **given)
+    again = Trace.load(trace.save(tmp_path / "trace.safetensors"))
+    assert repr(again) == repr(trace)
+    for layer, pattern in trace.encoder.items():
+        assert repr(again.encoder[layer]) == repr(pattern)
+        for part in ("query", "key", "value"):
+            assert torch.equal(getattr(again.encoder[layer], part), getattr(pattern, part))
+        assert_close(again.encoder[layer].dense(), pattern.dense().detach(), rtol=1e-6, atol=1e-7)
+        assert torch.equal(again.attended["encoder"][layer].context, trace.attended["encoder"][layer].context)
+    assert again.check().max_error == pytest.approx(trace.check().max_error, abs=1e-6)
+
+
+def test_the_snake_comes_back(snake, tmp_path):
+    again = Trace.load(snake.save(str(tmp_path / "snake.safetensors")))
+    assert again.tokens == snake.tokens
+    assert (again.model, again.text, again.target_text) == (snake.model, snake.text, snake.target_text)
+    assert again["L3H1"]["it", "snake"] == pytest.approx(snake["L3H1"]["it", "snake"], rel=1e-6)
+    assert again.check().max_error < 1e-5
+    assert (again.check().magnitude, again.check().backends) == (snake.check().magnitude, snake.check().backends)
+    for layer, pattern in snake.encoder.items():
+        assert_close(again.encoder[layer].entropy(), pattern.entropy())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_numbers_keep_their_type(normal, dtype, tmp_path):
+    query, key, value = normal(3, 1, 2, 7, 8).to(dtype).unbind()
+    step = attend(query, key, value, mask=Causal(), score=ScaledDot(bias=Alibi()))
+    trace = Trace(model="m", text="t", target_text="", source=(), target=WORDS, attended={"decoder": {0: step}})
+    again = Trace.load(trace.save(tmp_path / "trace"))
+    assert again.decoder[0].query.dtype == dtype
+    assert_close(again.decoder[0].dense(), step.pattern.dense())
+
+
+def test_a_tensor_that_is_used_often_is_there_once(normal, tmp_path):
+    keep = Keep(torch.ones(7, 7, dtype=torch.bool))
+    path = traced(normal, mask=keep).save(tmp_path / "trace.safetensors")
+    assert len(load_file(path)) == 5  # query, key, value, context and the mask, though there are two layers
+
+
+def test_parts_of_a_larger_tensor_are_kept_without_the_rest(normal, tmp_path):
+    long = normal(1, 2, 10_007, 8)
+    step = attend(*(long[:, :, :7],) * 3)
+    trace = Trace(model="m", text="t", target_text="", source=WORDS, target=(), attended={"encoder": {0: step}})
+    path = trace.save(tmp_path / "trace.safetensors")
+    assert path.stat().st_size < 10_000
+    assert torch.equal(Trace.load(path).encoder[0].key, step.pattern.key)
+
+
+class Mine(Mask):
+    """A mask class of the user's own, which a trace file cannot store."""
+
+    def keep(self, tile, device):
+        return torch.ones(tile.shape, dtype=torch.bool)
+
+
+def test_what_nobody_could_read_back_is_refused_and_leaves_nothing(normal, tmp_path):
+    trace = traced(normal, mask=Causal() & Mine())
+    with pytest.raises(InputError) as refusal:
+        trace.save(tmp_path / "trace.safetensors")
+    assert str(refusal.value) == (
+        "this trace cannot be saved: Mine is not one of regard's own scores, masks and normalisers, so the file could "
+        "not be read back."
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_kind_of_rule_is_known_by_a_name_of_its_own():
+    found = rule_classes()
+    assert len(found) == len(set(found.values())) > 30
+    assert {"Causal", "Both", "Opposite", "ScaledDot", "Additive", "Softmax", "Alibi", "Sampled"} <= set(found)
+
+
+def refused(path):
+    with pytest.raises(InputError) as refusal:
+        Trace.load(path)
+    return str(refusal.value).replace(str(path), "FILE")
+
+
+NO_TRACE = "FILE holds no trace; give a file that trace.save wrote."
+NO_FILE = "FILE is damaged, or is no safetensors file; copy it again."
+
+
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "other"
+    assert refused(path) == "cannot read FILE: no such file or directory."
+    path.write_bytes(b"something else")
+    assert refused(path) == NO_FILE
+    save_file({"a": torch.ones(2)}, path)
+    assert refused(path) == (
+        "FILE has no checksum: regard did not write it, or an earlier version did; give a file that this regard wrote."
+    )
+    for metadata in ({}, {FORMAT: "{"}, {FORMAT: "[]"}, {FORMAT: "[" * 100_000}):
+        write_tensors(path, {"a": torch.ones(2)}, metadata)
+        assert refused(path) == NO_TRACE
+
+
+@pytest.mark.parametrize("place", [0.8, 0.9, 0.999])
+def test_one_changed_byte_is_found(normal, tmp_path, place):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    content = bytearray(path.read_bytes())
+    content[int(place * len(content))] ^= 4
+    path.write_bytes(content)
+    assert refused(path) == "FILE is damaged: it is not what was written (its SHA-256 differs); copy it again."
+
+
+def test_a_file_that_was_cut_off_is_refused(normal, tmp_path):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    path.write_bytes(path.read_bytes()[:-7])
+    assert refused(path) == NO_FILE
+
+
+def changed(path, change):
+    """Rewrite a trace file after calling `change` on the description of its tensors."""
+    with safe_open(path, "pt") as file:
+        about = json.loads(file.metadata()[FORMAT])
+    change(about)
+    write_tensors(path, load_file(path), {FORMAT: json.dumps(about)})
+
+
+def test_a_newer_version_is_refused(normal, tmp_path):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    changed(path, lambda about: about.update(version=4))
+    assert refused(path) == (
+        "FILE is a trace of version 4 and this regard reads version 3; read it with the regard that wrote it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda about: about.pop("model"), "KeyError 'model'"),
+        (lambda about: about["attended"]["encoder"]["0"].update(mask={"rule": "os.system"}), "KeyError 'os.system'"),
+        (lambda about: about["attended"]["encoder"]["0"].update(query="99"), "KeyError '99'"),
+    ],
+)
+def test_a_damaged_file_is_refused(normal, tmp_path, change, what):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    changed(path, change)
+    assert refused(path) == f"FILE is damaged: {what}; save the trace again."
+
+
+def test_a_trace_without_tokens_is_refused(tmp_path):
+    x = torch.zeros(1, 2, 0, 4)
+    attended = {"encoder": {0: attend(x, x, x)}}
+    trace = Trace(model="m", text="", target_text="", source=(), target=(), attended=attended)
+    path = trace.save(tmp_path / "trace.safetensors")
+    assert refused(path) == "FILE is damaged: an attention call without queries, keys or heads; save the trace again."
+
+
+def test_vectors_that_are_no_floating_point_numbers_or_have_another_shape_are_refused(normal, tmp_path):
+    plain = traced(normal)
+    vectors = {name: normal(7, 5) for name in ("before", "after", "attention", "feed_forward")}
+    state = LayerStates(**vectors, projection=OutputProjection(normal(2, 8, 5), None))
+    path = replace(plain, states={"encoder": {0: state, 3: state}}).save(tmp_path / "trace.safetensors")
+    assert Trace.load(path).states is not None
+    tensors = load_file(path)
+    with safe_open(path, "pt") as file:
+        about = file.metadata()
+    name = json.loads(about[FORMAT])["states"]["encoder"]["0"]["before"]
+    write_tensors(path, tensors | {name: tensors[name].int()}, {FORMAT: about[FORMAT]})
+    assert refused(path) == (
+        "FILE is damaged: the vectors of a layer must be finite floating-point numbers; save the trace again."
+    )
+    write_tensors(path, tensors | {name: tensors[name][:, :3].clone()}, {FORMAT: about[FORMAT]})
+    assert refused(path) == ("FILE is damaged: the vectors of a layer do not fit its attention; save the trace again.")
+
+
+def test_nan_and_infinity_in_rules_come_back(normal, tmp_path):
+    trace = traced(normal, normalise=Softmax(sinks=torch.tensor([-math.inf, 1.0])))
+    again = Trace.load(trace.save(tmp_path / "trace.safetensors"))
+    assert_close(again.encoder[0].dense(), trace.encoder[0].dense())
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda about: about.update(model="a\x1b[2Jb"), "the model's name has control characters"),
+        (lambda about: about.update(attended={"encoder": {}}), "no attention call"),
+        (lambda about: about.update(attended={}), "no attention call"),
+        (lambda about: about.update(text=5), "TypeError the model's name and the texts must be strings"),
+        (
+            lambda about: about["source"].pop(),
+            "layer 0 has 7 queries and 7 keys, and the texts have 6 and 6 tokens",
+        ),
+        (
+            lambda about: about["attended"]["encoder"]["0"].update(backend=None),
+            "TypeError the backend's name must be a string",
+        ),
+        (
+            lambda about: about.update(
+                written=[{"position": 1, "token": about["source"][1], "probability": 0.5, "alternatives": [["y", "z"]]}]
+            ),
+            "TypeError alternatives are texts and probabilities",
+        ),
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused(normal, tmp_path, change, what):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    changed(path, change)
+    assert refused(path) == f"FILE is damaged: {what}; save the trace again."
+
+
+def test_a_trace_of_a_model_with_control_characters_in_its_name_is_saved_with_their_codes(normal, tmp_path):
+    trace = replace(traced(normal), model="a\nb\x1b")
+    assert Trace.load(trace.save(tmp_path / "trace.safetensors")).model == "a⏎b‹1B›"
+
+
+@pytest.mark.parametrize(
+    ("part", "damage", "what"),
+    [
+        (
+            "query",
+            lambda tensor: torch.full_like(tensor, torch.nan),
+            "a query",
+        ),
+        ("context", torch.Tensor.bool, "a context"),
+    ],
+)
+def test_tensors_that_are_no_numbers_are_refused(normal, tmp_path, part, damage, what):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    tensors = load_file(path)
+    with safe_open(path, "pt") as file:
+        about = file.metadata()
+    name = json.loads(about[FORMAT])["attended"]["encoder"]["0"][part]
+    write_tensors(path, tensors | {name: damage(tensors[name])}, {FORMAT: about[FORMAT]})
+    assert (
+        refused(path) == f"FILE is damaged: {what} must have floating-point numbers without NaN; save the trace again."
+    )
+
+
+def test_a_context_of_another_shape_is_refused(normal, tmp_path):
+    path = traced(normal).save(tmp_path / "trace.safetensors")
+    tensors = load_file(path)
+    with safe_open(path, "pt") as file:
+        about = file.metadata()
+    name = json.loads(about[FORMAT])["attended"]["encoder"]["0"]["context"]
+    write_tensors(path, tensors | {name: tensors[name][..., :5].clone()}, {FORMAT: about[FORMAT]})
+    assert refused(path) == (
+        "FILE is damaged: a context of shape [1, 2, 7, 5] does not belong to batch=1, heads=2, queries=7, keys=7; save "
+        "the trace again."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "what"),
+    [
+        ("output", (7, 3), "output must be a floating-point tensor of 3 axes"),
+        ("image", (4, 4), "image must be a floating-point tensor of 3 axes"),
+        ("image", (4, 4, 4), "image must have three colours"),
+        ("spectrogram", (5,), "spectrogram must be a floating-point tensor of 2 axes"),
+    ],
+)
+def test_outputs_pictures_and_recordings_of_another_shape_are_refused(normal, tmp_path, unhooked, name, shape, what):
+    path = with_numbers(traced(normal), name, torch.zeros(shape)).save(tmp_path / "trace.safetensors")
+    assert refused(path) == f"FILE is damaged: TypeError {what}; save the trace again."
+
+
+def with_numbers(trace, name, numbers):
+    return replace(trace, **({"images": (numbers,)} if name == "image" else {name: numbers}))
+
+
+def test_a_patch_of_a_picture_that_is_missing_is_refused(normal, tmp_path):
+    def saved(place):
+        trace = traced(normal)
+        token = replace(trace.source[0], place=place)
+        trace = replace(trace, source=(token, *trace.source[1:]), images=(torch.zeros(3, 4, 4),))
+        return trace.save(tmp_path / "trace.safetensors")
+
+    assert refused(saved(Patch(1, 0, 0, 4.0, 4.0))) == (
+        "FILE is damaged: a token stands for a patch of an image that the trace lacks; save the trace again."
+    )
+    for place in (Patch(0, 10**9, 0, 4.0, 4.0), Patch(0, 0, -1, 4.0, 4.0), Patch(0, 0, 0, 4.0, 0.0)):
+        assert refused(saved(place)) == (
+            f"FILE is damaged: a token stands for {place}, which is no part of an image; save the trace again."
+        )
+
+
+@pytest.mark.parametrize(("name", "shape"), [("image", (3, 4, 4)), ("spectrogram", (5, 7))])
+def test_pictures_and_recordings_have_finite_numbers(normal, tmp_path, name, shape):
+    path = with_numbers(traced(normal), name, torch.full(shape, torch.inf)).save(tmp_path / "trace.safetensors")
+    assert refused(path) == f"FILE is damaged: TypeError {name} must have finite numbers; save the trace again."

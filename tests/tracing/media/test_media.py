@@ -1,0 +1,462 @@
+"""Tests of traces of models for pictures and recordings: the area or time of each token, and the model's weights."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from refusals import refusal
+from torch.testing import assert_close
+from transformers import (
+    CLIPVisionConfig,
+    CLIPVisionModel,
+    Dinov2Config,
+    Dinov2Model,
+    GenerationConfig,
+    LlamaConfig,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
+    LlavaNextImageProcessorPil,
+    ResNetConfig,
+    ResNetModel,
+    Siglip2ImageProcessorPil,
+    SiglipVisionConfig,
+    SiglipVisionModel,
+    TrOCRConfig,
+    VisionEncoderDecoderConfig,
+    VisionEncoderDecoderModel,
+    ViTConfig,
+    ViTImageProcessorPil,
+    ViTModel,
+    Wav2Vec2Config,
+    Wav2Vec2FeatureExtractor,
+    Wav2Vec2Model,
+    WhisperConfig,
+    WhisperFeatureExtractor,
+    WhisperForConditionalGeneration,
+)
+
+import regard
+from regard import InputError
+from regard.tracing.tokens.places import Frame, Patch
+
+PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 255, (50, 80, 3), dtype=np.uint8))
+WAVE = np.sin(np.arange(16_000) / 20).astype(np.float32)
+PROCESSOR = ViTImageProcessorPil(size={"height": 48, "width": 64})
+
+
+def sharp(model):
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(std=0.3)
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def vit():
+    config = ViTConfig(
+        hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, image_size=(48, 64),
+        patch_size=16,
+    )  # fmt: skip
+    return sharp(ViTModel(config))
+
+
+def eager_attentions(model, inputs):
+    implementation = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        outputs = model(**inputs, output_attentions=True)
+    model.set_attn_implementation(implementation)
+    return outputs
+
+
+def test_a_vision_model_has_its_own_weights_over_patches(vit):
+    trace = regard.trace(vit, images=PICTURE, processor=PROCESSOR)
+    inputs = PROCESSOR(images=PICTURE, return_tensors="pt")
+    for pattern, weights in zip(trace.encoder.values(), eager_attentions(vit, inputs).attentions, strict=True):
+        assert_close(pattern.dense(), weights, rtol=1e-4, atol=1e-6)
+    assert [token.text for token in trace.tokens[:3]] == ["[CLS]", "0,0", "0,1"]
+    assert trace.tokens[0].special
+    assert trace.tokens[0].place is None
+    assert [token.place for token in trace.tokens[1:]] == [
+        Patch(0, row, column, 16.0, 16.0) for row in range(3) for column in range(4)
+    ]
+    assert [image.shape for image in trace.images] == [(3, 48, 64)]
+    assert (float(trace.images[0].min()), float(trace.images[0].max())) == (0.0, 1.0)
+    assert trace["L1H2"]["2,3"].shape == (13,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "n_tokens"),
+    [
+        (Dinov2Model, Dinov2Config, 17),
+        (CLIPVisionModel, CLIPVisionConfig, 17),
+        (SiglipVisionModel, SiglipVisionConfig, 16),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:the attention of .*head.attention is outside the layers:UserWarning")
+def test_relatives_of_the_vision_transformer(kind, settings, n_tokens):
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 64, "patch_size": 16}
+    processor = ViTImageProcessorPil(size={"height": 64, "width": 64})
+    model = sharp(kind(settings(**sizes)))
+    trace = regard.trace(model, images=PICTURE, processor=processor)
+    assert (len(trace.tokens), sorted(trace.encoder)) == (n_tokens, [0, 1])
+    expected = eager_attentions(model, processor(images=PICTURE, return_tensors="pt")).attentions
+    for pattern, weights in zip(trace.encoder.values(), expected, strict=True):
+        assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+
+
+def test_each_of_several_pictures_attends_to_itself(vit, tmp_path):
+    other = Image.fromarray(255 - np.asarray(PICTURE))
+    trace = regard.trace(vit, images=[PICTURE, other], processor=PROCESSOR)
+    inputs = PROCESSOR(images=[PICTURE, other], return_tensors="pt")
+    for pattern, weights in zip(trace.encoder.values(), eager_attentions(vit, inputs).attentions, strict=True):
+        assert_close(pattern.dense(), block_diagonal(weights), rtol=1e-4, atol=1e-6)
+    assert trace.check().max_error < 1e-4
+    assert [token.text for token in trace.tokens[:3]] == ["[CLS]", "0:0,0", "0:0,1"]
+    assert [token.place for token in trace.tokens if token.place is not None] == [
+        Patch(image, row, column, 16.0, 16.0) for image in range(2) for row in range(3) for column in range(4)
+    ]
+    assert trace.output.shape == (1, 26, 24)
+    kept = regard.trace(vit, images=[PICTURE, other], processor=PROCESSOR, keep=("hidden",))
+    alone = regard.trace(vit, images=other, processor=PROCESSOR, keep=("hidden",))
+    for name in ("before", "attention", "feed_forward", "after"):
+        assert_close(getattr(kept.movement("1:2,3"), name), getattr(alone.movement("2,3"), name), rtol=1e-4, atol=1e-5)
+    assert_close(
+        kept.contributions("1:2,3", 1).lengths[:, 13:], alone.contributions("2,3", 1).lengths, rtol=1e-4, atol=1e-5
+    )
+    loaded = regard.Trace.load(trace.save(tmp_path / "pictures.safetensors"))
+    assert loaded.tokens == trace.tokens
+    assert all(map(torch.equal, loaded.images, trace.images))
+    assert torch.equal(loaded.encoder[1].dense(), trace.encoder[1].dense())
+
+
+def block_diagonal(weights):
+    """The weights [pictures heads tokens tokens] as one matrix for each head, with zeros between pictures."""
+    return torch.stack([torch.block_diag(*weights[:, head]) for head in range(weights.shape[1])])[None]
+
+
+def test_attention_outside_the_layers_is_told():
+    model = SiglipVisionModel(
+        SiglipVisionConfig(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, image_size=64, patch_size=16)
+    )
+    processor = ViTImageProcessorPil(size={"height": 64, "width": 64})
+    message = (
+        "the attention of head.attention is outside the layers, so it is not in the trace; regard.watching(model) "
+        "records it."
+    )
+    with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
+        regard.trace(model, images=PICTURE, processor=processor)
+
+
+def test_a_cut_in_a_model_of_pictures_and_text_stays_in_its_kind(llava, minilm):
+    processor = SquarePictureAndText(minilm.tokenizer)
+
+    def traced(*changes):
+        return regard.trace(llava, "what is it", images=PICTURE, processor=processor, changes=changes)
+
+    assert refusal(InputError, traced, regard.Cut("it", "0,1")) == (
+        "Cut(query='it', key='0,1', heads=None) must name heads of one kind, since the tokens of each kind differ: for "
+        "instance heads=['cross'] or heads=['decoder L0H1']."
+    )
+    plain, cut = traced(), traced(regard.Cut("it", "0,1", ["decoder"]))
+    assert cut["decoder L0H1"]["it", "0,1"] == 0.0 < plain["decoder L0H1"]["it", "0,1"]
+    assert all(torch.equal(cut.encoder[n].dense(), plain.encoder[n].dense()) for n in plain.encoder)
+
+
+def test_a_trace_of_a_picture_is_saved(vit, tmp_path):
+    trace = regard.trace(vit, images=PICTURE, processor=PROCESSOR)
+    loaded = regard.Trace.load(trace.save(tmp_path / "picture.safetensors"))
+    assert loaded.tokens == trace.tokens
+    assert torch.equal(loaded.images[0], trace.images[0])
+
+
+def test_a_picture_shows_where_a_patch_looks(vit, tmp_path, capsys):
+    trace = regard.trace(vit, images=PICTURE, processor=PROCESSOR)
+    drawing = trace.figure(tmp_path / "picture.svg", token="1,2", head="L0H1").read_text()
+    assert all(f'id="{name}"' in drawing for name in ("image", "weights", "query"))
+    trace.show(token="1,2", head="L0H1")
+    lines = capsys.readouterr().out.splitlines()
+    first = next(number for number, line in enumerate(lines) if "looks, in L0H1, at" in line)
+    grid = [line[2:10] for line in lines[first + 2 : first + 5]]
+    assert grid[1][4:6] == "[]"
+    strongest = int(trace["L0H1"]["1,2"][1:].argmax())
+    if strongest != 6:
+        assert grid[strongest // 4][2 * (strongest % 4)] == "█"
+
+
+class PictureAndText:
+    """A processor of pictures and text as LLaVA has one: an image token for each patch."""
+
+    image_token = "[unused1]"
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    def __call__(self, images, text, return_tensors):
+        pixels = PROCESSOR(images=images, return_tensors=return_tensors)["pixel_values"]
+        encoded = self.tokenizer(text.replace(self.image_token, ""), return_tensors=return_tensors)
+        image = torch.full((1, 12), self.tokenizer.convert_tokens_to_ids(self.image_token))
+        ids = torch.cat([encoded["input_ids"][:, :1], image, encoded["input_ids"][:, 1:]], dim=1)
+        return {"pixel_values": pixels, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+@pytest.fixture(scope="module")
+def llava(minilm):
+    config = LlavaConfig(
+        vision_config=CLIPVisionConfig(
+            hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=37, image_size=64,
+            patch_size=16,
+        ),
+        text_config=LlamaConfig(
+            vocab_size=30522, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+            intermediate_size=37,
+        ),
+        image_token_id=minilm.tokenizer.convert_tokens_to_ids("[unused1]"),
+    )  # fmt: skip
+    return sharp(LlavaForConditionalGeneration(config))
+
+
+class SquarePictureAndText(PictureAndText):
+    def __call__(self, images, text, return_tensors):
+        processor = ViTImageProcessorPil(size={"height": 64, "width": 64})
+        encoded = super().__call__(images, text, return_tensors)
+        image = torch.full((1, 4), int(encoded["input_ids"][0, 1]))
+        ids = torch.cat([encoded["input_ids"][:, :1], image, encoded["input_ids"][:, 1:]], dim=1)
+        pixels = processor(images=images, return_tensors=return_tensors)["pixel_values"]
+        return {"pixel_values": pixels, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+class TwoSquarePictures(SquarePictureAndText):
+    """A processor of two pictures and text: a run of 16 image tokens for each picture."""
+
+    def __call__(self, images, text, return_tensors):
+        encoded = super().__call__(images, text, return_tensors)
+        ids = encoded["input_ids"]
+        ids = torch.cat([ids[:, :17], ids[:, 1:]], dim=1)
+        return encoded | {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+def test_a_model_of_pictures_and_text_has_both_attentions(llava, minilm, tmp_path):
+    processor = SquarePictureAndText(minilm.tokenizer)
+    trace = regard.trace(llava, "what is it", images=PICTURE, processor=processor)
+    inputs = processor(PICTURE, "what is it", "pt")
+    assert trace.kinds == ("encoder", "decoder")
+    assert [len(trace.source), len(trace.target)] == [17, 21]
+    words = [token.text for token in trace.target if token.place is None]
+    assert words == ["[CLS]", "what", "is", "it", "[SEP]"]
+    assert [token.place for token in trace.target if token.place is not None] == [
+        Patch(0, row, column, 16.0, 16.0) for row in range(4) for column in range(4)
+    ]
+    expected = eager_attentions(llava, inputs).attentions
+    for pattern, weights in zip(trace.decoder.values(), expected, strict=True):
+        assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+    assert trace.check().max_error < 1e-4
+    drawing = trace.figure(tmp_path / "asked.svg", token="it", head="decoder L1H2").read_text()
+    assert 'id="weights"' in drawing
+    assert 'id="query"' not in drawing
+
+
+def test_each_of_several_pictures_has_its_tokens_in_the_text(llava, minilm):
+    processor = TwoSquarePictures(minilm.tokenizer)
+    other = Image.fromarray(255 - np.asarray(PICTURE))
+    trace = regard.trace(llava, "what is it", images=[PICTURE, other], processor=processor)
+    assert [len(trace.source), len(trace.target)] == [34, 37]
+    assert [token.place for token in trace.target if token.place is not None] == [
+        Patch(image, row, column, 16.0, 16.0) for image in range(2) for row in range(4) for column in range(4)
+    ]
+    inputs = processor([PICTURE, other], "what is it", "pt")
+    for pattern, weights in zip(trace.decoder.values(), eager_attentions(llava, inputs).attentions, strict=True):
+        assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+    vision = llava.model.vision_tower
+    expected = eager_attentions(vision, {"pixel_values": inputs["pixel_values"]}).attentions
+    for layer, pattern in trace.encoder.items():
+        assert_close(pattern.dense(), block_diagonal(expected[layer]), rtol=1e-3, atol=1e-5)
+    changed = regard.trace(llava, "what is it", images=[PICTURE, PICTURE], processor=processor)
+    moved = (trace.decoder[0].query - changed.decoder[0].query).abs().amax(dim=(0, 1, 3)) > 1e-6
+    assert {trace.target[i].place.image for i in moved.nonzero()[:, 0].tolist()} == {1}
+
+
+class SpeechAndText:
+    """A processor of speech, as Whisper has one."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.feature_extractor = WhisperFeatureExtractor(feature_size=80, chunk_length=2)
+
+    def __call__(self, audio, sampling_rate, return_tensors):
+        return self.feature_extractor(audio, sampling_rate=sampling_rate, return_tensors=return_tensors)
+
+
+def test_speech_is_read_in_frames_of_time(minilm, tmp_path):
+    config = WhisperConfig(
+        vocab_size=30522, d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=37, decoder_ffn_dim=37, max_source_positions=100,
+        decoder_start_token_id=101, pad_token_id=0, bos_token_id=101, eos_token_id=102, suppress_tokens=None,
+        begin_suppress_tokens=None,
+    )  # fmt: skip
+    model, processor = sharp(WhisperForConditionalGeneration(config)), SpeechAndText(minilm.tokenizer)
+    assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor) == (
+        "WhisperForConditionalGeneration writes a text; give it with target=…, or let it write with new_tokens=…."
+    )
+    trace = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs")
+    assert trace.kinds == ("encoder", "decoder", "cross")
+    assert [token.text for token in trace.target] == ["[CLS]", "a", "dog", "runs"]
+    assert len(trace.source) == 100
+    place = trace.source[50].place
+    assert isinstance(place, Frame)
+    assert (place.start_seconds, place.end_seconds) == pytest.approx((1.0, 1.02))
+    inputs = processor(WAVE, 16_000, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
+    expected = eager_attentions(model, inputs)
+    for kind in ("encoder", "decoder", "cross"):
+        for pattern, weights in zip(
+            getattr(trace, kind).values(), getattr(expected, f"{kind}_attentions"), strict=True
+        ):
+            assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+    drawing = trace.figure(tmp_path / "speech.svg", token="dog", head="cross L1H2").read_text()
+    assert all(f'id="{name}"' in drawing for name in ("spectrogram", "weights"))
+    last = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs", layers=[2])
+    assert last.kinds == ("decoder", "cross")
+    assert_close(last.cross[2].dense(), trace.cross[2].dense())
+    written = regard.trace(model, audio=WAVE, processor=processor, new_tokens=4)
+    assert [new.position for new in written.written] == list(range(1, len(written.target)))
+    model.save_pretrained(tmp_path / "whisper")
+    loaded = regard.trace(
+        tmp_path / "whisper", audio=WAVE, processor=processor, generation=GenerationConfig(max_new_tokens=4)
+    )
+    assert loaded.target == written.target
+    assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor, target="a", new_tokens=4) == (
+        "with target the model reads a text, with new_tokens it writes one; give only one of them."
+    )
+
+
+def test_a_model_that_reads_the_wave_itself(tmp_path):
+    config = Wav2Vec2Config(
+        hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, conv_dim=(16, 16),
+        conv_stride=(40, 8), conv_kernel=(40, 8), num_feat_extract_layers=2, num_conv_pos_embeddings=8,
+        num_conv_pos_embedding_groups=2,
+    )  # fmt: skip
+    trace = regard.trace(sharp(Wav2Vec2Model(config)), audio=WAVE, processor=Wav2Vec2FeatureExtractor())
+    assert len(trace.tokens) == 50
+    assert trace.tokens[-1].place.end_seconds == pytest.approx(1.0)
+    assert trace.spectrogram is None
+    assert 'id="query"' in trace.figure(tmp_path / "wave.svg", token=10, head="L0H0").read_text()
+
+
+class PictureReader:
+    """A processor of pictures with the tokenizer of the text that is read off them, as TrOCR has one."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    def __call__(self, images, return_tensors):
+        return PROCESSOR(images=images, return_tensors=return_tensors)
+
+
+def test_a_text_that_is_read_off_a_picture(minilm):
+    decoder = TrOCRConfig(
+        vocab_size=30522, d_model=24, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=37,
+        cross_attention_hidden_size=24,
+    )  # fmt: skip
+    encoder = ViTConfig(
+        hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, image_size=(48, 64),
+        patch_size=16,
+    )  # fmt: skip
+    config = VisionEncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)
+    config.decoder_start_token_id, config.pad_token_id = 101, 0
+    model, processor = sharp(VisionEncoderDecoderModel(config)), PictureReader(minilm.tokenizer)
+    trace = regard.trace(model, images=PICTURE, processor=processor, target="a dog runs")
+    assert [len(trace.source), [token.text for token in trace.target]] == [13, ["[CLS]", "a", "dog", "runs"]]
+    inputs = processor(PICTURE, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
+    expected = eager_attentions(model, inputs)
+    for kind in ("encoder", "decoder", "cross"):
+        for pattern, weights in zip(
+            getattr(trace, kind).values(), getattr(expected, f"{kind}_attentions"), strict=True
+        ):
+            assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+
+
+class OneTokenMissing(SquarePictureAndText):
+    """A processor whose text has one image token fewer than the picture has patches."""
+
+    def __call__(self, images, text, return_tensors):
+        encoded = super().__call__(images, text, return_tensors)
+        ids = torch.cat([encoded["input_ids"][:, :1], encoded["input_ids"][:, 2:]], dim=1)
+        return encoded | {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+def test_image_tokens_that_form_no_grid_are_refused(llava, minilm):
+    processor = OneTokenMissing(minilm.tokenizer)
+    assert refusal(InputError, regard.trace, llava, "what is it", images=PICTURE, processor=processor) == (
+        "the text has 15 tokens for 4 × 4 patches, which do not form a grid; regard.watching(model) records the "
+        "attention without tokens."
+    )
+
+
+def test_a_video_is_refused_by_a_model_that_reads_pictures_alone(vit):
+    assert refusal(InputError, regard.trace, vit, video=[PICTURE], processor=VideoAsPictures()) == (
+        "ViTModel and VideoAsPictures do not divide pictures into patches in a way that regard knows, so no token has "
+        "a place in them; regard.watching(model) records the attention without tokens."
+    )
+
+
+class VideoAsPictures:
+    """A processor that returns the frames of a video under the name of pictures."""
+
+    def __call__(self, videos, return_tensors):
+        return PROCESSOR(images=videos, return_tensors=return_tensors)
+
+
+def test_a_model_without_patches_and_patches_without_a_picture_are_refused(vit):
+    resnet = ResNetModel(ResNetConfig(embedding_size=4, hidden_sizes=[4], depths=[1]))
+    for model, processor in ((resnet, PROCESSOR), (vit, Siglip2ImageProcessorPil(patch_size=16))):
+        assert refusal(InputError, regard.trace, model, images=PICTURE, processor=processor) == (
+            f"{type(model).__name__} and {type(processor).__name__} do not divide pictures into patches in a way that "
+            "regard knows, so no token has a place in them; regard.watching(model) records the attention without "
+            "tokens."
+        )
+
+
+def test_a_target_for_a_model_that_reads_none_is_refused(vit):
+    assert refusal(InputError, regard.trace, vit, images=PICTURE, processor=PROCESSOR, target="a dog") == (
+        "ViTModel reads no target; leave it out."
+    )
+
+
+def test_a_folder_without_its_processor_is_refused(vit, tmp_path):
+    vit.save_pretrained(tmp_path)
+    assert refusal(InputError, regard.trace, str(tmp_path), images=PICTURE) == (
+        f"no processor for '{tmp_path}' could be loaded; give one with processor=…."
+    )
+
+
+def test_what_has_no_places_is_refused(vit):
+    assert refusal(InputError, regard.trace, vit) == (
+        "there is nothing to read; give a text, images=…, video=… or audio=…."
+    )
+    assert refusal(InputError, regard.trace, vit, images=PICTURE, audio=WAVE) == (
+        "a trace is of pictures, a video or a recording; give only one of images=…, video=…, audio=…."
+    )
+    assert refusal(TypeError, regard.trace, vit, [1, 2], images=PICTURE) == (
+        "beside images=…, video=… or audio=… the text must be a str; got a list."
+    )
+    tiling = LlavaNextImageProcessorPil(
+        size={"shortest_edge": 48}, crop_size={"height": 48, "width": 48}, image_grid_pinpoints=[[48, 96]]
+    )
+    assert refusal(InputError, regard.trace, vit, images=PICTURE, processor=tiling) == (
+        "ViTModel and LlavaNextImageProcessorPil do not divide pictures into patches in a way that regard knows, so no "
+        "token has a place in them; regard.watching(model) records the attention without tokens."
+    )
+    cut = [regard.Cut("1,1", "0,0")]
+    assert refusal(InputError, regard.trace, vit, images=PICTURE, processor=PROCESSOR, changes=cut) == (
+        "a Cut between parts of a picture or a recording needs positions: use it in regard.changed(model, changes) "
+        "around the model's own call."
+    )
+    silent = regard.trace(vit, images=PICTURE, processor=PROCESSOR, changes=[regard.Silence("L0")])
+    assert not silent.encoder[0].dense().any()
+    assert refusal(InputError, regard.trace, vit, images=object(), processor=PROCESSOR).startswith(
+        "ViTImageProcessorPil could not read the picture or recording: "
+    )

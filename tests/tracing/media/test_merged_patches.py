@@ -1,0 +1,246 @@
+"""Tests of traces of vision models that merge squares of patches into a token, against their eager attention."""
+
+import numpy as np
+import pytest
+import torch
+from refusals import refusal
+from torch.testing import assert_close
+from transformers import (
+    BatchFeature,
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
+    Qwen2VLConfig,
+    Qwen2VLForConditionalGeneration,
+    Qwen2VLImageProcessorPil,
+)
+from transformers.vision_utils import get_vision_window_index
+
+import regard
+from regard import InputError
+from regard.tracing.media.merged_patches import frames_of, patch_order
+from regard.tracing.tokens.places import Patch
+
+IMAGE_ID = 150
+TEXT = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2} | {
+    "intermediate_size": 64, "vocab_size": 30522, "bos_token_id": 101, "eos_token_id": 102,
+    "rope_parameters": {"rope_type": "default", "mrope_section": [2, 2, 2], "rope_theta": 10000.0},
+}  # fmt: skip
+IDS = {"image_token_id": IMAGE_ID, "video_token_id": 151, "vision_start_token_id": 152, "vision_end_token_id": 153}
+
+
+class Processor:
+    """A small processor of pictures, videos and text: the image processor of Qwen2-VL, and MiniLM's tokenizer."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.pictures = Qwen2VLImageProcessorPil(min_pixels=56 * 56, max_pixels=168 * 168)
+
+    def __call__(self, images=None, videos=None, text=None, return_tensors=None):
+        if videos is None:
+            encoded, token = dict(self.pictures(images=images, return_tensors="pt")), IMAGE_ID
+            shapes = encoded["image_grid_thw"]
+        else:
+            encoded, token = video_patches(videos), 151
+            shapes = encoded["video_grid_thw"]
+        if text is None:
+            return BatchFeature(encoded)
+        words = self.tokenizer(text).input_ids
+        parts = [[152, *[token] * (int(shape.prod()) // 4), 153] for shape in shapes]
+        ids = torch.tensor([[words[0], *(token for part in parts for token in part), *words[1:]]])
+        types = torch.where(ids == token, 1 if videos is None else 2, 0).int()
+        return BatchFeature(
+            {**encoded, "input_ids": ids, "attention_mask": torch.ones_like(ids), "mm_token_type_ids": types}
+        )
+
+
+def video_patches(frames):
+    """The patches of a video as Qwen2-VL's video processor orders them, patch by patch."""
+    frames = torch.stack([torch.from_numpy(frame).permute(2, 0, 1) / 255 for frame in frames])
+    rows, columns = frames.shape[2] // 14, frames.shape[3] // 14
+    patches = [
+        torch.stack([frames[2 * time : 2 * time + 2, c, 14 * row : 14 * row + 14, 14 * column : 14 * column + 14]
+                     for c in range(3)]).flatten()
+        for time in range(len(frames) // 2)
+        for square_row in range(rows // 2) for square_column in range(columns // 2)
+        for row in (2 * square_row, 2 * square_row + 1) for column in (2 * square_column, 2 * square_column + 1)
+    ]  # fmt: skip
+    return {
+        "pixel_values_videos": torch.stack(patches),
+        "video_grid_thw": torch.tensor([[len(frames) // 2, rows, columns]]),
+    }
+
+
+def sharp(model):
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(std=0.1)
+    return model.eval()
+
+
+def qwen2(**options):
+    vision = {"depth": 2, "embed_dim": 32, "hidden_size": 48, "num_heads": 4, "mlp_ratio": 2}
+    config = Qwen2VLConfig(text_config=TEXT, vision_config=vision, **IDS)
+    return sharp(Qwen2VLForConditionalGeneration._from_config(config, **options))
+
+
+def qwen2_5(**options):
+    vision = {"depth": 3, "hidden_size": 32, "out_hidden_size": 48, "num_heads": 4, "intermediate_size": 64}
+    vision |= {"window_size": 56, "fullatt_block_indexes": [1]}
+    config = Qwen2_5_VLConfig(text_config=TEXT, vision_config=vision, **IDS)
+    return sharp(Qwen2_5_VLForConditionalGeneration._from_config(config, **options))
+
+
+@pytest.fixture
+def processor(minilm):
+    return Processor(minilm.tokenizer)
+
+
+def picture(height=112, width=140):
+    numbers = torch.rand(height, width, 3, generator=torch.manual_seed(3))
+    return (numbers.numpy() * 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize("make", [qwen2, qwen2_5])
+def test_patterns_are_those_of_eager_attention(make, processor):
+    trace = regard.trace(make(), "a red square", images=picture(), processor=processor)
+    eager = make(attn_implementation="eager")
+    with torch.no_grad():
+        seen = eager(**processor(picture(), text="a red square"), output_attentions=True)
+    assert_close(trace.output, seen.logits, atol=1e-4, rtol=1e-4)
+    for layer, weights in enumerate(seen.attentions):
+        assert_close(trace.decoder[layer].dense(), weights, atol=1e-5, rtol=1e-4)
+    assert trace.check().max_error < 1e-4
+    squares = [token.place for token in trace.target if token.place is not None]
+    assert [(place.row, place.column) for place in squares] == [
+        (row, column) for row in range(4) for column in range(5)
+    ]
+    assert (squares[0].height, squares[0].width) == (28, 28)
+    assert len(trace.source) == 8 * 10 == trace.encoder[0].shape[2]
+
+
+def test_windows_are_joined_to_one_pattern(processor):
+    trace = regard.trace(qwen2_5(), "a red square", images=picture(), processor=processor)
+    places = [(token.place.row, token.place.column) for token in trace.source]
+    assert sorted(places) == [(row, column) for row in range(8) for column in range(10)]
+    windows = torch.tensor([row // 4 * 3 + column // 4 for row, column in places])
+    same = windows[:, None] == windows
+    for layer in (0, 2):
+        weights = trace.encoder[layer].dense()
+        assert torch.equal(weights > 0, same.expand_as(weights))
+        assert_close(weights.sum(dim=-1), torch.ones(1, 4, 80))
+    assert bool((trace.encoder[1].dense() > 0).all())
+
+
+def test_a_patch_of_the_picture_is_where_the_trace_says(processor):
+    """A patch that alone is changed in the picture changes the queries of its own tokens alone in the first layer."""
+    changed = picture()
+    changed[5 * 14 : 6 * 14, 3 * 14 : 4 * 14] = 255 - changed[5 * 14 : 6 * 14, 3 * 14 : 4 * 14]
+    for make in (qwen2, qwen2_5):
+        one, other = (
+            regard.trace(make(), "a red square", images=image, processor=processor) for image in (picture(), changed)
+        )
+        (place,) = [token.place for token in changed_tokens(one, other)]
+        assert (place.row, place.column, place.height, place.width) == (5, 3, 14, 14)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 5), (3, 3), (2, 7), (1, 1)])
+def test_the_order_of_windows_is_that_of_transformers(rows, columns):
+    grid = torch.tensor([[1, rows * 2, columns * 2]])
+    index, _ = get_vision_window_index(grid, spatial_merge_size=2, window_size=56, patch_size=14)
+    squares = [divmod(i, columns) for i in index.tolist()]
+    expected = [(2 * row + m, 2 * column + n) for row, column in squares for m in (0, 1) for n in (0, 1)]
+    assert patch_order(rows, columns, 2, 2) == expected
+
+
+def test_the_picture_is_put_together(processor):
+    encoded = processor(picture(), text="a")
+    rows = int(encoded["image_grid_thw"][0, 1]) // 2
+    shades = frames_of(encoded["pixel_values"].float(), rows, 2, 14)[0]
+    mean, std = (torch.tensor(getattr(processor.pictures, name))[:, None, None] for name in ("image_mean", "image_std"))
+    assert_close(shades * std + mean, torch.from_numpy(picture()).permute(2, 0, 1) / 255, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("medium", ["images", "video"])
+def test_the_answer_of_the_model_is_traced(processor, medium):
+    frames = [picture() // (number + 1) for number in range(4)]
+    trace = regard.trace(qwen2(), "a red square", **{medium: frames}, processor=processor, new_tokens=3)
+    inputs = processor(text="a red square", **{"images" if medium == "images" else "videos": frames})
+    ids = qwen2().generate(**inputs, max_new_tokens=3, do_sample=False)[0, inputs["input_ids"].shape[1] :]
+    assert [new.token.piece for new in trace.written] == processor.tokenizer.convert_ids_to_tokens(ids)
+    assert trace.decoder[0].shape[3] == len(trace.target)
+
+
+@pytest.mark.parametrize("make", [qwen2, qwen2_5])
+def test_several_pictures_keep_their_places(make, processor):
+    pictures = [picture(), picture(84, 56)]
+    trace = regard.trace(make(), "a red square", images=pictures, processor=processor)
+    eager = make(attn_implementation="eager")
+    with torch.no_grad():
+        seen = eager(**processor(pictures, text="a red square"), output_attentions=True)
+    for layer, weights in enumerate(seen.attentions):
+        assert_close(trace.decoder[layer].dense(), weights, atol=1e-5, rtol=1e-4)
+    assert [image.shape for image in trace.images] == [(3, 112, 140), (3, 84, 56)]
+    squares = [token.place for token in trace.target if token.place is not None]
+    assert [(place.image, place.row, place.column) for place in squares] == [
+        (image, row, column)
+        for image, rows, columns in ((0, 4, 5), (1, 3, 2))
+        for row in range(rows)
+        for column in range(columns)
+    ]
+    assert trace.check().max_error < 1e-4
+    pictures_of_tokens = torch.tensor([token.place.image for token in trace.source])
+    apart = pictures_of_tokens[:, None] != pictures_of_tokens
+    assert not trace.encoder[1].dense()[..., apart].any()
+    assert bool((trace.encoder[1].dense()[..., ~apart] > 0).all())
+    assert trace.target[2].text == "0:0,0"
+    changed = pictures[1].copy()
+    changed[3 * 14 : 4 * 14, 14 : 2 * 14] = 255 - changed[3 * 14 : 4 * 14, 14 : 2 * 14]
+    other = regard.trace(make(), "a red square", images=[pictures[0], changed], processor=processor)
+    assert [token.text for token in changed_tokens(trace, other)] == ["1:3,1"]
+
+
+def changed_tokens(trace, other):
+    """The tokens of the encoder whose queries in the first layer differ between two traces."""
+    difference = (trace.encoder[0].query - other.encoder[0].query).abs().amax(dim=(0, 1, 3))
+    return [trace.source[i] for i in (difference > 1e-5).nonzero()[:, 0].tolist()]
+
+
+@pytest.mark.parametrize("make", [qwen2, qwen2_5])
+def test_a_token_of_a_video_covers_two_frames(make, processor):
+    frames = [picture() // (number + 1) for number in range(4)]
+    trace = regard.trace(make(), "a red square", video=frames, processor=processor)
+    eager = make(attn_implementation="eager")
+    with torch.no_grad():
+        seen = eager(**processor(videos=frames, text="a red square"), output_attentions=True)
+    for layer, weights in enumerate(seen.attentions):
+        assert_close(trace.decoder[layer].dense(), weights, atol=1e-5, rtol=1e-4)
+    squares = [token.place for token in trace.target if token.place is not None]
+    assert [(place.image, place.n_images, place.row, place.column) for place in squares] == [
+        (image, 2, row, column) for image in (0, 2) for row in range(4) for column in range(5)
+    ]
+    for number, image in enumerate(trace.images):
+        expected = torch.from_numpy(frames[number]).permute(2, 0, 1).float()
+        assert_close(image, (expected - expected.min()) / (expected.max() - expected.min()))
+    frames[3] = frames[3].copy()
+    frames[3][5 * 14 : 6 * 14, 3 * 14 : 4 * 14] = 255
+    other = regard.trace(make(), "a red square", video=frames, processor=processor)
+    (token,) = changed_tokens(trace, other)
+    assert (token.text, token.place) == ("2:5,3", Patch(2, 5, 3, 14.0, 14.0, n_images=2))
+    windows = {(token.place.image, token.place.row // 4, token.place.column // 4) for token in trace.source}
+    n_keys = (trace.encoder[0].dense()[0, 0] > 0).sum(dim=-1)
+    assert int(n_keys.max()) == (16 if len(windows) == 12 and make is qwen2_5 else 80)
+
+
+def test_a_picture_without_a_text_and_statistics_of_windows_are_refused(processor):
+    def read(text="a red square", **options):
+        regard.trace(qwen2_5(), text, images=picture(), processor=processor, **options)
+
+    assert refusal(InputError, read, None) == (
+        "Qwen2_5_VLForConditionalGeneration reads pictures beside a text; give the text too."
+    )
+    assert refusal(InputError, read, ask=regard.Ask()) == (
+        "ask=… keeps statistics of each picture, tile or window apart, and a trace needs them over all tokens; leave "
+        "ask=… out, with layers=[…] if memory is short."
+    )

@@ -1,0 +1,353 @@
+"""Tests of traces of models that cut pictures into tiles, against eager attention and what changes in the model."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from refusals import refusal
+from torch.testing import assert_close
+from transformers import (
+    CLIPVisionConfig,
+    GotOcr2ImageProcessorPil,
+    Idefics3Config,
+    Idefics3ForConditionalGeneration,
+    Idefics3ImageProcessorPil,
+    Idefics3Processor,
+    InternVLConfig,
+    InternVLForConditionalGeneration,
+    InternVLVisionConfig,
+    LlamaConfig,
+    LlavaNextConfig,
+    LlavaNextForConditionalGeneration,
+    LlavaNextImageProcessorPil,
+    LlavaNextProcessor,
+    LlavaOnevisionConfig,
+    LlavaOnevisionForConditionalGeneration,
+    LlavaOnevisionImageProcessorPil,
+    LlavaOnevisionProcessor,
+    SiglipVisionConfig,
+)
+
+import regard
+from regard import InputError
+from regard.tracing.media.media import flat_pictures
+from regard.tracing.tokens.places import Patch
+
+TEXT = {
+    "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 37, "vocab_size": 30600,
+}  # fmt: skip
+VISION = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37}
+
+
+def sharp(model):
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(std=0.3)
+            elif "newline" in name:
+                parameter.normal_()
+    return model.eval()
+
+
+def without_vision_attention(model):
+    """A copy of the model in which a patch does not learn of other patches before the text reads it."""
+    model = copy.deepcopy(model)
+    for name, module in model.named_modules():
+        if "vision" in name and name.endswith(("out_proj", "projection_layer")):
+            torch.nn.init.zeros_(module.weight)
+            torch.nn.init.zeros_(module.bias)
+    return model
+
+
+def tokenizer_with(minilm, *tokens):
+    tokenizer = copy.deepcopy(minilm.tokenizer)
+    tokenizer.init_kwargs.pop("max_length")  # 128 tokens, less than two pictures have
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.add_special_tokens({"additional_special_tokens": list(tokens)})
+    return tokenizer
+
+
+def random_picture(height, width, seed=0):
+    numbers = np.random.default_rng(seed).integers(0, 200, (height, width, 3), dtype=np.uint8)
+    return Image.fromarray(numbers)
+
+
+@pytest.fixture(scope="module")
+def llava_next(minilm):
+    """A LLaVA-NeXT whose tiles have 32 pixels and 4 × 4 patches, with its processor."""
+    tokenizer = tokenizer_with(minilm, "<image>")
+    pinpoints = [[32, 64], [64, 32], [64, 64], [32, 96]]
+    config = LlavaNextConfig(
+        vision_config=CLIPVisionConfig(**VISION, image_size=32, patch_size=8), text_config=LlamaConfig(**TEXT),
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"), image_grid_pinpoints=pinpoints,
+    )  # fmt: skip
+    processor = LlavaNextProcessor(
+        LlavaNextImageProcessorPil(
+            size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}, image_grid_pinpoints=pinpoints
+        ),
+        tokenizer, patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1,
+    )  # fmt: skip
+    return sharp(LlavaNextForConditionalGeneration(config)), processor
+
+
+@pytest.fixture(scope="module")
+def idefics3(minilm):
+    """An Idefics3 whose tiles have 32 pixels and 2 × 2 squares of 2 × 2 patches, with its processor."""
+    tags = [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)]
+    tokenizer = tokenizer_with(minilm, "<image>", "<fake_token_around_image>", "<global-img>", *tags)
+    processor = Idefics3Processor(
+        Idefics3ImageProcessorPil(size={"longest_edge": 96}, max_image_size={"longest_edge": 32}),
+        tokenizer, image_seq_len=4,
+    )  # fmt: skip
+    config = Idefics3Config(
+        vision_config=VISION | {"image_size": 32, "patch_size": 8}, text_config=LlamaConfig(**TEXT),
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"), scale_factor=2,
+    )  # fmt: skip
+    return sharp(Idefics3ForConditionalGeneration(config)), processor
+
+
+class InternVLProcessor:
+    """A processor of pictures and text as InternVL has one; its own needs torchvision."""
+
+    image_token, video_token = "<IMG_CONTEXT>", "<video>"
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.image_processor = GotOcr2ImageProcessorPil(
+            size={"height": 32, "width": 32}, min_patches=1, max_patches=6, crop_to_patches=True
+        )
+
+    def __call__(self, images=None, videos=None, text=None, return_tensors=None):
+        if videos is not None:
+            encoded = self.image_processor(images=videos, crop_to_patches=False, return_tensors=return_tensors)
+            frames = "".join(f"Frame: <img>{self.image_token * 4}</img>" for _ in videos)
+            text = self.tokenizer(text.replace(self.video_token, frames), return_tensors=return_tensors)
+            return {"pixel_values": encoded["pixel_values"], **text}
+        encoded = self.image_processor(images=images, return_tensors=return_tensors)
+        before, *parts = text.split(self.image_token)
+        for number, part in zip(encoded.pop("num_patches").tolist(), parts, strict=True):
+            before += f"<img>{self.image_token * 4 * number}</img>{part}"
+        return {**encoded, **self.tokenizer(before, return_tensors=return_tensors)}
+
+
+@pytest.fixture(scope="module")
+def internvl(minilm):
+    """An InternVL whose tiles have 32 pixels and 2 × 2 squares of 2 × 2 patches, with its processor."""
+    tokenizer = tokenizer_with(minilm, "<IMG_CONTEXT>", "<img>", "</img>", "<video>")
+    config = InternVLConfig(
+        vision_config=InternVLVisionConfig(**VISION, image_size=[32, 32], patch_size=[8, 8]),
+        text_config=LlamaConfig(**TEXT), image_seq_length=4,
+        image_token_id=tokenizer.convert_tokens_to_ids("<IMG_CONTEXT>"),
+    )  # fmt: skip
+    return sharp(InternVLForConditionalGeneration(config)), InternVLProcessor(tokenizer)
+
+
+class OneVisionProcessor:
+    """A processor of pictures and text as LLaVA-OneVision has one; its own needs torchvision."""
+
+    image_token, num_image_tokens, vision_feature_select_strategy = "<image>", 16, "full"
+    vision_aspect_ratio = "anyres_max_4"
+    replace_image_token = LlavaOnevisionProcessor.replace_image_token
+    _get_number_of_features = LlavaOnevisionProcessor._get_number_of_features
+    _get_unpadded_features = LlavaOnevisionProcessor._get_unpadded_features
+
+    def __init__(self, tokenizer, pinpoints):
+        self.tokenizer = tokenizer
+        self.image_processor = LlavaOnevisionImageProcessorPil(
+            size={"height": 32, "width": 32}, image_grid_pinpoints=pinpoints
+        )
+
+    def __call__(self, images, text, return_tensors):
+        encoded = self.image_processor(images=[flat_pictures(images)], return_tensors=return_tensors)
+        before, *parts = text.split(self.image_token)
+        for number, part in enumerate(parts):
+            before += self.replace_image_token(encoded, number) + part
+        return {**encoded, **self.tokenizer(before, return_tensors=return_tensors)}
+
+
+@pytest.fixture(scope="module")
+def onevision(minilm):
+    """A LLaVA-OneVision with tiles of 4 × 4 patches of 8 pixels, which reads no more patches than 4 tiles have."""
+    tokenizer = tokenizer_with(minilm, "<image>")
+    pinpoints = [[32, 64], [64, 64], [96, 96], [32, 96]]
+    config = LlavaOnevisionConfig(
+        vision_config=SiglipVisionConfig(**VISION, image_size=32, patch_size=8, vision_use_head=False),
+        text_config=LlamaConfig(**TEXT), image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        image_grid_pinpoints=pinpoints, vision_aspect_ratio="anyres_max_4",
+    )  # fmt: skip
+    return sharp(LlavaOnevisionForConditionalGeneration(config)), OneVisionProcessor(tokenizer, pinpoints)
+
+
+def eager(model, inputs):
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        outputs = model(**inputs, output_attentions=True)
+    model.set_attn_implementation(before)
+    return outputs
+
+
+@pytest.mark.parametrize("name", ["llava_next", "idefics3", "internvl"])
+def test_patterns_are_those_of_eager_attention(name, request):
+    model, processor = request.getfixturevalue(name)
+    pictures = [random_picture(40, 90), random_picture(64, 64, seed=1)]
+    trace = regard.trace(model, "what is it", images=pictures, processor=processor)
+    outputs = eager(
+        model, processor(images=pictures, text=f"{processor.image_token * 2}what is it", return_tensors="pt")
+    )
+    assert_close(trace.output, outputs.logits, rtol=1e-3, atol=1e-4)
+    for layer, weights in enumerate(outputs.attentions):
+        assert_close(trace.decoder[layer].dense(), weights, rtol=1e-3, atol=1e-5)
+    assert trace.check().max_error < 1e-4
+    expected = vision_weights(model, processor, pictures)
+    assert len(expected[0]) == {"llava_next": 4 + 5, "idefics3": 7 + 10, "internvl": 3 + 5}[name]
+    for layer, pattern in trace.encoder.items():
+        assert_close(pattern.dense(), block_diagonal(expected[layer]), rtol=1e-3, atol=1e-5)
+
+
+def vision_weights(model, processor, pictures):
+    """The weights of each layer of the vision model by eager attention, with one item of the batch for each tile."""
+    tiles = processor.image_processor(images=pictures, return_tensors="pt")["pixel_values"].flatten(0, -4)
+    tiles = tiles[tiles.abs().amax(dim=(1, 2, 3)) > 0]  # the processor adds empty tiles to short lists of tiles
+    vision = copy.deepcopy(getattr(model.model, "vision_tower", None) or model.model.vision_model)
+    vision.set_attn_implementation("eager")
+    with torch.no_grad():
+        return vision(tiles, output_attentions=True).attentions
+
+
+def block_diagonal(weights):
+    """The weights [tiles heads tokens tokens] as one matrix for each head, with zeros between tiles."""
+    return torch.stack([torch.block_diag(*weights[:, head]) for head in range(weights.shape[1])])[None]
+
+
+def changed_patches(model, processor, picture, box):
+    """The patches whose tokens in the text differ if a box (left, top, right, bottom) of the picture is inverted."""
+    changed = picture.copy()
+    changed.paste(Image.eval(picture.crop(box), lambda shade: 255 - shade), box)
+    blind = without_vision_attention(model)
+    one, other = (regard.trace(blind, "it", images=image, processor=processor) for image in (picture, changed))
+    moved = (one.decoder[0].query - other.decoder[0].query).abs().amax(dim=(0, 1, 3)) > 1e-4
+    return one, [one.target[position].place for position in moved.nonzero()[:, 0].tolist()]
+
+
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (5, 2), (3, 7)])
+def test_a_patch_is_where_the_trace_says_in_llava_next(llava_next, row, column):
+    """The picture fits four tiles as it is, so its patches have 8 pixels, and those of the thumbnail show 16."""
+    box = (8 * column, 8 * row, 8 * column + 8, 8 * row + 8)
+    trace, patches = changed_patches(*llava_next, random_picture(64, 64), box)
+    assert [patch for patch in patches if not patch.thumbnail] == [Patch(0, row, column, 8.0, 8.0)]
+    assert Patch(0, row // 2, column // 2, 16.0, 16.0, thumbnail=True) in patches
+    assert trace.images[0].shape == (3, 64, 64)
+    texts = [f"thumbnail {r},{c}" for r in range(4) for c in range(4)]
+    for r in range(8):
+        texts += [f"{r},{c}" for c in range(8)] + ["[NEWLINE]"]
+    assert [token.text for token in trace.target] == ["[CLS]", *texts, "it", "[SEP]"]
+
+
+def test_a_picture_with_margins_in_llava_next(llava_next):
+    """A picture of 16 × 96 pixels lies in rows 1 and 2 of 4 × 12; its thumbnail has no margins."""
+    trace, patches = changed_patches(*llava_next, random_picture(16, 96), (40, 8, 48, 16))
+    assert [patch for patch in patches if not patch.thumbnail] == [Patch(0, 2, 5, 8.0, 8.0)]
+    thumbnail = [patch for patch in patches if patch.thumbnail]
+    assert Patch(0, 2, 1, 4.0, 24.0, thumbnail=True, grid_top=8.0) in thumbnail
+    assert all(16.0 - 4.0 <= patch.top < 24.0 for patch in thumbnail)
+    assert {token.place.row for token in trace.target if token.place and not token.place.thumbnail} == {1, 2}
+    assert {token.place.row for token in trace.source if token.place and not token.place.thumbnail} == {0, 1, 2, 3}
+    margins = torch.cat([trace.images[0][:, :8], trace.images[0][:, 24:]], dim=1)
+    assert torch.equal(margins, margins[:, :1, :1].expand_as(margins))
+
+
+def test_a_large_picture_has_fewer_patches_in_llava_onevision(onevision):
+    """The 12 × 12 patches of nine tiles become 8 × 8 of 12 pixels, by interpolation between neighbours."""
+    picture = random_picture(96, 96)
+    trace, patches = changed_patches(*onevision, picture, (50, 26, 58, 34))
+    assert [token.place for token in trace.target if token.place and not token.place.thumbnail] == [
+        Patch(0, row, column, 12.0, 12.0) for row in range(8) for column in range(8)
+    ]
+    changed = [patch for patch in patches if not patch.thumbnail]
+    assert Patch(0, 2, 4, 12.0, 12.0) in changed
+    assert all(abs(patch.top + 6 - 30) < 20 and abs(patch.left + 6 - 54) < 20 for patch in changed)
+    assert len(trace.source) == 16 * 10
+    _, patches = changed_patches(*onevision, random_picture(64, 64), (8, 16, 16, 24))
+    assert [patch for patch in patches if not patch.thumbnail] == [Patch(0, 2, 1, 8.0, 8.0)]
+
+
+def test_each_of_several_pictures_is_one_tile_in_llava_onevision(onevision):
+    model, processor = onevision
+    pictures = [random_picture(96, 96), random_picture(32, 64, seed=1)]
+    trace = regard.trace(model, "what is it", images=pictures, processor=processor)
+    places = [Patch(image, row, column, 8.0, 8.0) for image in range(2) for row in range(4) for column in range(4)]
+    assert [token.place for token in trace.target if token.place is not None] == places
+    assert [token.text for token in trace.target].count("[NEWLINE]") == 2
+    assert [token.place for token in trace.source] == places
+    outputs = eager(model, processor(images=pictures, text="<image><image>what is it", return_tensors="pt"))
+    for layer, weights in enumerate(outputs.attentions):
+        assert_close(trace.decoder[layer].dense(), weights, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (3, 2), (1, 5)])
+@pytest.mark.parametrize("name", ["idefics3", "internvl"])
+def test_a_square_of_patches_is_where_the_trace_says(name, row, column, request):
+    """The picture fits 2 × 3 tiles as it is, so a square has 16 pixels; one of the thumbnail shows 32 × 48."""
+    box = (16 * column + 2, 16 * row + 2, 16 * column + 14, 16 * row + 14)
+    trace, patches = changed_patches(*request.getfixturevalue(name), random_picture(64, 96), box)
+    assert [patch for patch in patches if not patch.thumbnail] == [Patch(0, row, column, 16.0, 16.0)]
+    assert Patch(0, row // 2, column // 3, 32.0, 48.0, thumbnail=True) in patches
+    assert trace.images[0].shape == (3, 64, 96)
+    assert [token.place for token in trace.source if token.place][16:19] == [
+        Patch(0, 0, column, 8.0, 8.0) for column in (4, 5, 6)
+    ]
+
+
+def test_a_small_picture_is_one_tile_in_idefics3(idefics3):
+    model, processor = idefics3
+    one_tile = copy.copy(processor)
+    one_tile.image_processor = Idefics3ImageProcessorPil(size={"longest_edge": 32}, max_image_size={"longest_edge": 32})
+    trace = regard.trace(model, "it", images=random_picture(20, 30), processor=one_tile)
+    assert [token.place for token in trace.target if token.place is not None] == [
+        Patch(0, row, column, 16.0, 16.0) for row in range(2) for column in range(2)
+    ]
+
+
+def test_each_frame_of_a_video_is_one_tile_in_internvl(internvl):
+    model, processor = internvl
+    frames = [random_picture(64, 96, seed) for seed in range(3)]
+    trace = regard.trace(model, "it", video=frames, processor=processor)
+    assert [token.place for token in trace.target if token.place is not None] == [
+        Patch(image, row, column, 16.0, 16.0) for image in range(3) for row in range(2) for column in range(2)
+    ]
+    frames[1] = Image.new("RGB", (96, 64), "red")
+    other = regard.trace(model, "it", video=frames, processor=processor)
+    moved = (trace.decoder[0].query - other.decoder[0].query).abs().amax(dim=(0, 1, 3)) > 1e-4
+    assert {trace.target[position].place.image for position in moved.nonzero()[:, 0].tolist()} == {1}
+
+
+@pytest.mark.parametrize("name", ["llava_next", "idefics3"])
+def test_the_answer_about_tiles_is_that_of_generate(name, request):
+    model, processor = request.getfixturevalue(name)
+    trace = regard.trace(model, "what", images=random_picture(40, 90), processor=processor, new_tokens=4)
+    inputs = processor(images=random_picture(40, 90), text=f"{processor.image_token}what", return_tensors="pt")
+    del inputs["token_type_ids"]
+    ids = model.generate(**inputs, max_new_tokens=4, do_sample=False)[0, inputs["input_ids"].shape[1] :]
+    assert [new.token.piece for new in trace.written] == processor.tokenizer.convert_ids_to_tokens(ids)
+
+
+class OneTokenTooFew(InternVLProcessor):
+    """A processor whose text has one image token too few."""
+
+    def __call__(self, images, text, return_tensors):
+        encoded = super().__call__(images=images, text=text, return_tensors=return_tensors)
+        return encoded | {"input_ids": torch.cat([encoded["input_ids"][:, :2], encoded["input_ids"][:, 3:]], dim=1)}
+
+
+def test_image_tokens_that_are_not_those_of_the_tiles_are_refused(internvl):
+    model, processor = internvl
+    other = OneTokenTooFew(processor.tokenizer)
+    assert refusal(InputError, regard.trace, model, "it", images=random_picture(64, 96), processor=other) == (
+        "the text has 27 image tokens and OneTokenTooFew makes 28 patches or squares of patches, so no token has a "
+        "known place; regard.watching(model) records the attention without tokens."
+    )
