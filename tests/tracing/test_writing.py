@@ -252,3 +252,20 @@ def test_next_tokens_show_spaces_parts_of_letters_and_ids_without_an_entry():
     found = next_tokens(fast, logits, 5)
     assert [text for text, _ in found] == [" a", "⏎", "‹EB›", "<end>", "[259]"]
     assert_close(torch.tensor([share for _, share in found]), logits.softmax(0)[ids])
+
+
+def test_the_text_of_a_trace_has_the_line_breaks_and_spaces_that_the_model_wrote():
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+    wanted = fast("a\n\n b")["input_ids"]
+    torch.manual_seed(0)
+    model = sharp(GPT2LMHeadModel(GPT2Config(vocab_size=256, n_layer=1, n_head=2, n_embd=16)))
+    forced = GenerationConfig(max_new_tokens=5, sequence_bias=[[[i], 1e4] for i in wanted], do_sample=True)
+    torch.manual_seed(3)
+    trace = regard.trace(model, "x ", tokenizer=fast, generation=forced)
+    ids = fast.convert_tokens_to_ids([token.piece for token in trace.tokens])
+    assert trace.text == fast.decode(ids)
+    assert "\n" in trace.text

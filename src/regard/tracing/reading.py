@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from regard.effects.changes import Change, Cut, heads_of
 from regard.errors import InputError
@@ -74,9 +76,8 @@ def read_text(
     reading = with_generated(model, tokenizer, reading, new_tokens, generation)
     if has_encoder:
         return reading
-    new = [token for token in reading.target[reading.n_read :] if not token.special]
-    answer = "".join(token.text if token.joined else f" {token.text}" for token in new)
-    return replace(reading, text=prompt.text + answer)
+    assert reading.written_ids is not None
+    return replace(reading, text=prompt.text + answer_text(tokenizer, reading.written_ids[0], reading.n_read))
 
 
 def read_medium(
@@ -146,6 +147,16 @@ def with_generated(
     if (types := inputs.get("mm_token_type_ids")) is not None:  # new tokens are text, whose type is 0
         inputs["mm_token_type_ids"] = torch.nn.functional.pad(types, (0, ids.shape[1] - types.shape[1]))
     return replace(reading, inputs=inputs, target=(*reading.target, *new), written_ids=ids, n_read=n_read)
+
+
+def answer_text(tokenizer: Any, ids: Int[Tensor, " tokens"], n_read: int) -> str:
+    """Return the text that a model wrote after the `n_read` tokens that it had read, without special tokens.
+
+    The text of the new tokens alone may lack the space before it, so the text of all tokens is decoded, and the part
+    that was read is taken off.
+    """
+    read, whole = (tokenizer.decode(part, skip_special_tokens=True) for part in (ids[:n_read], ids))
+    return str(whole).removeprefix(str(read))
 
 
 def with_positions(
