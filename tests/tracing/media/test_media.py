@@ -302,6 +302,10 @@ def test_speech_is_read_in_frames_of_time(minilm, tmp_path):
     assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor) == (
         "WhisperForConditionalGeneration writes a text; give it with target=…, or let it write with new_tokens=…."
     )
+    assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor, sampling_rate=8_000) == (
+        "the recording has 8,000 samples per second and WhisperForConditionalGeneration reads 16,000; convert it, for "
+        "instance with: ffmpeg -i FILE -ar 16000 speech.wav"
+    )
     trace = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs")
     assert trace.kinds == ("encoder", "decoder", "cross")
     assert [token.text for token in trace.target] == ["[CLS]", "a", "dog", "runs"]
@@ -423,6 +427,15 @@ def test_a_model_without_patches_and_patches_without_a_picture_are_refused(vit):
 def test_a_target_for_a_model_that_reads_none_is_refused(vit):
     assert refusal(InputError, regard.trace, vit, images=PICTURE, processor=PROCESSOR, target="a dog") == (
         "ViTModel reads no target; leave it out."
+    )
+
+
+def test_a_text_or_a_recording_for_a_model_of_pictures_alone_is_refused(vit):
+    assert refusal(InputError, regard.trace, vit, "a dog", images=PICTURE, processor=PROCESSOR) == (
+        "ViTModel reads images without a text; leave the text out."
+    )
+    assert refusal(InputError, regard.trace, vit, audio=WAVE, processor=PROCESSOR) == (
+        "ViTModel reads no recordings; give a model that does, such as Whisper."
     )
 
 

@@ -58,12 +58,15 @@ def read_pictures(model: "PreTrainedModel", processor: Any, images: Any, video: 
         text: the text beside the pictures or the video; empty = no text.
 
     Raises:
-        InputError: the processor cannot read the pictures or the text, or tokens have no known place in the pictures.
+        InputError: the processor cannot read the pictures or the text, or reads no text; or tokens have no known place
+            in the pictures.
     """
     name = "image" if video is None else "video"
     pictures = [] if images is None else flat_pictures(images)
     given = {f"{name}s": video if images is None else images}
     if text:
+        if getattr(processor, "tokenizer", None) is None:
+            raise InputError(f"{type(model).__name__} reads {name}s without a text; leave the text out.")
         given["text"] = with_media_tokens(model, processor, name, text, len(pictures) or 1)
     encoded = processed(processor, **given)
     positions = media_positions(model.config, encoded, name)
@@ -205,13 +208,21 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
 
     Args:
         audio: the waveform, numbers from -1 to 1.
-        sampling_rate: how many numbers per second the waveform has; the processor must support this rate.
+        sampling_rate: how many numbers per second the waveform has.
 
     Raises:
-        InputError: the processor cannot read the recording.
+        InputError: the processor cannot read the recording, reads no recordings, or reads another rate.
     """
-    encoded = processed(processor, audio, sampling_rate=sampling_rate)
     extractor = getattr(processor, "feature_extractor", processor)
+    rate = getattr(extractor, "sampling_rate", None)
+    if rate is None:
+        raise InputError(f"{type(model).__name__} reads no recordings; give a model that does, such as Whisper.")
+    if rate != sampling_rate:
+        raise InputError(
+            f"the recording has {sampling_rate:,} samples per second and {type(model).__name__} reads {rate:,}; "
+            f"convert it, for instance with: ffmpeg -i FILE -ar {rate} speech.wav"
+        )
+    encoded = processed(processor, audio, sampling_rate=sampling_rate)
     features = encoded.get("input_features")
     if features is not None:
         seconds = features.shape[-1] * extractor.hop_length / extractor.sampling_rate
