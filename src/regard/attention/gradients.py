@@ -54,7 +54,12 @@ def can_checkpoint(tensors: Iterable[Tensor]) -> bool:
 
 
 def in_torch_func() -> bool:
-    """Return whether a transform of torch.func, such as vmap, or forward-mode differentiation is active."""
+    """Return whether a transform of torch.func, such as vmap, or forward-mode differentiation is active.
+
+    Always False under torch.compile, which cannot tell.
+    """
+    if torch.compiler.is_compiling():
+        return False
     return torch._C._functorch.peek_interpreter_stack() is not None or in_forward_mode()
 
 

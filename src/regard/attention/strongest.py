@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention.gradients import in_torch_func
+
 
 def strongest_first(
     weights: Float[Tensor, "*rows keys"], n: int
@@ -11,9 +13,10 @@ def strongest_first(
     """Return the n largest weights of each row and their keys, largest first; of equal weights, the lowest key first.
 
     `torch.topk` returns equal numbers in any order. So for float32, the bits of each weight and its key index are
-    combined to one integer. These integers are all different, and are sorted in place of the weights.
+    combined to one integer. These integers are all different, and are sorted in place of the weights. Float64 weights
+    are sorted whole; so are weights under `torch.vmap`, which cannot reinterpret bits before torch 2.12.
     """
-    if weights.dtype == torch.float64:
+    if weights.dtype == torch.float64 or in_torch_func():
         ordered = weights.sort(dim=-1, descending=True, stable=True)
         return ordered.values[..., :n], ordered.indices[..., :n]
     bits = (weights + 0.0).view(torch.int32).long()  # + 0.0 turns -0.0 into 0.0

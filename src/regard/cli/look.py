@@ -74,7 +74,8 @@ def look(
           --png seen.png
       regard look "What differs?" --image a.png --image b.png \\
           --model Qwen/Qwen2-VL-2B-Instruct
-      regard look "What happens?" --video clip.gif --model Qwen/Qwen2-VL-2B-Instruct
+      regard look "What happens?" --video clip.gif \\
+          --model Qwen/Qwen2-VL-2B-Instruct
       regard look --audio speech.wav --model openai/whisper-tiny --new-tokens 40
       regard look "A dog runs." --model en-de --html dog.html
     """

@@ -80,8 +80,8 @@ def pooled(texts: Iterable[tuple[float, float]]) -> list[list[tuple[float, float
     Args:
         texts: the mean log-probability and the chrF of each text, sorted by the mean log-probability.
 
-    >>> pooled([(-3, 10), (-2, 50), (-1, 30), (0, 60)])
-    [[(-3, 10)], [(-2, 50), (-1, 30)], [(0, 60)]]
+    >>> pooled([(-3.0, 10.0), (-2.0, 50.0), (-1.0, 30.0), (0.0, 60.0)])
+    [[(-3.0, 10.0)], [(-2.0, 50.0), (-1.0, 30.0)], [(0.0, 60.0)]]
     """
     groups: list[list[tuple[float, float]]] = []
     for text in texts:
