@@ -42,6 +42,7 @@ LONGEST = (
     "attention/test_flex.py",
     "site/test_minilm.py",
     "site/test_in_browser.py",
+    "site/test_causal_in_browser.py",
     "training/processes/test_hosts.py",
     "attention/statistics/test_reading.py",
     "views/page/test_widget.py",
@@ -54,12 +55,6 @@ LONGEST = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--cases`: how many hostile files of each kind `hostile/test_hostile_files.py` tries; fewer outside CI."""
     parser.addoption("--cases", type=int, default=300 if "CI" in os.environ else 30, help="hostile files of each kind")
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """Return how many processes `-n auto` starts: one more than there are cores, since tests of browsers often wait."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + 1
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from regard.tracing.writing import next_tokens
 from regard.views.page.data import token_records
 from regard.visible_text import escape_controls
 
+pytestmark = pytest.mark.slow
+
 RAIN = "It rains today, 뱀은 독이 있다."
 
 AXE = Path(__file__).parents[2] / "front" / "node_modules" / "axe-core" / "axe.min.js"

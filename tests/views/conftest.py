@@ -17,6 +17,7 @@ def opened(tab: Page) -> Iterator[Callable[..., Page]]:
     In the end there must have been no message in the console, no dialog, and no request but for the files themselves.
     """
     files, complaints, requests = [], [], []
+    tab.goto("about:blank")  # the page of the test before may still send requests
     listeners = {
         "console": lambda message: complaints.append(message.text),
         "pageerror": lambda error: complaints.append(str(error)),
