@@ -48,6 +48,11 @@ LONGEST = (
     "views/page/test_widget.py",
     "test_docs.py",
     "export/test_onnx.py",
+    "views/page/test_in_browser.py",
+    "export/test_marian_onnx.py",
+    "explore/test_map_in_browser.py",
+    "site/test_in_firefox.py",
+    "recurrent/test_model.py",
 )
 """Files whose tests take longest, in that order; the first one forks its process, which is slow once it has grown."""
 
