@@ -1,5 +1,6 @@
 """The page's layout: what belongs together is in view together, and nothing lies over anything else."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -131,6 +132,9 @@ def test_bars_are_relative_on_the_relative_scale(shown: Callable[..., Page], kep
 def test_a_compared_head_keeps_the_weights_of_the_model(shown: Callable[..., Page], kept: Trace) -> None:
     page = shown(kept, "it", "L3H1", address="#compared=L2H0&temperature=2&cut=7,2&query=7")
     view(page, "sentence").locator(".numbers summary").click()
+    expect(view(page, "sentence").locator(".numbers tbody tr").last.locator("td").nth(1)).to_have_text(
+        re.compile(r"\d")
+    )
     rows = (
         view(page, "sentence")
         .locator(".numbers tbody tr")
