@@ -33,7 +33,7 @@ IN_BROWSER = {
         )
     ),
 }
-"""The same patterns for JavaScript; {L}, {N} and {S} are replaced by the ranges of letters, numbers and white space."""
+"""GPT-2's and Llama 3's pattern for JavaScript; {L}, {N}, {S} stand for letters, numbers and white space."""
 
 AT_ONCE = 2**16
 """The number of characters that are split at one time."""

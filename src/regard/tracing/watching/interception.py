@@ -11,6 +11,7 @@ If statistics are requested, `attend` computes context and statistics together, 
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -51,32 +52,32 @@ ATTENTION = attend, F.scaled_dot_product_attention
 """The functions for which context and statistics can be computed together."""
 
 
-class AttentionInterceptor(TorchFunctionMode):
+class AttentionInterceptor(TorchFunctionMode, ABC):
     """Calls `record` with every attention call that PyTorch code makes in this thread, inside a `with` block."""
 
     def __init__(self) -> None:
         super().__init__()
         self.written_out = WrittenOut()
 
+    @abstractmethod
     def record(self, attended: Attended) -> None:
         """Record an attention call: the context that the code computed, and the attention pattern."""
-        raise NotImplementedError
 
+    @abstractmethod
     def record_unseen(self, reason: str) -> None:
         """Record that an attention call was made of which no pattern can be made, for this reason."""
-        raise NotImplementedError
 
+    @abstractmethod
     def heads(self) -> HeadCounts:
         """Return the numbers of heads of the running module, by which an axis of batch · heads is split."""
-        raise NotImplementedError
 
+    @abstractmethod
     def asked(self) -> Ask | None:
         """Return the statistics to compute together with the context of the next attention call; None = none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def before_change(self, tensor: Tensor) -> None:
         """Handle a tensor that is about to be changed in place."""
-        raise NotImplementedError
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a torch function, and record the call if it computes attention."""
