@@ -118,6 +118,7 @@ const english = {
   sayProject: (from: string, to: string) =>
     `Query, key and value are sums: a row of x, the token’s own, times a column of W_q, W_k or W_v${from === to ? "" : `; the key and the value of “${to}” are beside the query of “${from}”`}. Point at a number to see its sum.`,
   sayOutput: (width: number) => `The contexts of all heads, side by side, times W_o give ${width} numbers: what attention hands on.`,
+  sayOneOutput: (width: number) => `The context times W_o gives ${width} numbers: what this head hands on.`,
   sayHeadOutput: (head: string, from: string, width: number) =>
     `The context of ${head} times the head’s rows of W_O is what the head adds to “${from}”: a vector of ${width} numbers. The vectors of all heads and the bias add up to the layer’s output.`,
   sayOutputLength: (length: string) => `The vector of this head has the length ${length}.`,
@@ -424,6 +425,7 @@ const korean: Words = {
   sayProject: (from, to) =>
     `쿼리, 키, 값은 합입니다. 토큰의 x 줄에 W_q, W_k, W_v의 칸을 곱해서 더합니다${from === to ? "" : `. “${from}”의 쿼리 옆에 “${to}”의 키와 값이 있습니다`}. 수를 가리키면 어떤 합인지 보입니다.`,
   sayOutput: (width) => `모든 헤드의 문맥을 나란히 놓고 W_o를 곱하면 수 ${width}개가 됩니다. 어텐션이 넘겨주는 것입니다.`,
+  sayOneOutput: (width) => `문맥에 W_o를 곱하면 수 ${width}개가 됩니다. 이 헤드가 넘겨주는 것입니다.`,
   sayHeadOutput: (head, from, width) =>
     `${head}의 문맥에 W_O에서 이 헤드의 줄을 곱하면 헤드가 “${from}”에 더하는 수 ${width}개의 벡터가 됩니다. 모든 헤드의 벡터와 편향을 더한 것이 층의 출력입니다.`,
   sayOutputLength: (length) => `이 헤드가 더하는 벡터의 길이는 ${length}입니다.`,

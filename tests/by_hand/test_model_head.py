@@ -61,23 +61,33 @@ def random_model(kind, config):
 
 def assert_equal_to_the_head(numbers, model, name, tokenizer, target=None):
     """Fail unless the worked example of the numbers has the weights and the context of the model's own head."""
-    head = regard.trace(model, SNAKE, target=target, tokenizer=tokenizer)[name]
+    has_states = model.config.model_type != "gpt_oss"  # its feed-forward part is no linear layer
+    keep = ("hidden",) if has_states else ()
+    head = regard.trace(model, SNAKE, target=target, tokenizer=tokenizer, keep=keep)[name]
     worked = work_out(numbers)
     with torch.no_grad():
         steps = head.pattern.steps(0, head.head)
     assert_close(torch.from_numpy(worked["weights"].matrix), steps.weights.double(), atol=5e-6, rtol=1e-4)
     for stage, part in (("Q", steps.query), ("K", steps.key), ("V", steps.value), ("context", steps.context)):
         assert_close(torch.from_numpy(worked[stage].matrix), part.double(), atol=1e-5, rtol=1e-4)
+    if has_states:
+        added = torch.stack([head.contributions(query).vectors.sum(dim=0) for query in range(len(head.queries))])
+    else:
+        first = head.head * steps.context.shape[1]
+        added = steps.context @ model.model.layers[head.layer].self_attn.o_proj.weight.T[first:][:4]
+    assert_close(torch.from_numpy(worked["output"].matrix), added.detach().double(), atol=2e-5, rtol=1e-4)
     assert float(steps.weights.max()) > 2 / len(head.keys), "the test's attention is too flat to show a mistake"
 
 
 def test_minilms_head_that_finds_the_snake(minilm, snake):
     numbers, query = model_numbers(None, SNAKE, head="L3H1", token="it")
-    assert list(numbers.matrices) == ["x", "W_q", "b_q", "W_k", "b_k", "W_v", "b_v"]
+    assert list(numbers.matrices) == ["x", "W_q", "b_q", "W_k", "b_k", "W_v", "b_v", "W_o"]
     assert (numbers.title, numbers.notes, query) == ("MiniLM · L3H1", (), 7)
     attention = minilm.model.encoder.layer[3].attention.self
     assert torch.equal(torch.from_numpy(numbers.matrices["W_q"]), attention.query.weight[32:64].T.double())
     assert torch.equal(torch.from_numpy(numbers.matrices["b_v"]), attention.value.bias[None, 32:64].double())
+    output = minilm.model.encoder.layer[3].attention.output.dense
+    assert torch.equal(torch.from_numpy(numbers.matrices["W_o"]), output.weight[:, 32:64].T.double())
     head = snake["L3H1"].pattern
     query_rows = numbers.matrices["x"] @ numbers.matrices["W_q"] + numbers.matrices["b_q"]
     assert_close(torch.from_numpy(query_rows), head.query[0, 1].double(), atol=1e-5, rtol=1e-5)
@@ -102,7 +112,7 @@ def test_x_and_the_parameters_are_found(name, minilm):
 def test_where_no_product_is_the_query_it_starts_from_q_k_and_v_and_says_so(name, minilm):
     model = random_model(transformers.AutoModelForCausalLM, DIRECT[name])
     numbers, _ = model_numbers(model, SNAKE, head="L1H4", tokenizer=minilm.tokenizer)
-    assert list(numbers.matrices) == ["Q", "K", "V"]
+    assert list(numbers.matrices) == ["Q", "K", "V", "W_o"]
     assert numbers.notes == (
         "Q and K are not plain products x W here (positions or norms come in between), "
         "so the numbers start from the Q, K and V that the attention got.",
@@ -157,7 +167,7 @@ def test_a_layer_that_does_more_than_multiply_is_not_taken_for_one(minilm):
     adapted.load_state_dict(attention.query.state_dict())
     attention.query = adapted
     numbers, _ = model_numbers(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
-    assert list(numbers.matrices) == ["Q", "K", "V"]
+    assert list(numbers.matrices) == ["Q", "K", "V", "W_o"]
     assert numbers.notes[0].startswith("Q is not a plain product x W here")
     assert_equal_to_the_head(numbers, model, "L1H2", minilm.tokenizer)
 
@@ -170,6 +180,14 @@ def test_keys_and_values_from_different_inputs_start_from_q_k_and_v(minilm):
     assert numbers.notes == (
         "K and V come from different inputs here, so the numbers start from the Q, K and V that the attention got.",
     )
+
+
+def test_an_output_projection_that_is_more_than_a_product_is_left_out(minilm):
+    model = random_model(transformers.AutoModel, PROJECTED["bert"])
+    model.encoder.layer[1].attention.output.dense.register_forward_hook(lambda module, inputs, output: output * 2)
+    numbers, _ = model_numbers(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
+    assert "W_o" not in numbers.matrices
+    assert "output" not in [stage.name for stage in work_out(numbers).stages]
 
 
 def test_half_precision_is_allowed_its_rounding(minilm):

@@ -147,7 +147,10 @@ function sentenceOf({ of, numbers, at: position, which }: Shown, at: number): st
     () => say.saySum(numberText(numbers.sum)) + (numbers.sink === null ? "" : say.saySink(numberText(numbers.sink))),
     () => say.sayWeight,
     () => say.sayContext(vectorOf(of, "value", which, 0).length),
-    () => trace.value.worked ? say.sayOutput(given.value.W_o.shape[1]) : sayHeadOutput(of, which, position),
+    () => {
+      if (!trace.value.worked) return sayHeadOutput(of, which, position);
+      return (of.heads > 1 ? say.sayOutput : say.sayOneOutput)(given.value.W_o.shape[1]);
+    },
   ];
   return texts[at]();
 }

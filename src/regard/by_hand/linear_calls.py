@@ -1,4 +1,4 @@
-"""Record the calls of a model's linear layers, and find the layers that computed a head's queries, keys and values."""
+"""Record the calls of a model's linear layers; find those that computed a head's queries, keys, values and output."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -74,6 +74,33 @@ def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[Linear
                 found = projection_of(candidate.layer, source, columns)
                 if found is not None and reproduces(found, part, candidate.output.dtype):
                     return found
+    return None
+
+
+def find_output_parameters(
+    context: Float[Tensor, "tokens d_head"], head: int, calls: Sequence[LinearCall]
+) -> Float[Tensor, "d_head d_model"] | None:
+    """Find the linear layer whose input is the contexts of all heads, and return the rows of its W for one head.
+
+    Args:
+        context: the context of the head, recomputed.
+        head: the head's number, from 0.
+
+    Returns:
+        The rows, in float64; None if no call has the context in its place.
+    """
+    n_tokens, d_head = context.shape
+    rows = slice(head * d_head, (head + 1) * d_head)
+    for candidate in calls:
+        source = candidate.source.reshape(-1, candidate.source.shape[-1])
+        output = candidate.output.reshape(-1, candidate.output.shape[-1])
+        if len(source) != n_tokens or source.shape[1] < rows.stop:
+            continue
+        tolerance = 64 * torch.finfo(source.dtype).eps * float(context.abs().max())
+        if torch.allclose(source[:, rows].cpu().double(), context.cpu().double(), rtol=0, atol=tolerance):
+            found = projection_of(candidate.layer, source, slice(None))
+            if found is not None and reproduces(found, output, output.dtype):
+                return found.parameters[rows]
     return None
 
 

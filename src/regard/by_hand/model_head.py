@@ -1,8 +1,9 @@
-"""One head of a model as numbers to work out by hand: its input x with W_q, W_k and W_v, or else Q, K and V.
+"""One head of a model as numbers to work out by hand: its input x with W_q, W_k and W_v, or else Q, K and V; and W_o.
 
 This works for any model. While the model runs, hooks record the calls of its linear layers. If some columns of a
 layer's output are the head's queries, then Q = x W_q + b_q, where x is the input of the layer and W_q are these columns
-of the layer's weight. If there are no such columns, as with rotary positions, the example starts from Q, K and V.
+of the layer's weight. If there are no such columns, as with rotary positions, the example starts from Q, K and V. W_o
+has the head's rows of the linear layer that takes the contexts of all heads; the model adds the other heads and a bias.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,13 @@ from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.biases.bias import numbers_of_bias
 from regard.attention.scores.dot import ScaledDot
 from regard.by_hand.head_steps import Matrix
-from regard.by_hand.linear_calls import LinearCall, Projection, find_projection, linear_calls
+from regard.by_hand.linear_calls import (
+    LinearCall,
+    Projection,
+    find_output_parameters,
+    find_projection,
+    linear_calls,
+)
 from regard.by_hand.numbers import Numbers, joined_names
 from regard.errors import InputError
 from regard.tracing.focus import Focus, focus_on
@@ -78,7 +85,7 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
     """Return the numbers from which a worked example of the head in `focus` is computed.
 
     These are the input x with the parameters W_q, W_k and W_v if recorded calls of linear layers computed the head's
-    queries, keys and values; otherwise Q, K and V.
+    queries, keys and values; otherwise Q, K and V. W_o is left out if no linear layer takes the contexts of the heads.
     """
     head = focus.head
     if head.head is None:
@@ -91,6 +98,9 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
     if matrices is None:
         matrices = {name: as_matrix(part) for name, part in parts.items()}
         notes = (direct_note(projections),)
+    output = find_output_parameters(steps.context.detach(), head.number, calls)
+    if output is not None:
+        matrices["W_o"] = as_matrix(output)
     crosses = head.kind == "cross"
     return Numbers(
         title=title,

@@ -10,14 +10,18 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from refusals import refusal
 
+import regard
 from regard.by_hand.examples import names
+from regard.by_hand.model_head import model_numbers
 from regard.by_hand.numbers import Numbers
 from regard.by_hand.numbers_file import example_numbers
 from regard.by_hand.work_out import work_out
 from regard.by_hand.worked_attention import WorkedAttention
 from regard.errors import InputError
+from regard.tracing.model_loading import LoadedModel
 from regard.views.page.worked import write_worked_page
 
+SNAKE = "The snake is very dangerous because it has a venom."
 AXE = Path(__file__).parents[3] / "front" / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -148,6 +152,18 @@ def test_numbers_that_start_from_q_k_and_v(shown: Callable[..., Page]) -> None:
     expect(page.locator("h1")).to_have_text("<script>alert(1)</script>")
     expect(view(page).get_by_role("button", name="0 · project")).to_have_count(0)
     np.testing.assert_allclose(columns(page, "steps")[-1], worked["weights"].matrix[0], atol=6e-5)
+
+
+def test_a_head_of_a_model_ends_with_what_w_o_makes_of_its_context(
+    shown: Callable[..., Page], minilm: LoadedModel
+) -> None:
+    numbers, query = model_numbers(minilm.model, SNAKE, head="L3H1", token="it", tokenizer=minilm.tokenizer)
+    page = shown(work_out(numbers, query))
+    step(page, "8 · output")
+    expect(view(page).locator(".say")).to_have_text("The context times W_o gives 384 numbers: what this head hands on.")
+    trace = regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer, keep=("hidden",))
+    added = trace["L3H1"].contributions("it").vectors.sum(dim=0)
+    np.testing.assert_allclose(columns(page, "dimensions")[0], added, atol=6e-5)
 
 
 def test_temperature_0_is_refused(tmp_path: Path) -> None:
