@@ -11,7 +11,7 @@ from torch.testing import assert_close
 import regard.attention.weights as weights_module
 from regard import Ask, Causal, Entmax, Softmax, attend
 from regard.attention.grid.grid import Grid, spans
-from regard.attention.statistics.torch.block_statistics import Entropy, Pooled, Received, TopKeys, gather
+from regard.attention.statistics.torch.block_statistics import Pooled, gather_statistics
 from regard.attention.weights import Block
 
 GRID = Grid(1, 1, 3, 4)
@@ -26,37 +26,38 @@ def blocks(size=2, keep=None):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_by_hand(size):
-    received, entropy, strongest = Received(GRID, LIKE), Entropy(GRID, LIKE), TopKeys(GRID, LIKE, 2)
-    mean, largest, total = (Pooled(GRID, LIKE, 2, 3, reduce) for reduce in ("mean", "max", "sum"))
-    gather(blocks(size), [received, entropy, strongest, mean, largest, total])
-    assert received.value()[0, 0].tolist() == [0.75, 1.75, 0.25, 0.25]
-    near(entropy.value()[0, 0], torch.tensor([math.log(2), 0, math.log(4)], dtype=torch.float64))
-    assert strongest.value().weights[0, 0].tolist() == [[0.5, 0.5], [1, 0], [0.25, 0.25]]
-    assert strongest.value().keys[0, 0, 1, 0] == 1
-    # rows: queries 0 and 1, query 2; columns: keys 0 and 1, key 2, key 3
-    assert total.value()[0, 0].tolist() == [[2, 0, 0], [0.5, 0.25, 0.25]]
-    assert mean.value()[0, 0].tolist() == [[0.5, 0, 0], [0.25, 0.25, 0.25]]
-    assert largest.value()[0, 0].tolist() == [[1, 0, 0], [0.25, 0.25, 0.25]]
+@pytest.mark.parametrize(
+    ("reduce", "pooled"),  # rows: queries 0 and 1, query 2; columns: keys 0 and 1, key 2, key 3
+    [
+        ("sum", [[2, 0, 0], [0.5, 0.25, 0.25]]),
+        ("mean", [[0.5, 0, 0], [0.25, 0.25, 0.25]]),
+        ("max", [[1, 0, 0], [0.25, 0.25, 0.25]]),
+    ],
+)
+def test_by_hand(size, reduce, pooled):
+    found = gather_statistics(blocks(size), GRID, LIKE, Ask(top=2, pooled=(2, 3), reduce=reduce))
+    assert found.received[0, 0].tolist() == [0.75, 1.75, 0.25, 0.25]
+    near(found.entropy[0, 0], torch.tensor([math.log(2), 0, math.log(4)], dtype=torch.float64))
+    assert found.top.weights[0, 0].tolist() == [[0.5, 0.5], [1, 0], [0.25, 0.25]]
+    assert found.top.keys[0, 0, 1, 0] == 1
+    assert found.pooled[0, 0].tolist() == pooled
 
 
 def test_the_largest_of_negative_weights_is_negative():
     largest = Pooled(GRID, LIKE, 2, 2, "max")
-    gather([Block(GRID.whole(), -WEIGHTS - 0.5, None)], [largest])
+    largest.add(Block(GRID.whole(), -WEIGHTS - 0.5, None))
     assert largest.value()[0, 0].tolist() == [[-0.5, -0.5], [-0.75, -0.75]]
 
 
 def test_masked_keys_are_no_strongest_keys():
-    strongest = TopKeys(GRID, LIKE, 3)
-    gather(blocks(keep=WEIGHTS > 0), [strongest])
-    assert strongest.value().weights[0, 0].tolist() == [[0.5, 0.5, 0], [1, 0, 0], [0.25, 0.25, 0.25]]
-    assert [sorted(keys) for keys in strongest.value().keys[0, 0, :2].tolist()] == [[-1, 0, 1], [-1, -1, 1]]
+    top = gather_statistics(blocks(keep=WEIGHTS > 0), GRID, LIKE, Ask(top=3)).top
+    assert top.weights[0, 0].tolist() == [[0.5, 0.5, 0], [1, 0, 0], [0.25, 0.25, 0.25]]
+    assert [sorted(keys) for keys in top.keys[0, 0, :2].tolist()] == [[-1, 0, 1], [-1, -1, 1]]
 
 
 def test_a_weight_of_0_that_the_mask_keeps_is_a_strongest_key():
-    strongest = TopKeys(GRID, LIKE, 4)
-    gather(blocks(), [strongest])
-    assert [sorted(keys) for keys in strongest.value().keys[0, 0].tolist()] == [[0, 1, 2, 3]] * 3
+    top = gather_statistics(blocks(), GRID, LIKE, Ask(top=4)).top
+    assert [sorted(keys) for keys in top.keys[0, 0].tolist()] == [[0, 1, 2, 3]] * 3
 
 
 @pytest.mark.parametrize("reduce", ["mean", "max", "sum"])
@@ -80,13 +81,11 @@ def test_a_batch_of_its_own(normal, monkeypatch, normalise, reduce):
 def test_nan_shows_in_every_statistic(reduce):
     block = Block(GRID.whole(), WEIGHTS.clone(), None)
     block.weights[0, 0, 1, 3] = math.nan
-    statistics = Received(GRID, LIKE), Entropy(GRID, LIKE), TopKeys(GRID, LIKE, 1), Pooled(GRID, LIKE, 3, 4, reduce)
-    gather([block], statistics)
-    received, entropy, strongest, pooled = (statistic.value() for statistic in statistics)
-    assert received[0, 0].isnan().tolist() == [False, False, False, True]
-    assert entropy[0, 0].isnan().tolist() == [False, True, False]
-    assert strongest.weights[0, 0, :, 0].isnan().tolist() == [False, True, False]
-    assert pooled[0, 0].isnan().nonzero().tolist() == [[1, 3]]
+    found = gather_statistics([block], GRID, LIKE, Ask(top=1, pooled=(3, 4), reduce=reduce))
+    assert found.received[0, 0].isnan().tolist() == [False, False, False, True]
+    assert found.entropy[0, 0].isnan().tolist() == [False, True, False]
+    assert found.top.weights[0, 0, :, 0].isnan().tolist() == [False, True, False]
+    assert found.pooled[0, 0].isnan().nonzero().tolist() == [[1, 3]]
 
 
 @pytest.mark.parametrize("n", [0, -1, 5])

@@ -101,6 +101,27 @@ def test_any_rotary_positions(positions):
     assert_is_the_decoder(model)
 
 
+def with_another_eps(model):
+    model.decoder.blocks[0].self_attention_norm.eps = 0.25
+
+
+def with_another_weight(model):
+    layer = model.decoder.blocks[0].feed_forward.widen
+    layer.weight = torch.nn.Parameter(layer.weight.detach() / 2)
+
+
+def with_a_weight_changed_in_place(model):
+    model.decoder.norm.weight.data.mul_(0.5)
+
+
+@pytest.mark.parametrize("change", [with_another_eps, with_another_weight, with_a_weight_changed_in_place])
+def test_a_change_of_the_decoder_counts_from_the_next_start_on(change):
+    model = new_model()
+    assert_is_the_decoder(model, n_tokens=2)
+    change(model)
+    assert_is_the_decoder(model, n_tokens=2)
+
+
 @pytest.mark.parametrize("scale", [1e-6, 10.0, 1e3])
 def test_scores_may_be_small_and_large(scale):
     model = new_model()

@@ -6,5 +6,4 @@ state.py        the state of a decoder between two steps
 cache.py        the keys and values of earlier tokens
 kernel.py       the incremental decoding step as one C call
 supported.py    which decoders the C kernel supports
-fingerprint.py  whether a part of a decoder was replaced since the last call
 """

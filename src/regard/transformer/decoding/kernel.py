@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 from math import ceil
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
@@ -24,7 +23,6 @@ from regard.kernels.library import FLOATS, INTEGERS, check_arguments, function
 from regard.kernels.threads import run_on_threads
 from regard.transformer.block import DecoderBlock
 from regard.transformer.decoding.cache import MIN_BUFFER_TOKENS, BlockCache, BufferCache, TokenBuffer
-from regard.transformer.decoding.fingerprint import Fingerprint
 from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers, norms, structure_reason
 from regard.transformer.feed_forward import ACTIVATIONS
 
@@ -189,11 +187,13 @@ class DecoderArguments:
     Attributes:
         arguments: the kernel's arguments; only the arguments that do not depend on sources and tokens are set.
         blocks: pointers to the parameters of each block.
+        storages: the memory of the parameters, stored here so that it is not freed if a module replaces a parameter.
         rotary: the rotary positions of self-attention, or None.
     """
 
     arguments: StepArguments
     blocks: "ctypes.Array[BlockParameters]"
+    storages: tuple[torch.UntypedStorage, ...]
     rotary: Rotary | None
 
     @classmethod
@@ -212,26 +212,8 @@ class DecoderArguments:
             norm_first=blocks[0].norm_first,
             norm=NormParameters() if decoder.norm is None else NormParameters.of(cast("nn.LayerNorm", decoder.norm)),
         )
-        return cls(arguments, struct_array(BlockParameters, blocks), attention.positions)
-
-
-KNOWN: WeakKeyDictionary[nn.Module, tuple[Fingerprint, DecoderArguments | None]] = WeakKeyDictionary()
-"""For each decoder, its fingerprint and its arguments; None = the kernel does not support the decoder."""
-
-
-def decoder_arguments(decoder: nn.Module, fingerprint: Fingerprint) -> DecoderArguments | None:
-    """Return a decoder as arguments of the C kernel; None if the kernel does not support it.
-
-    The result of the last call is returned again if no part of the decoder was replaced since then.
-
-    Args:
-        fingerprint: the present fingerprint of the decoder.
-    """
-    known = KNOWN.get(decoder)
-    if known is None or not fingerprint.same(known[0]):
-        supported = structure_reason(decoder) is None
-        known = KNOWN[decoder] = fingerprint, DecoderArguments.of(decoder) if supported else None
-    return known[1]
+        storages = tuple(parameter.untyped_storage() for parameter in decoder.parameters())
+        return cls(arguments, struct_array(BlockParameters, blocks), storages, attention.positions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,7 +222,6 @@ class CompiledDecoder:
 
     Attributes:
         decoder: the arguments that do not depend on the sources.
-        storages: the memory of the parameters, stored here so that it is not freed if a module replaces a parameter.
         sources: the sources, and which source each target row reads.
         arguments: the kernel's arguments; those that differ from step to step are not set.
         source_keys: for each block, a pointer to the sources' keys, and their strides.
@@ -248,7 +229,6 @@ class CompiledDecoder:
     """
 
     decoder: DecoderArguments
-    storages: tuple[torch.UntypedStorage, ...]
     sources: SourceRows
     arguments: StepArguments
     source_keys: "ctypes.Array[VectorLayout]"
@@ -257,17 +237,12 @@ class CompiledDecoder:
     @classmethod
     def of(cls, decoder: nn.Module, sources: SourceRows) -> "CompiledDecoder | None":
         """Return a decoder and its sources as arguments of the C kernel; None if the kernel does not support them."""
-        fingerprint = Fingerprint.of(decoder)
-        arguments = decoder_arguments(decoder, fingerprint)
-        if arguments is None or sources_reason(sources) is not None:
+        if structure_reason(decoder) is not None or sources_reason(sources) is not None:
             return None
-        storages = tuple(parameter.untyped_storage() for parameter in fingerprint.parameters)
-        return cls.joined(arguments, storages, sources)
+        return cls.joined(DecoderArguments.of(decoder), sources)
 
     @classmethod
-    def joined(
-        cls, decoder: DecoderArguments, storages: tuple[torch.UntypedStorage, ...], sources: SourceRows
-    ) -> "CompiledDecoder":
+    def joined(cls, decoder: DecoderArguments, sources: SourceRows) -> "CompiledDecoder":
         """Return the arguments of a decoder and of sources that the kernel supports."""
         arguments = StepArguments.from_buffer_copy(decoder.arguments)
         source_keys, source_values = source_layouts(sources)
@@ -275,11 +250,11 @@ class CompiledDecoder:
         arguments.sources, arguments.source_tokens = sources.n_sources, sources.n_tokens
         arguments.rows, arguments.source_of_row = sources.n_rows, sources.source_of_row.data_ptr()
         arguments.lengths = None if sources.lengths is None else sources.lengths.data_ptr()
-        return cls(decoder, storages, sources, arguments, source_keys, source_values)
+        return cls(decoder, sources, arguments, source_keys, source_values)
 
     def with_sources(self, sources: SourceRows) -> "CompiledDecoder":
         """Return the arguments for the same decoder with other sources."""
-        return CompiledDecoder.joined(self.decoder, self.storages, sources)
+        return CompiledDecoder.joined(self.decoder, sources)
 
     def step(self, x: Vectors, cache: BlockCache | BufferCache | None) -> tuple[Vectors, BufferCache, Queries]:
         """Compute the newest token of each row through all decoder blocks.
