@@ -45,20 +45,18 @@ function unsignedIntegers(bytes: Uint8Array): Uint16Array {
 }
 
 async function matrix(trace: Trace, vectors?: Vectors): Promise<Matrix | undefined> {
-  if (!vectors) return undefined;
-  const { block, step, heads, width } = vectors;
+  return vectors && { numbers: await numbersOf(trace, vectors), heads: vectors.heads, width: vectors.width };
+}
+
+/** The numbers of an array: as a worker sends them, or integers times a step. */
+async function numbersOf(trace: Trace, { block, step }: { block: string; step: number }): Promise<Float64Array> {
   const given = trace.numbers?.[block];
-  if (given) return { numbers: Float64Array.from(given), heads, width };
-  const integers = signedIntegers(await inflate(trace.blocks[block]));
-  return { numbers: Float64Array.from(integers, (n) => n * step), heads, width };
+  return given ? Float64Array.from(given) : Float64Array.from(signedIntegers(await inflate(trace.blocks[block])), (n) => n * step);
 }
 
 /** Decode arrays of integers, each times its step. */
 export async function decodeArrays(trace: Trace, arrays: Record<string, NumberArray>): Promise<DecodedArrays> {
-  const decodeOne = async ([name, { block, step, shape }]: [string, NumberArray]) => {
-    const numbers = Float64Array.from(signedIntegers(await inflate(trace.blocks[block])), (n) => n * step);
-    return [name, { numbers, shape }] as const;
-  };
+  const decodeOne = async ([name, array]: [string, NumberArray]) => [name, { numbers: await numbersOf(trace, array), shape: array.shape }] as const;
   return Object.fromEntries(await Promise.all(Object.entries(arrays).map(decodeOne)));
 }
 

@@ -51,7 +51,12 @@ export interface Layer {
   output?: LayerOutput | null;
 }
 
-/** What W_O makes of the contexts: columns [heads*width n], bias [n], output [queries n], lengths [heads queries], value_lengths [heads keys]. */
+/**
+ * What W_O makes of the contexts: columns [heads*width n], bias [n].
+ *
+ * With them are output [queries n], lengths [heads queries] and value_lengths [heads keys]; or, from a worker,
+ * gram [heads*width width]: W_O of each head times its transpose, from which lengths are computed.
+ */
 export interface LayerOutput {
   width: number; // of the output; n of its numbers are shown
   arrays: Record<string, NumberArray>;
@@ -72,7 +77,7 @@ export interface Written {
   alternatives: [string, number][];
 }
 
-/** An array of integers in a block; a number is its integer times `step`. */
+/** An array of integers in a block, each times `step` a number; or from a worker, of the numbers themselves. */
 export interface NumberArray {
   block: string;
   step: number;
@@ -140,7 +145,7 @@ export interface Trace {
   map?: WeightMap; // for a long text: how to request weights; the layers then have no numbers
   movement?: Record<string, Movement> | null; // by kind of self-attention, where the trace has its hidden vectors
   blocks: Record<string, string>; // base64 of deflated bytes
-  numbers?: Record<string, Float32Array>; // from a worker: vectors by the name of their block, which `blocks` then lacks
+  numbers?: Record<string, Float32Array>; // from a worker: arrays by the name of their block, which `blocks` then lacks
   masks?: Record<string, Uint8Array>; // from a worker: bits [masks queries keys] by the name of their block
   live?: boolean; // whether a server or a worker runs the model on new texts
   next?: [string, number][]; // likely next tokens with their probabilities, from a server or a worker

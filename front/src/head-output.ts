@@ -12,7 +12,7 @@ export interface HeadOutputs {
   added: Float64Array[]; // by head
   bias: Float64Array | null;
   sum: Float64Array; // of all heads and the bias
-  given: Float64Array; // the output that the model's layer returned
+  given: Float64Array | null; // the output that the model's layer returned; null where a worker runs the model
   lengths: number[]; // by head, of the whole vectors in the model, without the reader's changes
 }
 
@@ -21,6 +21,7 @@ export function outputsOf(of: Decoded, shown: number, query: number): HeadOutput
   const { width, arrays } = of.output!;
   const { columns, bias, output, lengths } = arrays;
   const count = columns.shape[1];
+  const lengthIn = (head: number) => (lengths ? rowAt(lengths, head)[query] : projectedLength(of, head, contextOf(of, head, query, UNCHANGED)));
   const added = Array.from({ length: of.heads }, (_, head) => {
     const context = contextOf(of, head, query, head === shown ? changes.value : UNCHANGED);
     return Float64Array.from({ length: count }, (_, i) => context.reduce((total, number, row) => total + number * columnAt(of, head, row, i), 0));
@@ -31,8 +32,8 @@ export function outputsOf(of: Decoded, shown: number, query: number): HeadOutput
     added,
     bias: bias?.numbers ?? null,
     sum,
-    given: rowAt(output, query),
-    lengths: Array.from(added, (_, head) => rowAt(lengths, head)[query]),
+    given: output ? rowAt(output, query) : null,
+    lengths: Array.from(added, (_, head) => lengthIn(head)),
   };
 }
 
@@ -43,7 +44,19 @@ export function columnAt(of: Decoded, head: number, row: number, column: number)
 }
 
 /** The length of what a key's value becomes by W_O; times the key's weight, it is the length of what the key adds. */
-export const valueLength = (of: Decoded, head: number, key: number): number => rowAt(of.output!.arrays.value_lengths, head)[key];
+export function valueLength(of: Decoded, head: number, key: number): number {
+  const lengths = of.output!.arrays.value_lengths;
+  return lengths ? rowAt(lengths, head)[key] : projectedLength(of, head, vectorOf(of, "value", head, key));
+}
+
+/** The length of what W_O makes of a vector of a head: the root of vector · gram · vector. */
+function projectedLength(of: Decoded, head: number, vector: Float64Array): number {
+  const square = vector.reduce((total, number, i) => {
+    const row = rowAt(of.output!.arrays.gram, head * vector.length + i);
+    return total + number * row.reduce((product, one, j) => product + one * vector[j], 0);
+  }, 0);
+  return Math.sqrt(Math.max(0, square));
+}
 
 export function contextOf(of: Decoded, head: number, query: number, changed: Changes = changes.value): Float64Array {
   const { weights } = stages(of, head, query, queryTokens.value.length, keyTokens.value.length, changed);

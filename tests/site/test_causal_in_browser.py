@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from causal_models import MOST
+from output_steps import check_output
 from playwright.sync_api import Page, expect
 from site_texts import TEXTS, random_texts
 from site_worker import answers
@@ -89,6 +90,13 @@ def test_weights_and_next_tokens_are_those_of_python(tab: Page, request, model: 
     shown = next_rows(page)
     assert [share for _, share in shown] == pytest.approx([share for _, share in wanted], abs=1e-4)
     assert [text for text, _ in shown] == [visible(text) for text, _ in wanted]
+
+
+@pytest.mark.parametrize("model", ["gpt2", "llama"])
+def test_what_a_head_adds_is_that_of_python(tab: Page, request, model: str) -> None:
+    served, loaded = request.getfixturevalue(model)
+    exact = regard.trace(loaded.model, "It rains.", tokenizer=loaded.tokenizer, keep=("hidden",))
+    check_output(tab, served.address, exact, "L1H2")
 
 
 def test_temperature_changes_the_probabilities_and_a_cold_draw_takes_the_likeliest_token(page: Page, gpt2) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from output_steps import check_output
 from playwright.sync_api import Page, Request, expect
 from site_texts import TEXTS, random_texts
 from site_worker import answers
@@ -86,6 +87,11 @@ def test_typed_text_has_the_weights_of_python_and_the_site_asks_nobody_else(
     names = ("", "worker.js", "model.onnx", "runtime.deflate", "tokenizer.json")
     asked = [url.partition("?")[0] for url in requests if not url.startswith("blob:")]
     assert sorted(asked) == sorted(f"{served.address}{name}" for name in names)
+
+
+def test_what_a_head_adds_is_that_of_python(tab: Page, served, model: LoadedModel) -> None:
+    exact = regard.trace(model.model, "it rains today", tokenizer=model.tokenizer, keep=("hidden",))
+    check_output(tab, served.address, exact, "L1H1")
 
 
 def test_a_cut_edge_a_sharper_and_a_silenced_head_have_python_s_effect(page: Page, model: LoadedModel) -> None:

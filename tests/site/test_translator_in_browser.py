@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from output_steps import check_output
 from playwright.sync_api import Locator, Page, expect
 from site_texts import TEXTS
 from site_worker import answers
@@ -132,6 +133,10 @@ def test_a_typed_sentence_is_translated_and_every_view_has_python_s_weights(page
         weights = [float(row[-1]) if row[-1] != "masked" else 0.0 for row in numbers(page, "sentence")]
         assert weights == pytest.approx(exact.trace[f"{kind} {head}"].row(2).tolist(), abs=1e-4)
         page.keyboard.press("Escape")
+
+
+def test_what_a_head_adds_is_that_of_python(tab: Page, translating, python: Translator) -> None:
+    check_output(tab, translating.address, translated(python, "the snake").page_trace, "cross L1H2")
 
 
 def test_hovering_a_word_shows_its_weights_and_an_alternative_is_aligned_too(page: Page, python: Translator) -> None:

@@ -7,6 +7,7 @@ import { Refused } from "./files";
 import { likely, mostProbable, probabilities, rowsOf } from "./logits";
 import type { ModelFiles, ModelRecord, Reading } from "./messages";
 import { Model } from "./model";
+import { outputArrays } from "./outputs";
 import type { Reader } from "./reader";
 import { Tokenizer } from "./tokenizer";
 import { escaped, SPACES } from "./tokens";
@@ -27,11 +28,12 @@ export class TextReader implements Reader {
     private readonly model: Model,
     private readonly tokenizer: Tokenizer,
     private readonly record: ModelRecord,
+    private readonly outputs: Record<string, Float32Array>,
   ) {}
 
   static async of(files: ModelFiles, record: ModelRecord): Promise<TextReader> {
     const { layers } = Object.values(record.shape.kinds)[0];
-    return new TextReader(await Model.load(files.model, layers), Tokenizer.of(files.tokenizer), record);
+    return new TextReader(await Model.load(files.model, layers), Tokenizer.of(files.tokenizer), record, outputArrays(files.outputs, record.shape));
   }
 
   async trace(reading: Reading, goOn: () => void): Promise<Trace> {
@@ -66,7 +68,7 @@ export class TextReader implements Reader {
     const { output, numbers } = await this.model.run(ids, changedBy(changes, this.model, shape, ids.length), places);
     const side = Object.values(shape.kinds)[0].queries;
     const masks = this.record.kind === "causal" ? { causal: causal(ids.length) } : undefined;
-    return { trace: { ...shape, text: escaped(text, SPACES), [side]: tokens, numbers, masks }, output };
+    return { trace: { ...shape, text: escaped(text, SPACES), [side]: tokens, numbers: { ...this.outputs, ...numbers }, masks }, output };
   }
 
   /** The tokens that a causal model writes after a text, each the most probable one. */

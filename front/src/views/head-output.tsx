@@ -31,12 +31,12 @@ export function HeadOutput({ now: { of, which, at } }: { now: Shown }) {
     { name: say.otherHeads, numbers: others, text: (i) => othersText(outputs, which, i) },
     ...(bias ? [{ name: say.outputBias, numbers: bias, text: () => "b_O" }] : []),
     { name: say.total, numbers: sum, text: (i) => [added[which][i], others[i], ...(bias ? [bias[i]] : [])].map(inSum).join(" + ") },
-    ...(isChanged.value ? [] : [{ name: say.layerOutput, numbers: given, text: () => say.layerReturned(layerNumber.value) }]),
+    ...(isChanged.value || !given ? [] : [{ name: say.layerOutput, numbers: given, text: () => say.layerReturned(layerNumber.value) }]),
   ];
   return (
     <>
       <HeadLengths lengths={outputs.lengths} which={which} />
-      <Dimensions title={say.firstDimensions(given.length, width)} columns={columns} />
+      <Dimensions title={say.firstDimensions(sum.length, width)} columns={columns} />
     </>
   );
 }

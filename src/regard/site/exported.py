@@ -7,6 +7,7 @@ from typing import Any
 
 from regard.site.check import Difference
 from regard.site.graph import PARTS, block_name
+from regard.site.output_projections import projection_record
 from regard.tracing.focus import focus_on
 from regard.tracing.trace import Trace
 from regard.views.page.data import page_data
@@ -43,8 +44,9 @@ class Exported:
         return self.first.model
 
     def page(self) -> dict[str, Any]:
-        """Return the JSON data of the page that shows the first text."""
-        return page_data(self.first, focus_on(self.first), self.alignment) | {"live": True, "next": self.next}
+        """Return the JSON data of the page that shows the first text; without movement, which no other text has."""
+        data = page_data(self.first, focus_on(self.first), self.alignment)
+        return data | {"live": True, "next": self.next, "movement": None}
 
     def record(self, folder: Path) -> dict[str, Any]:
         """Return the JSON record of the model; `ModelRecord` in front/src/site/messages.ts describes it.
@@ -100,6 +102,7 @@ def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
         "bias": None,
         "mask": "causal" if kind == "decoder" else None,
         "masks": 1 if kind == "decoder" else 0,
+        "output": projection_record(first, kind, layer),
     } | {
         part: {"block": block_name(kind, layer, part), "step": 1, "heads": vectors.shape[1], "width": vectors.shape[3]}
         for part in PARTS

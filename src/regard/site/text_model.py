@@ -2,6 +2,7 @@
 
 model.onnx         token ids in; queries, keys and values of every layer out, and the output
 tokenizer.json     what the worker needs to split a text into tokens
+model.outputs      the output projections of all layers; see output_projections.py
 """
 
 import inspect
@@ -17,7 +18,9 @@ from regard.errors import InputError, first_paragraph
 from regard.site.check import check, longest_text
 from regard.site.exported import Exported
 from regard.site.graph import write_model
+from regard.site.output_projections import write_projections
 from regard.site.tokenizer import tokenizer_tables
+from regard.tracing.for_page import trace_for_page
 from regard.tracing.model_loading import LoadedModel, load
 from regard.tracing.run import trace
 from regard.tracing.tokens.encoding import token_limit
@@ -28,7 +31,7 @@ from regard.tracing.writing import N_NEXT, next_tokens
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-FILES = {"model": "model.onnx", "tokenizer": "tokenizer.json"}
+FILES = {"model": "model.onnx", "tokenizer": "tokenizer.json", "outputs": "model.outputs"}
 """The names of the files, by their purpose."""
 
 MOST_TOKENS = 512
@@ -54,7 +57,7 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
     Raises:
         InputError: the model cannot be exported, or the export differs from the model.
     """
-    first = trace(loaded.model, text, tokenizer=loaded.tokenizer)
+    first = trace_for_page(loaded.model, text, tokenizer=loaded.tokenizer)
     most = min(token_limit(loaded.model, loaded.tokenizer) or MOST_TOKENS, MOST_TOKENS)
     check_supported(loaded, first)
     check_supported(loaded, trace(loaded.model, longest_text(loaded.tokenizer, most), tokenizer=loaded.tokenizer))
@@ -72,6 +75,7 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
     difference = check(folder / FILES["model"], loaded, most)
     content = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
     (folder / FILES["tokenizer"]).write_text(content, encoding="utf-8")
+    write_projections(first, folder / FILES["outputs"])
     logits = first.output if kind == "decoder" else None
     return Exported(
         kind="encoder" if logits is None else "causal",

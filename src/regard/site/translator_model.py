@@ -3,6 +3,7 @@
 encoder.onnx, decoder.onnx     the ONNX graphs; see translator_graphs.py
 config.json                    names and axes of the graphs' inputs and outputs; settings of beam search and alignment
 source.spm, target.spm         the vocabularies
+translator.outputs             the output projections of all layers; see output_projections.py
 """
 
 import json
@@ -17,6 +18,7 @@ from regard.export.parity import random_lines
 from regard.site.check import Difference, compare
 from regard.site.exported import Exported
 from regard.site.graph import PARTS, block_name
+from regard.site.output_projections import write_projections
 from regard.site.spm_check import check_vocabulary
 from regard.site.translator_graphs import translator_graphs
 from regard.site.unicode_tables import unassigned_letters
@@ -28,8 +30,13 @@ from regard.translation.translation import Translation
 from regard.translation.translator import Translator
 from regard.translation.translator_folder import TranslatorContents
 
-FILES = {"encoder": "encoder.onnx", "decoder": "decoder.onnx", "settings": "config.json"} | {
-    side: f"{side}.spm" for side in ("source", "target")
+FILES = {
+    "encoder": "encoder.onnx",
+    "decoder": "decoder.onnx",
+    "settings": "config.json",
+    "source": "source.spm",
+    "target": "target.spm",
+    "outputs": "translator.outputs",
 }
 """The names of the files, by their purpose."""
 
@@ -68,9 +75,10 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
             f"{translator.name} as ONNX graphs does not translate as the translator does, so no site was written: "
             f"{parity}; they differ by up to {difference}."
         )
+    write_projections(first.page_trace, folder / FILES["outputs"])
     return Exported(
         kind="translator",
-        first=first.trace,
+        first=first.page_trace,
         alignment=alignment,
         files=FILES,
         max_tokens=translator.model.config.max_tokens - 1,

@@ -6,6 +6,7 @@ import type { Alignment, Candidate, Trace } from "../../data";
 import { causal } from "../causal";
 import { Refused } from "../files";
 import type { ModelFiles, ModelRecord, Reading } from "../messages";
+import { outputArrays } from "../outputs";
 import type { Reader } from "../reader";
 import { escaped, SPACES, tokensOfPieces } from "../tokens";
 import { beamSearch, type Hypothesis } from "./beam";
@@ -34,6 +35,7 @@ export class TranslatorReader implements Reader {
     private readonly target: Vocabulary,
     private readonly shape: Trace,
     private readonly most: number,
+    private readonly outputs: Arrays,
   ) {
     this.clean = cleaner(settings.unassigned);
   }
@@ -41,7 +43,7 @@ export class TranslatorReader implements Reader {
   static async of(files: ModelFiles, { shape, most }: ModelRecord): Promise<TranslatorReader> {
     const settings = JSON.parse(new TextDecoder().decode(files.settings)) as Settings;
     const graphs = await Graphs.load(files.encoder, files.decoder, settings);
-    return new TranslatorReader(graphs, settings, new Vocabulary(files.source), new Vocabulary(files.target), shape, most);
+    return new TranslatorReader(graphs, settings, new Vocabulary(files.source), new Vocabulary(files.target), shape, most, outputArrays(files.outputs, shape));
   }
 
   async trace({ text }: Reading, goOn: () => void): Promise<Trace> {
@@ -67,7 +69,7 @@ export class TranslatorReader implements Reader {
       target_text: escaped(this.textOf(pair), SPACES),
       source: tokensOfPieces(pair.source, eos),
       target: tokensOfPieces(target, bos),
-      numbers: this.vectors(pair),
+      numbers: { ...this.outputs, ...this.vectors(pair) },
       masks: { causal: causal(target.length) },
     };
   }

@@ -1,0 +1,61 @@
+"""The output projections W_O of a model as a file of a site, from which the page computes what each head adds.
+
+For each layer, in the order of the model's record, the file has these arrays of little-endian float32:
+
+    columns    [heads × d_value, N_SHOWN]    the first columns of W_O
+    bias       [N_SHOWN]                     the first numbers of the bias; missing if there is no bias
+    gram       [heads × d_value, d_value]    W_O W_Oᵀ of each head; context · gram · context = |context · W_O|²
+
+W_O itself is d_model / d_value times as large as `gram`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from einops import rearrange
+from torch import Tensor
+
+from regard.effects.contributions import OutputProjection
+from regard.tracing.trace import Trace
+from regard.views.page.outputs import N_SHOWN
+
+
+def write_projections(first: Trace, path: Path) -> None:
+    """Write the output projections of a model to a file, which stays empty if they are unknown.
+
+    Args:
+        first: the trace of any text by the model; with hidden vectors, if they can be kept.
+    """
+    states = first.states or {}
+    layers = [state for kind in first.kinds for state in states.get(kind, {}).values()]
+    arrays = [array for state in layers for array in arrays_of(state.projection).values()]
+    path.write_bytes(b"".join(array.numpy().astype("<f4").tobytes() for array in arrays))
+
+
+def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
+    """Return the arrays of one layer, by the names in this file's docstring."""
+    weight = projection.weight.double()
+    arrays = {
+        "columns": rearrange(weight[:, :, :N_SHOWN], "h v d -> (h v) d"),
+        "gram": rearrange(weight @ weight.mT, "h v w -> (h v) w"),
+    }
+    if projection.bias is not None:
+        arrays["bias"] = projection.bias[:N_SHOWN].double()
+    return arrays
+
+
+def projection_record(first: Trace, kind: str, layer: int) -> dict[str, Any] | None:
+    """Return the JSON record of a layer's arrays, in the order of the file; None if they are unknown.
+
+    `LayerOutput` in front/src/data.ts describes it.
+    """
+    if first.states is None:
+        return None
+    projection = first.states[kind][layer].projection
+    return {
+        "width": projection.weight.shape[2],
+        "arrays": {
+            name: {"block": f"{kind} layer {layer} output {name}", "step": 1, "shape": list(array.shape)}
+            for name, array in arrays_of(projection).items()
+        },
+    }
