@@ -87,6 +87,22 @@ def test_top_keys_hold_the_top_weights_and_are_visible(name):
         assert weights.tolist() == sorted(weights.tolist(), reverse=True)
 
 
+@pytest.mark.parametrize("keys", [0, 1, 5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["whole pattern", "summary", "ask", "known"])
+def test_more_top_keys_than_there_are_have_key_minus_one_and_weight_zero(normal, name, dtype, keys):
+    query, key = normal(1, 2, 3, 7, dtype=dtype), normal(1, 2, keys, 7, dtype=dtype)
+    ask = {"ask": Ask(top=8), "known": Ask(top=max(1, keys))}.get(name)
+    pattern = attend(query, key, key, mask=Causal(0), ask=ask).pattern
+    top = pattern.summary(top=8).top if name == "summary" else pattern.top(8)
+    for place in np.ndindex(1, 2, 3):
+        weights = pattern[place]
+        seen = min(place[2] + 1, keys)
+        expected = sorted(range(seen), key=lambda at, weights=weights: -float(weights[at]))
+        assert top.keys[place].tolist() == expected + [-1] * (8 - seen)
+        assert_close(top.weights[place], torch.cat([weights[expected], weights.new_zeros(8 - seen)]))
+
+
 @pytest.mark.parametrize("ask", [None, Ask(top=3)])
 def test_top_takes_whole_numbers(normal, unhooked, ask):
     pattern = attend(*normal(3, 1, 2, 5, 7).unbind(), ask=ask).pattern

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -45,13 +46,14 @@ class Ask:
         previous: compute each query's weight on the key just before its own position.
         groups: a boolean tensor [groups keys], True where the key belongs to the group; for each query and group,
             compute the sum of the query's weights on the keys of the group. None = no groups.
-        top: how many keys with the largest weights to find for each query; None = none.
+        top: how many keys with the largest weights to find for each query; None = none. It may exceed the number of
+            keys: the remaining entries have key index -1 and weight 0.
         pooled: (rows, columns), the shape of a downsampled matrix of weights; each of its entries covers a block of
             queries × keys. None = do not compute it.
         reduce: how the weights in a block become one entry of the downsampled matrix: "mean", "max" or "sum".
 
     Raises:
-        ValueError: an unknown `reduce`.
+        ValueError: an unknown `reduce`, or `top` is not between 1 and 2,147,483,647.
         TypeError: `top` is not an integer, or `pooled` is not two integers.
     """
 
@@ -71,6 +73,8 @@ class Ask:
             raise ValueError(f"reduce={self.reduce!r} is unknown; it is one of {', '.join(get_args(Reduce))}.")
         if self.top is not None and not is_whole(self.top):
             raise TypeError(f"top={self.top!r} is no number of keys; it takes a whole number, such as top=8.")
+        if self.top is not None and not 1 <= self.top < 2**31:
+            raise ValueError(f"top={self.top} is out of range; ask for 1 to {2**31 - 1} keys, such as top=8.")
         if self.pooled is not None:
             sized = isinstance(self.pooled, tuple | list) and len(self.pooled) == 2 and all(map(is_whole, self.pooled))
             if not sized:
@@ -80,9 +84,7 @@ class Ask:
             object.__setattr__(self, "pooled", tuple(self.pooled))
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless `top`, `pooled` and `groups` fit the numbers of queries and keys in `grid`."""
-        if self.top is not None and not 1 <= self.top <= grid.keys:
-            raise ValueError(f"top={self.top} of {grid.keys} keys; ask for 1 to {grid.keys}.")
+        """Raise ValueError unless `pooled` and `groups` fit the numbers of queries and keys in `grid`."""
         if self.pooled is not None:
             rows, columns = self.pooled
             if not (1 <= rows <= grid.queries and 1 <= columns <= grid.keys):
@@ -111,6 +113,11 @@ class Top:
 
     weights: Float[Tensor, "batch heads queries n"]
     keys: Int[Tensor, "batch heads queries n"]
+
+    def resized(self, n: int) -> "Top":
+        """Return the first `n` entries of each query; where there are fewer, key index -1 and weight 0 fill the rest."""
+        missing = max(0, n - self.keys.shape[-1])
+        return Top(F.pad(self.weights[..., :n], (0, missing)), F.pad(self.keys[..., :n], (0, missing), value=-1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -240,9 +240,10 @@ class Pattern(ThroughDense):
         Of equal weights, the weight on the lowest key index comes first. If a query may attend to fewer than `n` keys,
         the remaining entries have key index -1 and weight 0.
         """
-        if self.known is not None and self.known.top is not None and n in range(1, self.known.top.keys.shape[-1] + 1):
-            return Top(self.known.top.weights[..., :n], self.known.top.keys[..., :n])
-        return present(self.answer(replace(NOTHING, top=n)).top)
+        ask = replace(NOTHING, top=n)
+        if self.known is not None and self.known.top is not None and n <= self.known.top.keys.shape[-1]:
+            return self.known.top.resized(n)
+        return present(self.answer(ask).top)
 
     def pooled(self, rows: int, columns: int, reduce: Reduce = "mean") -> Float[Tensor, "batch heads rows columns"]:
         """Return the weights downsampled to a matrix of `rows` × `columns` entries, for each head.
@@ -271,7 +272,7 @@ class Pattern(ThroughDense):
         """Return several statistics, computing the weights only once; the arguments are the fields of `Ask`.
 
         Raises:
-            ValueError: `top` or `pooled` is larger than the pattern, or weights may be negative and have no entropy.
+            ValueError: `pooled` is larger than the pattern, or weights may be negative and have no entropy.
 
         >>> import torch
         >>> from regard import attend, Causal
@@ -306,7 +307,7 @@ class Pattern(ThroughDense):
                 seconds.
 
         Raises:
-            ValueError: `top` or `pooled` is larger than the pattern, or weights may be negative and have no entropy.
+            ValueError: `pooled` is larger than the pattern, or weights may be negative and have no entropy.
         """
         with progress_callback(report) as callback:
             return summary_of(self.call, ask, callback)

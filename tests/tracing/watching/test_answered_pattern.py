@@ -156,11 +156,16 @@ def test_what_is_no_question_is_refused(unhooked):
     )
 
 
-def test_more_top_keys_than_tokens_are_refused(minilm):
-    def too_many():
-        regard.trace(llama(), "The snake.", tokenizer=minilm.tokenizer, ask=Ask(top=9))
-
-    assert refusal(InputError, too_many) == ("LlamaModel could not read the text: top=9 of 5 keys; ask for 1 to 5.")
+def test_more_top_keys_than_tokens_have_key_minus_one_and_weight_zero(minilm, tmp_path):
+    whole = regard.trace(llama(), "The snake.", tokenizer=minilm.tokenizer)
+    trace = regard.trace(llama(), "The snake.", tokenizer=minilm.tokenizer, ask=Ask(top=9))
+    for known in (trace, regard.Trace.load(trace.save(tmp_path / "answered.safetensors"))):
+        pattern = known.decoder[0]
+        assert (pattern.top(9).keys[0, 0] == -1).sum(dim=-1).tolist() == [8, 7, 6, 5, 4]
+        for n in (4, 9, 12):
+            expected = whole.decoder[0].top(n)
+            assert torch.equal(pattern.top(n).keys, expected.keys)
+            assert_close(pattern.top(n).weights, expected.weights)
 
 
 def test_an_answered_trace_is_saved(answered, tmp_path):

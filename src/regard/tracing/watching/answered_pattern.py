@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from regard.attention.ask import PER_QUERY, Ask, Summary, Top
+from regard.attention.ask import PER_QUERY, Ask, Summary
 from regard.attention.attend import Attended
 from regard.attention.call import Call
 from regard.attention.finite import may_hold_nan
@@ -92,8 +92,8 @@ class AnsweredPattern(Pattern):
             same = known.ask.groups is not None and torch.equal(known.ask.groups, ask.groups)
             parts["groups"] = known.groups if same else None
         if ask.top is not None:
-            top = known.top if known.top is not None and known.top.keys.shape[-1] >= ask.top else None
-            parts["top"] = None if top is None else Top(top.weights[..., : ask.top], top.keys[..., : ask.top])
+            enough = known.top is not None and known.top.keys.shape[-1] >= min(ask.top, self.grid.keys)
+            parts["top"] = known.top.resized(ask.top) if known.top is not None and enough else None
         if ask.pooled is not None:
             same = (known.ask.pooled, known.ask.reduce) == (ask.pooled, ask.reduce)
             parts["pooled"] = known.pooled if same else None

@@ -94,6 +94,8 @@ def top_keys(
     If a query may attend to fewer than n keys, the remaining entries have weight 0 and key index -1.
     """
     weights = block.weights if block.keep is None else block.weights.masked_fill(~block.keep, -torch.inf)
+    if n > weights.shape[-1]:
+        weights = F.pad(weights, (0, n - weights.shape[-1]), value=-torch.inf)
     strongest, keys = strongest_first(weights, n)
     masked = strongest == -torch.inf
     return strongest.masked_fill(masked, 0.0), keys.masked_fill(masked, -1)
