@@ -1,6 +1,7 @@
 """What `attend` refuses: arguments that do not fit together or have a wrong type; the whole text of each message."""
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -8,7 +9,20 @@ from refusals import refusal
 
 from regard import Causal, Documents, Padding, ScaledDot, Softmax, attend
 
-QUERY, KEY, VALUE = torch.zeros(2, 6, 5, 11), torch.zeros(2, 3, 7, 11), torch.zeros(2, 3, 7, 13)
+QUERY, KEY, VALUE = TENSORS = torch.zeros(2, 6, 5, 11), torch.zeros(2, 3, 7, 11), torch.zeros(2, 3, 7, 13)
+
+FLOATS = "attend takes float16, bfloat16, float32 or float64; convert it with .to(…)."
+DENSE = "attend takes dense tensors; convert it with .to_dense()."
+ONE_TENSOR = (
+    "attend takes one tensor [batch heads tokens width]; "
+    "pad the items to one length, and give their lengths: mask=Padding(lengths)."
+)
+
+
+def nested(tensor, layout):
+    """Return the batch items of a tensor as a nested tensor."""
+    with warnings.catch_warnings(action="ignore"):  # torch's own, of a prototype
+        return torch.nested.nested_tensor(list(tensor), layout=layout)
 
 
 @pytest.mark.usefixtures("unhooked")
@@ -25,8 +39,17 @@ QUERY, KEY, VALUE = torch.zeros(2, 6, 5, 11), torch.zeros(2, 3, 7, 11), torch.ze
             "value has shape [7, 13]; attend takes four axes, [batch heads tokens width]; "
             "add the missing ones with unsqueeze.",
         ),
-        ((QUERY, KEY.long(), VALUE), "key has dtype torch.int64; attend takes floating-point numbers."),
-        ((QUERY.bool(), KEY, VALUE), "query has dtype torch.bool; attend takes floating-point numbers."),
+        ((QUERY, KEY.long(), VALUE), f"key has dtype torch.int64; {FLOATS}"),
+        ((QUERY.bool(), KEY, VALUE), f"query has dtype torch.bool; {FLOATS}"),
+        ((QUERY.to(torch.complex64), KEY, VALUE), f"query has dtype torch.complex64; {FLOATS}"),
+        (tuple(x.to(torch.float8_e4m3fn) for x in TENSORS), f"query has dtype torch.float8_e4m3fn; {FLOATS}"),
+        ((QUERY, KEY, VALUE.to(torch.float8_e5m2)), f"value has dtype torch.float8_e5m2; {FLOATS}"),
+        (tuple(x.to_sparse() for x in TENSORS), f"query has layout torch.sparse_coo; {DENSE}"),
+        ((QUERY, KEY.to_sparse(), VALUE), f"key has layout torch.sparse_coo; {DENSE}"),
+        ((QUERY, KEY, VALUE.to_mkldnn()), f"value has layout torch._mkldnn; {DENSE}"),
+        (tuple(nested(x, torch.jagged) for x in TENSORS), f"query is a nested tensor; {ONE_TENSOR}"),
+        (tuple(nested(x, torch.strided) for x in TENSORS), f"query is a nested tensor; {ONE_TENSOR}"),
+        ((QUERY, nested(KEY, torch.strided), VALUE), f"key is a nested tensor; {ONE_TENSOR}"),
         (
             (QUERY, KEY.half(), VALUE),
             "query, key and value must share one dtype: query torch.float32, key torch.float16, value torch.float32; "

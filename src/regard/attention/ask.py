@@ -115,7 +115,7 @@ class Top:
     keys: Int[Tensor, "batch heads queries n"]
 
     def resized(self, n: int) -> "Top":
-        """Return the first `n` entries of each query; where there are fewer, key index -1 and weight 0 fill the rest."""
+        """Return the first `n` entries of each query, followed by key index -1 and weight 0 if there are fewer."""
         missing = max(0, n - self.keys.shape[-1])
         return Top(F.pad(self.weights[..., :n], (0, missing)), F.pad(self.keys[..., :n], (0, missing), value=-1))
 

@@ -23,6 +23,9 @@ from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.attention.stages import tensors_in
 
+DTYPES = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+"""The data types of query, key and value that `attend` supports."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
@@ -162,8 +165,12 @@ def grid_of(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Grid:
         TypeError: query, key or value is not a tensor.
     """
     check_tensors(query, key, value)
-    (query_batch, heads, queries, d_query), (key_batch, key_heads, keys, d_key) = query.shape, key.shape
-    value_batch, value_heads, values, _ = value.shape
+    try:
+        (query_batch, heads, queries, d_query), (key_batch, key_heads, keys, d_key) = query.shape, key.shape
+        value_batch, value_heads, values, _ = value.shape
+    except RuntimeError:  # nested tensors of layout torch.strided have no shape
+        check_each(query=query, key=key, value=value)
+        raise
     if d_query == 0:
         raise ValueError("query has width 0; a query needs at least one number to be matched with keys.")
     score.check_widths(d_query, d_key)
@@ -189,36 +196,55 @@ def grid_of(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Grid:
 
 
 def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Raise an error unless query, key and value are floating-point tensors of four axes, one data type and one device.
+    """Raise an error unless query, key and value are dense floating-point tensors of four axes, one type, one device.
 
     Raises:
         TypeError: one of them is not a tensor.
-        ValueError: one of them has another number of axes, or another data type or device than the query.
+        ValueError: one of them is sparse or nested, or has another number of axes, or an unsupported data type, or
+            another data type or device than the query.
     """
     try:
-        one_device = query.device == key.device == value.device
-        one_dtype = query.dtype == key.dtype == value.dtype
-        if query.ndim == key.ndim == value.ndim == 4 and query.is_floating_point() and one_device and one_dtype:
+        one_device, dtype = query.device == key.device == value.device, query.dtype
+        dense = query.layout is key.layout is value.layout is torch.strided
+        one_dtype = dtype is key.dtype is value.dtype and dtype in DTYPES
+        if query.ndim == key.ndim == value.ndim == 4 and one_device and one_dtype and dense:
             return
     except AttributeError:
-        one_device = True  # at least one of the three is not a tensor: the loop below raises TypeError
+        one_device = True  # at least one of the three is not a tensor: check_each raises TypeError
     tensors = {"query": query, "key": key, "value": value}
+    check_each(**tensors)
+    attribute = "dtype" if one_device else "device"
+    values = ", ".join(f"{name} {getattr(tensor, attribute)}" for name, tensor in tensors.items())
+    raise ValueError(f"query, key and value must share one {attribute}: {values}; convert them with .to(…).")
+
+
+def check_each(**tensors: Tensor) -> None:
+    """Raise an error unless each argument is a dense tensor of four axes and of a supported data type."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"{name} is {type_name(tensor)}; attend takes tensors, and torch.as_tensor makes one of an array or a "
                 "list."
             )
+        if tensor.is_nested:
+            raise ValueError(
+                f"{name} is a nested tensor; attend takes one tensor [batch heads tokens width]; "
+                "pad the items to one length, and give their lengths: mask=Padding(lengths)."
+            )
+        if tensor.layout != torch.strided:
+            raise ValueError(
+                f"{name} has layout {tensor.layout}; attend takes dense tensors; convert it with .to_dense()."
+            )
         if tensor.ndim != 4:
             raise ValueError(
                 f"{name} has shape {list(tensor.shape)}; attend takes four axes, [batch heads tokens width]; "
                 "add the missing ones with unsqueeze."
             )
-        if not tensor.is_floating_point():
-            raise ValueError(f"{name} has dtype {tensor.dtype}; attend takes floating-point numbers.")
-    attribute = "dtype" if one_device else "device"
-    values = ", ".join(f"{name} {getattr(tensor, attribute)}" for name, tensor in tensors.items())
-    raise ValueError(f"query, key and value must share one {attribute}: {values}; convert them with .to(…).")
+        if tensor.dtype not in DTYPES:
+            raise ValueError(
+                f"{name} has dtype {tensor.dtype}; attend takes float16, bfloat16, float32 or float64; "
+                "convert it with .to(…)."
+            )
 
 
 def stage_error(name: str, stage: object, example: Score | Normaliser) -> TypeError:

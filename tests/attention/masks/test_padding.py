@@ -3,9 +3,10 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from refusals import refusal
 from torch.testing import assert_close
 
-from regard import Causal, Grid, Padding, Window, attend
+from regard import Causal, Grid, Padding, Prefix, Window, attend
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -47,6 +48,24 @@ def test_tokens_are_those_of_transformers_attention_masks(normal):
         query, key, value = normal(3, 1, 2, 7), normal(3, 1, 5, 7), normal(3, 1, 5, 7)
         by_tensor = attend(query, key, value, mask=torch.tensor(attention_mask).bool()[:, None, None])
         assert_close(attend(query, key, value, mask=Padding(lengths, side=side)).context, by_tensor.context)
+
+
+def test_negative_lengths_are_refused():
+    for build, given in (
+        (lambda: Padding(torch.tensor([3, -2])), "Padding was given lengths[1]=-2"),
+        (lambda: Prefix(torch.tensor([-1])), "Prefix was given length[0]=-1"),
+    ):
+        message = f"{given}; a length is a number of tokens, at least 0; give 0 for none."
+        assert refusal(ValueError, build) == message
+
+
+def test_lengths_are_not_read_on_another_device_nor_under_vmap(normal):
+    assert Padding(torch.tensor([3, -2]).to("meta")).lengths.is_meta
+    x, lengths = normal(2, 1, 1, 5, 3), torch.tensor([[3], [5]])
+    found = torch.vmap(lambda x, lengths: attend(x, x, x, mask=Padding(lengths)).context)(x, lengths)
+    assert_close(
+        found, torch.stack([attend(*[item] * 3, mask=Padding(lengths[i])).context for i, item in enumerate(x)])
+    )
 
 
 @pytest.mark.parametrize("side", ["right", "left"])

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from jaxtyping import Integer
 from torch import Tensor
 
+from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid
 from regard.attention.masks.checks import check_whole, check_whole_tensor
+from regard.attention.masks.lengths import check_not_below_zero
 from regard.attention.masks.range_mask import Number, RangeMask, first_position
 
 
@@ -44,7 +46,7 @@ class Causal(RangeMask):
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Prefix(RangeMask):
+class Prefix(EqualFields, RangeMask):
     """Every query attends to the first `length` keys, and causally to the keys after them.
 
     Attention is bidirectional within the prefix and causal after it: query i attends to key j if j < length or j <= i +
@@ -68,6 +70,7 @@ class Prefix(RangeMask):
         check_whole("Prefix", offset=self.offset)
         if isinstance(self.length, Tensor):
             check_whole_tensor("Prefix", "length", self.length)
+            check_not_below_zero("Prefix", "length", self.length)
             return
         check_whole("Prefix", length=self.length)
         object.__setattr__(self, "length", int(self.length))  # a numpy integer becomes an int

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Int
 from torch import Tensor
 
+from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.checks import check_whole_tensor
 from regard.attention.masks.mask import Kept, Mask
@@ -14,7 +15,7 @@ from regard.attention.masks.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Documents(Mask):
+class Documents(EqualFields, Mask):
     """Several documents packed into one sequence: a query attends to the keys of its own document.
 
     Args:

@@ -6,13 +6,14 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile, varies_by_query
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.representation import type_name
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Keep(Mask):
+class Keep(EqualFields, Mask):
     """A mask given as a boolean tensor that broadcasts to [batch heads queries keys]; True = may attend.
 
     Raises:

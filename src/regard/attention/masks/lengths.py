@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
+from regard.attention.gradients import in_torch_func
 from regard.attention.grid.grid import Grid
 
 
@@ -20,12 +21,12 @@ def shortest_and_longest(lengths: Integer[Tensor, " batch"], keys: int) -> set[i
 
 
 def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
-    """Return whether Python may read the numbers of a tensor: True on a CPU, unless torch.compile is active.
+    """Return whether Python may read the numbers of a tensor: True on a CPU, outside of torch.compile and torch.func.
 
     On an accelerator, reading would wait for all queued kernels. Under torch.compile, the numbers would become
-    constants of the compiled program.
+    constants of the compiled program; under torch.vmap there is more than one number.
     """
-    return lengths.is_cpu and not torch.compiler.is_compiling()
+    return lengths.is_cpu and not torch.compiler.is_compiling() and not in_torch_func()
 
 
 def check_lengths(mask: object, lengths: int | Integer[Tensor, " batch"], grid: Grid) -> None:
@@ -42,6 +43,24 @@ def check_lengths(mask: object, lengths: int | Integer[Tensor, " batch"], grid: 
             f"{type(mask).__name__} was given {len(lengths)} lengths for a batch of {grid.batch}; give one for each "
             "item."
         )
+
+
+def check_not_below_zero(mask: str, name: str, lengths: Integer[Tensor, " batch"]) -> None:
+    """Raise ValueError if one of the lengths given to a mask is negative; not checked where Python may not read them.
+
+    >>> check_not_below_zero("Padding", "lengths", torch.tensor([3, -1]))
+    Traceback (most recent call last):
+      ...
+    ValueError: Padding was given lengths[1]=-1; a length is a number of tokens, at least 0; give 0 for none.
+    """
+    if not may_read(lengths):
+        return
+    for item, length in enumerate(lengths.flatten().tolist()):
+        if length < 0:
+            raise ValueError(
+                f"{mask} was given {name}[{item}]={length}; a length is a number of tokens, at least 0; "
+                "give 0 for none."
+            )
 
 
 def check_source_lengths(lengths: Integer[Tensor, " batch"], n_tokens: int) -> None:

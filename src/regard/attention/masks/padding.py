@@ -6,14 +6,16 @@ from typing import Literal, get_args
 from jaxtyping import Integer
 from torch import Tensor
 
+from regard.attention.equality import EqualFields
 from regard.attention.masks.checks import check_whole_tensor
+from regard.attention.masks.lengths import check_not_below_zero
 from regard.attention.masks.range_mask import Number, RangeMask
 
 Side = Literal["right", "left"]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Padding(RangeMask):
+class Padding(EqualFields, RangeMask):
     """No query attends to padding: in batch item b, `lengths[b]` keys are tokens, and all other keys are padding.
 
     Args:
@@ -22,7 +24,8 @@ class Padding(RangeMask):
 
     Raises:
         TypeError: lengths that are not a tensor of integers.
-        ValueError: an unknown side; when used in attention, a number of lengths that does not fit the batch.
+        ValueError: an unknown side, or a negative length; when used in attention, a number of lengths that does not fit
+            the batch.
     """
 
     lengths: Integer[Tensor, " batch"]
@@ -36,6 +39,7 @@ class Padding(RangeMask):
                 'it must be "right" or "left".'
             )
         check_whole_tensor("Padding", "lengths", self.lengths)
+        check_not_below_zero("Padding", "lengths", self.lengths)
 
     @property
     def item_lengths(self) -> Integer[Tensor, " batch"]:  # type: ignore[override]

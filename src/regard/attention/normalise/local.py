@@ -16,13 +16,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.softmax import Softmax
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Local(Normaliser):
+class Local(EqualFields, Normaliser):
     """Softmax over the keys near a centre, times a Gaussian around the centre; the weights of a query sum to at most 1.
 
     A query that may attend to no key near its centre has weights 0.

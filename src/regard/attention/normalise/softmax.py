@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.temperature import check_temperature
@@ -16,7 +17,7 @@ from regard.attention.representation import type_name
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Softmax(Normaliser):
+class Softmax(EqualFields, Normaliser):
     """Weights in proportion to the exponential of the scores; they sum to 1 for each query, or less with sinks.
 
     Args:

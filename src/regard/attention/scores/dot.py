@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import describe, type_name
 from regard.attention.scores.biases.bias import Bias, Rounded, numbers_of_bias
@@ -37,7 +38,7 @@ def scaled_dot_scores(
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class ScaledDot(Score):
+class ScaledDot(EqualFields, Score):
     """The dot product of query and key, times a scale that keeps the scores of wide vectors from saturating softmax.
 
         scores = scale · query · key            and, if softcap or bias is given,

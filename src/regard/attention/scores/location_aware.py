@@ -17,6 +17,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.equality import EqualFields
 from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import Grid, Tile, all_positions, is_symbolic, select_positions
 from regard.attention.scores.prepared import Preparable
@@ -166,7 +167,7 @@ class LocationAware(nn.Module, Preparable):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class LocationAwareAfter(Preparable):
+class LocationAwareAfter(EqualFields, Preparable):
     """The score of a decoding step after the first: a `LocationAware` module and the weights of the previous step.
 
     Attributes:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.scores.score import Score, check_built_for
 
@@ -49,7 +50,7 @@ class Preparable(Score):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared(Score):
+class Prepared(EqualFields, Score):
     """A score for keys that `score.prepare` has projected already, so that `attend` does not project them again.
 
     >>> import torch

@@ -11,12 +11,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile, select_positions
 from regard.attention.scores.biases.bias import Bias, Biased, distances
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Alibi(Bias):
+class Alibi(EqualFields, Bias):
     """Attention with linear biases: the score of a key falls with its distance, by a different slope in each head.
 
         scores += -slope_h · |i - j|          slope_h = 2^(-8 h / heads) for h = 1 … heads

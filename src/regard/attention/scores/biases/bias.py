@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import describe
 
@@ -40,7 +41,7 @@ class Bias(ABC):
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Rounded(Bias):
+class Rounded(EqualFields, Bias):
     """A bias rounded to the data type of the query, so that kernels and patterns add the same numbers to the scores."""
 
     bias: Bias

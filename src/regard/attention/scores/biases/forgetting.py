@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.equality import EqualFields
 from regard.attention.gradients import are_plain
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.precision import widest_type
@@ -19,7 +20,7 @@ from regard.attention.scores.biases.bias import Bias, Biased, distances
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Forgetting(Bias):
+class Forgetting(EqualFields, Bias):
     """Softmax attention with forget gates: a token whose gate is near 0 lowers the scores of all keys before it.
 
         scores += Σ_{k = j+1 … i} log f_k          0 for keys after the query, where the sum is empty
