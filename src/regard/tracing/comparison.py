@@ -14,11 +14,10 @@ from torch import Tensor
 from regard.attention.representation import type_name
 from regard.effects.distance import pattern_distance
 from regard.errors import InputError
+from regard.tracing.patterns_by_layer import KINDS
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import reference_of
 from regard.tracing.trace import Trace
-
-ORDER = {"encoder": 0, "decoder": 1, "cross": 2}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -67,7 +66,6 @@ class Comparison:
 
         Args:
             row: the index of the head's layer in `layers`.
-            head: the number of the head in the layer.
         """
         kind, layer = self.layers[row]
         prefix = f"{kind} " if len(self.tokens) > 1 else ""
@@ -125,7 +123,7 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
     check_comparable(trace, other)
     layers = sorted(
         ((kind, layer) for kind in trace.kinds for layer in trace.attended[kind]),
-        key=lambda place: (place[0] != "encoder", place[1], ORDER[place[0]]),
+        key=lambda place: (place[0] != "encoder", place[1], KINDS.index(place[0])),
     )
     n_heads = max(trace.attended[kind][layer].pattern.n_heads for kind, layer in layers)
     distances, weights = torch.full((2, len(layers), n_heads), torch.nan)
@@ -144,7 +142,6 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
 
 
 def check_comparable(trace: Trace, other: Trace) -> None:
-    """Raise an error unless both are traces with the same kinds of attention, tokens, layers and numbers of heads."""
     for one in (trace, other):
         if not isinstance(one, Trace):
             raise TypeError(f"compare takes two traces; got {type_name(one)}.")
@@ -180,7 +177,6 @@ def check_comparable(trace: Trace, other: Trace) -> None:
 
 
 def output_distance(output: Tensor | None, other: Tensor | None) -> float | None:
-    """Return the largest absolute difference of two outputs; None if one is None, or if their shapes differ."""
     if output is None or other is None or output.shape != other.shape:
         return None
     return float((output.cpu().double() - other.cpu().double()).abs().max()) if output.numel() else 0.0

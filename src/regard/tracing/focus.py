@@ -11,10 +11,10 @@ punctuation and special tokens such as [SEP]: a head puts its weight there if no
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
 
 from regard.errors import InputError
 from regard.tracing.head import Head
@@ -76,21 +76,15 @@ def focus_on(
 
 
 def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
-    """Return the heads grouped by layer, one list for each layer.
-
-    All heads of a layer have the same `pattern` object.
-    """
-    groups: dict[int, list[Head]] = {}
-    for head in heads:
-        groups.setdefault(head.layer, []).append(head)
-    return list(groups.values())
+    """Return one list of heads for each layer, given heads in the order of their layers."""
+    return [list(group) for _, group in groupby(heads, key=attrgetter("layer"))]
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """Return the largest salience (weight above average on a distant key) in heads of one layer, and where it is.
+    """Return the largest salience (see the top of this file) in heads of one layer, and its head and query.
 
-    Return the salience, and the head and query of the weight. If no query has a weight above 0 on another word, return
-    -inf, the first head, and the given query or the first word.
+    If no query has a weight above 0 on another word, return -inf, the first head, and the given query or the first
+    word.
 
     Args:
         query: consider only this query; None = all queries.
@@ -110,32 +104,13 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
         if first.kind != "cross":
             eligible &= chunk[:, None] != keys
         distance = (chunk[:, None] - keys).abs()
-        scores = salience(weights, mean_weight, distance, eligible)
-        value, index = scores.flatten().max(dim=0)
-        head, row, _ = torch.unravel_index(index, scores.shape)
+        salience = (weights - mean_weight[:, None]) * distance
+        salience = salience.masked_fill(~eligible | (weights == 0), -torch.inf)
+        value, index = salience.flatten().max(dim=0)
+        head, row, _ = torch.unravel_index(index, salience.shape)
         if float(value) > best[0]:
             best = (float(value), Focus(heads[int(head)], int(chunk[row])))
     return best
-
-
-def salience(
-    weights: Float[Tensor, "heads queries keys"],
-    mean_weight: Float[Tensor, "heads keys"],
-    distance: Int[Tensor, "queries keys"],
-    eligible: Bool[Tensor, "queries keys"],
-) -> Float[Tensor, "heads queries keys"]:
-    """Return how remarkable each weight is: (weight - mean_weight) · distance.
-
-    The result is large if a query gives a distant key far more weight than the other queries give this key. It is
-    -inf where the weight is 0 or `eligible` is False.
-
-    Args:
-        mean_weight: the mean weight of each key over all queries.
-        distance: the number of tokens between query and key.
-        eligible: True where query and key are two different words, not punctuation or special tokens.
-    """
-    scores = (weights - mean_weight[:, None]) * distance
-    return scores.masked_fill(~eligible | (weights == 0), -torch.inf)
 
 
 @torch.no_grad()

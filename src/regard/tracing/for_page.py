@@ -11,10 +11,10 @@ MOST_LETTERS = 2_500
 
 
 def trace_for_page(model: Any, text: str | None, **options: Any) -> Trace:
-    """Return the trace of a text with the vectors of all tokens in each layer, or without them.
+    """Return the trace of a text, with the vectors of all tokens in each layer where they can be recorded.
 
     The vectors are left out if the text has more than `MOST_LETTERS` letters, since they need much memory in a large
-    model, or if the parts of a layer are not found.
+    model, or if the attention or feed-forward part of a layer is not found.
 
     Raises:
         InputError: there is no such model, or it cannot read the text, or its attention cannot be recorded.

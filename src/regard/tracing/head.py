@@ -20,7 +20,7 @@ from regard.tracing.tokens.token_reference import TokenReference, token_position
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyWeight:
-    """The weight of a query on one key, and the key's position and token."""
+    """The attention weight of a query on one key, and the key's position and token."""
 
     weight: float
     position: int
@@ -120,7 +120,7 @@ class Head:
 
 
 def not_kept(method: str) -> InputError:
-    """Return the InputError for a method that needs tensors which the trace does not have."""
+    """Return the InputError for a method that needs vectors which the trace does not have."""
     return InputError(
         f"{method} needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "
         "and tokens: an average over heads, and words, have no such vectors."

@@ -68,14 +68,14 @@ class MergedWeights(Score):
         return self.merged(allowed, place, tile) > 0
 
     def source_tile(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
-        """Return the block of the weights of `source` that is needed for a block of the merged weights.
+        """Return the block of the weights of `source` from which a block of the merged weights is computed.
 
         Args:
             tile: the block of the merged weights, in which each query is a group of tokens.
 
         Returns:
             For each token in these groups, the index of its group among the queries of `tile`; and the block of
-            `source`: the tokens × all keys.
+            `source`, which has these tokens as queries, and all keys.
         """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)
@@ -156,7 +156,6 @@ def average_head(pattern: Pattern) -> Pattern:
 
 
 def numbers_of(groups: Sequence[Group], device: torch.device) -> Int[Tensor, " tokens"]:
-    """Return, for each token, the index of its group."""
     numbers = torch.empty(sum(map(len, groups)), dtype=torch.long, device=device)
     for number, group in enumerate(groups):
         numbers[list(group)] = number

@@ -72,11 +72,6 @@ def load(name: str | None = None, writes: bool = False) -> LoadedModel:
 
 
 def load_tokenizer(name: str) -> Any:
-    """Load the tokenizer of a model, given the model's name or folder.
-
-    Raises:
-        InputError: no tokenizer of this name can be loaded.
-    """
     if not name:
         raise InputError("the model was not loaded by a name or from a folder, so give its tokenizer: tokenizer=….")
     from transformers import AutoTokenizer
@@ -116,11 +111,6 @@ def load_with_processor(name: str, processor: Any, writes: bool) -> tuple["PreTr
 
 
 def load_processor(name: str) -> Any:
-    """Load the processor of a model, given the model's name or folder.
-
-    Raises:
-        InputError: no processor of this name can be loaded.
-    """
     from transformers import AutoFeatureExtractor, AutoProcessor
 
     description, local = f"the processor of {name!r}", is_on_this_machine(name)
@@ -218,7 +208,7 @@ def check_layer_counts(folder: Path) -> None:
 
 
 def layer_counts(config: object) -> list[tuple[str, int]]:
-    """Return the name and value of each number of layers in a model's config.json, at any depth."""
+    """Return the name and value of each number of layers in a model's config.json, however deeply it is nested."""
     counts, parts = list[tuple[str, int]](), [config]
     while parts:
         part = parts.pop()
@@ -229,14 +219,7 @@ def layer_counts(config: object) -> list[tuple[str, int]]:
 
 
 def check_hub_has(name: str, source: str) -> None:
-    """Check that the hub has a model, before its files are requested.
-
-    Args:
-        source: the model's name on the hub.
-
-    Raises:
-        InputError: the hub has no model of this name, or cannot be reached.
-    """
+    """Raise InputError if the hub has no model `source`, or cannot be reached; `name` is its name in the message."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
@@ -263,7 +246,6 @@ def check_hub_has(name: str, source: str) -> None:
 
 
 def cached_models() -> list[str]:
-    """Return the names of the models in the hub's cache."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 

@@ -152,8 +152,7 @@ def with_generated(
 def answer_text(tokenizer: Any, ids: Int[Tensor, " tokens"], n_read: int) -> str:
     """Return the text that a model wrote after the `n_read` tokens that it had read, without special tokens.
 
-    The text of the new tokens alone may lack the space before it, so the text of all tokens is decoded, and the part
-    that was read is taken off.
+    The new tokens alone may lose the space before them. So all tokens are decoded, and the text read before is removed.
     """
     read, whole = (tokenizer.decode(part, skip_special_tokens=True) for part in (ids[:n_read], ids))
     return str(whole).removeprefix(str(read))

@@ -1,4 +1,4 @@
-"""Tables of the roles of a model's heads: which head attends to the previous token, which to the first, and so on."""
+"""Tables of what heads attend to, called their roles: the previous token, the first token, and so on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,8 +45,7 @@ class Roles:
     def role(self, head: str) -> str:
         """Return the role by which a head differs most from the average head: the largest value above the average.
 
-        The role with the largest value would be the same for nearly all heads, since most heads attend to the first
-        token.
+        The role with the largest value would nearly always be the same, since most heads attend to the first token.
         """
         if head not in self.heads:
             raise InputError(f"no head {head!r}; nearest: {', '.join(nearest(head, list(self.heads)))}.")

@@ -235,11 +235,7 @@ def evaluating(model: "PreTrainedModel") -> Iterator[None]:
 
 
 def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> Any:
-    """Return the outputs of a model for some input tensors.
-
-    Raises:
-        InputError: the model raised an error, for instance because it needs more input than a text.
-    """
+    """Return the outputs of a model; convert any error of the model, such as a missing input, to InputError."""
     try:
         return model(**inputs, return_dict=True)
     except InputError:

@@ -55,7 +55,7 @@ class Scan:
             yield
 
     def add(self, loaded: LoadedModel, text: str) -> None:
-        """Run the model on one text, and add the roles of its heads to the sums."""
+        """Run the model on one text, and add the weights of its heads on the previous token, the first token, …."""
         arguments: dict[str, Any] = {"tokenizer": loaded.tokenizer}
         try:
             seen = trace(loaded.model, text, **arguments)

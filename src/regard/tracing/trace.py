@@ -283,7 +283,11 @@ class Trace:
         show(self, token=token, head=head)
 
     def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-        """Write the trace to one HTML file that works offline; it first shows `token` in `head`, None = salient."""
+        """Write the trace to one HTML file that works offline.
+
+        Args:
+            token, head: what the page shows first; None = chosen by salience, a large weight on a distant token.
+        """
         from regard.views.page import write_page
 
         return write_page(self, Path(path), token=token, head=head)
@@ -292,7 +296,7 @@ class Trace:
         """Write a picture of the weights of one query token in one head to a file; `path` ends in .png, .svg or .pdf.
 
         Args:
-            token, head: the query token and the head; None = those of the most salient (large and distant) weight.
+            token, head: the query token and the head; None = chosen by salience, a large weight on a distant token.
         """
         from regard.views.picture.trace import write_figure
 
@@ -350,7 +354,7 @@ class Trace:
         """Return the trace's page as a `TraceWidget` for Jupyter, whose `head` and `token` follow the reader's choices.
 
         Args:
-            token, head: what the page shows first; None = those of the most salient (large and distant) weight.
+            token, head: what the page shows first; None = chosen by salience, a large weight on a distant token.
 
         Raises:
             InputError: the token or head does not exist, the trace is too large, or anywidget is not installed.
@@ -379,12 +383,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joined:
-    """The tokens of the words in a trace of words, which `Trace.words` returns.
-
-    Attributes:
-        source: for each word of the source, the positions of its tokens.
-        target: for each word of the target, the positions of its tokens.
-    """
+    """The words of a trace of words, which `Trace.words` returns: for each, the positions of its tokens in `trace`."""
 
     trace: Trace
     source: tuple[range, ...]

@@ -81,7 +81,6 @@ def next_tokens(tokenizer: Any, logits: Float[Tensor, " vocabulary"], n: int) ->
 
 
 def tokens_of(tokenizer: Any, ids: Int[Tensor, "1 tokens"], as_target: bool) -> tuple[Token, ...]:
-    """Return a `Token` for each id of a text that a model generated."""
     return readable_tokens(tokenizer, {"input_ids": ids}, "", as_target)
 
 
@@ -92,11 +91,7 @@ def written_tokens(
     logits: Float[Tensor, "1 tokens vocabulary"],
     n_read: int,
 ) -> tuple[WrittenToken, ...]:
-    """Return the tokens that a model generated, with their probabilities.
-
-    Args:
-        n_read: the number of tokens at the beginning that the model did not generate.
-    """
+    """Return the tokens that a model generated, with their probabilities; it read the first `n_read` tokens."""
     probabilities = logits[0].double().softmax(dim=-1)
     written = []
     for position in range(n_read, len(tokens)):

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, blank_page, check_picture_path, save_figure
-from regard.views.picture.fonts import Fonts, fonts_for
+from regard.views.picture.fonts import fonts_for
 from regard.views.picture.pattern import draw_circles
 from regard.views.terminal.columns import Columns
 from regard.views.terminal.trace import weight_block
@@ -58,13 +58,13 @@ def write_alignment(path: Path, source: Words, target: Words, weights: Weights, 
 def alignment_figure(source: Words, target: Words, weights: Weights, title: str = "") -> Figure:
     """Return a figure with a row for each target word, a column for each source word, a circle for each weight.
 
-    Args:
-        weights: the weight of each target word on each source word, from 0 to 1.
+    The weight of each target word on each source word is from 0 to 1.
     """
     fonts = fonts_for(title + "".join([*source, *target]))
-    left = MARGIN + largest_width(fonts, target) + GAP
+    target_width, source_width = (max(fonts.width(word, SIZE) for word in words) for words in (target, source))
+    left = MARGIN + target_width + GAP
     cell = min(CELL, (WIDTH - left - MARGIN) / len(source))
-    above = largest_width(fonts, source) * ROTATED + GAP
+    above = source_width * ROTATED + GAP
     top = MARGIN + above + (2 * TITLE / 72 if title else 0.0)
     right = max(left + cell * len(source) + above, MARGIN + fonts.width(title, TITLE, bold=True)) + MARGIN
     page = blank_page(top + cell * len(target) + MARGIN, fonts)
@@ -82,8 +82,3 @@ def alignment_figure(source: Words, target: Words, weights: Weights, title: str 
     axes.set(xlim=(0, len(source)), ylim=(len(target), 0))
     draw_circles(axes, weights.detach().float().clamp(0, 1), torch.ones_like(weights, dtype=torch.bool))
     return page.figure
-
-
-def largest_width(fonts: Fonts, words: Words) -> float:
-    """Return the width of the widest word in inches, for the font size SIZE."""
-    return max(fonts.width(word, SIZE) for word in words)

@@ -16,6 +16,7 @@ class PatchPanel:
     Attributes:
         name: the name of the picture, such as "picture 1"; empty if there is only one panel.
         weights: the patches and the query's weights on them.
+        rows, columns: the rows and columns of the picture's grid in which there are patches.
     """
 
     name: str
@@ -23,23 +24,19 @@ class PatchPanel:
 
     @property
     def first(self) -> Patch:
-        """One of the patches."""
         return self.weights[0][0]
 
     @property
     def total(self) -> float:
-        """The sum of the weights."""
         return sum(weight for _, weight in self.weights)
 
     @property
     def rows(self) -> range:
-        """The rows of the grid in which there are patches."""
         rows = [patch.row for patch, _ in self.weights]
         return range(min(rows), max(rows) + 1)
 
     @property
     def columns(self) -> range:
-        """The columns of the grid in which there are patches."""
         columns = [patch.column for patch, _ in self.weights]
         return range(min(columns), max(columns) + 1)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from regard.errors import counted
+from regard.tracing.tokens.token_reference import reference_of
 from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ def single_line(text: str) -> str:
 
 def token_label(position: int, tokens: "Sequence[Token]") -> str:
     """Return the text of the token at a position, with a number if several tokens have this text: "it:2"."""
-    text = tokens[position].text
-    same = [other for other, token in enumerate(tokens) if token.text == text]
-    return escape_controls(text if len(same) == 1 else f"{text}:{same.index(position) + 1}")
+    return escape_controls(reference_of(position, tokens))
 
 
 def size_label(heads: "Sequence[Head]") -> str:

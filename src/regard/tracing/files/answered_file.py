@@ -17,11 +17,7 @@ Json = Any
 
 
 def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:
-    """Return an attention call as JSON.
-
-    Args:
-        add: adds a tensor to the file, and returns its name there.
-    """
+    """Return an attention call as JSON; `add` adds a tensor to the file, and returns its name there."""
     known = pattern.summary_known
     ask = {name: getattr(known.ask, name) for name in Ask.__slots__ if name != "groups"}
     statistics: dict[str, Json] = {}
@@ -72,7 +68,7 @@ def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attende
 
 
 def shapes_of(ask: Ask, grid: Grid) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each statistic that `ask` requests, by name; `grid` is the shape of the weights."""
+    """Return the shape of each statistic that `ask` requests, by the statistic's name; `grid` is the weights' shape."""
     lead = grid.batch, grid.heads
     shapes: dict[str, tuple[int, ...]] = {name: (*lead, grid.queries) for name in PER_QUERY if getattr(ask, name)}
     if ask.received:
@@ -87,14 +83,13 @@ def shapes_of(ask: Ask, grid: Grid) -> dict[str, tuple[int, ...]]:
 
 
 def checked(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return `tensor`; raise ValueError unless it has the shape `shape`."""
     if tuple(tensor.shape) != shape:
         raise ValueError(f"a statistic has shape {list(tensor.shape)} and not {list(shape)}.")
     return tensor
 
 
 def positive(number: Json) -> int:
-    """Return `number`; raise TypeError unless it is an int above 0."""
+    """Return `number`; raise TypeError unless it is a positive int."""
     if type(number) is not int or number < 1:
         raise TypeError(f"{number!r:.40} is not a size.")
     return number

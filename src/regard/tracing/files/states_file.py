@@ -17,11 +17,7 @@ STATES = ("before", "attention", "feed_forward", "after")
 
 
 def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callable[[Tensor], str]) -> Json:
-    """Return the vectors of all tokens in each layer as JSON, and add their tensors to the file.
-
-    Args:
-        add: adds a tensor to the file, and returns its name there.
-    """
+    """Return the vectors of all tokens in each layer as JSON; `add` adds a tensor to the file, and returns its name."""
     return {
         kind: {
             str(layer): {
@@ -38,9 +34,9 @@ def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callabl
 def states_from_json(
     document: Json, tensors: Mapping[str, Tensor], attended: Mapping[str, Mapping[int, Attended]]
 ) -> dict[str, dict[int, LayerStates]] | None:
-    """Return the vectors of all tokens in each layer from their JSON, as `states_to_json` wrote it.
+    """Return the vectors of all tokens in each layer from the JSON of `states_to_json`.
 
-    An exception is raised unless their shapes fit the attention calls.
+    An exception is raised unless the shapes of the vectors fit the attention calls.
     """
     if document is None:
         return None
@@ -51,10 +47,7 @@ def states_from_json(
 
 
 def layer_states(document: Json, tensors: Mapping[str, Tensor], step: Attended) -> LayerStates:
-    """Return the vectors of all tokens in one layer from their JSON.
-
-    An exception is raised unless their shapes fit the attention call `step` of the layer.
-    """
+    """Return the vectors of all tokens in one layer from JSON; raise ValueError unless they fit the attention call."""
     weight = tensors[document["weight"]]
     bias = None if document["bias"] is None else tensors[document["bias"]]
     vectors = {name: tensors[document[name]] for name in STATES}

@@ -1,11 +1,11 @@
 """Saves a trace to one safetensors file, and loads it without the model.
 
-    tensors     the query, key, value and context of every attention call, and the parameters of scores, named by
-    numbers
+    tensors     the query, key, value and context of every attention call, and the parameters of scores; their names
+                are numbers
     metadata    JSON: the tokens, and the score, mask and normaliser of every attention call
 
-Attention weights are not in the file: they are computed from queries and keys when they are read. If the trace has only
-statistics, the file has these (see `answered_file.py`).
+Attention weights are not in the file: they are computed from queries and keys when they are read. A trace that has only
+statistics is stored by `answered_file.py`.
 
 In this file, a rule is a score, mask, bias or normaliser, or a part of one. The file has no code: a rule is stored as
 the name of its class and its fields, and only classes of regard are loaded.
@@ -69,7 +69,7 @@ class TensorTable:
 
     Attributes:
         tensors: copies of the tensors on the CPU, by name.
-        names: a dict from a tensor's memory address, shape, stride, type and device to its name.
+        names: the name of each tensor, by memory address, shape, stride, type and device.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -143,10 +143,7 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return the fields of a trace from the JSON document in a file.
-
-    Any exception may be raised if the document is damaged; `read_record` converts it to an InputError.
-    """
+    """Return the fields of a trace from the JSON document in a file; a damaged document may raise any exception."""
     texts = {name: document[name] for name in ("model", "text", "target_text")}
     if not all(isinstance(text, str) for text in texts.values()):
         raise TypeError("the model's name and the texts must be strings.")
@@ -206,7 +203,7 @@ def images_from_json(document: Json, tensors: Mapping[str, Tensor], tokens: tupl
 
 
 def written_from_json(position: Json, token: Json, probability: Json, alternatives: Json) -> WrittenToken:
-    """Return a token that the model generated, from the JSON of its fields; raise an exception if one is damaged."""
+    """Return a token that the model generated from JSON; raise an exception if a field is damaged."""
     check_fields(WrittenToken, {"position": position, "probability": probability})
     pairs = tuple((text, number) for text, number in alternatives)
     if not all(isinstance(text, str) and type(number) is float for text, number in pairs):
@@ -215,7 +212,7 @@ def written_from_json(position: Json, token: Json, probability: Json, alternativ
 
 
 def checked_numbers(value: Any, name: str) -> Tensor | None:
-    """Return the field `name` of a trace, read from a file; raise TypeError if `value` is not allowed for the field.
+    """Return the field `name` of a trace, as read from a file; raise TypeError if `value` is not allowed for the field.
 
     Allowed are None, and a floating-point tensor with three axes ("output", "image") or two ("spectrogram"). Only the
     output may have infinite numbers or NaN.

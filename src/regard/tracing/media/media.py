@@ -31,10 +31,9 @@ Tokens = tuple[Token, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Media:
-    """Pictures or a recording, as input of a model.
+    """Pictures, a video or a recording, as input of a model.
 
     Attributes:
-        inputs: the input tensors of the model.
         images: the pictures or frames after the processor's resizing and cropping, with numbers from 0 to 1.
         spectrogram: the spectrogram of the recording; None for a picture, and for models that read the waveform.
         source_of: a function that returns the tokens of the encoder, given the number of sequences that it reads, the
@@ -101,7 +100,7 @@ def layout_of(
     Args:
         encoded: the output of the processor.
         pictures: the pictures; empty for a video.
-        n_image_tokens: the number of image tokens in the text.
+        n_image_tokens: the number of tokens in the text that stand for parts of pictures.
 
     Raises:
         InputError: the processor divides pictures in a way that is not known.
@@ -135,21 +134,15 @@ def layout_of(
     )
 
 
-def anyres_layout(config: Any, encoded: Mapping[str, Any], patch: int) -> PictureLayout:
-    """Return the layout of pictures of any resolution ("anyres"), for LLaVA-NeXT and LLaVA-OneVision.
-
-    Args:
-        config: the configuration of the model.
-        encoded: the output of the processor.
-        patch: the side length of a patch in pixels.
-    """
+def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> PictureLayout:
+    """Return the place of each token in pictures of any resolution ("anyres"), for LLaVA-NeXT and LLaVA-OneVision."""
     pixels = list(encoded["pixel_values"])
     if any(number > 1 for number in encoded.get("batch_num_images", ())):
-        return whole_with_ends(pixels, patch)
+        return whole_with_ends(pixels, patch_size)
     sizes = [(height, width) for height, width in encoded["image_sizes"].tolist()]
     limit = getattr(config, "vision_aspect_ratio", None)
     most_tiles = None if limit is None else int(limit.removeprefix("anyres_max_"))
-    return rows_with_ends(config.image_grid_pinpoints, pixels, sizes, patch, most_tiles)
+    return rows_with_ends(config.image_grid_pinpoints, pixels, sizes, patch_size, most_tiles)
 
 
 def encoder_tokens(
@@ -158,7 +151,7 @@ def encoder_tokens(
     """Return the tokens of the vision model: for each sequence that it reads, extra tokens, and one for each patch.
 
     Args:
-        model: the class of the model.
+        model: the name of the model's class, for messages.
         n_sequences: the number of sequences whose tokens attend to one another only.
         n_tokens: the number of tokens in each sequence.
         grid: the numbers of rows and columns of patches, if they differ from layer to layer; None = as in `layout`.
@@ -239,7 +232,6 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
 
 
 def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return the output of a processor for a picture or a recording; raise InputError if this fails."""
     try:
         return processor(*args, return_tensors="pt", **kwargs)
     except Exception as error:  # processors raise exceptions of many classes
@@ -253,7 +245,7 @@ def on_device(encoded: Mapping[str, Any], model: "PreTrainedModel") -> dict[str,
 
 
 def patch_size(model: "PreTrainedModel") -> int | None:
-    """Return the side length of a patch in pixels; None if the configuration of the model has no patch size."""
+    """Return the side length of a patch in pixels; None if the model's configuration has none."""
     for config in (model.config, getattr(model.config, "vision_config", None), getattr(model.config, "encoder", None)):
         size = getattr(config, "patch_size", None)
         if isinstance(size, int | tuple | list):

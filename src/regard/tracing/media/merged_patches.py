@@ -19,30 +19,29 @@ from regard.tracing.media.picture_layout import PictureLayout
 from regard.tracing.tokens.places import Patch, PatchGrid
 
 
-def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch: int) -> PictureLayout:
-    """Return the layout of pictures, or of a video, in which squares of patches are merged to one text token each.
+def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) -> PictureLayout:
+    """Return the place of each token in pictures or a video, if the model merges squares of patches to one text token.
 
     Args:
         vision: the configuration of the vision model.
         encoded: the output of the processor for the pictures or the video, and the text.
-        patch: the side length of a patch in pixels.
     """
     is_video = "video_grid_thw" in encoded
     pixels = encoded["pixel_values_videos" if is_video else "pixel_values"]
     shapes = encoded["video_grid_thw" if is_video else "image_grid_thw"].tolist()
     merge, window = vision.spatial_merge_size, getattr(vision, "window_size", None)
-    squares_of_window = None if window is None else window // merge // patch
+    squares_of_window = None if window is None else window // merge // patch_size
     images: list[Tensor] = []
     encoder: list[Patch] = []
     text: list[Patch] = []
     for part, (n_times, rows, columns) in zip(
         torch.split(pixels, [times * rows * columns for times, rows, columns in shapes]), shapes, strict=True
     ):
-        frames = frames_of(part, rows // merge, merge, patch, n_times)
+        frames = frames_of(part, rows // merge, merge, patch_size, n_times)
         n_frames = len(frames) // n_times if is_video else 1
         for time in range(n_times):
             grid = PatchGrid(
-                image=len(images), rows=rows, columns=columns, height=rows * patch, width=columns * patch,
+                image=len(images), rows=rows, columns=columns, height=rows * patch_size, width=columns * patch_size,
                 n_images=n_frames,
             )  # fmt: skip
             order = patch_order(rows // merge, columns // merge, merge, squares_of_window)
@@ -53,21 +52,20 @@ def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch: int) -> Pi
 
 
 def frames_of(
-    pixels: Float[Tensor, "patches numbers"], rows: int, merge: int, patch: int, n_times: int = 1
+    pixels: Float[Tensor, "patches numbers"], rows: int, merge: int, patch_size: int, n_times: int = 1
 ) -> Float[Tensor, "frames 3 height width"]:
-    """Return the frames that consist of some patches. The patches of a picture cover the picture several times.
+    """Return the frames that consist of some patches.
 
     Args:
         pixels: the pixels of each patch, in the order of the processor: square by square, and row by row in a square.
         rows: the number of rows of squares.
         merge: the number of rows, and of columns, of patches in a square.
-        patch: the side length of a patch in pixels.
         n_times: the number of patches that follow one another in time; 1 for a picture.
     """
     return rearrange(
         pixels,
         "(times rows columns m n) (c frames p q) -> (times frames) c (rows m p) (columns n q)",
-        times=n_times, rows=rows, m=merge, n=merge, c=3, p=patch, q=patch,
+        times=n_times, rows=rows, m=merge, n=merge, c=3, p=patch_size, q=patch_size,
     )  # fmt: skip
 
 
@@ -75,8 +73,7 @@ def patch_order(rows: int, columns: int, merge: int, window: int | None) -> list
     """Return the row and the column of each patch, in the order in which the vision model reads them.
 
     Args:
-        rows: the number of rows of squares.
-        columns: the number of columns of squares.
+        rows, columns: the numbers of rows and columns of squares.
         merge: the number of rows, and of columns, of patches in a square.
         window: the number of rows, and of columns, of squares in a window; None = the model has no windows.
     """

@@ -34,14 +34,12 @@ class PictureLayout:
     text: tuple[Patch | None, ...]
 
 
-def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch: int, n_image_tokens: int) -> PictureLayout:
-    """Return the layout of pictures each of which is divided into one grid of patches.
+def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, n_image_tokens: int) -> PictureLayout:
+    """Return the place of each token in pictures of which each is divided into one grid of patches.
 
     Args:
-        config: the configuration of the model.
         encoded: the output of the processor.
-        patch: the side length of a patch in pixels.
-        n_image_tokens: the number of image tokens in the text.
+        n_image_tokens: the number of tokens in the text that stand for parts of pictures.
 
     Raises:
         InputError: the image tokens do not form grids.
@@ -50,8 +48,8 @@ def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch: int, n_ima
     sizes = encoded["image_sizes"].tolist() if "image_sizes" in encoded else [list(pixels.shape[2:])] * len(pixels)
     grids = [
         PatchGrid(
-            image=number, rows=height // patch, columns=width // patch,
-            height=height // patch * patch, width=width // patch * patch,
+            image=number, rows=height // patch_size, columns=width // patch_size,
+            height=height // patch_size * patch_size, width=width // patch_size * patch_size,
         )
         for number, (height, width) in enumerate(sizes)
     ]  # fmt: skip
@@ -63,7 +61,7 @@ def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch: int, n_ima
 
 
 def with_grid(layout: PictureLayout, grid: tuple[int, int]) -> PictureLayout:
-    """Return the layout with each picture divided into other patches, given the numbers of rows and columns."""
+    """Return a copy of a layout with other patches: `grid` has their numbers of rows and columns in each picture."""
     sizes = [image.shape[1:] for image in layout.images]
     grids = [
         PatchGrid(image=number, rows=grid[0], columns=grid[1], height=height, width=width)
@@ -76,7 +74,6 @@ def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> 
     """Return, for each picture, the grid that its image tokens in the text form: that of the patches, or a coarser one.
 
     Args:
-        config: the configuration of the model.
         grids: for each picture, the grid of patches in the vision model.
         n_image_tokens: the number of image tokens for all pictures together; 0 = there is no text.
 
@@ -99,7 +96,6 @@ def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> 
 
 
 def no_grid(grids: Sequence[PatchGrid], n_image_tokens: int) -> InputError:
-    """Return the error for image tokens that do not form a grid."""
     patches = " and ".join(f"{grid.rows} × {grid.columns}" for grid in grids)
     return InputError(
         f"the text has {n_image_tokens} tokens for {patches} patches, which do not form a grid; "

@@ -23,24 +23,24 @@ Tiles = Float[Tensor, "tiles 3 height width"]
 
 @dataclass(frozen=True, slots=True)
 class TiledPicture:
-    """A picture that is cut into tiles.
+    """A picture that is cut into tiles, squares that a vision model reads one by one.
 
     Attributes:
         image: the number of the picture.
         rows, columns: the numbers of rows and columns of tiles.
         side: the side length of a tile in pixels.
-        patch: the side length of a patch in pixels.
+        patch_size: the side length of a patch in pixels.
     """
 
     image: int
     rows: int
     columns: int
     side: int
-    patch: int
+    patch_size: int
 
     def grid(self, merge: int = 1) -> PatchGrid:
         """Return the grid of all tiles' patches; with `merge` > 1, of squares of merge × merge patches."""
-        cells = self.side // self.patch // merge
+        cells = self.side // self.patch_size // merge
         return PatchGrid(
             image=self.image, rows=self.rows * cells, columns=self.columns * cells,
             height=self.rows * self.side, width=self.columns * self.side,
@@ -48,7 +48,7 @@ class TiledPicture:
 
     def tiles(self, merge: int = 1) -> list[tuple[Patch, ...]]:
         """Return the patches, or the squares of merge × merge patches, of each tile."""
-        cells, grid = self.side // self.patch // merge, self.grid(merge)
+        cells, grid = self.side // self.patch_size // merge, self.grid(merge)
         return [
             tuple(grid.patches(range(row * cells, (row + 1) * cells), range(column * cells, (column + 1) * cells)))
             for row in range(self.rows)
@@ -61,7 +61,7 @@ class TiledPicture:
         Args:
             margin: the height of the margins above and below the picture, and the width of those beside it, in pixels.
         """
-        cells = self.side // self.patch // merge
+        cells = self.side // self.patch_size // merge
         top, left = margin
         grid = PatchGrid(
             image=self.image, rows=cells, columns=cells, thumbnail=True, top=top, left=left,
@@ -74,23 +74,24 @@ class TiledPicture:
         return rearrange(tiles, "(rows columns) c h w -> c (rows h) (columns w)", rows=self.rows)
 
 
-def tiles_in_turn(pixels: Tiles, shapes: Sequence[tuple[int, int]], patch: int, n_image_tokens: int) -> PictureLayout:
-    """Return the layout of pictures whose tiles follow one another in the text, row by row, and then the thumbnail.
+def tiles_in_turn(
+    pixels: Tiles, shapes: Sequence[tuple[int, int]], patch_size: int, n_image_tokens: int
+) -> PictureLayout:
+    """Return the place of each token in pictures whose tiles follow one another in the text, row by row.
 
-    A picture of one tile has no thumbnail.
+    A picture of more than one tile has a thumbnail after its tiles.
 
     Args:
         pixels: the tiles and thumbnails of all pictures.
         shapes: for each picture, the numbers of rows and columns of tiles.
-        patch: the side length of a patch in pixels.
         n_image_tokens: the number of image tokens in the text, each of which stands for a square of patches.
     """
     side = pixels.shape[-1]
-    merge = isqrt(len(pixels) * (side // patch) ** 2 // max(1, n_image_tokens)) or 1
+    merge = isqrt(len(pixels) * (side // patch_size) ** 2 // max(1, n_image_tokens)) or 1
     images, encoder, text = list[Tensor](), list[tuple[Patch, ...]](), list[Patch]()
     first = 0
     for number, (rows, columns) in enumerate(shapes):
-        picture = TiledPicture(number, rows, columns, side, patch)
+        picture = TiledPicture(number, rows, columns, side, patch_size)
         images.append(picture.joined(pixels[first : first + rows * columns]))
         encoder += picture.tiles()
         text += [square for tile in picture.tiles(merge) for square in tile]
@@ -105,10 +106,8 @@ def tiles_in_turn(pixels: Tiles, shapes: Sequence[tuple[int, int]], patch: int, 
 def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> list[tuple[int, int]]:
     """Return, for each picture, the numbers of rows and columns of tiles, for processors such as that of InternVL.
 
-    These processors choose the numbers whose ratio is nearest to that of the picture's height and width.
-
-    Args:
-        side: the side length of a tile in pixels.
+    These processors choose the numbers whose ratio is nearest to that of the picture's height and width. `side` is the
+    side length of a tile in pixels.
     """
     from transformers.image_utils import get_image_size, to_numpy_array
 
@@ -122,10 +121,10 @@ def rows_with_ends(
     pinpoints: list[list[int]],
     pixels: Sequence[Tiles],
     sizes: Sequence[tuple[int, int]],
-    patch: int,
+    patch_size: int,
     most_tiles: int | None = None,
 ) -> PictureLayout:
-    """Return the layout of pictures for LLaVA-NeXT: the thumbnail, then rows across all tiles, each with an end token.
+    """Return the place of each token in pictures for LLaVA-NeXT: thumbnail, then rows across all tiles and end tokens.
 
     A picture keeps its proportions: it lies in the middle of its tiles, between two margins. The patches of the margins
     have no tokens in the text. LLaVA-OneVision resizes the grid of patches of a large picture, so that it has fewer
@@ -135,7 +134,6 @@ def rows_with_ends(
         pinpoints: the possible heights and widths of all tiles of a picture together, in pixels.
         pixels: for each picture, its thumbnail and its tiles.
         sizes: the height and the width of each picture before processing.
-        patch: the side length of a patch in pixels.
         most_tiles: resize the grid of patches to this number of tiles if it has over 1.21 times as many patches; None =
             never resize it.
     """
@@ -145,7 +143,7 @@ def rows_with_ends(
     for number, (tiles, size) in enumerate(zip(pixels, sizes, strict=True)):
         side = tiles.shape[-1]
         height, width = select_best_resolution(size, pinpoints)
-        picture = TiledPicture(number, height // side, width // side, side, patch)
+        picture = TiledPicture(number, height // side, width // side, side, patch_size)
         thumbnail = picture.thumbnail(margin=margins(size, (height, width), math.ceil))
         images.append(picture.joined(tiles[1 : 1 + picture.rows * picture.columns]))
         encoder += [thumbnail, *picture.tiles()]
@@ -156,8 +154,8 @@ def rows_with_ends(
         ratio = math.sqrt(len(rows) * len(columns) / (most_tiles * len(thumbnail))) if most_tiles else 0.0
         if ratio > 1.1:  # as in transformers
             grid = replace(
-                grid, rows=int(len(rows) // ratio), columns=int(len(columns) // ratio), top=top * patch,
-                left=left * patch, height=len(rows) * patch, width=len(columns) * patch,
+                grid, rows=int(len(rows) // ratio), columns=int(len(columns) // ratio), top=top * patch_size,
+                left=left * patch_size, height=len(rows) * patch_size, width=len(columns) * patch_size,
             )  # fmt: skip
             rows, columns = range(grid.rows), range(grid.columns)
         for row in rows:
@@ -165,14 +163,13 @@ def rows_with_ends(
     return PictureLayout(tuple(images), tuple(encoder), tuple(text))
 
 
-def whole_with_ends(pixels: Sequence[Tiles], patch: int) -> PictureLayout:
-    """Return the layout of several pictures for LLaVA-OneVision, which reads each as one tile, with an end token.
+def whole_with_ends(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
+    """Return the place of each token in pictures for LLaVA-OneVision, which reads each as one tile, with an end token.
 
     Args:
         pixels: for each picture, the picture as one tile, and tiles that the model does not read.
-        patch: the side length of a patch in pixels.
     """
-    pictures = [TiledPicture(number, 1, 1, tiles.shape[-1], patch) for number, tiles in enumerate(pixels)]
+    pictures = [TiledPicture(number, 1, 1, tiles.shape[-1], patch_size) for number, tiles in enumerate(pixels)]
     encoder = [picture.tiles()[0] for picture in pictures]
     text = [patch for patches in encoder for patch in (*patches, None)]
     return PictureLayout(tuple(tiles[0] for tiles in pixels), tuple(encoder), tuple(text))
@@ -184,7 +181,7 @@ def margins(size: tuple[int, int], full: tuple[int, int], rounded: Callable[[flo
     Args:
         size: the height and the width of the picture, in any unit.
         full: the height and the width of the rectangle, in pixels or patches.
-        rounded: how the processor or the model rounds a height or width.
+        rounded: a function that rounds a height or width as the processor or the model does.
     """
     scale = min(full[0] / size[0], full[1] / size[1])
     top, left = ((whole - min(rounded(length * scale), whole)) // 2 for length, whole in zip(size, full, strict=True))

@@ -84,11 +84,7 @@ def encode_text(
 
 
 def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool) -> Any:
-    """Return the tokenizer's output for a text, with the offsets of the tokens in the text if it supports them.
-
-    Args:
-        limit: the number of tokens at which to cut the text off; None = do not cut it off.
-    """
+    """Return the tokenizer's output for a text, cut off after `limit` tokens; with their offsets if possible."""
     text = prompt.text
     check_text(text)
     text_argument = {"text_target": text} if as_target else {"text": text}
@@ -167,8 +163,7 @@ def token_limit(model: "PreTrainedModel", tokenizer: Any) -> int | None:
 def position_limit(model: "PreTrainedModel") -> int | None:
     """Return the largest number of tokens for which the model has positions; None if its configuration does not say.
 
-    RoBERTa and related models count positions from padding_idx + 1, so the first padding_idx + 1 position embeddings
-    are not used.
+    RoBERTa counts positions from padding_idx + 1, so its first padding_idx + 1 position embeddings are not used.
     """
     n_positions: int | None = getattr(model.config, "max_position_embeddings", None)
     for name, module in model.named_modules():

@@ -13,7 +13,7 @@ class Patch:
         height, width: the size of the patch, in pixels of the picture that the model reads.
         n_images: the number of successive frames that the token stands for; 1 for pictures.
         thumbnail: whether the patch is one of a small copy of the whole picture, which the model reads besides the
-            tiles of the picture. It is as large as the part of the picture that it shows.
+            tiles of the picture. The patch's size is that of the part of the picture that it shows.
         grid_top, grid_left: the distances in pixels of the grid of patches from the top and the left of the picture.
             They are 0 unless the picture has a margin that its thumbnail lacks.
     """

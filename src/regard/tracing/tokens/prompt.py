@@ -47,7 +47,6 @@ def prompt_of(tokenizer: Any, given: Any, writes: bool) -> Prompt:
 
 
 def is_chat(given: object) -> bool:
-    """Return whether an object is a list of chat messages, each a dict."""
     several = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
     return several and all(isinstance(message, Mapping) for message in given)  # type: ignore[attr-defined]
 
@@ -60,10 +59,9 @@ def is_ids(given: object) -> bool:
 
 
 def chat_text(tokenizer: Any, messages: list[Mapping[str, Any]], writes: bool) -> str:
-    """Return the messages of a chat as one text, formatted by the chat template of the tokenizer.
+    """Return the messages of a chat as one text in the format of the tokenizer's chat template.
 
-    Args:
-        writes: whether the text ends with the beginning of the next message, for the model to continue.
+    If `writes`, the text ends with the beginning of the next message, for the model to continue.
     """
     if not getattr(tokenizer, "chat_template", None):
         raise InputError(

@@ -181,10 +181,6 @@ little about this text: choose a model of its language.'
 
 
 def known_tokens(tokens: Sequence[Token]) -> tuple[int, int]:
-    """Return how many tokens the model knows, and how many there are; special tokens are not counted.
-
-    Tokens that the model does not know are unknown words, single jamo (Korean letters) and bytes.
-    """
     words = [token for token in tokens if not token.special]
     return sum(FRAGMENT.fullmatch(token.text) is None for token in words), len(words)
 

@@ -36,7 +36,7 @@ def word_groups(tokens: Sequence[Token]) -> list[range]:
 
 
 def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence[str]) -> list[range]:
-    """Return the groups of tokens, with consecutive groups joined to one wherever they spell a span.
+    """Return the groups of tokens, with consecutive groups joined to one wherever they spell one of `spans`.
 
     Args:
         groups: for each word, the positions of its tokens.
@@ -61,7 +61,7 @@ def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence
 
 
 def check_spans(spans: Sequence[str], sides: Sequence[tuple[Sequence[Token], Sequence[range]]]) -> None:
-    """Raise InputError unless each span is the text of one group of tokens."""
+    """Raise InputError unless each span (a sequence of words to show as one) is the text of one group of tokens."""
     found = {spelled(tokens, [group]) for tokens, groups in sides for group in groups}
     for span in spans:
         if not letters_of(span) or letters_of(span) not in found:
@@ -73,12 +73,11 @@ def check_spans(spans: Sequence[str], sides: Sequence[tuple[Sequence[Token], Seq
 
 
 def letters_of(text: str) -> str:
-    """Return a text without white space, in lower case."""
     return "".join(text.split()).casefold()
 
 
 def spelled(tokens: Sequence[Token], groups: Sequence[range]) -> str:
-    """Return the texts of the tokens in some groups, joined, without white space and in lower case."""
+    """Return the texts of the tokens in some groups, joined, in lower case and without white space."""
     return letters_of("".join(tokens[position].text for group in groups for position in group))
 
 

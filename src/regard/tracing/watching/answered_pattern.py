@@ -72,7 +72,6 @@ class AnsweredPattern(Pattern):
 
     @property
     def summary_known(self) -> Summary:
-        """The stored statistics."""
         assert self.known is not None
         return self.known
 
@@ -120,17 +119,15 @@ def answered(attended: Attended, ask: Ask) -> Attended:
 
 
 def names_of(summary: Summary) -> list[str]:
-    """Return the names of the statistics in a summary."""
     return [name for name in summary.__slots__ if name != "ask" and getattr(summary, name) is not None]
 
 
 def asks_for_something(ask: Ask) -> bool:
-    """Return whether `ask` requests at least one statistic."""
     sized = ask.groups, ask.top, ask.pooled
     return any(getattr(ask, name) for name in ("received", *PER_QUERY)) or any(part is not None for part in sized)
 
 
 def wording(name: str, ask: Ask) -> str:
-    """Return the statistic `name` of `ask`, written as an argument of `Ask`, such as "top=8"."""
+    """Return the statistic `name` of `ask` as an argument of `Ask` is written, such as "top=8"."""
     asked = getattr(ask, name)
     return f"{name}=…" if isinstance(asked, Tensor) else f"{name}={asked!r}"

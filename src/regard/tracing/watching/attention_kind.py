@@ -27,11 +27,7 @@ class KindOfPath:
 
     @classmethod
     def of(cls, model: nn.Module) -> "KindOfPath":
-        """Return the function from module paths to kinds of attention for a model.
-
-        If the model has an encoder and a decoder, the kind depends on the path; otherwise all modules have the same
-        kind.
-        """
+        """Return the function from module paths to kinds of attention for a model."""
         config = getattr(model, "config", None)
         if getattr(config, "vision_config", None) is not None:
             return cls(None, has_vision=True)

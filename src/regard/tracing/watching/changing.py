@@ -60,7 +60,7 @@ def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
 
 @contextmanager
 def changing(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
-    """Change the attention of a model as `changed` does; the tokens of all changes must be positions."""
+    """Change the attention of a model as `regard.changed` does; the tokens of all changes must be given by position."""
     for change in changes:
         if not isinstance(change, Change):
             raise TypeError(f"{change!r} is no change; give Cut, Silence or Sharpen objects.")
@@ -77,7 +77,7 @@ def changing(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
 
 
 def check_positions_and_kinds(changes: Sequence[Change], kind_of: KindOfPath) -> None:
-    """Raise InputError for a negative position, and for heads without a kind if the model has several kinds.
+    """Raise InputError for a negative position, and for heads without a kind in a model with cross-attention.
 
     A kind is "encoder", "decoder" or "cross" (cross-attention).
     """
@@ -95,7 +95,7 @@ class AttentionChanger(TorchFunctionMode):
     """Changes the attention of the modules that are running, inside a `with` block.
 
     Attributes:
-        kind_of: returns the kind of attention of the module at a path.
+        kind_of: returns the kind of attention ("encoder", "decoder" or "cross") of the module at a path.
         layers: for each kind of attention, the numbers of the layers that have called attention so far.
         called: the kind and number of each layer that has called attention in the current forward pass.
         first_query: the position in the text of the first query of the latest self-attention call.
@@ -157,12 +157,11 @@ class AttentionChanger(TorchFunctionMode):
         return 0 <= row < grid.queries and int(change.key) < grid.keys
 
     def enter(self, n_running: int) -> None:
-        """Handle the start of a module, given how many modules are now running: 1 = a new forward pass starts."""
+        """Forget which layers were called when a forward pass starts, that is, when only one module is running."""
         if n_running == 1:
             self.called.clear()
 
     def check_all_made(self) -> None:
-        """Raise InputError if a change was not applied to any attention call."""
         missed = [change for change in self.changes if change not in self.made]
         if missed and self.layers:
             layers = " and ".join(

@@ -37,5 +37,4 @@ def check_contexts(steps: Sequence[Attended]) -> Check:
 
 
 def largest_magnitude(numbers: Tensor) -> float:
-    """Return the largest absolute value in a tensor; NaN if the tensor contains NaN, 0 if it is empty."""
     return float(numbers.abs().max()) if numbers.numel() else 0.0

@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def four_axes(tensor: Tensor, lead: Sequence[int], n_heads: int | None) -> Tensor:
-    """Reshape a tensor to [batch heads rows columns]; the tensor can be broadcast to [*lead, rows, columns].
+    """Reshape a tensor, which can be broadcast to [*lead, rows, columns], to [batch heads rows columns].
 
     If `lead` has two axes, they are batch and heads. Otherwise the leading axes are joined to one axis of batch ·
     heads, which is then split.

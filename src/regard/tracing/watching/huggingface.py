@@ -16,8 +16,8 @@ import copy
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -149,21 +149,12 @@ def giving_attentions(config_class: type[Any]) -> type[Any]:
     return giving
 
 
-@dataclass(slots=True)
-class Counter:
-    """Counts the attention calls that pass through regard."""
-
-    calls: int = 0
-
-
-COUNTER = Counter()
+COUNTER = SimpleNamespace(calls=0)
+"""Has the number of attention calls that have passed through regard, as `calls`."""
 
 
 def warn_of_unseen_attention(model: nn.Module) -> None:
-    """Warn about modules that are named like attention but whose attention does not pass through regard.
-
-    A module is checked in its first call.
-    """
+    """Warn at the first call of a module that is named like attention if its attention does not pass through regard."""
     warned: set[type] = set()
     for path, module in model.named_modules():
         if ATTENTION_NAME.search(type(module).__name__):
@@ -174,7 +165,7 @@ def check_first_call(model: nn.Module, path: str, module: nn.Module, warned: set
     """Add hooks to a module that warn after its first call if none of its attention passed through regard.
 
     Args:
-        warned: the module classes that were warned about already, each only once.
+        warned: the module classes that were warned about already, to warn only once about each.
     """
     calls_before: list[int] = []
 
@@ -239,7 +230,6 @@ def installed(model: "PreTrainedModel") -> Iterator[None]:
 
 
 def models_in(model: nn.Module) -> list["PreTrainedModel"]:
-    """Return the Hugging Face models among the modules of `model`, including `model` itself if it is one."""
     from transformers import PreTrainedModel
 
     return [part for part in model.modules() if isinstance(part, PreTrainedModel)]

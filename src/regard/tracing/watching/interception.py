@@ -109,7 +109,7 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
         return result
 
     def with_statistics(self, func: Any, ask: Ask, args: Any, kwargs: Any) -> Attended | None:
-        """Return the context and the statistics of an attention call, computed together; None if impossible."""
+        """Return the context and the statistics of an attention call, computed together; None if that is impossible."""
         if func is attend:
             return attend(*args, **{**kwargs, "ask": ask}) if kwargs.get("ask") is None else None
         try:
@@ -122,7 +122,7 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
         return attend(call.query, call.key, call.value, score=call.score, mask=call.mask, ask=ask)
 
     def try_to_record(self, step: Callable[..., Attended], *args: Any, **kwargs: Any) -> None:
-        """Call `step` with the other arguments, and record the attention call that `step` returns.
+        """Record the attention call that `step` returns for the other arguments.
 
         If `step` raises an error, record that no pattern can be made, with the error's text as the reason.
         """
@@ -186,7 +186,6 @@ IN_PLACE = re.compile(r"__i(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor)__|_
 
 
 def name_of(func: Any) -> str:
-    """Return the name of a torch function; empty if it has none."""
     return getattr(func, "__name__", "")
 
 

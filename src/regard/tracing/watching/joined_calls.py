@@ -22,10 +22,7 @@ from regard.tracing.watching.watching import WatchedStep
 
 
 def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:
-    """Join successive attention calls of one module, one for each window of a picture, to one call.
-
-    Calls that `is_joinable` rejects stay as they are.
-    """
+    """Join successive attention calls of one module, one for each window of a picture, to one call if possible."""
     groups: list[list[WatchedStep]] = []
     for step in steps:
         if groups and groups[-1][-1].path == step.path and is_joinable(groups[-1][-1], step):
@@ -81,7 +78,7 @@ def in_one_sequence(attended: Attended) -> Attended:
 
 
 def call_of(attended: Attended) -> Call:
-    """Return the call of an attention step that is one of several for the same tokens.
+    """Return the call of an attention step that is to be joined with others.
 
     Raises:
         InputError: statistics were recorded in place of the queries and keys.

@@ -75,7 +75,7 @@ class StateRecorder:
         """Return the vectors before, inside and after the layer that made an attention call.
 
         Raises:
-            InputError: a part of the layer was not found.
+            StatesNotFoundError: a part of the layer was not found.
         """
         if id(step.attended) not in self.projected:
             raise not_found(step, "no linear layer takes the contexts of its heads, side by side")
@@ -126,8 +126,6 @@ def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecord
 
 
 def linear_hook(recorder: StateRecorder, path: str) -> Any:
-    """Return a forward hook that passes the calls of a linear layer to `recorder`."""
-
     def hook(module: nn.Module, args: Any, output: Any) -> None:
         if args and isinstance(output, Tensor):
             recorder.linear(path, module, args[0], output)
@@ -167,7 +165,6 @@ def is_linear(module: nn.Module) -> bool:
 
 
 def one_sequence(states: Tensor) -> Tensor:
-    """Return the vectors of all tokens of a batch as one sequence [tokens d_model]."""
     return states.flatten(0, -2)
 
 
@@ -180,7 +177,6 @@ def is_context(given: Tensor, step: Attended) -> bool:
 
 
 def output_projection(module: nn.Module, step: Attended) -> OutputProjection:
-    """Convert a linear layer to the `OutputProjection` of an attention call."""
     weight, bias = module.weight, module.bias
     assert isinstance(weight, Tensor)
     matrix = weight.detach().T if isinstance(module, nn.Linear) else weight.detach()  # Conv1D stores W as it is
@@ -189,11 +185,7 @@ def output_projection(module: nn.Module, step: Attended) -> OutputProjection:
 
 
 def not_found(step: WatchedStep, reason: str) -> StatesNotFoundError:
-    """Return the error for a layer whose parts were not found.
-
-    Args:
-        reason: which part was not found.
-    """
+    """Return the error for a layer of which a part was not found; `reason` says which."""
     return StatesNotFoundError(
         f"the vectors of the layer of {step.path} cannot be kept: {reason}; trace without keep=…."
     )

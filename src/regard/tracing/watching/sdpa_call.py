@@ -31,8 +31,8 @@ def sdpa_call(
     the position of key 0.
 
     Args:
-        heads: the numbers of heads of the calling module; used if one axis joins batch and heads, or if the query heads
-            that share a key head lie on the axis of queries.
+        heads: the numbers of heads of the calling module; needed if one axis joins batch and heads, or if the query
+            heads that share a key head lie on the axis of queries.
     """
     n_heads = heads.query_heads
     if is_packed(heads, query, key):

@@ -59,7 +59,6 @@ class SharedCache:
 
     @classmethod
     def like(cls, key: Tensor, value: Tensor) -> "SharedCache":
-        """Return an empty cache for keys and values with the batch, heads and widths of `key` and `value`."""
         return cls(GrowingTensor(key[:, :, :0].clone()), GrowingTensor(value[:, :, :0].clone()))
 
     def append(self, query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -88,9 +87,9 @@ class Sharing:
         self.latest: tuple[Any, ...] | None = None
 
     def shared(self, attended: Attended) -> Attended:
-        """Return `attended`, with keys and values that share memory with those of the call before it, where possible.
+        """Return `attended`, with keys and values that share memory with those of the previous call where possible.
 
-        Memory is shared if the keys and values begin with all keys and values of the call before, a pattern of that
+        Memory is shared if the keys and values begin with all keys and values of the previous call, a pattern of that
         call is still referenced, and autograd is disabled.
         """
         if torch.is_grad_enabled() or torch.compiler.is_compiling():

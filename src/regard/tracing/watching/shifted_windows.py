@@ -62,7 +62,6 @@ class ShiftedWindows:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """The numbers of rows and columns of patches."""
         return self.rows, self.columns
 
     def order(self, n_pictures: int) -> Int[Tensor, " tokens"]:
@@ -100,12 +99,7 @@ class ShiftedWindows:
 
 
 def check_one_grid(model: str, windows: Mapping[int, ShiftedWindows | None]) -> None:
-    """Raise InputError if layers divide the picture into different patches.
-
-    Args:
-        model: the class of the model.
-        windows: the windows of each layer, by layer number; None = the layer has no windows.
-    """
+    """Raise InputError if layers divide the picture into different patches; `windows` is None for a layer without."""
     layers: dict[tuple[int, int], list[int]] = {}
     for layer, division in windows.items():
         if division is not None:

@@ -124,7 +124,6 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
 
 
 def check_layers(layers: object) -> None:
-    """Raise TypeError unless `layers` is None or a collection of layer numbers."""
     if layers is not None and (isinstance(layers, str) or not isinstance(layers, Collection)):
         raise TypeError(f"layers={layers!r} is no list of layer numbers; give for instance layers=[3].")
 
@@ -150,7 +149,6 @@ class Recorder(AttentionInterceptor):
         self.before: list[tuple[int, int]] = []
 
     def record(self, attended: Attended) -> None:
-        """Add an attention call of the module that is running to the record."""
         self.n_seen += 1
         path, call = self.count_call()
         if self.keeps(path):
@@ -188,15 +186,14 @@ class Recorder(AttentionInterceptor):
         return path, self.n_calls[path] - 1
 
     def keeps(self, path: str) -> bool:
-        """Return whether the attention calls of the module at this path are recorded."""
         return self.watched.layers is None or layer_of(path) in self.watched.layers
 
     def enter(self, n_running: int) -> None:
-        """Handle the start of a module: store how many attention calls were made and recorded before that."""
+        """Store how many attention calls were made and recorded before a module starts."""
         self.before.append((self.n_calls.total(), self.n_seen))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:
-        """Handle the end of a module: list it as unseen if it is named like attention and made no attention call.
+        """List a module that ends as unseen if it is named like attention and made no attention call.
 
         If attention was recorded in a module that is named like attention, its submodules with such names, such as an
         output projection, are removed from the list.
@@ -215,7 +212,6 @@ class Recorder(AttentionInterceptor):
 
 
 def check_not_compiled(model: nn.Module) -> None:
-    """Raise InputError if a part of the model is compiled by torch.compile or scripted by torch.jit."""
     for path, module in model.named_modules():
         scripted = isinstance(module, torch.jit.ScriptModule)
         compiled = hasattr(module, "_orig_mod") or module._compiled_call_impl is not None

@@ -25,7 +25,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Product:
-    """The record that a tensor is scores [... queries keys]: scale · query keyᵀ + bias; -∞ where `keep` is False.
+    """The record of attention scores [... queries keys]: scale · query keyᵀ + bias; -∞ where `keep` is False.
 
     Attributes:
         sinks: for each head, an extra score in the softmax's denominator: the last column of the tensor; None = the
@@ -42,7 +42,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Normalised:
-    """The record that a tensor is weights [... queries keys]: the softmax of `scores`.
+    """The record of attention weights [... queries keys]: the softmax of `scores`.
 
     Attributes:
         scores: the scores; their last column may be sinks (extra scores in the softmax's denominator).
@@ -57,7 +57,7 @@ class Normalised:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedSum:
-    """The record that a tensor is a context [... queries d_value]: weights @ value."""
+    """The record of an attention context [... queries d_value]: weights @ value."""
 
     weights: Normalised
     value: Tensor
@@ -121,7 +121,7 @@ def version(tensor: Tensor) -> int:
 
 
 def matrix_product(origin_of: OriginOf, result: Tensor, left: Tensor, right: Tensor) -> Product | WeightedSum | None:
-    """Return the record of left @ right: a context if `left` is weights, else scores; None if one is a vector."""
+    """Return the record of left @ right: a context if `left` is attention weights, scores if not; None for vectors."""
     if left.ndim < 2 or right.ndim < 2:
         return None
     weights = origin_of(left)
@@ -140,14 +140,14 @@ def added_product(
     beta: Number = 1,
     alpha: Number = 1,
 ) -> Product:
-    """Return a `Product` (record of scores) for a baddbmm: beta · bias + alpha · left @ right."""
+    """Return the `Product` (record of attention scores) of baddbmm: beta · bias + alpha · left @ right."""
     if beta == 0:
         return Product(left, right.mT, float(alpha))
     return Product(left, right.mT, float(alpha), bias if beta == 1 else beta * bias)
 
 
 def einsum(origin_of: OriginOf, result: Tensor, equation: Any, *operands: Any) -> Product | WeightedSum | None:
-    """Return the record of an einsum: a context if the first operand is weights, else scores.
+    """Return the record of an einsum: a context if the first operand is attention weights, else scores.
 
     Return None if the einsum does not have two operands, or if its result is neither a context nor scores.
     """
@@ -179,11 +179,7 @@ def einsum(origin_of: OriginOf, result: Tensor, equation: Any, *operands: Any) -
 
 
 def spell_out(axes: str, n_axes: int) -> str:
-    """Return the axes of an einsum operand, with an ellipsis replaced by a capital letter for each of its axes.
-
-    Args:
-        axes: the letters of the operand in the equation, such as "...qd".
-    """
+    """Return the axes of an einsum operand, such as "...qd", with a capital letter for each axis of the ellipsis."""
     return axes.replace("...", ascii_uppercase[-(n_axes - len(axes) + 3) :] if n_axes > len(axes) - 3 else "")
 
 
@@ -240,9 +236,8 @@ def biased(origin_of: OriginOf, result: Tensor, left: Any, right: Any, *, alpha:
 def masked(origin_of: OriginOf, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
     """Return the record of scores.masked_fill(mask, value), if the result is attention scores or weights; else None.
 
-    The result is scores with keys masked out if `value` is -∞, or if it is at most -10,000 and each query still has a
-    key that is not masked out. If `scores` is a tensor of weights and masked_fill changes no weight, the result is
-    weights.
+    The result is scores with keys masked out if `value` is -∞, or if it is at most -10,000 and each query still has an
+    unmasked key. If `scores` is a tensor of weights and masked_fill changes no weight, the result is weights.
     """
     product = origin_of(scores)
     if isinstance(product, Normalised):

@@ -66,11 +66,7 @@ def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
 
 
 def summary_line(evaluation: Evaluation, against: str | None) -> str:
-    """Return the HTML line below the title: how many lines and how many references for each line were evaluated.
-
-    Args:
-        against: the name of the second system, which the line also names; None = there is no second system.
-    """
+    """Return the HTML line below the title: how many lines and references were evaluated, and against which system."""
     n_references = len(evaluation.sentences[0].references)
     parts = [f"{evaluation.n_lines:,} lines", f"{n_references} reference{'s' if n_references > 1 else ''}"]
     if against is not None:
@@ -79,7 +75,6 @@ def summary_line(evaluation: Evaluation, against: str | None) -> str:
 
 
 def worst_caption(n_shown: int, n_lines: int) -> str:
-    """Return the HTML caption of the worst lines: how many are shown, and what their colours mean."""
     if n_shown == 0:
         return "Every translation equals its reference."
     return (
@@ -89,10 +84,7 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
 
 
 def score_card(score: MetricScore, remark: str) -> str:
-    """Return the HTML card of one metric: its score, the second system's score if there is one, and a note.
-
-    `remark` is the note; empty = no note.
-    """
+    """Return the HTML card of one metric: its score, the second system's score, and the note `remark`; each if there is one."""
     notes = [remark] if remark else []
     comparison = score.comparison
     if comparison is not None:
@@ -106,7 +98,6 @@ def score_card(score: MetricScore, remark: str) -> str:
 
 
 def exact_card(evaluation: Evaluation) -> str:
-    """Return the HTML card with the share of translations that equal a reference."""
     other = evaluation.other_exact
     notes = ["% of translations equal a reference"]
     if other is not None:

@@ -1,7 +1,7 @@
 """An evaluation in the terminal: the scores, a table of scores by length, the worst lines, the metrics' signatures."""
 
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding as Indent
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -30,16 +30,12 @@ def show(evaluation: Evaluation, n_worst: int = 5, console: Console | None = Non
 
 
 def overview(evaluation: Evaluation, n_worst: int) -> RenderableType:
-    """Return everything that `show` prints except the signatures of the metrics."""
     parts: list[RenderableType] = [score_table(evaluation), ""]
-    parts += [Text("by length, in words of the reference", style="bold"), indented(length_table(evaluation))]
+    parts += [Text("by length, in words of the reference", style="bold"), Padding.indent(length_table(evaluation), 2)]
     if lines := worst_lines(evaluation, n_worst):
-        parts += ["", Text("the worst lines by chrF", style="bold"), *(indented(sentence(line)) for line in lines)]
+        parts += ["", Text("the worst lines by chrF", style="bold")]
+        parts += [Padding.indent(sentence(line), 2) for line in lines]
     return Group(*parts)
-
-
-def indented(content: RenderableType) -> RenderableType:
-    return Indent(content, (0, 0, 0, 2), expand=False)
 
 
 def score_table(evaluation: Evaluation) -> Table:

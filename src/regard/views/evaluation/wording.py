@@ -39,7 +39,6 @@ def p_value_text(p_value: float) -> str:
 
 
 def score_text(score: float | None) -> str:
-    """Return a score to one decimal; a dash for None."""
     return "–" if score is None else f"{score:.1f}"
 
 

@@ -67,18 +67,17 @@ def page(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None) ->
 
 
 def live_page(data: dict[str, Any]) -> str:
-    """Return the HTML page that the explorer's server sends.
+    """Return the HTML page that the explorer's server sends; it shows the trace in `data`.
 
-    The page shows the trace in `data`. Its script may send requests to the server for traces of other texts.
+    Its script may send requests to the server for traces of other texts.
     """
     return document(data, data["text"], sources="connect-src 'self'")
 
 
 def site_page(data: dict[str, Any], site: dict[str, Any]) -> str:
-    """Return the HTML page of a static site, in which the model runs in the reader's browser.
+    """Return the HTML page of a static site, which shows the trace in `data`.
 
-    The page shows the trace in `data`. The folder of the page also has the model, which a web worker runs for other
-    texts.
+    The folder of the page also has the model, which a web worker runs in the reader's browser for other texts.
 
     Args:
         site: the settings of the worker, as `Site` in front/src/site/messages.ts describes them.
@@ -112,7 +111,6 @@ def document(
 
 
 def read_source(name: str) -> str:
-    """Return the text of the page's source file `name`, a path relative to this folder."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

@@ -39,5 +39,5 @@ def encode_bits(bits: Bool[np.ndarray, "*shape"]) -> str:
 
 
 def encode_shares(shares: Float[np.ndarray, "*shape"]) -> str:
-    """Encode numbers from 0 to 1 as text, one byte each."""
+    """Encode numbers from 0 to 1 as text, rounded to multiples of 1/255, one byte each."""
     return deflated(np.rint(np.clip(shares, 0, 1) * 255).astype(np.uint8).tobytes())

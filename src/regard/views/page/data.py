@@ -1,6 +1,6 @@
 """The data of a page: one trace as JSON, in which arrays are base64 text.
 
-`front/src/data.ts` describes the same data for the script of the page.
+The type `PageData` in `front/src/data.ts` describes the same data for the script of the page.
 """
 
 from string import whitespace
@@ -49,7 +49,7 @@ Blocks = dict[str, str]
 def page_data(
     trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None, max_values: int | None = None
 ) -> dict[str, Any]:
-    """Return a trace as the JSON data of a page. The page first shows the query token and the head in `focus`.
+    """Return a trace as the JSON data of a page, which first shows the query token and the head in `focus`.
 
     Args:
         alignment: the alignments of a translation's candidates, as `Translation.page_record` returns them; None = the
@@ -192,13 +192,11 @@ def encode_layers(
 
 
 def n_columns(trace: Trace) -> int:
-    """Return how many numbers of output projections a page of this trace has."""
     states = [state for layers in (trace.states or {}).values() for state in layers.values()]
     return sum(state.projection.weight[:, :, :N_SHOWN].numel() for state in states)
 
 
 def check_size(trace: Trace) -> None:
-    """Raise InputError if a trace has more weights than a page takes."""
     if n_weights(trace) > MAX_WEIGHTS:
         raise InputError(
             f"the trace has {n_weights(trace):,} weights, more than the {MAX_WEIGHTS:,} that one page takes; "
@@ -209,10 +207,8 @@ def check_size(trace: Trace) -> None:
 def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
     """Encode the mask of a layer into `blocks`, one bit for each query and key (1 = the query may attend to the key).
 
-    Nothing is added if `blocks` already has an equal mask, or if the mask hides no key from any query.
-
-    Returns:
-        The entries "mask" and "masks" of the layer's record (see `encode_layers`).
+    Nothing is added if `blocks` already has an equal mask, or if the mask hides no key from any query. Return the
+    entries "mask" and "masks" of the layer's record (see `encode_layers`).
     """
     if pattern.mask is None:
         return {"mask": None, "masks": 0}
@@ -259,9 +255,8 @@ def with_visible_controls(content: Any) -> Any:
 def medium_record(name: str, medium: Tensor | None, axes: tuple[str, str], blocks: Blocks) -> dict[str, Any] | None:
     """Encode the image or spectrogram that the model read, one byte for each number, and add it to `blocks`.
 
-    Returns:
-        A record of the array's name in `blocks` ("block"), its height and its width (under the names in `axes`); None
-        if `medium` is None.
+    Return the array's name in `blocks` ("block"), its height and its width (under the names in `axes`); None if
+    `medium` is None.
     """
     if medium is None:
         return None

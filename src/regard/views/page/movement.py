@@ -42,7 +42,7 @@ def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | N
 def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str, Any]:
     """Encode how the layers with one kind of self-attention change the hidden vectors; return a JSON record.
 
-    `kind` is "encoder" or "decoder". `front/src/data.ts` describes the record.
+    `front/src/data.ts` describes the record.
     """
     assert trace.states is not None
     states = trace.states[kind]

@@ -12,6 +12,7 @@ from regard.errors import InputError
 from regard.tracing.focus import focus_on
 from regard.tracing.trace import Trace
 from regard.views.page import page
+from regard.views.page.data import n_weights
 from regard.views.picture.canvas import rendered
 from regard.views.picture.trace import figure
 
@@ -46,9 +47,8 @@ def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str
 
 def check_size(trace: Trace) -> None:
     """Raise InputError if a trace has more weights than a notebook shows."""
-    n_weights = sum(step.pattern.shape.numel() for layers in trace.attended.values() for step in layers.values())
-    if n_weights > MAX_WEIGHTS:
+    if n_weights(trace) > MAX_WEIGHTS:
         raise InputError(
-            f"{n_weights:,} weights, and a notebook shows at most {MAX_WEIGHTS:,}; write a page with "
+            f"{n_weights(trace):,} weights, and a notebook shows at most {MAX_WEIGHTS:,}; write a page with "
             "trace.html(path), or trace fewer layers (layers=…)."
         )

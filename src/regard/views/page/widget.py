@@ -98,11 +98,7 @@ class TraceWidget(anywidget.AnyWidget):
         return None if self._query is None else self.head.queries[self._query]
 
     def select(self, head: str | None = None, token: TokenReference | None = None) -> None:
-        """Show another head or token on the page.
-
-        Args:
-            head: a name such as "L3H1"; None = the head that the page shows.
-            token: the position or the text of a query token; None = the one that the page shows.
+        """Show another head or token on the page; None = the head or token that the page shows.
 
         Raises:
             InputError: the token or head does not exist.

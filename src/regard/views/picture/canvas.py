@@ -89,7 +89,6 @@ def blank_page(height: float, fonts: Fonts) -> Page:
 
 
 def weight_colours() -> Colormap:
-    """Return the colour map of weights from 0 to 1 and of masked cells."""
     return LinearSegmentedColormap.from_list("weights", BLUES).with_extremes(bad=MASKED)
 
 
@@ -127,15 +126,14 @@ def check_picture_path(path: Path) -> Path:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a figure in the format of the path's ending and return the path; the same figure gives the same bytes."""
+    """Write a figure in the format of the path's ending, and return the path; equal figures give equal bytes."""
     return write_output(path, rendered(figure, path.suffix.lower(), DPI))
 
 
 def rendered(figure: Figure, ending: str = ".png", dpi: int = 90) -> bytes:
-    """Return a figure as the bytes of an image file; the same figure gives the same bytes.
+    """Return a figure as the bytes of an image file in the format of `ending`; equal figures give equal bytes.
 
     Args:
-        ending: the format of the file, such as ".png".
         dpi: dots per inch; the default suits a picture that a notebook stores.
     """
     content = io.BytesIO()

@@ -60,7 +60,6 @@ def comparison_figure(comparison: Comparison) -> Figure:
 
 
 def title(comparison: Comparison) -> list[str]:
-    """Return the lines of the picture's title."""
     models = " and ".join(quoted(model) for model in comparison.models)
     lines = [f"{models}: the largest share of its attention that a query of a head moves to other keys"]
     first = comparison.first

@@ -130,10 +130,7 @@ def fonts_with(letters: set[str]) -> Fonts:
 
 
 def add_own_font() -> None:
-    """Add the font that comes with regard to matplotlib's list of fonts, as regular and as bold.
-
-    Without a bold entry matplotlib would warn about bold text.
-    """
+    """Add the font that comes with regard to matplotlib's list of fonts, as regular and as bold, to avoid a warning."""
     if all(entry.name != OWN for entry in fontManager.ttflist):
         fontManager.addfont(OWN_FILE)
         fontManager.ttflist.append(replace(fontManager.ttflist[-1], weight=700))
@@ -167,7 +164,6 @@ def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
 
 
 def letters_in_font(name: str, text: str) -> set[str]:
-    """Return the letters of a text that the installed font `name` has."""
     return set().union(
         *(letters_in_file(entry.fname, set(text)) for entry in fontManager.ttflist if entry.name == name)
     )

@@ -32,14 +32,16 @@ N_LISTED = 8
 class HeadGrid:
     """A grid of layers × heads, and below it a list of the heads with the largest weights of one query.
 
-    A cell shows the query's largest weight, in that head, on a key that belongs to another word.
+    A cell shows the query's largest weight, in that head, on a key that belongs to another word. Lengths are in inches.
 
     Attributes:
         focus: the query token, and the head whose cell is outlined.
         n_heads: the largest number of heads in a layer.
         strongest: a tuple (head, key position, weight) for the largest weight in each head, by falling weight.
-        width: the width of the grid and its labels, in inches.
-        tallest: the largest height of the grid, in inches.
+        width: the width of the grid and its labels.
+        tallest: the largest height of the grid.
+        side: the side of a cell.
+        above: the height of the title and of the row of head numbers.
     """
 
     focus: Focus
@@ -52,12 +54,10 @@ class HeadGrid:
 
     @property
     def side(self) -> float:
-        """The side of a cell in inches."""
         return min(LARGEST_CELL, (self.width - LEFT) / self.n_heads, self.tallest / len(self.layers))
 
     @property
     def title(self) -> list[str]:
-        """The lines of the title, which says what the cells show."""
         name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), 8.5, self.width / 2)
         shown = f"{quoted(name)} looks at no other word"
         if self.strongest:
@@ -66,12 +66,10 @@ class HeadGrid:
 
     @property
     def above(self) -> float:
-        """The height of the title and of the row of head numbers, in inches."""
         return LINE * len(self.title) + 0.42
 
     @property
     def height(self) -> float:
-        """The height of title, grid and list, in inches."""
         return self.above + self.side * len(self.layers) + 0.9 + LINE * min(N_LISTED, len(self.strongest))
 
     def draw(self, page: Page, left: float, top: float) -> None:
@@ -94,7 +92,6 @@ class HeadGrid:
             self._draw_list(page, left + LEFT, below + 0.75)
 
     def _draw_list(self, page: Page, left: float, top: float) -> None:
-        """Write the list of the heads with the largest weights: each head with its key and its weight."""
         width, listed = self.width - LEFT, self.strongest[:N_LISTED]
         axes = page.area(left, top, width, LINE * len(listed))
         for line, (head, key, weight) in enumerate(listed):

@@ -59,6 +59,9 @@ class Mosaic:
         places: for each head, the row and the column of its pattern, counted in patterns.
         between: the number of white cells between two patterns of a row.
         below: the number of white cells between two rows of patterns.
+        n_places: the number of rows and of columns of patterns.
+        size: the height and width of one pattern.
+        shape: the height and width of the whole image.
     """
 
     heads: Sequence[Head]
@@ -69,28 +72,21 @@ class Mosaic:
 
     @property
     def n_places(self) -> tuple[int, int]:
-        """The number of rows and of columns of patterns."""
         rows, columns = zip(*self.places, strict=True)
         return max(rows) + 1, max(columns) + 1
 
     @property
     def size(self) -> tuple[int, int]:
-        """The height and width of one pattern, in cells."""
         rows, columns = self.cells[0].weights.shape[1:]
         return rows, columns
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The height and width of the whole image, in cells."""
         (rows, columns), (n_rows, n_columns) = self.size, self.n_places
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:
-        """Return the row and the column, in cells, of the top left corner of a pattern.
-
-        Args:
-            place: the row and the column of the pattern, counted in patterns.
-        """
+        """Return the row and the column, in cells, of the top left corner of the pattern in row and column `place`."""
         rows, columns = self.size
         return place[0] * (rows + self.below), place[1] * (columns + self.between)
 
@@ -249,10 +245,7 @@ def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Write the query tokens left of each row of patterns, and the key tokens above the first row of patterns.
-
-    `side` is the side of a cell in inches.
-    """
+    """Write the query tokens left of each row of patterns, and the key tokens above the first row of patterns."""
     size = min(8.0, side * 72 * 0.8)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)

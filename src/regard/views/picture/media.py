@@ -69,7 +69,7 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
     cells = lay_out_pictures(trace, panels)
     bottom = max(cell.top + cell.height for cell in cells)
     page = blank_page(bottom + 0.75 + LINE * len(listed) + MARGIN, media_fonts(trace, focus))
-    write_title(page, trace, focus)
+    write_title(page, trace, focus, f"where {query_label(focus, len(trace.images))} looks")
     largest = max(max(weight for panel in panels for _, weight in panel.weights), 1e-9)
     for cell in cells:
         if cell.panel.name:
@@ -107,11 +107,7 @@ def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
 
 
 def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, largest: float) -> None:
-    """Draw a picture, or the query's weights over it.
-
-    Args:
-        largest: the weight that has the brightest colour.
-    """
+    """Draw a picture, or the query's weights over it, of which the weight `largest` has the brightest colour."""
     first = cell.panel.first
     _, height, width = trace.images[first.image].shape
     shown = trace.images[first.image].permute(1, 2, 0).cpu().numpy()
@@ -147,7 +143,7 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
     page = blank_page(
         MARGIN + TITLE + height + SOUND_HEIGHT + 0.75 + LINE * len(listed) + MARGIN, media_fonts(trace, focus)
     )
-    write_title(page, trace, focus)
+    write_title(page, trace, focus, f"where {query_label(focus, len(trace.images))} looks")
     width, seconds, top = WIDTH - 2 * MARGIN, weights[-1][0].end_seconds, MARGIN + TITLE
     if spectrogram is not None:
         axes = page.area(MARGIN, top, width, SOUND_HEIGHT)
@@ -176,7 +172,6 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
 
 
 def draw_image(axes: Axes, image: np.ndarray) -> None:
-    """Draw the image [rows columns 3], with numbers from 0 to 1, into `axes`."""
     draw_cells(axes, image, Normalize(0, 1), "image")
 
 
@@ -197,22 +192,18 @@ def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]]) ->
         page.write(axes, 3.0, 0.12 + LINE * line, f"{weight:.3f}", 8.5, color=INK, ha="right")
 
 
-def write_title(page: Page, trace: Trace, focus: Focus) -> None:
-    """Write the model and the head, and below them the query."""
-    axes = page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, TITLE)
+def write_title(page: Page, trace: Trace, focus: Focus, finding: str) -> None:
+    """Write the model and the head, and below them the line `finding`."""
+    axes, fonts = page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, TITLE), page.fonts
     name = f"{focus.head.kind} {focus.head.name}" if len(trace.kinds) > 1 else focus.head.name
-    model = page.fonts.shortened(trace.model, 15.0, WIDTH - 2 * MARGIN - 2.0, bold=True)
+    model = fonts.shortened(trace.model, 15.0, WIDTH - 2 * MARGIN - fonts.width(f" {name}", 15.0), bold=True)
     page.write(axes, 0.0, 0.16, model, 15.0, bold=True)
-    page.write(axes, page.fonts.width(f"{model} ", 15.0, bold=True), 0.16, name, 15.0)
-    page.write(axes, 0.0, 0.42, f"where {query_label(focus, len(trace.images))} looks", 10.5, color=FAINT)
+    page.write(axes, fonts.width(f"{model} ", 15.0, bold=True), 0.16, name, 15.0)
+    page.write(axes, 0.0, 0.42, finding, 10.5, color=FAINT)
 
 
 def query_label(focus: Focus, n_images: int) -> str:
-    """Return the name of the query: a token of text, an image patch, or a time.
-
-    Args:
-        n_images: how many pictures or frames the model read.
-    """
+    """Return the name of the query: a token of text, a patch of one of `n_images` pictures, or a time."""
     place = focus.token.place
     if isinstance(place, Patch):
         picture = picture_name(place, n_images)

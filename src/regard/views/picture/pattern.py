@@ -59,10 +59,9 @@ class PatternCells:
 
 
 def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS) -> PatternCells:
-    """Return the weights of some heads of a pattern as cells for drawing.
+    """Return the weights of some heads of a pattern as at most `most` rows and columns of cells for drawing.
 
-    Args:
-        most: the most rows and the most columns of cells; a longer text has several weights in each cell.
+    In a text of more tokens, a cell stands for several weights.
     """
     rows, columns = (min(most, tokens) for tokens in pattern.shape[2:])
     is_whole = (rows, columns) == pattern.shape[2:]
@@ -88,14 +87,14 @@ def allowed_cells(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """The pattern of one head, laid out: its cells and labels with their sizes.
+    """The pattern of one head, laid out: its cells and labels with their sizes in inches.
 
     Attributes:
         focus: the head, and the query whose row is outlined.
         weights: for each cell the weight that it shows, or the largest of the weights that it stands for.
         allowed: for each cell whether the mask allows any of these weights.
-        side: the side of a cell in inches.
-        left, top, right, bottom: the space for labels on each side of the cells, in inches.
+        side: the side of a cell.
+        left, top, right, bottom: the space for labels on each side of the cells.
     """
 
     focus: Focus
@@ -109,12 +108,10 @@ class Drawing:
 
     @property
     def width(self) -> float:
-        """The width of the pattern and its labels, in inches."""
         return self.left + self.side * self.weights.shape[1] + self.right
 
     @property
     def height(self) -> float:
-        """The height of the pattern and its labels, in inches."""
         return self.top + self.side * self.weights.shape[0] + self.bottom
 
     @property
@@ -150,7 +147,6 @@ class Drawing:
             self._label_strongest(page, axes)
 
     def _label_all(self, page: Page, axes: Axes) -> None:
-        """Write every query token left of its row, and every key token above its column."""
         size = label_size(self.side)
         drop = half_capital(size) / self.side
         for row, token in enumerate(self.focus.head.queries):
@@ -197,12 +193,7 @@ class Drawing:
 
 
 def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing:
-    """Lay out the pattern of the head in `focus`: as large as it and its labels fit into a space.
-
-    Args:
-        width: the width of the space in inches.
-        tallest: the height of the space in inches.
-    """
+    """Lay out the pattern of the head in `focus`, as large as it and its labels fit into a space, given in inches."""
     cells = pattern_cells(focus.head.pattern, [focus.head.number])
     rows, columns = cells.weights.shape[1:]
     left, top, right, bottom = margins(focus, fonts, LARGEST_CELL)
@@ -211,9 +202,9 @@ def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) ->
 
 
 def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, float, float]:
-    """Return the space for the labels at the left, top, right and bottom of a pattern, in inches.
+    """Return the space for the labels at the left, top, right and bottom of a pattern; all lengths are in inches.
 
-    `side` is the side of a cell in inches.
+    `side` is the side of a cell.
     """
     if not names_all_tokens(focus):
         longest = max(
@@ -261,27 +252,23 @@ def draw_heat(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[
 
 
 def fits_circles(weights: Float[Tensor, "rows columns"]) -> bool:
-    """Return whether a pattern is small enough to be drawn as circles."""
     return max(weights.shape) <= MOST_CIRCLES
 
 
 def names_all_tokens(focus: Focus) -> bool:
-    """Return whether every row and every column is labelled with its token."""
     return max(len(focus.head.queries), len(focus.head.keys)) <= MOST_NAMED
 
 
 def label_angle(focus: Focus) -> int:
-    """Return the angle of the keys' labels in degrees: 45, or 90 if there are more than 24 keys."""
     return 45 if len(focus.head.keys) <= 24 else 90
 
 
 def label_size(side: float) -> float:
-    """Return the font size of labels in points; `side` is the side of a cell in inches."""
+    """Return the font size of labels in points, for cells of the side `side` in inches."""
     return max(4.5, min(9.5, side * 72 * 0.75))
 
 
 def label_text(token: Token, size: float, fonts: Fonts) -> str:
-    """Return a token's text, cut off with … if it is wider than LABEL inches."""
     return fonts.shortened(token.text, size, LABEL)
 
 
@@ -290,7 +277,6 @@ def cell_corners(row: int, column: int) -> list[tuple[int, int]]:
 
 
 def half_capital(size: float) -> float:
-    """Return half the height of a capital letter in inches, for a font size in points."""
     return size * 0.36 / 72
 
 

@@ -68,10 +68,9 @@ def draw(roles: Roles, title: str) -> Figure:
 
 
 def as_grid(roles: Roles, role: str, layers: list[int]) -> np.ndarray:
-    """Return the share of attention that each head gives to one kind of key, as a matrix [layers heads].
+    """Return how much of its attention each head gives to keys of the kind `role`, as a matrix [layers heads].
 
-    `role` names the kind, such as "previous" for the previous token; `layers` are the numbers of the rows' layers. A
-    layer that has fewer heads than another is filled up with NaN.
+    A layer that has fewer heads than another is filled up with NaN.
     """
     cells = {head: float(number) for head, number in zip(roles.heads, roles[role], strict=True)}
     n_heads = 1 + max(int(head.partition("H")[2]) for head in roles.heads)

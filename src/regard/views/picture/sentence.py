@@ -46,12 +46,11 @@ AROUND_QUERY, AROUND_KEY = 9, 4
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A token with its position on the page.
+    """A token with its position on the page. Lengths are in inches.
 
     Attributes:
         position: the token's position in the text; -1 for a … that stands for tokens that are left out.
-        left: the distance from the left of the line, in inches.
-        width: in inches.
+        left: the distance from the left of the line.
         line: the number of the line, counted from 0.
     """
 
@@ -63,13 +62,12 @@ class Box:
 
     @property
     def middle(self) -> float:
-        """The horizontal middle of the box, in inches from the left of the line."""
         return self.left + self.width / 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
-    """The text of a picture, laid out: each token with its size and position.
+    """The text of a picture, laid out: each token with its size and position. Lengths are in inches.
 
     Attributes:
         focus: the query and the head whose weights are drawn.
@@ -88,12 +86,10 @@ class Sentence:
 
     @property
     def height(self) -> float:
-        """The height of the text with its arcs and weights, in inches."""
         return self._top(self.keys[-1]) + BOX + LABEL
 
     @property
     def n_lines(self) -> int:
-        """The number of lines of queries and keys together."""
         return self.keys[-1].line + 1
 
     @property
@@ -180,7 +176,6 @@ class Sentence:
         return self._top(box) + (BOX + below if other.line > box.line else 0.0)
 
     def _room_above(self, line: int) -> float:
-        """Return the height of the space for arcs above a line of tokens, in inches."""
         start = self._start
         if self.n_lines == 1:
             return min(TALLEST, 0.28 + 0.17 * max(abs(start.middle - end.middle) for end in self.keys))

@@ -8,10 +8,10 @@ from regard.tracing.focus import Focus, focus_on
 from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.token_reference import TokenReference
 from regard.tracing.trace import Trace
-from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, Page, blank_page, check_picture_path, save_figure
-from regard.views.picture.fonts import fonts_for, quoted
+from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, blank_page, check_picture_path, save_figure
+from regard.views.picture.fonts import Fonts, fonts_for, quoted
 from regard.views.picture.head_grid import lay_out_head_grid
-from regard.views.picture.media import frame_weights, image_figure, sound_figure
+from regard.views.picture.media import TITLE, frame_weights, image_figure, sound_figure, write_title
 from regard.views.picture.pattern import lay_out_pattern
 from regard.views.picture.sentence import lay_out_sentence
 from regard.views.shared_text import decoder_note, token_label
@@ -22,8 +22,8 @@ HEADS_WIDTH, HEADS_TALLEST, BETWEEN, TALLEST = 2.45, 3.5, 0.4, 6.0
 All are in inches.
 """
 
-TITLE, CAPTION_LINE = 0.72, 0.165
-"""The height of the title, and of a line of the caption, in inches."""
+CAPTION_LINE = 0.165
+"""The height of a line of the caption, in inches."""
 
 
 def write_figure(trace: Trace, path: Path, token: TokenReference | None = None, head: str | None = None) -> Path:
@@ -68,7 +68,7 @@ def text_figure(trace: Trace, focus: Focus) -> Figure:
     bottom = max(top + pattern.height, heads_top + heads.height) + 0.25
     height = bottom + CAPTION_LINE * len(caption) + MARGIN
     page = blank_page(height, fonts)
-    write_title(page, trace, focus)
+    write_title(page, trace, focus, strongest_key(focus, fonts))
     text.draw(page, page.area(MARGIN, MARGIN + TITLE, WIDTH - 2 * MARGIN, text.height))
     pattern.draw(page, MARGIN, top)
     heads.draw(page, min(WIDTH - MARGIN - HEADS_WIDTH, MARGIN + pattern.width + 2 * BETWEEN), heads_top)
@@ -77,16 +77,10 @@ def text_figure(trace: Trace, focus: Focus) -> Figure:
     return page.figure
 
 
-def write_title(page: Page, trace: Trace, focus: Focus) -> None:
-    """Write the model and the head, and below them the query and its strongest key."""
-    head, fonts = focus.head, page.fonts
-    axes = page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, TITLE)
-    name = f"{head.kind} {head.name}" if len(trace.kinds) > 1 else head.name
-    model = fonts.shortened(trace.model, 15.0, WIDTH - 2 * MARGIN - fonts.width(f" {name}", 15.0), bold=True)
-    page.write(axes, 0.0, 0.16, model, 15.0, bold=True)
-    page.write(axes, fonts.width(f"{model} ", 15.0, bold=True), 0.16, name, 15.0)
-    strongest = head.top(focus.query, 1)
-    words = [token_label(focus.query, head.queries), *(token_label(key.position, head.keys) for key in strongest)]
-    query, *keys = (fonts.shortened(word, 10.5, 2.5) for word in words)
-    finding = f"looks most at {quoted(keys[0])} ({strongest[0].weight:.3f})" if strongest else "sees nothing"
-    page.write(axes, 0.0, 0.42, f"{quoted(query)} {finding}", 10.5, color=FAINT)
+def strongest_key(focus: Focus, fonts: Fonts) -> str:
+    """Return a line with the query and the key on which it has its largest weight."""
+    strongest = focus.head.top(focus.query, 1)
+    words = [token_label(focus.query, focus.head.queries)]
+    words += [token_label(key.position, focus.head.keys) for key in strongest]
+    query, *keys = (quoted(fonts.shortened(word, 10.5, 2.5)) for word in words)
+    return f"{query} looks most at {keys[0]} ({strongest[0].weight:.3f})" if strongest else f"{query} sees nothing"

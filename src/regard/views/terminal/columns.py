@@ -52,7 +52,6 @@ class Columns:
         yield self._table(labels, headers, range(start, len(headers)))
 
     def _table(self, labels: Sequence[Text], headers: Sequence[Text], columns: range) -> Table:
-        """Return one block of the table: the given columns, and the labels of all rows."""
         table = Table.grid(padding=(0, self.gap, 0, 0))
         table.add_column(no_wrap=True)
         for _ in columns:
@@ -63,7 +62,6 @@ class Columns:
 
 
 def truncated(name: str, cells: int) -> Text:
-    """Return a name as dim text, cut off with … where it is wider than `cells` terminal cells."""
     text = Text(escape_controls(name))
     text.truncate(cells, overflow="ellipsis")
     return Text(isolated(text.plain), style="dim")

@@ -7,7 +7,7 @@ a grid.
 import math
 
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding as Indent
+from rich.padding import Padding
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -44,10 +44,10 @@ def view(comparison: Comparison) -> RenderableType:
         *lines,
         "",
         Text("the share of its attention that a query moves to other keys, where it is largest"),
-        Indent(head_table(comparison), (0, 0, 0, 2), expand=False),
+        Padding.indent(head_table(comparison), 2),
         "",
         Text("every head: the largest such share, in percent"),
-        Indent(grid(comparison), (0, 0, 0, 2), expand=False),
+        Padding.indent(grid(comparison), 2),
     )
 
 
@@ -81,11 +81,7 @@ def grid(comparison: Comparison) -> Columns:
 
 
 def percent_cell(share: float, is_first: bool) -> Text:
-    """Return a share from 0 to 1 as a percentage, 99 at most, in four terminal cells.
-
-    Args:
-        is_first: whether the number is in brackets, because the traces first differ in this head.
-    """
+    """Return a fraction as a percentage, 99 at most, in four terminal cells; in brackets if `is_first`."""
     percent = f"{min(99, round(100 * share)):2d}"
     style = Style(color=colour(share)) if share >= 0.005 else Style(dim=True)
     return Text.assemble("[" if is_first else " ", (percent, style), "]" if is_first else " ")

@@ -137,6 +137,7 @@ class Block:
         header: the line with the names of the columns; None if they have no names.
         rows: a line for each row, with its name.
         left_out: whether rows, columns or digits are left out.
+        width: the width of the widest line, in terminal cells.
     """
 
     heading: tuple[Text, ...]
@@ -146,15 +147,13 @@ class Block:
 
     @property
     def width(self) -> int:
-        """The width of the widest line, in terminal cells."""
         return max(line.cell_len for line in (*self.heading, *filter(None, [self.header]), *self.rows))
 
 
 def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None) -> Block:
-    """Return one matrix as lines of text, at most `width` terminal cells wide.
+    """Return the matrix that is the result of a step (`stage`) as lines of text, at most `width` terminal cells wide.
 
-    `stage` is the step of the computation whose result is the matrix. `digits` is the number of decimals of rounded
-    numbers; None = 4, or fewer if the columns do not fit otherwise.
+    `digits` is the number of decimals of rounded numbers; None = 4, or fewer if the columns do not fit otherwise.
     """
     notable = worked.strongest[:NOTABLE]
     n_rows, n_columns = stage.matrix.shape
@@ -226,8 +225,7 @@ def heading(stage: Stage) -> tuple[Text, Text]:
 def row_label(stage: Stage, row: int | None, marking: bool) -> str:
     """Return the label of a row of a matrix; ⋮ if `row` is None, which stands for rows that are left out.
 
-    Args:
-        marking: whether MARK is put before the label of the query `worked.query`.
+    If `marking`, MARK is put before the label of the query `worked.query`.
     """
     if not stage.rows:
         return "⋮" if row is None else ""
@@ -238,7 +236,6 @@ def row_label(stage: Stage, row: int | None, marking: bool) -> str:
 
 
 def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
-    """Yield the lines of a text broken between words."""
     line = ""
     for word in text.split():
         if line and cell_len(f"{line} {word}") > width:

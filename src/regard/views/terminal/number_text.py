@@ -58,15 +58,15 @@ class Layout:
     def columns_to_show(
         self, candidates: Sequence[int], count: int, notable: Sequence[int], room: int
     ) -> list[int | None]:
-        """Choose as many columns as fit into `room`, the notable ones first.
+        """Choose as many columns as fit into `room` terminal cells, the notable ones first.
 
         Returns:
             The indices, in this layout, of the columns to show; None wherever columns between them are left out.
 
         Args:
             candidates: for each column of this layout, its position in the whole matrix.
+            count: the number of columns of the whole matrix.
             notable: the positions of the columns that are chosen first.
-            room: the width in terminal cells that the columns may take.
         """
         index = {column: i for i, column in enumerate(candidates)}
 
@@ -119,12 +119,7 @@ def fewest_digits(numbers: Sequence[Sequence[float]]) -> int:
 
 
 def layout_options(most: int, fewest: int, named: bool) -> Iterator[tuple[int, bool, bool]]:
-    """Yield settings of layouts, best first: (number of decimals, whether names are cut, whether columns are tight).
-
-    Args:
-        most, fewest: the largest and the smallest number of decimals.
-        named: whether the columns have names.
-    """
+    """Yield settings of layouts, best first: (number of decimals, whether names are cut, whether columns are tight)."""
     yield most, False, False
     if named:
         yield most, True, False

@@ -41,7 +41,6 @@ def show_query(worked: WorkedAttention, console: Console | None = None, digits: 
 
 
 def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
-    """Yield the lines that `show_query` prints."""
     assert worked.query is not None
     steps = query_steps(worked)
     yield from wrapped(printable(worked.title), width, "bold")

@@ -1,7 +1,7 @@
 """Print the roles of a model's heads: which heads attend most to the previous token, to the first token, and so on."""
 
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding as Indent
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -46,11 +46,11 @@ def view(roles: Roles, title: str) -> RenderableType:
         *([Text(title)] if title else []),
         "",
         Text("the heads that look most at"),
-        Indent(table(roles), (0, 0, 0, 2), expand=False),
+        Padding.indent(table(roles), 2),
         "",
         Text("every head: the role in which it exceeds the average head most, and its percentage"),
         Text(legend, style="dim"),
-        Indent(head_map(roles), (0, 0, 0, 2), expand=False),
+        Padding.indent(head_map(roles), 2),
     )
 
 

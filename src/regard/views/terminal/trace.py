@@ -7,7 +7,7 @@ a pipe, or with NO_COLOR.
 from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding as Indent
+from rich.padding import Padding
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -53,7 +53,6 @@ def show(
 
 
 def view(trace: Trace, focus: Focus) -> RenderableType:
-    """Return everything that `show` prints, for the query token and the head in `focus`."""
     note = decoder_note(trace, focus.head.kind)
     return Group(
         title(trace, focus),
@@ -62,8 +61,8 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
         Text.assemble(
             (visible_name(focus.token.text), "bold"), f" looks, in {focus.head.name}, at", occurrence_note(focus)
         ),
-        Indent(patch_map(trace, focus) or sentence(focus), (1, 0, 1, 2), expand=False),
-        Indent(key_table(focus, N_LISTED), (0, 0, 0, 2), expand=False),
+        Padding(patch_map(trace, focus) or sentence(focus), (1, 0, 1, 2), expand=False),
+        Padding.indent(key_table(focus, N_LISTED), 2),
         "",
         *other_heads(trace, focus, N_LISTED),
     )
@@ -78,16 +77,15 @@ def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType
         return [Text.assemble(name, " looks at no other word in any head.")]
     return [
         Text.assemble("heads in which ", name, " looks most sharply at another word"),
-        Indent(head_table(strongest[:n_heads], focus), (0, 0, 0, 2), expand=False),
+        Padding.indent(head_table(strongest[:n_heads], focus), 2),
         "",
         Text.assemble("every head: the largest weight that ", name, " gives to another word"),
-        Indent(head_grid(heads, strongest, focus), (0, 0, 0, 2), expand=False),
-        Indent(Text(shades_legend(), style="dim"), (0, 0, 0, 2), expand=False),
+        Padding.indent(head_grid(heads, strongest, focus), 2),
+        Padding.indent(Text(shades_legend(), style="dim"), 2),
     ]
 
 
 def title(trace: Trace, focus: Focus) -> Text:
-    """Return one line with the model's name, its size and the number of tokens."""
     queries, keys = focus.head.queries, focus.head.keys
     tokens = counted(len(queries), "token")
     if focus.head.kind == "cross":
@@ -139,7 +137,7 @@ def panel_map(panel: PatchPanel, largest: float, query: Place | None) -> Text:
 
     Args:
         largest: the weight that is shown as a full block.
-        query: the place of the query, shown as [] if it is one of the patches.
+        query: the patch of the query, shown as [] if it is one of the patches.
     """
     if panel.name and panel.total == 0:
         return Text(f"{panel.name}: 0", style="dim")
@@ -182,7 +180,7 @@ def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]
     """Return a grid of layers × heads with the weight of each head as a block character.
 
     Args:
-        strongest: (head, key position, weight) for each head that has a weight; other heads show 0.
+        strongest: (head, key position, weight) for each head that has a weight above 0.
         focus: the head in brackets.
     """
     weights = {head.name: weight for head, _, weight in strongest}
@@ -200,7 +198,6 @@ def grid_cell(weight: float, chosen: bool) -> Text:
 
 
 def weight_block(weight: float) -> Text:
-    """Return a weight as a coloured block, two terminal cells wide."""
     return Text(shade(weight) * 2, style=Style(color=colour(weight)))
 
 
