@@ -69,13 +69,10 @@ def back_translate(
 
 
 def check_options(greedy: bool, beam: int | None, drawing: dict[str, Any]) -> None:
-    """Check that the options choose only one search method: greedy, beam or sampling.
+    """Raise InputError unless the options choose only one search method: greedy, beam or sampling.
 
     Args:
         drawing: the values of the options of sampling, by name; None = not given.
-
-    Raises:
-        InputError: the options choose two search methods.
     """
     drawn = [option_name(name) for name, value in drawing.items() if value is not None]
     given = ["--greedy"] * greedy + ["--beam"] * (beam is not None) + drawn

@@ -131,7 +131,6 @@ def check_inputs(
 
 
 def translations(folder: Path, lines: list[str], truncate: bool, device: str | None) -> list[str]:
-    """Translate lines by beam search with the translator in `folder`."""
     from regard.cli.progress import spinner
 
     with spinner(f"translating {len(lines):,} lines"):

@@ -85,9 +85,7 @@ def explain(
     if list_examples:
         print_examples()
         return
-    check_single_source(file, example, text)
-    check_model_options(text, {"--head": head, "--model": model, "--target": target})
-    check_digits(digits)
+    check_options(file, example, text, {"--head": head, "--model": model, "--target": target}, digits)
     outputs = checked_outputs([file], html=html, json=json)
     with spinner("working it out"):
         from regard.by_hand.numbers_file import named_mask
@@ -152,7 +150,6 @@ def numbers_from_file(file: Path | None, example: str | None) -> "Numbers":
 
 
 def print_examples() -> None:
-    """Print the names and titles of the built-in examples."""
     from regard.by_hand.examples import titles
 
     named = titles()
@@ -161,21 +158,19 @@ def print_examples() -> None:
         print(f"{name:<{longest}}  {title}")
 
 
-def check_single_source(file: Path | None, example: str | None, text: str | None) -> None:
-    """Raise InputError if more than one of `file`, `example` and `text` is given."""
+def check_options(
+    file: Path | None, example: str | None, text: str | None, of_model: dict[str, str | None], digits: int | None
+) -> None:
+    """Raise InputError if options cannot be given together, or if the number of decimals is not from 0 to 17.
+
+    Args:
+        of_model: the values of the options that need a text, by the options' names.
+    """
     given = [name for name, value in ((str(file), file), ("--example", example), ("--text", text)) if value is not None]
     if len(given) > 1:
         raise InputError(f"got {' and '.join(given)}; give one of them: a file, --example or --text.")
-
-
-def check_model_options(text: str | None, options: dict[str, str | None]) -> None:
-    """Raise InputError if an option that needs a model is given without a text."""
-    for option, value in options.items():
+    for option, value in of_model.items():
         if value is not None and text is None:
             raise InputError(f"{option} {value} belongs to a model; give the text that it reads with --text.")
-
-
-def check_digits(digits: int | None) -> None:
-    """Raise InputError unless the number of decimals is from 0 to 17, the most digits of a float64."""
     if digits is not None and not 0 <= digits <= 17:
         raise InputError(f"--digits {digits}: a number is shown with 0 to 17 decimals.")

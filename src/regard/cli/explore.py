@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.listening import listen
-from regard.cli.shared_options import Host, Model
+from regard.cli.shared_options import Host, Model, Port
 from regard.errors import InputError, require_packages
 
 
@@ -21,9 +21,7 @@ def explore(
         Path | None, typer.Option("--translator", help="The folder of a translator, which translates what is typed.")
     ] = None,
     host: Host = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", help="The port to listen on; 0 = any free port.", min=0, max=65535)
-    ] = 0,
+    port: Port = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
 ) -> None:
     """Type a text and see a model's attention, in the browser, on this machine.
@@ -47,8 +45,6 @@ def explore(
     elif model is not None or trace is None:
         needed += ["transformers"]
     require_packages(needed, extra)
-    import uvicorn
-
     from regard.explore.server import application
     from regard.explore.session import FIRST_TEXT, Session
     from regard.tracing.trace import Trace
@@ -69,5 +65,4 @@ def explore(
 
         webbrowser.open(place.address)
     app = application(Session(name, shown, FIRST_TEXT if text is None else text), place.hosts, place.token)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
-    server.run(sockets=[place.socket])
+    place.run(app)

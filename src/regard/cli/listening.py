@@ -3,8 +3,12 @@
 import secrets
 import socket
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from regard.errors import InputError, reason
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """The loopback addresses, which only programs on this machine can reach."""
@@ -24,6 +28,13 @@ class Listening:
     address: str
     hosts: tuple[str, ...]
     token: str | None
+
+    def run(self, application: "ASGIApp") -> None:
+        """Answer requests with a web application until Ctrl-C."""
+        import uvicorn
+
+        config = uvicorn.Config(application, log_level="warning", access_log=False, server_header=False)
+        uvicorn.Server(config).run(sockets=[self.socket])
 
 
 def listen(host: str, port: int) -> Listening:

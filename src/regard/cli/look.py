@@ -138,11 +138,7 @@ def look(
 
 
 def read_stdin() -> str:
-    """Return the text on standard input.
-
-    Raises:
-        InputError: the text is not UTF-8.
-    """
+    """Return the text on standard input; raise InputError if it is not UTF-8."""
     from regard.cli.text_lines import read_lines, standard_input
 
     return "\n".join(line for lines in read_lines(standard_input()) for line in lines)
@@ -153,8 +149,7 @@ def translate_text(
 ) -> "Translation | None":
     """Translate a text, or score its translation `target`, with the translator in the folder `model`.
 
-    Returns:
-        The translation with its score, or None if `model` is a Hugging Face model or None.
+    The result is None if `model` is a Hugging Face model or None.
 
     Raises:
         InputError: new_tokens is given, which a translator does not use.
@@ -198,11 +193,7 @@ def trace_text(
 def trace_model(
     model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None, for_page: bool = False
 ) -> "Trace":
-    """Return the trace of a Hugging Face model while it reads a text.
-
-    Args:
-        for_page: whether to keep the hidden states too, which a page shows.
-    """
+    """Return the trace of a Hugging Face model while it reads a text; `for_page` keeps the hidden states too."""
     from regard.tracing.for_page import trace_for_page
     from regard.tracing.model_loading import load
     from regard.tracing.run import trace

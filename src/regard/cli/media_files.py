@@ -30,16 +30,12 @@ def media_arguments(images: Sequence[Path], video: Path | None, audio: Path | No
 
 
 def read_picture(path: Path) -> Any:
-    """Read a picture file; return the picture as an RGB image of Pillow.
-
-    Raises:
-        InputError: the file cannot be read, or is not a picture.
-    """
+    """Return a picture file as an RGB image of Pillow; raise InputError if it cannot be read or is not a picture."""
     return pictures_in(path, n_most=1)[0]
 
 
 def read_frames(path: Path) -> list[Any]:
-    """Read the frames of a moving picture (GIF, WebP or APNG); return them as RGB images of Pillow.
+    """Return the frames of a moving picture (GIF, WebP or APNG) as RGB images of Pillow.
 
     Raises:
         InputError: the file cannot be read, or has less than two frames.
@@ -55,11 +51,7 @@ def read_frames(path: Path) -> list[Any]:
 
 
 def pictures_in(path: Path, n_most: int | None = None) -> list[Any]:
-    """Return the pictures in a picture file, which has several if it is a moving picture.
-
-    Args:
-        n_most: read only this many pictures; None = all.
-    """
+    """Return the first `n_most` pictures in a file (None = all); a moving picture has several."""
     pillow = import_extra("PIL.Image", "huggingface")
     try:
         with pillow.open(path) as picture:

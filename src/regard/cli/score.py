@@ -78,7 +78,7 @@ def score(
 def checked_pairs(
     sources: Iterator[str], targets: Iterator[str], source: Path, target: Path
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of lines of two texts, and check that both have the same number of lines.
+    """Yield the pairs of lines of two texts.
 
     Raises:
         InputError: one text has more lines than the other; this is raised after all complete pairs.

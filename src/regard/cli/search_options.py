@@ -32,14 +32,11 @@ Seed = Annotated[int | None, typer.Option("--seed", help="The seed of the drawn 
 def check_search_options(
     greedy: bool, sample: bool, beams: dict[str, float | int | None], drawing: dict[str, float | int | None]
 ) -> None:
-    """Check that the options choose one search method, and that every given option belongs to this method.
+    """Raise InputError if the options choose two search methods, or if an option belongs to another method.
 
     Args:
         beams: the values of the options of beam search, by name; None = not given.
         drawing: the values of the options of sampling, by name; None = not given.
-
-    Raises:
-        InputError: the options choose two methods, or an option belongs to another method.
     """
     given = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beams.items()}
     chosen = [option_name(name) for name, is_given in given.items() if is_given]

@@ -7,16 +7,14 @@ import typer
 
 from regard.cli.listening import listen
 from regard.cli.search_options import BeamSize, GreedySearch, search_from_options
-from regard.cli.shared_options import Device, Host
+from regard.cli.shared_options import Device, Host, Port
 from regard.errors import InputError, require_packages
 
 
 def serve(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a translator, written by regard train.")],
     host: Host = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", help="The port to listen on; 0 = any free port.", min=0, max=65535)
-    ] = 8000,
+    port: Port = 8000,
     greedy: GreedySearch = False,
     beam: BeamSize = None,
     device: Device = None,
@@ -39,8 +37,6 @@ def serve(
     if greedy and beam is not None:
         raise InputError("got --greedy and --beam; give one of them.")
     require_packages(("uvicorn", "starlette", "safetensors", "sentencepiece"), "explore,translation")
-    import uvicorn
-
     from regard.cli.progress import spinner
 
     with spinner("loading the translator"):
@@ -53,5 +49,4 @@ def serve(
     place = listen(host, port)
     print(f"serving {translator.name} at {place.address} (Ctrl-C ends it)", flush=True)
     app = application(Batching(translator, search), place.hosts, place.token)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
-    server.run(sockets=[place.socket])
+    place.run(app)

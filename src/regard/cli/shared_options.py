@@ -52,3 +52,4 @@ Host = Annotated[
         "--host", help="The address to listen on; if other machines reach it, requests need the printed token."
     ),
 ]
+Port = Annotated[int, typer.Option("--port", help="The port to listen on; 0 = any free port.", min=0, max=65535)]

@@ -17,11 +17,7 @@ FIRST_BYTES, MOST_BYTES = 2**12, 2**20
 
 
 def standard_input() -> BufferedIOBase:
-    """Return standard input as a stream of bytes.
-
-    Raises:
-        InputError: standard input is closed.
-    """
+    """Return standard input as a stream of bytes; raise InputError if it is closed."""
     if sys.stdin is None:
         raise InputError("standard input is closed; give a text by a pipe, or name a file.")
     return cast("BufferedIOBase", sys.stdin.buffer)
@@ -84,11 +80,7 @@ def read_lines(
 
 
 def open_lines(stack: ExitStack, path: Path) -> BufferedIOBase:
-    """Open a text file, which is closed together with `stack`.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
+    """Open a text file, which is closed together with `stack`; raise InputError if it cannot be read."""
     try:
         return stack.enter_context(path.open("rb"))
     except OSError as error:

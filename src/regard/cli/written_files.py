@@ -11,42 +11,30 @@ STDOUT = Path("-")
 """As the path of --json: write to standard output, and nothing else."""
 
 
-def checked_outputs(
-    inputs: Iterable[Path | None] = (),
-    *,
-    table: Path | None = None,
-    html: Path | None = None,
-    png: Path | None = None,
-    svg: Path | None = None,
-    pdf: Path | None = None,
-    heads: Path | None = None,
-    json: Path | None = None,
-) -> list[Path]:
+def checked_outputs(inputs: Iterable[Path | None] = (), **options: Path | None) -> list[Path]:
     """Return the files that a verb is to write; standard output is not among them.
 
     Args:
         inputs: the files that the verb reads; None = an input that is not given.
+        options: the files that options name, by the option, such as png; None = an option that is not given.
 
     Raises:
         InputError: `check_outputs` refuses the files, or the name of a picture has another ending than its option.
     """
-    for ending, picture in ((".png", png), (".svg", svg), (".pdf", pdf)):
-        if picture is not None and picture.suffix.lower() != ending:
-            raise InputError(f"--{ending[1:]} writes a {ending[1:].upper()} file; {picture} does not end in {ending}.")
-    paths = (table, html, png, svg, pdf, heads, None if json == STDOUT else json)
-    outputs = [path for path in paths if path is not None]
+    for option in ("png", "svg", "pdf"):
+        picture = options.get(option)
+        if picture is not None and picture.suffix.lower() != f".{option}":
+            raise InputError(f"--{option} writes a {option.upper()} file; {picture} does not end in .{option}.")
+    outputs = [path for option, path in options.items() if path is not None and (option, path) != ("json", STDOUT)]
     check_outputs(outputs, inputs)
     return outputs
 
 
 def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | None] = ()) -> None:
-    """Check that every output can be written, is named once, and does not replace an input.
+    """Raise InputError unless every output can be written, is named once, and does not replace an input.
 
     Args:
-        inputs: the files that the subcommand reads; None = an input that is not given.
-
-    Raises:
-        InputError: an output cannot be written, is also an input, or is named twice.
+        inputs: the files that the verb reads; None = an input that is not given.
     """
     from regard.views.output_file import check_writable
 

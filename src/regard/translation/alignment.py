@@ -84,10 +84,7 @@ class Alignment:
     def figure(self, path: str | Path, title: str = "") -> Path:
         """Write a picture of the alignment: a row for each target word, a column for each source word; return `path`.
 
-        The area of the circle in a cell is proportional to the attention weight.
-
-        Args:
-            path: the file; its name ends in .png, .svg or .pdf.
+        The area of the circle in a cell is proportional to the attention weight. `path` ends in .png, .svg or .pdf.
 
         Raises:
             InputError: the name has another ending, or the file cannot be written.
@@ -109,7 +106,6 @@ class Alignment:
         Args:
             rows: the indices of the target pieces.
             rows_to: for each of these pieces, the row of the result that its weights are averaged into.
-            n_rows: the number of rows of the result.
         """
         columns = representative_pieces(self.source_pieces, self.source_word_of)
         columns_to = [self.source_word_of[column] for column in columns]

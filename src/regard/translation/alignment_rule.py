@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.pattern import Pattern
+from regard.errors import InputError
+from regard.typed_fields import check_fields
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,7 +23,8 @@ class AlignmentRule:
         head: the head, counted from 0; None = the mean over the layer's heads.
         step: the decoder step whose weights are used for a target piece: "predicts" = the step that predicts the piece;
             "reads" = the next step, which reads the piece as its input.
-        agreement: the share of target pieces aligned with the source word that the model needs; None = not measured.
+        agreement: the fraction of target pieces aligned with the source word that the model needs to predict the piece;
+            None = not measured.
     """
 
     layer: int | None = None
@@ -76,3 +80,30 @@ class AlignmentRule:
         head = "mean over heads" if self.head is None else f"head {self.head}"
         agreement = "" if self.agreement is None else f" ({100 * self.agreement:.0f} % of pieces agree)"
         return f"{layer}, {head}, the step that {self.step} the piece{agreement}"
+
+
+def alignment_rule_from(path: Path, config: Any, values: Any) -> AlignmentRule:
+    """Return the alignment rule stored in translator.json, after checking that the model has its layer and head.
+
+    Args:
+        values: the fields of the rule; empty if an earlier version of regard wrote the folder.
+
+    Raises:
+        InputError: the values are not those of a rule, or the model does not have the layer or the head.
+    """
+    several_heads = hasattr(config, "n_heads")  # a Recurrent has one attention layer of one head
+    n_layers, n_heads = (config.decoder_layers, config.n_heads) if several_heads else (1, 1)
+    try:
+        if not isinstance(values, dict):
+            raise TypeError("it is not an object.")
+        check_fields(AlignmentRule, values)
+        rule = AlignmentRule(**values)
+    except TypeError as error:
+        raise InputError(f"{path} has an invalid alignment: {error}") from error
+    for name, number, count in (("layer", rule.layer, n_layers), ("head", rule.head, n_heads)):
+        if number is not None and not 0 <= number < count:
+            raise InputError(
+                f"{path} aligns words by {name} {number}, and the model has {count}, counted "
+                "from 0; copy the folder again."
+            )
+    return rule

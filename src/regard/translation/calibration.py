@@ -111,7 +111,6 @@ def large_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[tuple
 
 
 def is_rising(values: object) -> TypeGuard[Sequence[float]]:
-    """Return whether a stored value is a list or tuple of rising finite floats, at least one."""
     return (
         isinstance(values, (list, tuple))
         and bool(values)

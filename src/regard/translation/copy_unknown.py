@@ -63,7 +63,7 @@ def copied_words(translation: Translation, alignment: Alignment, text: str) -> I
     """Yield the index of each target word to replace, and its new text with a missing URL, number or name.
 
     Args:
-        text: the text of the translation, in which unknown pieces have been replaced already.
+        text: the translation, in which unknown pieces have been replaced already.
     """
     if not alignment.target_words:
         return
@@ -90,7 +90,6 @@ def digits(number: str) -> str:
 
 
 def replaced(part: re.Match[str] | None, text: str, word: str) -> str:
-    """Return `word` with its matched part replaced by `text`; return `text` alone if `part` is None."""
     return text if part is None else word[: part.start()] + text + word[part.end() :]
 
 

@@ -25,10 +25,7 @@ from regard.translation.translation import Translation
 def forced_decoding(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> ForcedDecoding:
-    """Run the model once on the sources and given targets of several translations, as one padded batch.
-
-    Return the model's output: the logits of every target token, and the attention.
-    """
+    """Run the model once on the sources and targets of several translations, as one padded batch; return its output."""
     source, lengths = pad_sequences([translation.source_ids for translation in translations])
     target, _ = pad_sequences([(BOS, *translation.target_ids) for translation in translations])
     return model(source.to(device), lengths.to(device), target.to(device))
@@ -39,8 +36,7 @@ def token_log_probabilities(
 ) -> list[Float[Tensor, " target_tokens"]]:
     """Return, for each translation, the log-probability of each target token given the source and the tokens before it.
 
-    Returns:
-        One tensor for each translation, in nats, EOS last; on the CPU, in float64 if the device supports it.
+    The log-probabilities are in nats, EOS last; on the CPU, in float64 if the device supports it.
     """
     found = [torch.empty(0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
@@ -80,10 +76,7 @@ def piece_weights(
 def decoded_batches(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> Iterator[tuple[list[int], ForcedDecoding]]:
-    """Run the model on translations in batches of similar length.
-
-    Yields:
-        The indices of the translations in the batch, and the model's output for them.
+    """Yield the indices of translations of similar length, and the model's output for them, batch by batch.
 
     Args:
         batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
@@ -99,7 +92,7 @@ def word_alignment(
     """Return the word alignment of a translation, made from attention weights between subword pieces.
 
     Args:
-        weights: the attention weights of its target pieces on its source pieces, EOS last in both.
+        weights: the attention weights of the target pieces on the source pieces, EOS last in both.
         end_piece: the piece for EOS in the target vocabulary, such as "</s>".
     """
     source_words, source_word_of = words_and_pieces(

@@ -19,8 +19,7 @@ CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<=[、，；：])\s*")
 def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | None:
     """Divide a text into sentences, and each sentence that is too long into parts of one or more clauses.
 
-    Returns:
-        The parts in order, each as long as possible; None if one clause alone is too long.
+    Each part is as long as possible. If one clause alone is too long, the result is None.
 
     >>> sentences_that_fit("One, two. Three, four, five. Six.", lambda part: len(part) <= 12)
     ['One, two.', 'Three, four,', 'five.', 'Six.']

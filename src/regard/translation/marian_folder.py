@@ -52,7 +52,6 @@ def read_any_translator(folder: Path, device: torch.device | str = "cpu") -> Tra
 
 
 def holds_marian(folder: Path) -> bool:
-    """Return whether a folder has a config.json and a source.spm, as the folders of Marian models have."""
     return (folder / "config.json").is_file() and (folder / "source.spm").is_file()
 
 
@@ -104,10 +103,7 @@ def marian_model(folder: Path) -> Transformer:
 
 
 def read_json(path: Path, default: Any = None) -> dict[str, Any]:
-    """Read a JSON object from a file.
-
-    Args:
-        default: returned if the file is missing; None = a missing file is an error.
+    """Read a JSON object from a file; return `default` if the file is missing and a default is given.
 
     Raises:
         InputError: the file cannot be read, or is not a JSON object.
@@ -126,11 +122,7 @@ def read_json(path: Path, default: Any = None) -> dict[str, Any]:
 
 
 def special_id(folder: Path, config: dict[str, Any], name: str) -> int:
-    """Return the id of the special piece `name` in Marian's config.json.
-
-    Raises:
-        InputError: the config does not have this id.
-    """
+    """Return the id of the special piece `name` in Marian's config.json; raise InputError if it is missing."""
     value = config.get(name)
     if type(value) is not int:
         raise InputError(f"{folder / 'config.json'} has {name} = {value!r:.40}; it must be the id of a piece.")

@@ -30,7 +30,6 @@ class Request:
 
     @property
     def empty(self) -> bool:
-        """Whether the text has no piece before EOS."""
         return self.ids == (EOS,)
 
 
@@ -95,14 +94,10 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
 
 
 def check_pairs(texts: Sequence[str], targets: Sequence[str], first: int = 1) -> None:
-    """Check that there is one target text for each source text.
+    """Raise TypeError unless all texts and targets are str, and ValueError unless there is one target for each text.
 
     Args:
         first: the line number of the first text, for messages.
-
-    Raises:
-        TypeError: a text or a target is not a str.
-        ValueError: the number of targets is not the number of texts.
     """
     check_texts(texts, "the text", first)
     check_texts(targets, "the target", first)

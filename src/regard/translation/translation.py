@@ -136,9 +136,8 @@ class Translation:
         """Write the trace and the alignments of all `candidates` as one web page that needs no network.
 
         Args:
-            token: the position or the text of the query token that the page shows first; None = the one with the most
-                salient weight, a large weight on a distant token.
-            head: the head that it shows first, such as "cross L3H1"; None = the head of the most salient weight.
+            token, head: the query token and the head (such as "cross L3H1") that the page shows first; None = those of
+                the most salient weight, a large weight on a distant token.
         """
         from regard.views.page import write_page
 
@@ -207,7 +206,6 @@ def confidence_record(translation: Translation) -> dict[str, Any]:
 
 
 def rounded_chrf(translation: Translation) -> float | None:
-    """Return the expected chrF of a translation with one decimal; None = not known."""
     expected = translation.expected_chrf
     return None if expected is None else round(expected, 1)
 

@@ -24,9 +24,8 @@ from regard.errors import InputError, first_paragraph, nearest, reason
 from regard.json_file import read_json
 from regard.tensor_file import read_tensors, tensor_shapes_in, write_tensors
 from regard.text.vocabulary import Vocabulary
-from regard.translation.alignment_rule import AlignmentRule
+from regard.translation.alignment_rule import AlignmentRule, alignment_rule_from
 from regard.translation.model_protocol import TranslatingModel
-from regard.translation.stored_alignment_rule import alignment_rule_from
 from regard.typed_fields import check_fields
 
 FORMAT = "regard translator"
@@ -96,7 +95,6 @@ def write_translator(
         model: a `Transformer` or a `Recurrent`.
         target_vocabulary: the same object as `source_vocabulary` if the languages share a vocabulary.
         extra: values to store with the translator; JSON must be able to represent them.
-        alignment_rule: the attention weights that align words.
 
     Raises:
         TypeError: the model is neither a `Transformer` nor a `Recurrent`.
@@ -175,11 +173,7 @@ def unique_tensors(model: TranslatingModel) -> dict[str, Tensor]:
 
 
 def kind_of(model: object) -> str:
-    """Return "transformer" or "recurrent", the name of a model's kind in translator.json.
-
-    Raises:
-        TypeError: the model is neither a Transformer nor a Recurrent.
-    """
+    """Return "transformer" or "recurrent", a model's kind in translator.json; raise TypeError for other models."""
     for name, kind in model_kinds().items():
         if type(model) is kind.model:
             return name
@@ -238,11 +232,7 @@ def missing_translator_error(folder: Path) -> InputError:
 
 
 def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
-    """Build a model's config from the values in translator.json.
-
-    Raises:
-        InputError: a name is not a field of the config, or a value is not allowed.
-    """
+    """Build a model's config from the values in translator.json; raise InputError if one is unknown or not allowed."""
     path, names = folder / DESCRIPTION_FILE, [entry.name for entry in fields(kind)]
     for name in values:
         if name not in names:
@@ -285,11 +275,7 @@ def read_model(kind: Any, config: Any, path: Path) -> Any:
 
 
 def load_parameters(model: nn.Module, path: Path) -> None:
-    """Load the parameters of a file into a model.
-
-    Raises:
-        InputError: the file is missing or damaged, or has the parameters of another model.
-    """
+    """Load the parameters of a model from a file; raise InputError if it is damaged or belongs to another model."""
     tensors, _ = read_tensors(path)
     check_parameters(path, {name: tuple(t.shape) for name, t in tensors.items()}, tensor_shapes(model))
     for name, tensor in tensors.items():
@@ -304,11 +290,9 @@ def load_parameters(model: nn.Module, path: Path) -> None:
 def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise InputError if the config describes a model far larger than the file of its parameters.
 
-    It is called before the model is built, so that a damaged config cannot exhaust the memory.
-
-    Raises:
-        InputError: the config has more layers than the file has tensors, or its sinusoidal position table has over
-            `LARGEST_TABLE` entries more than all tensors together.
+    That is the case if the config has more layers than the file has tensors, or if its sinusoidal position table has
+    over `LARGEST_TABLE` entries more than all tensors together. The check comes before the model is built, so that a
+    damaged config cannot exhaust the memory.
     """
     for name in ("n_layers", "n_decoder_layers"):
         if (getattr(config, name, None) or 0) > len(shapes):
@@ -326,16 +310,11 @@ def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -
 
 
 def tensor_shapes(model: Any) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each tensor of a model, by name."""
     return {name: tuple(tensor.shape) for name, tensor in unique_tensors(model).items()}
 
 
 def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Check that a file has exactly the parameters of a model.
-
-    Raises:
-        InputError: a parameter is missing, unknown, or of another shape; the message has its name.
-    """
+    """Raise InputError unless a file has exactly the parameters of a model, in name and shape."""
     again = f"does not fit {DESCRIPTION_FILE} beside it; copy the whole folder again"
     for name in expected.keys() - found.keys():
         raise InputError(f"{path} {again}: the parameter {name} is missing.")
@@ -347,11 +326,7 @@ def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected:
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """Read a vocabulary file of a translator's folder.
-
-    Raises:
-        InputError: the file is missing or damaged.
-    """
+    """Read a vocabulary file of a translator's folder; raise InputError if it is missing or damaged."""
     if not path.is_file():
         raise InputError(f"{path.parent} is incomplete: {path.name} is missing; copy the folder again.")
     return Vocabulary.load(path)

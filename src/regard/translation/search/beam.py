@@ -85,11 +85,7 @@ class Beam:
         return [sentence.best() for sentence in sentences]
 
     def lp(self, length: int) -> float:
-        """Return the length penalty of a text: the divisor of its log-probability.
-
-        Args:
-            length: the number of tokens of the text, EOS counted.
-        """
+        """Return the length penalty of a text of `length` tokens, EOS counted: the divisor of its log-probability."""
         return float(((5 + length) / 6) ** self.length_penalty)
 
     def cp(self, coverage: Float[Tensor, " source"]) -> float:
@@ -212,10 +208,7 @@ def best_extensions(
     """Yield each sentence with the `size` most probable extensions of its hypotheses by one token, best first.
 
     For each hypothesis only the `size` most probable next tokens are tried: no other token can be among the `size` best
-    extensions of the sentence.
-
-    Args:
-        length: the number of tokens of the active hypotheses.
+    extensions of the sentence. `length` is the number of tokens of the active hypotheses.
     """
     logits, n_sentences = active.step.logits, len(active.sentences)
     n_each, width = min(size, logits.shape[2]), len(active.log_probability) // n_sentences
@@ -249,7 +242,11 @@ def advance(
     """
     # The sentence with the most hypotheses decides the width; other sentences get rows with log-probability -∞
     width = max(len(extensions) for _, extensions in going_on)
-    rows = [one for _, its in going_on for one in (*its, *[no_hypothesis(its[0])] * (width - len(its)))]
+    rows = [
+        one
+        for _, its in going_on
+        for one in (*its, *[Extension(-torch.inf, its[0].parent, its[0].token)] * (width - len(its)))
+    ]
     parents, tokens = [one.parent for one in rows], [one.token for one in rows]
     newest = torch.tensor([[token] for token in tokens], device=active.step.logits.device)
     row_numbers = torch.tensor(parents, device=newest.device)
@@ -266,11 +263,6 @@ def advance(
         coverage=coverage,
         step=step,
     )
-
-
-def no_hypothesis(extension: Extension) -> Extension:
-    """Return an extension that fills a row without a hypothesis: like the given one, with log-probability -∞."""
-    return Extension(-torch.inf, extension.parent, extension.token)
 
 
 def coverage_weights(cross: tuple[Pattern, ...]) -> Float[Tensor, "batch target source"]:

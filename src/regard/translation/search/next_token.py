@@ -46,8 +46,7 @@ def top_tokens(
 ) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
     """Return the log-probabilities and the ids of the n most probable next tokens of each hypothesis, best first.
 
-    PAD and BOS are forbidden, and all tokens but EOS after the largest number of tokens. If fewer than n tokens are
-    allowed, the last ones of a row are forbidden tokens with log-probability -inf.
+    If fewer than n tokens are allowed, the last ones of a row are forbidden tokens with log-probability -inf.
 
     Args:
         logits: the logits of the model's last step, a row for each hypothesis; only those of the last token are used.
@@ -61,13 +60,10 @@ def top_tokens(
 def token_log_probabilities(
     logits: Float[Tensor, "rows new vocabulary"], length: int, limits: Sequence[int]
 ) -> Float[Tensor, "rows vocabulary"]:
-    """Return the log-probability of every token as the next token of each hypothesis; -inf for forbidden tokens.
+    """Return the log-probability of every token as the next token of each hypothesis.
 
-    Args:
-        logits: the logits of the model's last step, a row for each hypothesis; only those of the last token are used.
-        length: the number of tokens that each hypothesis already has.
-        limits: the largest number of tokens of each translation, EOS not counted. The hypotheses of a sentence are in
-            adjacent rows, equally many for each sentence.
+    PAD and BOS have -inf, and so have all tokens but EOS after the largest number of tokens (`limits`, one for each
+    translation). `length` is the number of tokens that each hypothesis already has.
     """
     log_probability = log_softmax(logits[:, -1])
     log_probability[:, PAD_AND_BOS] = -torch.inf

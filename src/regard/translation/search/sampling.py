@@ -100,11 +100,7 @@ class Sample:
 
 
 def random_numbers(seed: int, sentences: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
-    """Draw n random numbers in [0, 1) for each sentence; they depend only on `seed` and on the sentence's number.
-
-    Args:
-        sentences: the number of each sentence, such as its line number in a file.
-    """
+    """Draw n random numbers in [0, 1) for each sentence; they depend only on `seed` and on the sentence's number."""
     rows = []
     for number in sentences:
         generator = torch.Generator().manual_seed(seed_of(seed, number))

@@ -84,7 +84,7 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
 
 
 def score_card(score: MetricScore, remark: str) -> str:
-    """Return the HTML card of one metric: its score, the second system's score, and the note `remark`; each if there is one."""
+    """Return the HTML card of one metric: its score, the second system's score if there is one, and a note."""
     notes = [remark] if remark else []
     comparison = score.comparison
     if comparison is not None:
