@@ -31,7 +31,7 @@ from regard.attention.positions.sinusoidal import sinusoidal
 from regard.text.batches import Batch, Batches
 from regard.text.corpus import write_corpus
 from regard.text.vocabulary import BOS, EOS, PAD, Vocabulary
-from regard.training.learning_rate import InverseSquareRoot
+from regard.training.learning_rate import named_schedule
 from regard.training.loop import Run, train_step
 from regard.training.loss import TeacherForced
 from regard.training.optimiser import make_optimiser
@@ -48,6 +48,9 @@ LINES, PIECES, N_TOKENS = 10_000, 200, 8_000
 RATE, WARMUP, SMOOTHING, CLIP, DECAY, SEED = 1e-3, 200, 0.1, 1.0, 0.01, 1
 
 Segment = list[Batch]
+
+SCHEDULE = named_schedule("inverse-square-root", WARMUP, max_steps=WARMUP)
+"""The factor of the peak learning rate at each step, the same for all."""
 
 
 def main(
@@ -190,7 +193,7 @@ class WithRegard:
             batches=batches,
             module=module,
             optimiser=make_optimiser(module, RATE, DECAY),
-            schedule=InverseSquareRoot(WARMUP),
+            schedule=SCHEDULE,
             evaluator=None,
             log=None,
             watcher=Watcher(),
@@ -208,7 +211,7 @@ class WithTorch:
     def __init__(self, module: "PlainTransformer") -> None:
         self.module = module.train()
         self.optimiser = make_optimiser(module, RATE, DECAY)
-        self.schedule = LambdaLR(self.optimiser, lambda step: InverseSquareRoot(WARMUP)(step + 1))
+        self.schedule = LambdaLR(self.optimiser, lambda step: SCHEDULE(step + 1))
 
     def __call__(self, segment: Segment, step: int) -> float:
         """Take a step for each batch and return the mean loss."""
@@ -293,7 +296,7 @@ class WithTrainer(TrainerCallback):  # type: ignore[misc]
     def trainer(self) -> Trainer:
         """The Trainer, with the same optimiser and learning rates as regard's loop and the plain loop."""
         optimiser = make_optimiser(self.model, RATE, DECAY)
-        schedule = LambdaLR(optimiser, lambda step: InverseSquareRoot(WARMUP)(step + 1))
+        schedule = LambdaLR(optimiser, lambda step: SCHEDULE(step + 1))
         arguments = TrainingArguments(
             output_dir=tempfile.gettempdir(),
             num_train_epochs=1,

@@ -14,8 +14,8 @@ from torch.testing import assert_close
 import regard.attention.weights as weights_module
 from regard import Ask, Causal, Pattern, ScaledDot, Softmax, attend
 from regard.attention.grid.grid import Grid
+from regard.attention.statistics import choose
 from regard.attention.statistics.cpu import engine
-from regard.attention.statistics.torch import engine as torch_engine
 
 
 @pytest.fixture
@@ -178,8 +178,8 @@ def test_a_summary_is_its_statistics_in_one_pass(name, monkeypatch):
     assert repr(nothing) == "Summary()"
     assert repr(pattern.summary()) == "Summary(received, entropy, distance, first)"
     expected = pattern.received(), pattern.entropy(), pattern.top(3), pattern.pooled(2, 7, "max")
-    passes, blocks, read = [], torch_engine.blocks_of, engine.read
-    monkeypatch.setattr(torch_engine, "blocks_of", lambda call, report: passes.append(1) or blocks(call, report))
+    passes, blocks, read = [], choose.blocks_of, engine.read
+    monkeypatch.setattr(choose, "blocks_of", lambda call, report: passes.append(1) or blocks(call, report))
     monkeypatch.setattr(engine, "read", lambda *given, **options: passes.append(1) or read(*given, **options))
     summary = pattern.summary(received=True, entropy=True, top=3, pooled=(2, 7))
     assert len(passes) == 1

@@ -1,15 +1,5 @@
 """Statistics of all attention weights: `Ask` says which statistics to compute, `Summary` stores the results.
 
-    received    Σ over queries of the weights: how much attention each key gets
-    entropy     -Σ weights · log(weights): 0 if all weight is on one key, log(keys) if all weights are equal
-    distance    Σ weights · |position of the query - position of the key|, in tokens
-    first       the weight on the first key, very large in many models (Xiao et al. 2024, section 3.1: attention sinks)
-    own         the weight on the key at the query's own position: the diagonal of the weights
-    previous    the weight on the key just before the query's own position
-    groups      the sum of the weights on each of several sets of keys
-    top         the keys with the largest weights, for each query
-    pooled      a smaller matrix: the mean, maximum or sum of the weights in each block of queries × keys
-
 The weights are computed only once for all requested statistics, block by block, so that memory grows linearly with the
 number of tokens.
 """
@@ -37,11 +27,13 @@ class Ask:
     The queries are taken to be the last tokens of the sequence: query i is at the position of key i + keys - queries.
 
     Attributes:
-        received: compute, for each key, the sum of its weights over all queries.
-        entropy: compute the entropy of each query's weights, in nats.
+        received: compute, for each key, the sum of its weights over all queries: how much attention the key gets.
+        entropy: compute the entropy of each query's weights in nats, -Σ weights · log(weights): 0 if all weight is on
+            one key, log(keys) if all weights are equal.
         distance: compute each query's mean distance to the keys, in tokens, weighted by its weights; 0 where all
             weights are 0.
-        first: compute each query's weight on key 0.
+        first: compute each query's weight on key 0, which is very large in many models (Xiao et al. 2024, section 3.1:
+            attention sinks).
         own: compute each query's weight on the key at its own position, the diagonal.
         previous: compute each query's weight on the key just before its own position.
         groups: a boolean tensor [groups keys], True where the key belongs to the group; for each query and group,

@@ -283,20 +283,8 @@ class Pattern(ThroughDense):
         >>> summary.top.keys[0, 0].flatten()
         tensor([0, 1, 2, 3])
         """
-        return self.answer(
-            Ask(
-                received=received,
-                entropy=entropy,
-                distance=distance,
-                first=first,
-                own=own,
-                previous=previous,
-                groups=groups,
-                top=top,
-                pooled=pooled,
-                reduce=reduce,
-            )
-        )
+        ask = Ask(received=received, entropy=entropy, distance=distance, first=first, own=own, previous=previous)
+        return self.answer(replace(ask, groups=groups, top=top, pooled=pooled, reduce=reduce))
 
     def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
         """Return the statistics that `ask` requests; the weights are computed only once for all of them.

@@ -122,11 +122,11 @@ class HeadWeights:
         parts = [torch.logsumexp(part, dim=-1, keepdim=True) for part in scores]
         nothing = self.log_sums.new_full((len(queries), 1), -math.inf)
         log_sums = torch.logsumexp(torch.cat([nothing, *parts], dim=-1), dim=-1, keepdim=True)
-        blind = log_sums == -math.inf
+        has_no_key = log_sums == -math.inf
         if self.softmax.sinks is not None:
             sink = self.softmax.sinks[self.head].to(log_sums) / self.softmax.temperature
             log_sums = torch.logaddexp(log_sums, sink)
-        log_sums = log_sums.masked_fill(blind, 0.0)
+        log_sums = log_sums.masked_fill(has_no_key, 0.0)
         if not bool(log_sums.isfinite().all()):
             raise ValueError("a score is NaN or infinite, so the head has no map; check the model's parameters.")
         return log_sums
@@ -261,7 +261,11 @@ class Pyramid:
         return sums, largest
 
     def selected(self, part: Part, queries: range) -> Part:
-        """Return the weights in `part` of some shown queries on shown keys; its `keys` then count the shown keys."""
+        """Return the rows and columns of `part` for shown tokens only; the new `keys` are indices among the shown keys.
+
+        Args:
+            queries: the range of shown queries that `part` was computed for.
+        """
         if self.shown is None:
             return part
         rows, columns = self.shown
@@ -273,7 +277,7 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, queries: range, parts: list[Part]) -> Part:
-        """Join parts with different keys into one part of some shown queries; its shown keys begin with a square."""
+        """Join parts of different keys into one part of shown tokens, whose first key is the first key of a square."""
         selected = [self.selected(part, queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
         end = max((part.keys.stop for part in selected), default=0)
@@ -287,14 +291,14 @@ class Pyramid:
         return Part(keys, weights, keep)
 
     def positions(self, tokens: range, axis: int) -> range:
-        """Return the positions in the text, from first to last, of some shown queries (axis 2) or keys (axis 3)."""
+        """Return the range of all positions from the first to the last of some shown queries (axis 2) or keys (axis 3)."""
         if self.shown is None or not tokens:
             return tokens
         shown = self.shown[axis - 2]
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the tokens in some rows (axis 2) or columns (axis 3) of a level, counting shown tokens only."""
+        """Return the range of shown tokens that belong to some rows (axis 2) or columns (axis 3) of a level."""
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 

@@ -7,6 +7,15 @@ from typing import Any
 from torch import Tensor
 
 
+class Described:
+    """The base class of dataclasses whose repr shows only those fields that differ from their default."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return describe(self)
+
+
 def describe(part: Any) -> str:
     """Return the repr of a dataclass instance, with only those fields that differ from their default.
 

@@ -118,11 +118,7 @@ class Arguments(ctypes.Structure):
 
 def strides(tensor: Tensor) -> list[int]:
     """Return the strides of all axes except the last, in elements; 0 for an axis of size 1, which is broadcast."""
-    strides = list(tensor.stride()[:-1])
-    for axis, size in enumerate(tensor.shape[:-1]):
-        if size == 1:
-            strides[axis] = 0
-    return strides
+    return [0 if size == 1 else stride for size, stride in zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)]
 
 
 @cache

@@ -8,20 +8,10 @@ from typing import Literal, get_args
 from regard.checks import check_choice, check_count, check_probability
 
 Cell = Literal["lstm", "gru"]
-"""The type of the recurrent cells."""
-
 Form = Literal["luong", "luong_feeding", "bahdanau"]
-"""When the decoder attends to the source: after the step of its cell (Luong's forms), or before it (Bahdanau's)."""
-
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "cosine", "location", "location_aware"]
-"""The attention score between a decoder's state (the query) and an encoder's state (the key). "location" replaces the
-key by its position; "location_aware" also depends on the attention weights of the previous decoder step."""
-
 Attention = Literal["soft", "hard", "local_m", "local_p"]
-"""The keys with nonzero weights: all ("soft"), the best one ("hard"), or near a position ("local_m", "local_p")."""
-
 Share = Literal["none", "target"]
-"""Which matrices are shared: "none", or "target" = the target embedding and the output projection."""
 
 Value = str | int | float
 """The types of the config's fields; values of these types can be stored as TOML and JSON."""
@@ -55,7 +45,8 @@ class RecurrentConfig:
     "luong_feeding" is "luong" with input feeding: context vector and state, combined, are an input of the next step.
     """
     score: ScoreName = "general"
-    """The attention score between a decoder's state (the query) and an encoder's state (the key)."""
+    """The attention score between a decoder's state (the query) and an encoder's state (the key). "location" replaces
+    the key by its position; "location_aware" also depends on the attention weights of the previous decoder step."""
     attention: Attention = "soft"
     """The keys with nonzero weights: all ("soft"), the best one ("hard"), those near the position of the target token
     ("local_m"), or those near a predicted position ("local_p")."""

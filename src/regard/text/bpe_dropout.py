@@ -148,7 +148,7 @@ class Merges:
 
 
 def spellings(pieces: Sequence[str]) -> Side:
-    """Return the ids of the letters of every piece, as a `Side` (concatenated ids) whose text n is piece n.
+    """Return a `Side` (concatenated lists of ids), whose n-th list has the ids of the letters of piece n.
 
     A special piece, or a piece with a letter that has no id, is not divided: its only "letter" is its own id.
     """

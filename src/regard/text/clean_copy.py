@@ -4,7 +4,7 @@ A line of the copy is the source, a tab and the target; clean text has no tabs a
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.text.parallel import Parallel, Report
@@ -14,19 +14,19 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class CleanCopy:
-    """The cleaned copy of a corpus in a file: `write` makes the file, `pairs` reads it."""
+    """The cleaned copy of a corpus in a file: `write` makes the file, `pairs` reads it.
+
+    Attributes:
+        parallel: the corpus before it is cleaned.
+        path: the file of the copy.
+        tag: the word that is put before every source; "" = no word.
+        counts: the numbers of pairs that `write` has read, cleaned and left out.
+    """
 
     parallel: Parallel
-    """The corpus before it is cleaned."""
-
     path: Path
-    """The file of the copy."""
-
     tag: str = ""
-    """The word that is put before every source; "" = no word."""
-
     counts: Report = field(default_factory=Report)
-    """The numbers of pairs that `write` has read, cleaned and left out."""
 
     def write(self) -> Iterator[Pair]:
         """Clean the pairs of the corpus, write them to the copy, and yield them.
@@ -48,7 +48,3 @@ class CleanCopy:
             for line in file:
                 source, _, target = line[:-1].partition("\t")
                 yield source, target
-
-    def report(self) -> Report:
-        """Return a copy of `counts`; further counts can be added to the copy."""
-        return replace(self.counts)

@@ -18,11 +18,14 @@ from regard.text.keyed_random import Numbers, permutation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinedSide:
-    """All sources, or all targets, of several corpora, as token ids."""
+    """All sources, or all targets, of several corpora, as token ids.
+
+    Attributes:
+        starts: for each corpus, the index of its first pair.
+    """
 
     sides: Sequence[Side]
     starts: Numbers
-    """For each corpus, the index of its first pair."""
 
     def lengths(self, pairs: NDArray[np.int64]) -> Lengths:
         """Return the number of ids in each text whose index is in `pairs`."""

@@ -34,7 +34,7 @@ LONGEST_LINE = 2**20
 
 @dataclass(slots=True)
 class Report:
-    """Counts of the pairs of a corpus that were read, cleaned, left out and kept.
+    """Counts of the pairs of a corpus that were read, cleaned, left out and kept; `table` says what each field counts.
 
     >>> print(Report(read=1000, carriage_returns=2000, empty=3, held_out=50, kept=947).table())
       1,000  pairs read
@@ -45,40 +45,17 @@ class Report:
     """
 
     read: int = 0
-    """Pairs in the files."""
-
     byte_order_marks: int = 0
-    """Files with a byte order mark, which is removed."""
-
     carriage_returns: int = 0
-    """Lines of both files that ended with a carriage return, which is removed."""
-
     extra_spaces: int = 0
-    """Lines of both files with spaces at an end, several spaces between words, or white space other than " "."""
-
     composed: int = 0
-    """Lines of both files in which letters written as several characters, as Hangul on a Mac, were composed."""
-
     control_characters: int = 0
-    """Lines of both files with control characters, which are removed."""
-
     empty: int = 0
-    """Pairs left out because one of the two lines is empty."""
-
     over_long: int = 0
-    """Pairs left out because one of the two texts has more than data.max_tokens pieces."""
-
     mismatched: int = 0
-    """Pairs left out because the lengths of the two texts differ too much."""
-
     held_out: int = 0
-    """Pairs that are not trained on, but used for evaluation."""
-
     kept: int = 0
-    """Pairs that are trained on."""
-
     unknown: int = 0
-    """Pairs that are trained on although they have a character that is in no piece of the vocabulary."""
 
     def as_dict(self) -> dict[str, int]:
         """Return the counts as a dict; the keys are the names of the fields."""

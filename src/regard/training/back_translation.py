@@ -44,40 +44,45 @@ STATE = "state.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
-    """The number of lines read from a text, and how many of them became a pair or were left out for each reason."""
+    """The number of lines read from a text, and how many of them became a pair or were left out for each reason.
+
+    Attributes:
+        lines: lines that were read.
+        pairs: lines that became a pair.
+        empty: lines without words, and lines whose translation has none.
+        over_long: lines that are too long for the translator, or whose translation was cut at the largest number of
+            tokens.
+        unknown: lines whose translation contains the unknown token.
+    """
 
     lines: int = 0
-    """Lines that were read."""
-
     pairs: int = 0
-    """Lines that became a pair."""
-
     empty: int = 0
-    """Lines without words, and lines whose translation has none."""
-
     over_long: int = 0
-    """Lines that are too long for the translator, or whose translation was cut at the largest number of tokens."""
-
     unknown: int = 0
-    """Lines whose translation contains the unknown token."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
-    """The progress of a back-translation: the counts of the lines so far, and the sizes of the files of pairs."""
+    """The progress of a back-translation: the counts of the lines so far, and the sizes of the files of pairs.
+
+    Attributes:
+        bytes: the sizes in bytes of the file of sources and the file of targets.
+    """
 
     counts: Counts = field(default_factory=Counts)
     bytes: tuple[int, int] = (0, 0)
-    """The sizes in bytes of the file of sources and the file of targets."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BackTranslation:
-    """A back-translation: a text, the translator and search algorithm to use, and two files to write."""
+    """A back-translation: a text, the translator and search algorithm to use, and two files to write.
+
+    Attributes:
+        translator: the folder of a translator from the language of the text into the language of the sources.
+    """
 
     translator: Path
-    """The folder of a translator from the language of the text into the language of the sources."""
-
     text: Path
     source: Path
     target: Path

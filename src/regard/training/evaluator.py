@@ -31,32 +31,33 @@ BLEU needs sequences of four words, and lines in scripts without spaces have few
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class DevPairs:
-    """The dev set: sentence pairs on which the model is evaluated and not trained."""
+    """The dev set: sentence pairs on which the model is evaluated and not trained.
+
+    Attributes:
+        batches: the batches of all dev pairs, for the loss.
+        sources: the token ids, without EOS, of the source sentences that are translated for BLEU.
+        source_texts: the texts of the sentences in `sources`, in the same order.
+        target_texts: the reference translations of the sentences in `sources`, in the same order.
+    """
 
     batches: Batches
-    """The batches of all dev pairs, for the loss."""
-
     sources: Sequence[Sequence[int]]
-    """The token ids, without EOS, of the source sentences that are translated for BLEU."""
-
     source_texts: Sequence[str]
-    """The texts of the sentences in `sources`, in the same order."""
-
     target_texts: Sequence[str]
-    """The reference translations of the sentences in `sources`, in the same order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DevEvaluation:
-    """The result of an evaluation, with one of its translations as an example."""
+    """The result of an evaluation, with one of its translations as an example.
+
+    Attributes:
+        training_loss_nats: the dev loss with label smoothing, as in the training loss, in nats per target token.
+        sample: the texts "source", "translation" and "reference" of one sentence.
+    """
 
     result: DevResult
-
     training_loss_nats: float
-    """The dev loss with label smoothing, as in the training loss, in nats per target token."""
-
     sample: Mapping[str, str]
-    """The texts "source", "translation" and "reference" of one sentence."""
 
     def entry(self, state: TrainingState) -> dict[str, Any]:
         """Return this evaluation as a record for the log; `state` is the state of the training after the evaluation."""
@@ -80,16 +81,17 @@ class Evaluator:
     """Evaluates parameters on the dev set.
 
     The parameters are loaded into a second model, so that the model in training does not change.
+
+    Attributes:
+        model: a model used only for evaluations; after `evaluate` it has the parameters that were evaluated.
+        smoothing: the ε of label smoothing in the training loss.
     """
 
     model: Any
-    """A model used only for evaluations; after `evaluate` it has the parameters that were evaluated."""
-
     pairs: DevPairs
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     smoothing: float = 0.0
-    """The ε of label smoothing in the training loss."""
 
     def evaluate(self, folder: Path, names: Sequence[str], step: int) -> DevEvaluation:
         """Compare the newest snapshot of the parameters with the mean of all by dev loss; evaluate the better one.

@@ -40,27 +40,24 @@ ASK_STEPS = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """The objects that the training loop works with; they stay the same throughout the loop."""
+    """The objects that the training loop works with; they stay the same throughout the loop.
+
+    Attributes:
+        batches: the batches of the training pairs.
+        module: the model with its loss, wrapped for training in several processes.
+        evaluator: evaluates the parameters in the main process; None in the other processes.
+        log: writes the log in the main process; None in the other processes.
+    """
 
     config: SettledConfig
     folder: Path
-    """The folder of the training."""
-
     processes: Processes
     batches: Batches
-    """The batches of the training pairs."""
-
     module: nn.Module
-    """The model with its loss, wrapped for training in several processes."""
-
     optimiser: Optimizer
     schedule: Schedule
     evaluator: Evaluator | None
-    """Evaluates the parameters in the main process; None in the other processes."""
-
     log: Log | None
-    """Writes the log in the main process; None in the other processes."""
-
     watcher: Watcher
 
     @property
@@ -213,9 +210,7 @@ def any_process(run: Run, step: int, *conditions: bool) -> list[bool]:
     With one process the result is `conditions`. Several processes exchange their conditions only every `ASK_STEPS`
     steps, to save time; at the steps between, all results are False.
     """
-    if run.processes.n == 1:
-        return list(conditions)
-    if step % ASK_STEPS:
+    if run.processes.n > 1 and step % ASK_STEPS:
         return [False] * len(conditions)
     return run.processes.any(conditions)
 

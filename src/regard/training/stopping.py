@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -28,15 +28,13 @@ class StopHandler:
             self.previous = {number: signal.signal(number, self.handle) for number in SIGNALS}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         for number, handler in self.previous.items():
             signal.signal(number, handler)
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
-            self.__exit__(None, None, None)  # restores the earlier handlers
+            self.__exit__()  # restores the earlier handlers
             signal.raise_signal(number)
         self.requested = True
         self.say("stopping after this step; a second signal stops at once")

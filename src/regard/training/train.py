@@ -43,25 +43,23 @@ from regard.translation.translator_folder import holds_translator, load_paramete
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trained:
-    """The outcome of a call of `train`: the training is finished, or it was stopped before its end."""
+    """The outcome of a call of `train`: the training is finished, or it was stopped before its end.
+
+    Attributes:
+        folder: the folder that contains the translator and the state of the training.
+        step: the number of optimiser steps taken since the training began, in all runs together.
+        best: the best evaluation on the dev set; None = no evaluation yet.
+        kept: the evaluation of the translator's parameters: the best one, or the last one if evaluation.keep is last.
+        reason: why training ended, e.g. its last step is done; None = it was stopped early and can be resumed.
+        is_main: whether this is the main process, the only one that prints and writes the translator.
+    """
 
     folder: Path
-    """The folder that contains the translator and the state of the training."""
-
     step: int
-    """The number of optimiser steps taken since the training began, in all runs together."""
-
     best: DevResult | None
-    """The best evaluation on the dev set; None = no evaluation yet."""
-
     kept: DevResult | None
-    """The evaluation of the translator's parameters: the best one, or the last one if evaluation.keep is last."""
-
     reason: str | None
-    """Why training ended, e.g. its last step is done; None = it was stopped early and can be resumed."""
-
     is_main: bool = True
-    """Whether this is the main process, the only one that prints and writes the translator."""
 
 
 def train(

@@ -17,33 +17,34 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
-    """How far a training has come: the number of steps taken, and the next batch."""
+    """How far a training has come: the number of steps taken, and the next batch.
+
+    Attributes:
+        step: the number of steps taken.
+        epoch: the current pass over the corpus, from 0.
+        batch: the number of the next batch within the epoch, from 0.
+    """
 
     step: int = 0
-    """The number of steps taken."""
-
     epoch: int = 0
-    """The current pass over the corpus, from 0."""
-
     batch: int = 0
-    """The number of the next batch within the epoch, from 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DevResult:
-    """The result of an evaluation on the dev set."""
+    """The result of an evaluation on the dev set.
+
+    Attributes:
+        step: the training step at which the evaluation was made.
+        loss_nats: the mean cross-entropy per target token, without label smoothing.
+        bleu: Corpus BLEU of greedy translations, from 0 to 100.
+        averaged: the number of snapshots whose mean was evaluated; 1 = the parameters of this step alone.
+    """
 
     step: int
-    """The training step at which the evaluation was made."""
-
     loss_nats: float
-    """The mean cross-entropy per target token, without label smoothing."""
-
     bleu: float
-    """Corpus BLEU of greedy translations, from 0 to 100."""
-
     averaged: int
-    """The number of snapshots whose mean was evaluated; 1 = the parameters of this step alone."""
 
     def summary(self) -> str:
         """Return BLEU, dev loss and step as a line of text for the user."""
@@ -69,26 +70,24 @@ class DevResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingState:
-    """The state of a training after a step."""
+    """The state of a training after a step.
+
+    Attributes:
+        best: the best evaluation so far; None = no evaluation yet.
+        kept: the evaluation of the parameters that are written as the translator; None = no evaluation yet.
+        lowest_loss_nats: the lowest dev loss of all evaluations; None = no evaluation yet.
+        since_best: the number of evaluations since the last improvement of the metric or of the lowest loss.
+        snapshots: the names of the files with the parameters at each of the latest evaluations, oldest first.
+        elapsed_seconds: the time spent in the training loop so far, in all runs together.
+    """
 
     position: Position = Position()
     best: DevResult | None = None
-    """The best evaluation so far; None = no evaluation yet."""
-
     kept: DevResult | None = None
-    """The evaluation of the parameters that are written as the translator; None = no evaluation yet."""
-
     lowest_loss_nats: float | None = None
-    """The lowest dev loss of all evaluations; None = no evaluation yet."""
-
     since_best: int = 0
-    """The number of evaluations since the last improvement of the metric or of the lowest loss."""
-
     snapshots: tuple[str, ...] = ()
-    """The names of the files with the parameters at each of the latest evaluations, oldest first."""
-
     elapsed_seconds: float = 0.0
-    """The time spent in the training loop so far, in all runs together."""
 
     def evaluated(self, result: DevResult, metric: Metric, keep: Kept) -> "TrainingState":
         """Return this state updated with the result of an evaluation: its best, kept, lowest loss and since_best.

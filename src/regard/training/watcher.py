@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Event, Thread
-from types import TracebackType
 from typing import Any
 
 PLAIN_EVERY = 10
@@ -15,25 +14,24 @@ QUIET_SECONDS = 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """The progress of a training at one entry of its log."""
+    """The progress of a training at one entry of its log.
+
+    Attributes:
+        epoch: the current pass over the corpus, counted from 0.
+        loss_nats: the mean training loss per target token since the last log entry, in nats.
+        tokens_per_second: source and target tokens per second since the last log entry.
+        left_seconds: the estimated seconds until training ends, at max_steps or max_minutes, whichever comes first.
+        best: the best evaluation so far as text; empty = no evaluation yet.
+    """
 
     step: int
     max_steps: int
     epoch: int
-    """The current pass over the corpus, counted from 0."""
-
     loss_nats: float
-    """The mean training loss per target token since the last log entry, in nats."""
-
     learning_rate: float
     tokens_per_second: float
-    """Source and target tokens per second since the last log entry."""
-
     left_seconds: float
-    """The estimated seconds until training ends, at max_steps or max_minutes, whichever comes first."""
-
     best: str
-    """The best evaluation so far as text; empty = no evaluation yet."""
 
     def summary(self) -> str:
         """Return the progress as a line of text for the user."""
@@ -55,10 +53,8 @@ class Watcher:
     def __enter__(self) -> "Watcher":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+    def __exit__(self, *raised: object) -> None:
+        pass
 
     def say(self, text: str) -> None:
         """Show a message that stays visible."""
@@ -101,9 +97,7 @@ class Terminal(Watcher):
             self.heartbeat.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.live.stop()
         self.ended.set()
         self.printed.set()

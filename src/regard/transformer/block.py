@@ -19,6 +19,8 @@ from regard.transformer.config import TransformerConfig
 from regard.transformer.dropout import Residual
 from regard.transformer.feed_forward import FeedForward
 
+Hidden = Float[Tensor, "batch tokens d_model"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockOutput:
@@ -30,45 +32,55 @@ class BlockOutput:
         cross_attention: the output and weights of the block's cross-attention; None = the block has no cross-attention.
     """
 
-    output: Float[Tensor, "batch tokens d_model"]
+    output: Hidden
     self_attention: MultiHeadRead
     cross_attention: MultiHeadRead | None = None
 
 
-class EncoderBlock(nn.Module):
-    """A block of the encoder: self-attention and a feed-forward network, each with a residual connection and a norm."""
+class Block(nn.Module):
+    """The base class of encoder and decoder blocks: it places the norms before each sublayer, or after each sum."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.norm_first = config.norm == "pre"
+
+    def before(self, norm: nn.Module, x: Hidden) -> Hidden:
+        """Return the input of a sublayer, given the hidden states x: norm(x) in a pre-norm block, else x."""
+        return norm(x) if self.norm_first else x
+
+    def after(self, norm: nn.Module, x: Hidden) -> Hidden:
+        """Return the next hidden states, given the residual sum x: x in a pre-norm block, else norm(x)."""
+        return x if self.norm_first else norm(x)
+
+    def extra_repr(self) -> str:
+        return f"norm={'pre' if self.norm_first else 'post'!r}"
+
+
+class EncoderBlock(Block):
+    """A block of the encoder: self-attention and a feed-forward network, each with a residual connection and a norm."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
         self.self_attention = new_self_attention(config)
         self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation)
         self.self_attention_norm = nn.LayerNorm(config.d_model)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
         self.residual = Residual(config.dropout)  # residual(x, y) = x + dropout(y)
 
-    def forward(self, x: Float[Tensor, "batch tokens d_model"], *, mask: Mask | None = None) -> BlockOutput:
+    def forward(self, x: Hidden, *, mask: Mask | None = None) -> BlockOutput:
         """Return the hidden states after this block, and the output of its self-attention.
 
         Args:
             x: the hidden states before this block.
             mask: the keys that each query may attend to; None = every token attends to every token.
         """
-        if self.norm_first:
-            attention = self.self_attention(self.self_attention_norm(x), mask=mask)
-            x = self.residual(x, attention.output)
-            x = self.residual(x, self.feed_forward(self.feed_forward_norm(x)))
-        else:
-            attention = self.self_attention(x, mask=mask)
-            x = self.self_attention_norm(self.residual(x, attention.output))
-            x = self.feed_forward_norm(self.residual(x, self.feed_forward(x)))
-        return BlockOutput(output=x, self_attention=attention)
-
-    def extra_repr(self) -> str:
-        return norm_repr(self.norm_first)
+        attention = self.self_attention(self.before(self.self_attention_norm, x), mask=mask)
+        x = self.after(self.self_attention_norm, self.residual(x, attention.output))
+        y = self.feed_forward(self.before(self.feed_forward_norm, x))
+        return BlockOutput(output=self.after(self.feed_forward_norm, self.residual(x, y)), self_attention=attention)
 
 
-class DecoderBlock(nn.Module):
+class DecoderBlock(Block):
     """A block of the decoder: self-attention, cross-attention and a feed-forward network.
 
     Each of the three has a residual connection and a norm. Without a source vocabulary (n_source_tokens=0), the block
@@ -76,8 +88,8 @@ class DecoderBlock(nn.Module):
     """
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.norm_first, reads_source = config.norm == "pre", config.n_source_tokens > 0
+        super().__init__(config)
+        reads_source = config.n_source_tokens > 0
         self.self_attention = new_self_attention(config)
         self.cross_attention = new_attention(config, positions=None) if reads_source else None
         self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation)
@@ -88,7 +100,7 @@ class DecoderBlock(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "batch tokens d_model"],
+        x: Hidden,
         memory: KeyValue | None = None,
         *,
         mask: Mask | None = None,
@@ -117,23 +129,15 @@ class DecoderBlock(nn.Module):
                 if memory is None
                 else "this block was built without a source (n_source_tokens=0) and got a memory; leave the memory out."
             )
+        attention = self.self_attention(self.before(self.self_attention_norm, x), mask=mask, cache=cache)
+        x = self.after(self.self_attention_norm, self.residual(x, attention.output))
         cross = None
-        if self.norm_first:
-            attention = self.self_attention(self.self_attention_norm(x), mask=mask, cache=cache)
-            x = self.residual(x, attention.output)
-            if self.cross_attention is not None:
-                cross = self.cross_attention(
-                    rows_by_source(self.cross_attention_norm(x), memory), memory, mask=memory_mask
-                )
-                x = self.residual(x, cross.output.view_as(x))
-            x = self.residual(x, self.feed_forward(self.feed_forward_norm(x)))
-        else:
-            attention = self.self_attention(x, mask=mask, cache=cache)
-            x = self.self_attention_norm(self.residual(x, attention.output))
-            if self.cross_attention is not None:
-                cross = self.cross_attention(rows_by_source(x, memory), memory, mask=memory_mask)
-                x = self.cross_attention_norm(self.residual(x, cross.output.view_as(x)))
-            x = self.feed_forward_norm(self.residual(x, self.feed_forward(x)))
+        if self.cross_attention is not None:
+            queries = rows_by_source(self.before(self.cross_attention_norm, x), memory)
+            cross = self.cross_attention(queries, memory, mask=memory_mask)
+            x = self.after(self.cross_attention_norm, self.residual(x, cross.output.view_as(x)))
+        y = self.feed_forward(self.before(self.feed_forward_norm, x))
+        x = self.after(self.feed_forward_norm, self.residual(x, y))
         return BlockOutput(output=x, self_attention=attention, cross_attention=cross)
 
     def prepare(self, memory: Float[Tensor, "batch source d_model"]) -> KeyValue | None:
@@ -144,13 +148,8 @@ class DecoderBlock(nn.Module):
         """
         return None if self.cross_attention is None else self.cross_attention.prepare(memory)
 
-    def extra_repr(self) -> str:
-        return norm_repr(self.norm_first)
 
-
-def rows_by_source(
-    x: Float[Tensor, "batch tokens d_model"], memory: KeyValue | None
-) -> Float[Tensor, "sources queries d_model"]:
+def rows_by_source(x: Hidden, memory: KeyValue | None) -> Float[Tensor, "sources queries d_model"]:
     """Concatenate the tokens of all targets (rows) that read the same source, so that its keys need no copies.
 
     Args:
@@ -158,10 +157,6 @@ def rows_by_source(
             source, and x is returned.
     """
     return x if memory is None else x.reshape(memory.key.shape[0], -1, x.shape[2])
-
-
-def norm_repr(norm_first: bool) -> str:
-    return f"norm={'pre' if norm_first else 'post'!r}"
 
 
 def new_self_attention(config: TransformerConfig) -> MultiHeadAttention:

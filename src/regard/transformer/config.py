@@ -10,16 +10,8 @@ from regard.checks import check_choice, check_count, check_probability
 from regard.transformer.feed_forward import Activation
 
 Norm = Literal["post", "pre"]
-"""The place of the LayerNorm in a block: "pre" = before each sublayer; "post" = after each residual sum (Vaswani et al.
-2017)."""
-
 Position = Literal["sinusoidal", "learned", "rotary"]
-"""Position encodings: "sinusoidal" and "learned" vectors are added to the token embeddings; "rotary" rotates the
-queries and keys of self-attention."""
-
 Share = Literal["none", "target", "all"]
-"""Which vocabulary matrices share their parameters: "none"; "target" = the target embedding and the output projection;
-"all" = these two and the source embedding."""
 
 Value = str | int | float | None
 """The types of the fields of a config. Values of these types can be saved as JSON."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention.masks import Causal, Padding
 from regard.attention.pattern import Pattern
-from regard.attention.representation import describe
+from regard.attention.representation import Described
 from regard.transformer.block import BlockOutput, DecoderBlock
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoding.cache import BlockCache
@@ -23,7 +23,7 @@ from regard.transformer.embedding import Embedding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Decoded:
+class Decoded(Described):
     """The output of `Decoder.forward`.
 
     Attributes:
@@ -38,9 +38,6 @@ class Decoded:
     state: DecodingState
     patterns: tuple[Pattern, ...]
     cross: tuple[Pattern, ...]
-
-    def __repr__(self) -> str:
-        return describe(self)
 
 
 class Decoder(nn.Module):

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from regard.attention.masks import Padding
 from regard.attention.pattern import Pattern
-from regard.attention.representation import describe
+from regard.attention.representation import Described
 from regard.transformer.block import EncoderBlock
 from regard.transformer.config import TransformerConfig
 from regard.transformer.embedding import Embedding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Encoded:
+class Encoded(Described):
     """The output of `Encoder.forward`.
 
     Attributes:
@@ -27,9 +27,6 @@ class Encoded:
 
     output: Float[Tensor, "batch source d_model"]
     patterns: tuple[Pattern, ...]
-
-    def __repr__(self) -> str:
-        return describe(self)
 
 
 class Encoder(nn.Module):

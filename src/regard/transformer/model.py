@@ -16,7 +16,7 @@ from regard.attention.masks import Padding
 from regard.attention.masks.lengths import check_source_lengths, shortest_and_longest
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
-from regard.attention.representation import describe
+from regard.attention.representation import Described
 from regard.attention.scores.dot import ScaledDot
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
@@ -27,7 +27,7 @@ from regard.transformer.encoder import Encoder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class TransformerOutput:
+class TransformerOutput(Described):
     """The output of `Transformer.forward`.
 
     Attributes:
@@ -41,9 +41,6 @@ class TransformerOutput:
     encoder: tuple[Pattern, ...]
     decoder: tuple[Pattern, ...]
     cross: tuple[Pattern, ...]
-
-    def __repr__(self) -> str:
-        return describe(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.representation import describe
+from regard.attention.representation import Described
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class KeyValue:
+class KeyValue(Described):
     """The keys and values of some tokens in every head, cached so that later calls need not project them again."""
 
     key: Float[Tensor, "batch key_heads keys d_head"]
@@ -29,6 +29,3 @@ class KeyValue:
     def select(self, rows: Int[Tensor, " rows"]) -> "KeyValue":
         """Return the keys and values of the batch items with the indices `rows`, in the order of `rows`."""
         return KeyValue(key=self.key.index_select(0, rows), value=self.value.index_select(0, rows))
-
-    def __repr__(self) -> str:
-        return describe(self)

@@ -12,8 +12,6 @@ With a cache, the keys and values of the heads are not computed. Queries attend 
 
     plain_h · (latent W_key_h) = (plain_h W_key_hᵀ) · latent
     Σ weight (latent W_value_h) = (Σ weight latent) W_value_h
-
-Source: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1.
 """
 
 from dataclasses import dataclass, replace
@@ -31,7 +29,7 @@ from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.positions.rotary import Rotary
-from regard.attention.representation import describe
+from regard.attention.representation import Described
 from regard.attention.scores.dot import ScaledDot
 
 QueryKeyValue = tuple[
@@ -42,7 +40,7 @@ QueryKeyValue = tuple[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Latents:
+class Latents(Described):
     """The cache of multi-head latent attention: two vectors for each token.
 
     Attributes:
@@ -57,9 +55,6 @@ class Latents:
     def n_tokens(self) -> int:
         """The number of cached tokens."""
         return self.latent.shape[1]
-
-    def __repr__(self) -> str:
-        return describe(self)
 
 
 class Norm(nn.RMSNorm):
@@ -94,7 +89,8 @@ class LatentAttention(nn.Module):
     >>> read.output.shape, read.cache.latent.shape
     (torch.Size([2, 10, 64]), torch.Size([2, 10, 16]))
 
-    Source: DeepSeek-AI 2024, section 2.1 and appendix C; RMS norms on the latents as in its published code.
+    Source: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1 and appendix C; RMS norms on the latents as in the published
+    code.
     """
 
     def __init__(
@@ -226,7 +222,7 @@ class LatentAttention(nn.Module):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class LatentRead:
+class LatentRead(Described):
     """The result of multi-head latent attention.
 
     Attributes:
@@ -243,6 +239,3 @@ class LatentRead:
     def pattern(self) -> Pattern:
         """The attention weights of every head, as a lazy `Pattern`."""
         return self.attended.pattern
-
-    def __repr__(self) -> str:
-        return describe(self)

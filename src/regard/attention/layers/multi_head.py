@@ -5,8 +5,6 @@
     output    = [context_1 ; … ; context_n] W_o
 
 In self-attention, memory is x; in cross-attention, memory is the tokens of another sequence.
-
-Source: Vaswani et al. 2017, section 3.2.2.
 """
 
 from dataclasses import dataclass
@@ -25,7 +23,7 @@ from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.positions.rotary import Rotary
-from regard.attention.representation import describe
+from regard.attention.representation import Described
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 
@@ -172,7 +170,7 @@ class MultiHeadAttention(nn.Module):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class MultiHeadRead:
+class MultiHeadRead(Described):
     """The result of multi-head attention.
 
     Attributes:
@@ -190,6 +188,3 @@ class MultiHeadRead:
     def pattern(self) -> Pattern:
         """The attention weights of every head, as a lazy `Pattern`."""
         return self.attended.pattern
-
-    def __repr__(self) -> str:
-        return describe(self)

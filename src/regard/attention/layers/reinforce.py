@@ -4,8 +4,6 @@
 
 Backpropagation does not pass through a random draw, so the scores get their gradient from this estimate. Parameters
 that change the reward in other ways get their gradient by backpropagation, as usual.
-
-Source: Williams 1992, theorem 1; Xu et al. 2015, equations 11 and 12.
 """
 
 import torch
@@ -38,7 +36,7 @@ def reinforce(
         baseline: a number near the mean reward, not computed from these draws, which lowers the variance of the
             gradient without changing the mean. E.g. 0.9 · previous baseline + 0.1 · mean reward of the previous step.
 
-    Source: Williams 1992, theorem 1; Xu et al. 2015, equation 12.
+    Source: Williams 1992, theorem 1; Xu et al. 2015, equations 11 and 12.
     """
     advantage = (reward - baseline).detach()
     return -(advantage * log_weights).sum() / len(log_weights)

@@ -5,7 +5,6 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from regard.attention.gradients import in_torch_func
-from regard.attention.grid.grid import Grid
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], keys: int) -> set[int]:
@@ -27,22 +26,6 @@ def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
     constants of the compiled program; under torch.vmap there is more than one number.
     """
     return lengths.is_cpu and not torch.compiler.is_compiling() and not in_torch_func()
-
-
-def check_lengths(mask: object, lengths: int | Integer[Tensor, " batch"], grid: Grid) -> None:
-    """Raise ValueError unless `lengths` is an int for all batch items, or a tensor with one number for each item."""
-    if isinstance(lengths, int):
-        return
-    if lengths.ndim != 1:
-        raise ValueError(
-            f"{type(mask).__name__} was given lengths of shape {list(lengths.shape)}; with a batch of {grid.batch} it "
-            f"takes [{grid.batch}], one for each item."
-        )
-    if lengths.shape[0] not in (1, grid.batch):
-        raise ValueError(
-            f"{type(mask).__name__} was given {len(lengths)} lengths for a batch of {grid.batch}; give one for each "
-            "item."
-        )
 
 
 def check_not_below_zero(mask: str, name: str, lengths: Integer[Tensor, " batch"]) -> None:

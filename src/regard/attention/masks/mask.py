@@ -16,13 +16,13 @@ from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.ranges import Ranges
-from regard.attention.representation import describe, type_name
+from regard.attention.representation import Described, type_name
 
 Kept = Bool[Tensor, "#batch #heads #queries #keys"] | Bool[Tensor, ""]
 """A boolean mask that broadcasts to the shape of a tile (block of weights); for FlexAttention, a boolean scalar."""
 
 
-class Mask(ABC):
+class Mask(Described, ABC):
     """The base class of masks: a rule that says for each query and key whether the query may attend to the key.
 
     A subclass must define `keep`. A mask that allows each query one range of consecutive keys should be a subclass of
@@ -62,7 +62,7 @@ class Mask(ABC):
         """
         return None
 
-    def check(self, grid: Grid) -> None:  # noqa: B027 (most masks fit every grid)
+    def check(self, grid: Grid) -> None:
         """Raise ValueError if the mask does not fit the numbers of batch items, heads, queries and keys in `grid`.
 
         The message says which sizes would fit.
@@ -85,9 +85,6 @@ class Mask(ABC):
 
     def __invert__(self) -> "Mask":
         return Opposite(self)
-
-    def __repr__(self) -> str:
-        return describe(self)
 
 
 def require_mask(other: object) -> Mask:

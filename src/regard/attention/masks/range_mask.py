@@ -14,7 +14,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.masks.lengths import check_lengths, shortest_and_longest
+from regard.attention.masks.lengths import shortest_and_longest
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.ranges import Ranges
 
@@ -51,7 +51,13 @@ class RangeMask(Mask):
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """Return the boolean mask of a tile (block of the weights): True where a key is within the query's limits."""
-        start, stop = self._limits_of_tile(tile, device)
+        position: Number = 0
+        length: Number = self.item_lengths
+        if self.per_query:
+            position = tile.along(2, device) + first_position(self.offset, tile.grid)
+        if isinstance(length, Tensor):
+            length = tile.select(length.to(device, torch.int64)[:, None, None, None])  # keys - length overflows int8
+        start, stop = self.limits(position, length, tile.grid.keys)
         key = tile.along(3, device)
         if start is None:
             return key < stop  # type: ignore[operator]  # a range has a limit on one side at least
@@ -84,16 +90,19 @@ class RangeMask(Mask):
 
     def check(self, grid: Grid) -> None:
         """Raise ValueError unless `item_lengths` is an int, or a tensor with one length for each batch item."""
-        check_lengths(self, self.item_lengths, grid)
-
-    def _limits_of_tile(self, tile: Tile, device: torch.device) -> tuple[Number | None, Number | None]:
-        position: Number = 0
-        length: Number = self.item_lengths
-        if self.per_query:
-            position = tile.along(2, device) + first_position(self.offset, tile.grid)
-        if isinstance(length, Tensor):
-            length = tile.select(length.to(device, torch.int64)[:, None, None, None])  # keys - length overflows int8
-        return self.limits(position, length, tile.grid.keys)
+        lengths = self.item_lengths
+        if isinstance(lengths, int):
+            return
+        if lengths.ndim != 1:
+            raise ValueError(
+                f"{type(self).__name__} was given lengths of shape {list(lengths.shape)}; with a batch of {grid.batch} "
+                f"it takes [{grid.batch}], one for each item."
+            )
+        if len(lengths) not in (1, grid.batch):
+            raise ValueError(
+                f"{type(self).__name__} was given {len(lengths)} lengths for a batch of {grid.batch}; give one for "
+                "each item."
+            )
 
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:
         """Return the limits of the first and the last of these queries, in the shortest and the longest batch item.

@@ -7,8 +7,6 @@ A `Choice` computes the preference, a number for each query and key. The three c
     Largest()                the key with the largest score; no gradient
     Sampled(seed)            a key sampled with the probabilities of softmax; no gradient: train with `reinforce`
     StraightThrough(soft)    the key with the largest weight of the normaliser `soft`, with the gradient of `soft`
-
-Source: Xu et al. 2015, section 4.1.
 """
 
 import math
@@ -23,10 +21,10 @@ from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.noise import check_seed, gumbel
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.representation import describe
+from regard.attention.representation import Described
 
 
-class Choice(ABC):
+class Choice(Described, ABC):
     """The base class of rules that choose one key for each query."""
 
     @abstractmethod
@@ -41,14 +39,11 @@ class Choice(ABC):
             tile: the indices of the batch items, heads and queries of the scores; it contains all keys.
         """
 
-    def check(self, grid: Grid) -> None:  # noqa: B027 (most choices fit every grid)
+    def check(self, grid: Grid) -> None:
         """Raise ValueError if the choice does not fit the numbers of batch items, heads, queries and keys in `grid`.
 
         The message says which sizes would fit.
         """
-
-    def __repr__(self) -> str:
-        return describe(self)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -5,8 +5,6 @@
 
 length is the number of keys; W and v are parameters. The softmax is over the keys at a distance of at most `reach` from
 the centre. For local attention around the query's own position (local-m in the paper), use the mask `Window`.
-
-Source: Luong, Pham & Manning 2015, section 3.2, equations 9 and 10.
 """
 
 import math

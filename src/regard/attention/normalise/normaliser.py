@@ -11,13 +11,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.representation import describe
+from regard.attention.representation import Described
 
 Rows = Float[Tensor, "batch heads queries keys"]
 """Scores or weights: one number for each query of a tile (block of the weights) and for every key of the sequence."""
 
 
-class Normaliser(ABC):
+class Normaliser(Described, ABC):
     """The base class of normalisers: a rule that turns the scores of a query over all keys into its weights.
 
     A subclass must define `weights`.
@@ -41,9 +41,9 @@ class Normaliser(ABC):
             return scores
         if keep is None:
             return self.weights(scores, tile)
-        blind = ~keep.any(dim=-1, keepdim=True)
-        masked = scores.masked_fill(~keep, -math.inf).masked_fill(blind, 0.0)
-        return self.weights(masked, tile).masked_fill(blind, 0.0)
+        has_no_key = ~keep.any(dim=-1, keepdim=True)
+        masked = scores.masked_fill(~keep, -math.inf).masked_fill(has_no_key, 0.0)
+        return self.weights(masked, tile).masked_fill(has_no_key, 0.0)
 
     @abstractmethod
     def weights(self, masked: Rows, tile: Tile) -> Rows:
@@ -55,11 +55,8 @@ class Normaliser(ABC):
             tile: the indices of the batch items, heads and queries of the scores; it contains all keys.
         """
 
-    def check(self, grid: Grid) -> None:  # noqa: B027 (most normalisers fit every grid)
+    def check(self, grid: Grid) -> None:
         """Raise ValueError if the normaliser does not fit the numbers of batch items, heads, queries and keys.
 
         The message says which numbers would fit.
         """
-
-    def __repr__(self) -> str:
-        return describe(self)

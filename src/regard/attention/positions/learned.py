@@ -1,7 +1,4 @@
-"""Learned positions: a trained vector for each position, which is added to the embedding of the token there.
-
-Source: Gehring et al. 2017, section 3.1.
-"""
+"""Learned positions: a trained vector for each position, which is added to the embedding of the token there."""
 
 import torch
 from jaxtyping import Float

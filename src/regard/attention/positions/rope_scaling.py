@@ -7,9 +7,6 @@
 
 A frequency is the angle, in radians, by which a pair of numbers is rotated from one position to the next. The factor is
 how many times longer the texts may be than in training.
-
-Source: Chen et al. 2023, "Extending Context Window of Large Language Models via Positional Interpolation"; Peng et al.
-2024, "YaRN".
 """
 
 import math
@@ -20,13 +17,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.representation import describe
+from regard.attention.representation import Described
 
 Frequencies = Float[Tensor, " pairs"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Stretch(ABC):
+class Stretch(Described, ABC):
     """The base class of RoPE scalings: a rule that lowers the frequencies of rotary positions.
 
     Args:
@@ -58,9 +55,6 @@ class Stretch(ABC):
     def size(self) -> float:
         """The factor by which rotated queries and keys are multiplied; 1 unless a subclass changes it."""
         return 1.0
-
-    def __repr__(self) -> str:
-        return describe(self)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

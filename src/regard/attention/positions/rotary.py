@@ -1,7 +1,4 @@
-"""Rotary positions: queries and keys rotated by angles that grow with their positions.
-
-Source: Su et al. 2021, equation 34.
-"""
+"""Rotary positions: queries and keys rotated by angles that grow with their positions."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -12,14 +9,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.positions.rope_scaling import Stretch
-from regard.attention.representation import describe
+from regard.attention.representation import Described
 
 Pairing = Literal["halves", "neighbours"]
 """The two numbers of a vector that form pair p: "halves" = p and p + d_rotary / 2; "neighbours" = 2p and 2p + 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Rotary:
+class Rotary(Described):
     """Rotary positions: rotate each pair of numbers in queries and keys by an angle that grows with the position.
 
     The dot product of a rotated query and a rotated key depends on the difference of their positions only.
@@ -97,9 +94,6 @@ class Rotary:
         """Return, for each of d_rotary / 2 pairs, the angle in radians from one position to the next, in float64."""
         frequencies = self.base ** -(torch.arange(0, d_rotary, 2, dtype=torch.float64) / d_rotary)
         return frequencies if self.stretch is None else self.stretch(frequencies, self.base)
-
-    def __repr__(self) -> str:
-        return describe(self)
 
 
 def rotate(

@@ -1,7 +1,4 @@
-"""Sinusoidal positions: a vector of sines and cosines for each position, added to the embedding of the token there.
-
-Source: Vaswani et al. 2017, section 3.5.
-"""
+"""Sinusoidal positions: a vector of sines and cosines for each position, added to the embedding of the token there."""
 
 from typing import Literal, get_args
 

@@ -1,9 +1,4 @@
-"""Additive scores: a small network of one hidden layer scores each key for a query.
-
-scores = v · tanh(W query + U key)
-
-Source: Bahdanau, Cho & Bengio 2015, appendix A.1.2.
-"""
+"""Additive scores: a small network of one hidden layer scores each key for a query."""
 
 import math
 
@@ -76,14 +71,7 @@ class Additive(nn.Module, Preparable):
         nn.init.xavier_uniform_(self.key_weight)
         nn.init.uniform_(self.vector, -1 / math.sqrt(self.d_hidden), 1 / math.sqrt(self.d_hidden))
 
-    def forward(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_key"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key; `tile` is not used."""
-        return self.of_prepared(query, self.prepare(key), tile)
+    forward = Preparable.__call__
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
         """Return the projected keys, U key; a decoder computes them once and uses them in all steps."""

@@ -1,9 +1,4 @@
-"""Concat scores: additive attention of Luong et al., a network whose input is the concatenation of query and key.
-
-scores = v · tanh(W [query ; key])
-
-Source: Luong, Pham & Manning 2015, section 3.1, concat.
-"""
+"""Concat scores: additive attention of Luong et al., a network whose input is the concatenation of query and key."""
 
 import math
 
@@ -52,14 +47,7 @@ class Concat(nn.Module, Preparable):
         nn.init.xavier_uniform_(self.weight)
         nn.init.uniform_(self.vector, -1 / math.sqrt(self.d_hidden), 1 / math.sqrt(self.d_hidden))
 
-    def forward(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_key"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key; `tile` is not used."""
-        return self.of_prepared(query, self.prepare(key), tile)
+    forward = Preparable.__call__
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
         """Return the projected keys, W_key key; a decoder computes them once and uses them in all steps."""

@@ -1,7 +1,4 @@
-"""Distance scores: the negative squared distance between query and key.
-
-scores = -scale · ‖query - key‖²
-"""
+"""Distance scores: the negative squared distance between query and key."""
 
 from dataclasses import dataclass
 
@@ -12,7 +9,7 @@ from torch import Tensor
 from regard.attention.gradients import are_plain
 from regard.attention.grid.grid import Tile
 from regard.attention.precision import widest_type
-from regard.attention.representation import describe
+from regard.attention.representation import Described
 from regard.attention.scores.score import Score
 from regard.attention.scores.tiling import in_tiles
 
@@ -21,7 +18,7 @@ LONGEST = 1e9
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Distance(Score):
+class Distance(Described, Score):
     """The negative squared distance between query and key.
 
         scores = -scale · ‖query - key‖²
@@ -54,9 +51,6 @@ class Distance(Score):
         if products_are_exact(query, key, self.scale):
             return -self.scale * squares_by_products(query, key)
         return -self.scale * in_tiles(squares_by_differences, query, key)
-
-    def __repr__(self) -> str:
-        return describe(self)
 
 
 def products_are_exact(

@@ -1,9 +1,7 @@
 """Dot-product scores: the score of a query and a key is their dot product, which may be scaled.
 
-    Dot         scores = query · key
-    ScaledDot   scores = scale · query · key          scale = 1 / sqrt(d_key) by default; optional softcap and bias
-
-Source: Luong, Pham & Manning 2015, section 3.1 (dot); Vaswani et al. 2017, equation 1 (scaled).
+Dot         scores = query · key
+ScaledDot   scores = scale · query · key          scale = 1 / sqrt(d_key) by default; optional softcap and bias
 """
 
 import math
@@ -16,7 +14,7 @@ from torch import Tensor
 
 from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.representation import describe, type_name
+from regard.attention.representation import Described, type_name
 from regard.attention.scores.biases.bias import Bias, Rounded, numbers_of_bias
 from regard.attention.scores.score import Score
 
@@ -38,7 +36,7 @@ def scaled_dot_scores(
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class ScaledDot(EqualFields, Score):
+class ScaledDot(Described, EqualFields, Score):
     """The dot product of query and key, times a scale that keeps the scores of wide vectors from saturating softmax.
 
         scores = scale · query · key            and, if softcap or bias is given,
@@ -115,9 +113,6 @@ class ScaledDot(EqualFields, Score):
                 f"bias of shape {list(self.bias.shape)} does not broadcast to {list(grid.shape)} "
                 "(batch, heads, queries, keys); every axis must have that size or 1."
             )
-
-    def __repr__(self) -> str:
-        return describe(self)
 
 
 def fixed_scale(scale: object) -> float:

@@ -1,13 +1,9 @@
-"""General scores: a learned matrix W between query and key, which may have different widths.
-
-scores = queryᵀ W key
-"""
+"""General scores: a learned matrix W between query and key, which may have different widths."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.grid.grid import Tile
 from regard.attention.scores.score import DotScore, check_built_for, check_sizes
 
 
@@ -46,14 +42,7 @@ class General(nn.Module, DotScore):
         """Initialise W by the Xavier uniform distribution (Glorot & Bengio 2010)."""
         nn.init.xavier_uniform_(self.weight)
 
-    def forward(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_key"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return queryᵀ W key for every query and key."""
-        return query @ self.weight.to(query) @ key.mT
+    forward = DotScore.__call__
 
     def as_dot(
         self,

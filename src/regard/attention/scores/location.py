@@ -1,7 +1,4 @@
-"""Location scores: the score of each key is computed from the query and the position of the key, not from its vector.
-
-scores = W query            row j of W gives the score of the key at position j
-"""
+"""Location scores: the score of each key is computed from the query and the position of the key, not its vector."""
 
 import torch
 from jaxtyping import Float

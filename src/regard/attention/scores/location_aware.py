@@ -1,11 +1,7 @@
 """Location-aware scores: an additive network whose input includes the attention weights of the previous decoding step.
 
-    scores_ij = w · tanh(W query_i + V key_j + U f_ij + b)          f_i = F ∗ weights_{i-1}
-
-∗ is a convolution over the keys. The previous weights let a decoder distinguish similar keys by their positions
-relative to the keys that it has just attended to.
-
-Source: Chorowski et al. 2015, where attention by content is made location-aware.
+The previous weights let a decoder distinguish similar keys by their positions relative to the keys that the decoder has
+just attended to.
 """
 
 import math
@@ -120,14 +116,7 @@ class LocationAware(nn.Module, Preparable):
         """
         return LocationAwareAfter(self, weights)
 
-    def forward(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_key"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the score of every query with every key for the first decoding step; the previous weights are 0."""
-        return self.of_prepared(query, self.prepare(key), tile)
+    forward = Preparable.__call__
 
     def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
         """Return the projected keys, V key; a decoder computes them once and uses them in all steps."""

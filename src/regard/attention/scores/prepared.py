@@ -46,6 +46,7 @@ class Preparable(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
+        """Return the score of every query with every key, by `prepare` and then `of_prepared`."""
         return self.of_prepared(query, self.prepare(key), tile)
 
 

@@ -77,6 +77,7 @@ class DotScore(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
+        """Return the dot product of every transformed query with every transformed key; `tile` is not used."""
         query, key = self.as_dot(query, key)
         return query @ key.mT
 

@@ -1,9 +1,4 @@
-"""Shaw's relative keys: a learned vector for the distance between query and key is added to the key.
-
-scores = scale · query · (key + a[clip(j - i)])          for the query at position i and the key at position j
-
-Source: Shaw, Uszkoreit & Vaswani 2018, equations 4 and 5.
-"""
+"""Shaw's relative keys: a learned vector for the distance between query and key is added to the key."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Engines: modules that compute statistics of the attention weights without storing the queries × keys matrix.
+"""Statistics of the attention weights, computed without storing the queries × keys matrix.
 
-The engines are `cpu.engine` (a C kernel), `gpu.engine` (Triton kernels) and `torch.engine` (torch operations).
+They are computed by `cpu.engine` (a C kernel), by `gpu.engine` (Triton kernels), or else by torch operations (`torch`).
 """

@@ -10,7 +10,8 @@ from regard.attention.progress import ProgressCallback
 from regard.attention.statistics.cpu import engine as cpu_engine
 from regard.attention.statistics.engine import Engine
 from regard.attention.statistics.gpu import engine as gpu_engine
-from regard.attention.statistics.torch import engine as torch_engine
+from regard.attention.statistics.torch.block_statistics import gather_statistics
+from regard.attention.weights import blocks_of
 
 FUSED_ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
 """The engines that can compute context and statistics together, in the order in which they are tried."""
@@ -36,7 +37,7 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
         if not may_hold_nan_statistics(summary):
             return summary
         call = without_overflow(call)
-    return torch_engine.read(call, ask, contexts=False, report=report)[1]
+    return gather_statistics(blocks_of(call, report), call.grid, call.empty(), ask)
 
 
 def fused_engine(call: Call, *, contexts: bool = False) -> Engine | None:

@@ -1,4 +1,4 @@
-"""The interface of the engines that compute statistics: the modules `cpu.engine`, `gpu.engine` and `torch.engine`."""
+"""The interface of the modules `cpu.engine` and `gpu.engine`, which compute statistics and the context by kernels."""
 
 from typing import Protocol, runtime_checkable
 

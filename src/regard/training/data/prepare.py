@@ -14,7 +14,7 @@ again.
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -66,17 +66,17 @@ BYTES_FROM = 1_024
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Prepared:
-    """The complete settings of a training, and the contents of its data folder."""
+    """The complete settings of a training, and the contents of its data folder.
+
+    Attributes:
+        batches: the batches of the training pairs.
+        start: the file of the initial parameters; None = the model starts from random parameters.
+    """
 
     config: SettledConfig
     batches: Batches
-    """The batches of the training pairs."""
-
     dev: DevPairs
-
     start: Path | None
-    """The file of the initial parameters; None = the model starts from random parameters."""
-
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
 
@@ -131,13 +131,15 @@ def write_new_data(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Given:
-    """The optional inputs of training besides the texts: a translator to fine-tune, or the user's own vocabularies."""
+    """The optional inputs of training besides the texts: a translator to fine-tune, or the user's own vocabularies.
+
+    Attributes:
+        start: the translator to fine-tune, whose vocabularies and parameters are copied.
+        own: the user's own vocabularies for source and target; None = there are none.
+    """
 
     start: TranslatorContents | None
-    """The translator to fine-tune, whose vocabularies and parameters are copied."""
-
     own: Vocabularies | None
-    """The user's own vocabularies for source and target; None = there are none."""
 
     @classmethod
     def of(cls, config: TrainConfig) -> "Given":
@@ -208,7 +210,7 @@ def write_data(
         write_tensors(writing / PARAMETERS, unique_tensors(given.start.model))
     source, target = vocabularies
     save_vocabularies(writing, source, target)
-    reports, n_done = [corpus.report() for corpus in corpora], 0
+    reports, n_done = [replace(corpus.counts) for corpus in corpora], 0
 
     def progress(n: int) -> None:
         nonlocal n_done

@@ -21,22 +21,22 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The split into training pairs and dev pairs. The choice of dev pairs depends only on the corpus and the seed."""
+    """The split into training pairs and dev pairs. The choice of dev pairs depends only on the corpus and the seed.
+
+    Attributes:
+        corpora: the corpora. A corpus with a tag is synthetic: no dev pair is taken out of it.
+        dev_files: the files of dev pairs; None = dev pairs are taken out of the corpus.
+        held_out: the sources of the dev pairs that are taken out of the corpora.
+        held_out_targets: the targets of the dev pairs taken out of the corpora; synthetic pairs with these targets are
+            not trained on.
+        seed: the seed of the random choice of dev pairs.
+    """
 
     corpora: tuple[CleanCopy, ...]
-    """The corpora. A corpus with a tag is synthetic: no dev pair is taken out of it."""
-
     dev_files: Parallel | None
-    """The files of dev pairs; None = dev pairs are taken out of the corpus."""
-
     held_out: frozenset[str]
-    """The sources of the dev pairs that are taken out of the corpora."""
-
     held_out_targets: frozenset[str]
-    """The targets of the dev pairs taken out of the corpora; synthetic pairs with these targets are not trained on."""
-
     seed: int
-    """The seed of the random choice of dev pairs."""
 
     @classmethod
     def of(cls, corpora: Sequence[CleanCopy], texts: Mapping[str, Path], config: CorpusConfig) -> "Split":

@@ -15,13 +15,16 @@ LETTER_PAIRS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The statistics of a corpus that the default settings depend on."""
+    """The statistics of a corpus that the default settings depend on.
+
+    Attributes:
+        n_pairs: the number of sentence pairs in which neither sentence is empty, dev pairs included.
+        shared_letters: the overlap of the two languages' letter frequencies, from 0 (no common letter) to 1 (equal
+            frequencies).
+    """
 
     n_pairs: int
-    """The number of sentence pairs in which neither sentence is empty, dev pairs included."""
-
     shared_letters: float
-    """The overlap of the two languages' letter frequencies, from 0 (no common letter) to 1 (equal frequencies)."""
 
 
 def survey_corpus(pairs: Iterable[tuple[str, str]], watcher: Watcher) -> Survey:

@@ -44,16 +44,17 @@ class Processes:
     """The group of processes that train together, as seen by one of them.
 
     It is a context manager: leaving the with-block closes the connections to the other processes.
+
+    Attributes:
+        accelerator: the accelerate.Accelerator of this process.
+        launcher_shards: whether Accelerate's config asks for FSDP; used if training.shard is None.
+        heartbeat: the connections by which this process notices that another one has died; None = there is only one
+            process.
     """
 
     accelerator: Any
-    """The accelerate.Accelerator of this process."""
-
     launcher_shards: bool = False
-    """Whether Accelerate's config asks for FSDP; used if training.shard is None."""
-
     heartbeat: Heartbeat | None = None
-    """The connections by which this process notices that another one has died; None = there is only one process."""
 
     @classmethod
     def start(cls, device: torch.device, precision: Precision) -> "Processes":
@@ -174,7 +175,7 @@ class Processes:
     def any(self, conditions: Sequence[bool]) -> list[bool]:
         """Return for each condition whether it is true in at least one process.
 
-        All processes must call it, with equally many conditions.
+        All processes must call this method, with equally many conditions.
         """
         if self.n == 1:
             return list(conditions)
@@ -184,7 +185,7 @@ class Processes:
     def from_main(self, numbers: list[Number]) -> list[Number]:
         """Send numbers from the main process to all processes; return the main process's numbers in each.
 
-        All processes must call it, with equally many numbers, all int or all float.
+        All processes must call this method, with equally many numbers, all int or all float.
         """
         if self.n == 1:
             return numbers
@@ -207,7 +208,7 @@ class Processes:
         return self.gathered({f"{name}:{key}": tensor for name, p in named for key, tensor in state[p].items()})
 
     def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return unsharded tensors in the main process, an empty dict in other processes, which must call it too.
+        """Return unsharded tensors in the main process, an empty dict in other processes; all must call this method.
 
         With several processes the result is on the CPU, since the device may lack memory for all the full tensors.
         """

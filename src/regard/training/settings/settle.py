@@ -47,149 +47,105 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class ModelDefaults:
-    """The default settings of a `Recipe` for one kind of model, transformer or recurrent."""
+    """The default settings of a `Recipe` for one kind of model, transformer or recurrent.
+
+    Attributes:
+        preset: the name of the model's size, e.g. small.
+        learning_rate: the peak learning rate for a model of this preset; `peak_rate` has the rule for other sizes.
+        epochs: the number of passes over the corpus from which max_steps is computed, within least_steps and
+            most_steps.
+        changes: the values that differ from the preset, by field name of the model's config.
+    """
 
     preset: str
-    """The name of the model's size, e.g. small."""
-
     learning_rate: float
-    """The peak learning rate for a model of this preset; `peak_rate` has the rule for other sizes."""
-
     epochs: int
-    """The number of passes over the corpus from which max_steps is computed, within least_steps and most_steps."""
-
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """The values that differ from the preset, by field name of the model's config."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """The defaults of the settings for corpora of a range of sizes."""
+    """The defaults of the settings for corpora of a range of sizes.
+
+    Attributes:
+        up_to_pairs: the number of sentence pairs of the largest corpus that the recipe is for.
+        defaults: the defaults of model settings for each kind of model.
+        least_steps: the lowest default of max_steps, however small the corpus.
+        most_steps: the highest default of max_steps, however large the corpus.
+        evaluations: the number of evaluations in the whole training; None = as many as `ModelDefaults.epochs`.
+        patience: the number of evaluations in a row without improvement after which training ends.
+    """
 
     up_to_pairs: int | float
-    """The number of sentence pairs of the largest corpus that the recipe is for."""
-
     defaults: Mapping[Kind, ModelDefaults]
-    """The defaults of model settings for each kind of model."""
-
     batch_tokens: int
     warmup_steps: int
     schedule: ScheduleName
-
     least_steps: int
-    """The lowest default of max_steps, however small the corpus."""
-
     most_steps: int
-    """The highest default of max_steps, however large the corpus."""
-
     evaluations: int | None
-    """The number of evaluations in the whole training; None = as many as `ModelDefaults.epochs`."""
-
     patience: int
-    """The number of evaluations in a row without improvement after which training ends."""
 
 
 RECIPES: Mapping[str, tuple[Recipe, ...]] = {
     "cpu": (
         Recipe(
-            up_to_pairs=15_000,
+            up_to_pairs=15_000, batch_tokens=2_000, warmup_steps=400, schedule="cosine",
+            least_steps=1_000, most_steps=6_000, evaluations=20, patience=8,
             defaults={
                 "transformer": ModelDefaults("tiny", 2e-3, 60, {"n_layers": 3, "dropout": 0.1}),
                 "recurrent": ModelDefaults("tiny", 2e-3, 60),
             },
-            batch_tokens=2_000,
-            warmup_steps=400,
-            schedule="cosine",
-            least_steps=1_000,
-            most_steps=6_000,
-            evaluations=20,
-            patience=8,
         ),
         Recipe(
-            up_to_pairs=200_000,
+            up_to_pairs=200_000, batch_tokens=4_000, warmup_steps=2_000, schedule="cosine",
+            least_steps=2_000, most_steps=40_000, evaluations=None, patience=12,
             defaults={
                 "transformer": ModelDefaults("tiny", 5e-3, 32),
                 "recurrent": ModelDefaults("small", 5e-3, 30, {"dropout": 0.4}),
             },
-            batch_tokens=4_000,
-            warmup_steps=2_000,
-            schedule="cosine",
-            least_steps=2_000,
-            most_steps=40_000,
-            evaluations=None,
-            patience=12,
         ),
         Recipe(
-            up_to_pairs=inf,
+            up_to_pairs=inf, batch_tokens=8_000, warmup_steps=4_000, schedule="inverse-square-root",
+            least_steps=40_000, most_steps=300_000, evaluations=100, patience=10,
             defaults={
                 "transformer": ModelDefaults("small", 1e-3, 20),
                 "recurrent": ModelDefaults("small", 1e-3, 20),
             },
-            batch_tokens=8_000,
-            warmup_steps=4_000,
-            schedule="inverse-square-root",
-            least_steps=40_000,
-            most_steps=300_000,
-            evaluations=100,
-            patience=10,
         ),
     ),
     "gpu": (
         Recipe(
-            up_to_pairs=15_000,
+            up_to_pairs=15_000, batch_tokens=4_000, warmup_steps=400, schedule="cosine",
+            least_steps=1_000, most_steps=6_000, evaluations=20, patience=8,
             defaults={
                 "transformer": ModelDefaults("tiny", 2e-3, 90, {"n_layers": 3, "dropout": 0.1}),
                 "recurrent": ModelDefaults("tiny", 2e-3, 90),
             },
-            batch_tokens=4_000,
-            warmup_steps=400,
-            schedule="cosine",
-            least_steps=1_000,
-            most_steps=6_000,
-            evaluations=20,
-            patience=8,
         ),
         Recipe(
-            up_to_pairs=100_000,
+            up_to_pairs=100_000, batch_tokens=8_000, warmup_steps=2_000, schedule="inverse-square-root",
+            least_steps=4_000, most_steps=40_000, evaluations=60, patience=10,
             defaults={
                 "transformer": ModelDefaults("small", 1e-3, 80, {"dropout": 0.3}),
                 "recurrent": ModelDefaults("small", 1e-3, 80),
             },
-            batch_tokens=8_000,
-            warmup_steps=2_000,
-            schedule="inverse-square-root",
-            least_steps=4_000,
-            most_steps=40_000,
-            evaluations=60,
-            patience=10,
         ),
         Recipe(
-            up_to_pairs=1_000_000,
+            up_to_pairs=1_000_000, batch_tokens=16_000, warmup_steps=4_000, schedule="inverse-square-root",
+            least_steps=20_000, most_steps=100_000, evaluations=80, patience=10,
             defaults={
                 "transformer": ModelDefaults("small", 1e-3, 60),
                 "recurrent": ModelDefaults("small", 1e-3, 60),
             },
-            batch_tokens=16_000,
-            warmup_steps=4_000,
-            schedule="inverse-square-root",
-            least_steps=20_000,
-            most_steps=100_000,
-            evaluations=80,
-            patience=10,
         ),
         Recipe(
-            up_to_pairs=inf,
+            up_to_pairs=inf, batch_tokens=32_000, warmup_steps=4_000, schedule="inverse-square-root",
+            least_steps=50_000, most_steps=300_000, evaluations=100, patience=10,
             defaults={
                 "transformer": ModelDefaults("base", 1e-3, 40, {"norm": "pre"}),
                 "recurrent": ModelDefaults("base", 1e-3, 40),
             },
-            batch_tokens=32_000,
-            warmup_steps=4_000,
-            schedule="inverse-square-root",
-            least_steps=50_000,
-            most_steps=300_000,
-            evaluations=100,
-            patience=10,
         ),
     ),
 }  # fmt: skip

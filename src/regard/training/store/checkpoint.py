@@ -38,14 +38,17 @@ class DamagedError(InputError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Checkpoint:
-    """The contents of a checkpoint, whose files have been verified by their checksums."""
+    """The contents of a checkpoint, whose files have been verified by their checksums.
+
+    Attributes:
+        tensors: the tensors of model.safetensors by name, under the key "model"; likewise those of
+            optimiser.safetensors.
+        state: the content of state.json.
+    """
 
     folder: Path
     tensors: Mapping[str, dict[str, Tensor]]
-    """The tensors of model.safetensors by name, under the key "model"; likewise those of optimiser.safetensors."""
-
     state: Any
-    """The content of state.json."""
 
 
 def save_checkpoint(

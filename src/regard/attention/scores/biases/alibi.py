@@ -1,9 +1,4 @@
-"""ALiBi: a bias that decreases linearly with the distance between query and key.
-
-    scores += -slope_h · |i - j|          for head h, the query at position i and the key at position j
-
-Source: Press, Smith & Lewis 2022, section 3.
-"""
+"""ALiBi: a bias that decreases linearly with the distance between query and key."""
 
 from dataclasses import dataclass
 

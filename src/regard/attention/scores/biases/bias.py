@@ -14,13 +14,13 @@ from torch import Tensor
 
 from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.representation import describe
+from regard.attention.representation import Described
 
 Biased = Float[Tensor, "#batch #heads #queries #keys"]
 """The numbers to be added to the scores of a tile (block of the weights); they broadcast to the shape of the tile."""
 
 
-class Bias(ABC):
+class Bias(Described, ABC):
     """The base class of biases: a rule that returns, for every query and key, a number to be added to their score."""
 
     @abstractmethod
@@ -30,14 +30,11 @@ class Bias(ABC):
         The result broadcasts to `tile.shape`.
         """
 
-    def check(self, grid: Grid) -> None:  # noqa: B027 (a rule may fit every grid)
+    def check(self, grid: Grid) -> None:
         """Raise ValueError if the bias does not fit the numbers of heads, queries and keys in `grid`.
 
         The message says which sizes would fit.
         """
-
-    def __repr__(self) -> str:
-        return describe(self)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -1,9 +1,4 @@
-"""T5's relative bias: a learned number for each head and each bucket (range) of distances between query and key.
-
-    scores += b_h[bucket(j - i)]          for head h, the query at position i and the key at position j
-
-Source: Raffel et al. 2020, section 2.1.
-"""
+"""T5's relative bias: a learned number for each head and each bucket (range) of distances between query and key."""
 
 import math
 

@@ -23,10 +23,8 @@ from regard.attention.statistics.cpu.conversion import float32_parts
 from regard.attention.statistics.cpu.plan import Plan
 from regard.attention.statistics.cpu.results import Results
 from regard.attention.statistics.cpu.run import Run
+from regard.attention.statistics.cpu.scores import LARGEST
 from regard.kernels import attention as kernel
-
-LARGEST = torch.finfo(torch.float32).max
-"""The largest number of float32."""
 
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:

@@ -77,7 +77,7 @@ class HeadBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyLimits:
-    """A mask that allows each query one range of keys: from its number in `starts` to its number in `stops` - 1."""
+    """A mask that allows query i of a head only the keys from starts[batch, head, i] to stops[batch, head, i] - 1."""
 
     starts: Int[Tensor, "#batch #heads queries"]
     stops: Int[Tensor, "#batch #heads queries"]

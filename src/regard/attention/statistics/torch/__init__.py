@@ -1,1 +1,1 @@
-"""The torch engine: statistics computed by torch operations, for any normaliser, data type and device."""
+"""Statistics computed by torch operations, for any normaliser, data type and device."""
