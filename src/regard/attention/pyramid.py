@@ -31,13 +31,13 @@ from regard.attention.weights import scores_of, weights_of
 Pool = Literal["mean", "max"]
 
 STORED = 5
-"""The lowest level whose squares are stored: 32 × 32 weights each."""
+"""The lowest level whose cells are stored: each cell pools a square of 32 × 32 weights."""
 
 KEYS_AT_ONCE = 2**14
-"""The most keys whose scores are computed at one time for a row of squares, so that the scores fit into the cache."""
+"""The most keys whose scores are computed at one time, so that the scores fit into the processor's cache."""
 
 WEIGHTS_AT_ONCE = 2**19
-"""The most weights of a level below STORED that are computed at one time, unless a row of squares has more."""
+"""The most weights that are computed at one time for a map that is not stored; one row of the map may have more."""
 
 Weights = Float[Tensor, "queries keys"]
 Shown = tuple[Sequence[int], Sequence[int]]
@@ -137,7 +137,7 @@ class HeadWeights:
         return range(grid.keys) if mask is None or self.softmax is None else mask.reach(grid, queries)
 
     def reached_keys(self, queries: range) -> list[range]:
-        """Return `reach(queries)`, split into ranges of at most KEYS_AT_ONCE keys that start where a square starts."""
+        """Return `reach(queries)`, split into ranges of at most KEYS_AT_ONCE keys that start at multiples of 32."""
         reach = self.reach(queries)
         starts = range(reach.start >> STORED << STORED, reach.stop, KEYS_AT_ONCE) if len(reach) else []
         return [range(start, min(start + KEYS_AT_ONCE, reach.stop)) for start in starts]
@@ -174,13 +174,13 @@ class Pyramid:
         self.largest = torch.full(self.shape(STORED), -math.inf)
 
     def shape(self, level: int) -> tuple[int, int]:
-        """Return the numbers of rows and columns of a level."""
+        """Return the numbers of rows and columns of the map of a level; each cell pools 2^level × 2^level weights."""
         n_queries, n_keys = self.lengths
         return -(-n_queries >> level), -(-n_keys >> level)
 
     @torch.no_grad()
     def compute(self, row: int) -> None:
-        """Compute and store one row of level STORED, the lowest level that is stored, unless it is stored already.
+        """Compute and store one row of the map whose cells pool 32 × 32 weights, unless the row is stored already.
 
         Raises:
             ValueError: a score is NaN or infinite.
@@ -199,28 +199,29 @@ class Pyramid:
         self.done[row] = True
 
     def store(self, row: int, part: Part) -> None:
-        """Store the sum and the largest weight of each square in one row of level STORED, for the keys of `part`.
+        """Store the sum and the largest weight of each square of 32 × 32 weights in `part`.
 
-        The first of these keys must be the first key of a square.
+        Args:
+            row: the row of squares to which the queries belong.
+            part: the weights of 32 queries; the index of its first key must be a multiple of 32.
         """
         columns = slice(part.keys.start >> STORED, -(-part.keys.stop >> STORED))
         self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in self.pooled(part, STORED))
 
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
-        """Return the sum and the largest weight of each square of a level, for weights summed over the heads."""
+        """Return the sum and the largest of each square of 2^level × 2^level weights, which are means over heads."""
         weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
         return pooled(weights, part.keep, 1 << level)
 
     @torch.no_grad()
     def read(self, level: int, rows: range, columns: range, pool: Pool) -> Cells:
-        """Return the mean or the maximum (`pool`) of each square in some rows and columns of a level, in float32.
+        """Return a part of the map of a level, whose cells are means or maxima (`pool`) of 2^level × 2^level weights.
 
-        A square in which no query may attend to any key is NaN. To read a level below STORED, the rows of level STORED
-        with the same queries are computed first.
+        A cell in which no query may attend to any key is NaN.
 
         Raises:
-            ValueError: the level is STORED or higher, and a row of level STORED was not yet computed by `compute`; or a
-                score is NaN or infinite.
+            ValueError: the level is STORED or higher, and `compute` has not yet computed all rows; or a score is NaN or
+                infinite.
         """
         if level < STORED:
             sums, largest = self.computed_squares(level, rows, columns)
@@ -240,7 +241,10 @@ class Pyramid:
         return largest.float().masked_fill(largest == -math.inf, math.nan)
 
     def computed_squares(self, level: int, rows: range, columns: range) -> tuple[Cells, Cells]:
-        """Compute the sum and the largest weight of each square of a level below STORED from queries and keys."""
+        """Compute the sum and the largest weight of each cell in some rows and columns of a map that is not stored.
+
+        A cell pools 2^level × 2^level weights.
+        """
         shown_keys = self.tokens(columns, level, axis=3)
         keys = self.positions(shown_keys, axis=3)
         parts = []
@@ -277,7 +281,7 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, queries: range, parts: list[Part]) -> Part:
-        """Join parts of different keys into one part of shown tokens, whose first key is the first key of a square."""
+        """Join parts of different keys into one part of shown tokens, whose first key has an index divisible by 32."""
         selected = [self.selected(part, queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
         end = max((part.keys.stop for part in selected), default=0)
@@ -291,25 +295,25 @@ class Pyramid:
         return Part(keys, weights, keep)
 
     def positions(self, tokens: range, axis: int) -> range:
-        """Return the range of all positions from the first to the last of some shown queries (axis 2) or keys (axis 3)."""
+        """Return the range of positions from the first to the last of some shown queries (axis 2) or keys (axis 3)."""
         if self.shown is None or not tokens:
             return tokens
         shown = self.shown[axis - 2]
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the range of shown tokens that belong to some rows (axis 2) or columns (axis 3) of a level."""
+        """Return the range of shown tokens that some rows (axis 2) or columns (axis 3) of the map of a level pool."""
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 
     def sizes(self, cells: range, level: int, axis: int) -> Int[Tensor, " cells"]:
-        """Return the number of tokens in each of some rows (axis 2) or columns (axis 3) of a level."""
+        """Return how many tokens each of some rows (axis 2) or columns (axis 3) of the map of a level pools."""
         edges = torch.arange(cells.start, cells.stop + 1) << level
         return edges.clamp(max=self.lengths[axis - 2]).diff()
 
 
 def stored_bytes(pattern: Pattern) -> int:
-    """Return the bytes that a pyramid of one head of a pattern stores: two float32 for each square of level STORED."""
+    """Return the bytes that a pyramid of one head of a pattern stores: two float32 for each 32 × 32 weights."""
     n_rows, n_columns = (-(-length >> STORED) for length in pattern.shape[2:])
     return 8 * n_rows * n_columns
 
@@ -325,7 +329,7 @@ def pooled(weights: Weights, keep: Keep, side: int) -> tuple[Cells, Cells]:
 
 
 def over_squares(numbers: Weights, side: int, reduce: Callable[[Tensor, int], Tensor], padding: float) -> Cells:
-    """Reduce each square of `side` × `side` numbers to one number; add `padding` to squares at the edges."""
+    """Reduce each square of `side` × `side` numbers to one number; `padding` fills up the squares at the edges."""
     right, bottom = -numbers.shape[1] % side, -numbers.shape[0] % side
     if right or bottom:
         numbers = F.pad(numbers, (0, right, 0, bottom), value=padding)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Described:
-    """The base class of dataclasses whose repr shows only those fields that differ from their default."""
+    """The base class of dataclasses whose repr shows only those fields that differ from their defaults."""
 
     __slots__ = ()
 

@@ -1,7 +1,6 @@
 """The tensors, modules and parameters inside scores, biases, masks and normalisers.
 
-In this file, a score, bias, mask or normaliser is called a part. Each part is a frozen dataclass or an `nn.Module`, and
-may contain other parts, such as the bias in a `ScaledDot`.
+Each of these objects is a frozen dataclass or an `nn.Module`, and may contain others, as a `ScaledDot` contains a bias.
 """
 
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ NUMBER = (int, float, NoneType)
 
 
 def tensors_in(part: object) -> tuple[Tensor, ...]:
-    """Return every tensor inside a mask, score or normaliser, including those of the parts and modules inside it."""
+    """Return every tensor in the fields of a mask, score or normaliser, and in biases, masks and modules among them."""
     if isinstance(part, Tensor):
         return (part,)
     if isinstance(part, nn.Module):

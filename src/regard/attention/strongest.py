@@ -1,4 +1,4 @@
-"""The largest weights of each row, in an order that is deterministic even if weights are equal."""
+"""The largest attention weights of each query, in an order that is deterministic even if weights are equal."""
 
 import torch
 from jaxtyping import Float, Int

@@ -36,7 +36,7 @@ Keep = Bool[Tensor, "#batch #heads #queries #keys"] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Attention weights that have been computed: those of some queries on all keys.
+    """The computed attention weights of some queries on all keys.
 
     Attributes:
         keep: the mask, True = may attend; None = every query may attend to every key.
@@ -108,6 +108,7 @@ def context_of(
 
     Args:
         value: the values of the call, or other vectors, one for each key.
+        dropout: the probability with which a weight is set to 0.
     """
 
     clean = are_finite(value)

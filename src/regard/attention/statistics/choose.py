@@ -1,4 +1,4 @@
-"""Chooses the engine that computes statistics of attention weights: a C kernel, Triton kernels or torch operations."""
+"""The choice of how statistics of attention weights are computed: by a C kernel, Triton kernels or torch operations."""
 
 import torch
 
@@ -14,7 +14,7 @@ from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 
 FUSED_ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
-"""The engines that can compute context and statistics together, in the order in which they are tried."""
+"""The modules (engines) that compute context and statistics together, in the order in which they are tried."""
 
 
 @torch.no_grad()
@@ -41,10 +41,10 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
 
 
 def fused_engine(call: Call, *, contexts: bool = False) -> Engine | None:
-    """Return the first engine in `FUSED_ENGINES` that supports a call of `attend`, or None if none supports it.
+    """Return the first module in `FUSED_ENGINES` that supports a call of `attend`, or None if none supports the call.
 
     Args:
-        contexts: whether the engine must support computing the context too.
+        contexts: whether the module must support computing the context too.
     """
     if not are_plain(call.tensors):
         return None

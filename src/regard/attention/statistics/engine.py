@@ -12,10 +12,10 @@ from regard.attention.progress import ProgressCallback
 
 @runtime_checkable
 class Engine(Protocol):
-    """A module or object that computes the statistics of attention weights, and the context, block by block."""
+    """The interface of a module that computes statistics of attention weights, and the context, by kernels."""
 
     def unsupported_reason(self, call: Call, *, contexts: bool = False) -> str | None:
-        """Return why the engine cannot compute the statistics of a call of `attend`, or None if it can.
+        """Return why this engine cannot compute the statistics of a call of `attend`, or None if it can.
 
         Args:
             contexts: whether the engine must support computing the context too.
@@ -26,7 +26,7 @@ class Engine(Protocol):
     ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
         """Return the context of a call of `attend`, and the statistics that `ask` requests.
 
-        The engine must support the call: `unsupported_reason` must return None.
+        This engine must support the call: `unsupported_reason` must return None.
 
         Args:
             contexts: whether to compute the context; if False, None is returned in its place.

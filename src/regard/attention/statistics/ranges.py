@@ -7,7 +7,7 @@ from regard.attention.masks.mask import Mask
 from regard.attention.masks.ranges import Ranges
 
 MOST_RANGES = 16
-"""The largest number of key ranges of one query that an engine supports; a GPU kernel runs a loop for each range."""
+"""The largest number of key ranges of one query that the kernels support; a GPU kernel runs a loop for each range."""
 
 
 def key_ranges(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | None:

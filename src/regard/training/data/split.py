@@ -85,7 +85,7 @@ class Split:
                 report.held_out += 1
 
     def dev(self, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the dev pairs; if they are read from files of dev pairs, also add their counts to `report`."""
+        """Yield the dev pairs; if there are files of dev pairs, the numbers of pairs read are added to `report`."""
         if self.dev_files is not None:
             return self.dev_files.pairs(report)
         pairs = chain.from_iterable(corpus.pairs() for corpus in self.corpora if not corpus.tag)

@@ -37,7 +37,7 @@ ONE_IN, MOST_DEV_PAIRS = 20, 1_000
 """By default the dev set is one pair in 20 of the corpus, but at most 1,000 pairs."""
 
 SAFE_RATE = 2e-3
-"""The highest default of the peak learning rate if the user chose another model size than the recipe."""
+"""The highest default of the peak learning rate if the user chose another model size than the default."""
 
 WARM_START_SHARE = 0.2
 """The factor by which the default peak learning rate is multiplied if training starts from a trained translator."""
@@ -65,7 +65,7 @@ class ModelDefaults:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """The defaults of the settings for corpora of a range of sizes.
+    """The default settings for corpora of a range of sizes.
 
     Attributes:
         up_to_pairs: the number of sentence pairs of the largest corpus that the recipe is for.
@@ -215,7 +215,7 @@ def settle(
 
 
 def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
-    """Return the settings of [model], with the recipe's preset and values where the user gave none.
+    """Return the settings of [model]; those that the user did not give are taken from a recipe (default settings).
 
     A Transformer shares all embeddings if the vocabulary is joint; otherwise it shares those of the target with the
     output layer.
@@ -268,7 +268,7 @@ def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
 def peak_rate(model: Model, defaults: ModelDefaults) -> float:
     """Return the default peak learning rate.
 
-    The rate is the recipe's if the model has the recipe's size, and at most `SAFE_RATE` for another preset or d_model.
+    The rate is defaults.learning_rate if the model has the default size, else at most `SAFE_RATE`.
     If training starts from a translator, the rate is a fifth of this number.
     """
     as_usual = model.preset == defaults.preset and "d_model" not in model.changes

@@ -1,4 +1,4 @@
-"""Incremental decoding: compute one more target token for each row, from cached keys and values of earlier tokens.
+"""Incremental decoding: compute one more token of each target text, from cached keys and values of earlier tokens.
 
 `Decoder.forward` computes a decoding step. On a CPU, for most decoders, one call of a C kernel computes it instead.
 

@@ -26,12 +26,12 @@ class BlockCache:
 
     @property
     def n_tokens(self) -> int:
-        """The number of tokens in each row."""
+        """The number of cached tokens of each target text."""
         return self.blocks[0].n_tokens
 
     @property
     def rows(self) -> int:
-        """The number of rows: target texts in the batch."""
+        """The number of target texts in the batch."""
         return len(self.blocks[0].key)
 
     def block(self, number: int) -> KeyValue:
@@ -43,10 +43,10 @@ class BlockCache:
         return BufferCache(TokenBuffer(copy_with_room(tokens, MIN_BUFFER_TOKENS), self.n_tokens + 1), self.n_tokens + 1)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "BlockCache":
-        """Return a cache with some of the rows.
+        """Return the cache of some of the target texts.
 
         Args:
-            rows: the indices of the rows, in the order of the new cache.
+            rows: the indices of the target texts, in the order of the new cache.
         """
         return BlockCache(tuple(block.select(rows) for block in self.blocks))
 
@@ -71,9 +71,9 @@ class BufferCache:
 
     Attributes:
         buffer: the tensor with the keys and values, shared with the caches of earlier and later decoding steps.
-        n_tokens: the number of tokens in each row.
-        buffer_rows: for each row and token, the row of the buffer that contains the token's keys and values; None = row
-            r is row r of the buffer.
+        n_tokens: the number of cached tokens of each target text.
+        buffer_rows: for each target text and token, the row of the buffer that contains the token's keys and values;
+            None = the tokens of text r are in row r.
     """
 
     buffer: TokenBuffer
@@ -82,12 +82,12 @@ class BufferCache:
 
     @property
     def rows(self) -> int:
-        """The number of rows: target texts in the batch."""
+        """The number of target texts in the batch."""
         return (self.buffer.vectors if self.buffer_rows is None else self.buffer_rows).shape[0]
 
     @property
     def row_table(self) -> Int[Tensor, "rows tokens"]:
-        """For each row and token, the index of the buffer row that has the token's keys and values."""
+        """For each target text and token, the row of the buffer that contains the token's keys and values."""
         if self.buffer_rows is not None:
             return self.buffer_rows
         return row_numbers(self.rows, self.n_tokens, self.buffer.vectors.device)
@@ -97,7 +97,7 @@ class BufferCache:
         return KeyValue(key=key, value=value)
 
     def tokens(self, blocks: slice = slice(None)) -> Float[Tensor, "rows blocks 2 key_heads tokens d_head"]:
-        """Return the keys and values of some blocks, with the tokens of row r in row r of the result.
+        """Return the keys and values of some decoder blocks; row r of the result has the tokens of target text r.
 
         The keys and values are copied unless they have this order in the buffer.
         """
@@ -108,7 +108,7 @@ class BufferCache:
         return vectors.movedim(4, 1)[self.buffer_rows, token_numbers].movedim(1, 4)
 
     def with_next_token(self) -> "BufferCache":
-        """Return a cache with one more token, whose keys and values are not set yet.
+        """Return a cache with one more token of each target text, whose keys and values are not set yet.
 
         The tokens are copied to a new buffer only if this one is full, has too few rows, cannot be written, or if a
         step from the same cache has already written the next token.
@@ -125,10 +125,10 @@ class BufferCache:
         return BufferCache(buffer, n + 1, buffer_rows)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "BufferCache":
-        """Return a cache with some of the rows, without copying keys or values.
+        """Return the cache of some of the target texts, without copying keys or values.
 
         Args:
-            rows: the indices of the rows, in the order of the new cache.
+            rows: the indices of the target texts, in the order of the new cache.
         """
         if self.buffer_rows is None:
             return BufferCache(self.buffer, self.n_tokens, rows[:, None].expand(-1, self.n_tokens))
@@ -152,7 +152,7 @@ def copy_with_room(
 
 @lru_cache(maxsize=256)
 def row_column(rows: int, device: torch.device) -> Int[Tensor, "rows 1"]:
-    """Return the numbers 0, 1, …, rows - 1, one below the other; the tensor is shared and must not be changed."""
+    """Return the numbers 0, 1, …, rows - 1 as a column; the tensor is cached and must not be changed."""
     return torch.arange(rows, device=device)[:, None]
 
 

@@ -27,13 +27,13 @@ from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers,
 from regard.transformer.feed_forward import ACTIVATIONS
 
 MOST_ROWS_AT_ONCE = 32
-"""The most rows that a thread computes together, so that their vectors fit its cache; 16 to 160 are equally fast."""
+"""The most target texts that a thread computes together, so that their vectors fit into the processor's cache."""
 
 Vectors = Float[Tensor, "rows 1 d_model"]
 """One vector for each row of the batch: the embedding or the hidden state of its newest token."""
 
 Queries = Float[Tensor, "blocks rows d_model"]
-"""The cross-attention queries of the newest tokens in each decoder block, those of all heads side by side."""
+"""The cross-attention queries of the newest tokens in each decoder block; the queries of all heads are concatenated."""
 
 
 class LinearParameters(ctypes.Structure):
@@ -167,7 +167,7 @@ class SourceRows:
 
     @property
     def n_rows(self) -> int:
-        """The number of target rows."""
+        """The number of target texts."""
         return self.source_of_row.shape[0]
 
     @property
@@ -198,7 +198,7 @@ class DecoderArguments:
 
     @classmethod
     def of(cls, decoder: nn.Module) -> "DecoderArguments":
-        """Return the arguments of a decoder that the kernel supports: `structure_reason` must return None."""
+        """Return the arguments of the C kernel for a decoder, for which `structure_reason` must return None."""
         blocks = list(cast("Iterable[DecoderBlock]", decoder.blocks))
         attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
         arguments = StepArguments(
@@ -243,7 +243,7 @@ class CompiledDecoder:
 
     @classmethod
     def joined(cls, decoder: DecoderArguments, sources: SourceRows) -> "CompiledDecoder":
-        """Return the arguments of a decoder and of sources that the kernel supports."""
+        """Return the arguments of the C kernel for a decoder and sources; the kernel must support both."""
         arguments = StepArguments.from_buffer_copy(decoder.arguments)
         source_keys, source_values = source_layouts(sources)
         arguments.decoder, arguments.source_keys, arguments.source_values = decoder.blocks, source_keys, source_values
@@ -319,7 +319,7 @@ class CompiledDecoder:
         run_on_threads(regard_decoding_step(), arguments, threads)
 
     def scratch_numbers(self, rows: int, tokens: int) -> int:
-        """Return the number of floats of scratch memory that a thread needs."""
+        """Return how many floats of scratch memory a thread needs for `rows` target texts with `tokens` tokens each."""
         sizes = self.arguments
         n_vectors = 4 * sizes.d_model + 2 * sizes.key_heads * sizes.d_head + self.decoder.blocks[0].widen.n_out
         return int(rows * n_vectors + max(tokens, self.sources.n_tokens) + WIDTH_MULTIPLE)
@@ -341,7 +341,7 @@ def struct_array(struct: Any, objects: Sequence[Any]) -> Any:
 
 
 def sources_reason(sources: SourceRows) -> str | None:
-    """Return the reason why the CPU kernel cannot read these sources; None if it can."""
+    """Return the reason why the C kernel cannot read these sources; None if the kernel can read them."""
     tensors = [tensor for block in sources.memory for tensor in (block.key, block.value)]
     if any(tensor.dtype != torch.float32 or tensor.stride(-1) != 1 for tensor in tensors):
         return "source keys and values must be float32 with contiguous vectors"

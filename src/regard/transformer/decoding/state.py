@@ -35,7 +35,7 @@ class DecodingState:
 
     @property
     def n_tokens(self) -> int:
-        """The number of target tokens in each row so far."""
+        """The number of tokens of each target text so far."""
         return 0 if self.cache is None else self.cache.n_tokens
 
     def select(self, rows: Int[Tensor, " rows"]) -> "DecodingState":
@@ -77,7 +77,7 @@ class DecodingState:
 
     @property
     def n_sources(self) -> int:
-        """The number of sources; for a language model, the number of rows."""
+        """The number of sources; for a language model, the number of target texts."""
         if self.memory[0] is not None:
             return len(self.memory[0].key)
         return 0 if self.cache is None else self.cache.rows
@@ -89,7 +89,7 @@ class DecodingState:
 
 
 def group_by_source(sources: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " sources"], int]:
-    """Group consecutive rows that read the same source, if all groups have the same number of rows.
+    """Group consecutive target texts (rows) of the same source, if all groups have the same number of rows.
 
     Args:
         sources: for each row, the index of the source that it reads.

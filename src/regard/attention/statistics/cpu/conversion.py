@@ -21,7 +21,7 @@ CONVERTED_AT_ONCE = 2**22
 MIN_QUERIES = 2 * BLOCK_QUERIES
 """Heads are copied to make their tokens adjacent in memory only if a head has at least this many queries.
 
-The kernel reads a head's keys and values once for each block of queries; copying them takes as long as one more block.
+The C kernel reads keys and values once for each block of queries; copying them takes as long as one more block.
 """
 
 

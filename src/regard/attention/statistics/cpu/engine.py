@@ -61,7 +61,7 @@ def read(
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
     """Return the context of a call of `attend` (None if `contexts` is False), and the statistics that `ask` requests.
 
-    The engine must support the call: `unsupported_reason` must return None.
+    This module must support the call: `unsupported_reason` must return None.
     """
     results = compute(call, ask, contexts=contexts, report=report)
     context = None if results.context is None else results.context.to(call.value.dtype)

@@ -22,7 +22,7 @@ from regard.attention.statistics.cpu.results import CPU
 from regard.attention.statistics.ranges import key_ranges
 
 BLOCK_QUERIES = 128
-"""The number of queries in a block; with fewer, the kernel would copy keys and values more often."""
+"""The number of queries in a block; with fewer, the C kernel would copy keys and values more often."""
 
 SCORES_IN_CACHE = 2**18
 """How many scores fit into the cache of a processor core; a block with more scores is computed in ranges of keys."""
@@ -138,9 +138,9 @@ class Plan:
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
-        """Return how a call of `attend` with this grid (numbers of queries and keys) and mask is divided into blocks.
+        """Return how the C kernel divides a call of `attend` into blocks, given its grid and mask.
 
-        Plans are cached if the mask has no tensors, since the layers of a model often have the same plan.
+        The result is cached if the mask has no tensors, since the layers of a model often have the same plan.
         """
         make = cls.cached if mask is None or has_only_numbers(mask) else cls.cached.__wrapped__
         return make(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
@@ -148,7 +148,7 @@ class Plan:
     @staticmethod
     @lru_cache(8)
     def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
-        """Return the division into blocks, from a cache of the last plans.
+        """Return the same as `of`, from a cache of the last results.
 
         The module constants BLOCK_QUERIES and SCORES_IN_CACHE are arguments because they are part of the cache key.
         """
@@ -156,7 +156,7 @@ class Plan:
         return plan_of_blocks(limits, tuple(blocks_of(grid, mask, limits)))
 
     def share(self, blocks: slice) -> "Plan":
-        """Return a plan of some blocks of this plan, selected by a slice of the list of blocks."""
+        """Return a `Plan` (division of a call into blocks) with only some of the blocks, selected by a slice."""
         return plan_of_blocks(self.limits, self.blocks[blocks])
 
 

@@ -27,16 +27,16 @@ WEIGHTS_PER_THREAD = 2**18
 """The number of weights for which one more thread is started; for fewer, starting it takes longer than it saves."""
 
 SECONDS_AT_ONCE = 0.5
-"""Seconds after which the kernel returns, so that Python can report progress and handle Ctrl-C."""
+"""Seconds after which the C kernel returns, so that Python can report progress and handle Ctrl-C."""
 
 COMPUTED_AT_ONCE = 2**22
-"""How many scores or mask entries torch operations compute before the kernel runs on them.
+"""How many scores or mask entries torch operations compute before the C kernel runs on them.
 
 If each thread needs more for one block, this number is exceeded.
 """
 
 PANEL = 64
-"""The largest number of columns of a matrix that the kernel multiplies at once (PANEL in matrix.h).
+"""The largest number of columns of a matrix that the C kernel multiplies at once (PANEL in matrix.h).
 
 The kernel may read up to this many numbers past the end of a tensor.
 """
@@ -90,7 +90,7 @@ class Run:
         return cls(call, plan, results, scores, groups, threads, arguments, (sinks, lock))
 
     def compute_part(self, part: Part, report: ProgressCallback) -> None:
-        """Run the kernel on the blocks in `part`; it writes their statistics and contexts to `self.results`."""
+        """Run the C kernel on the blocks in `part`, whose statistics and contexts are written to `self.results`."""
         arguments, plan = self.arguments, self.plan
         map_rows, map_columns = self.results.ask.pooled or (0, 0)
         arguments.query = Vectors.of(part.query, part.batch, part.head)
@@ -111,7 +111,7 @@ class Run:
                 report(arguments.done, plan.size)
 
     def weighted_sums(self, part: Part) -> Iterator[kernel.WeightedSum]:
-        """Yield the weighted sums Σ weight · vector over keys that the kernel computes for each query.
+        """Yield the weighted sums Σ weight · vector over keys that the C kernel computes for each query.
 
         For the context, the vectors are the values. For the weights on groups of keys, they are the rows of
         `self.groups`.
@@ -123,7 +123,7 @@ class Run:
             yield kernel.WeightedSum(Vectors.of(self.groups), Vectors.of(self.results.groups), self.groups.shape[-1])
 
     def bounds_of(self, part: Part) -> Iterator[Int[Tensor, "blocks 8"]]:
-        """Yield the bounds (fields of the C struct `BlockBounds`) of the blocks of a part, some blocks at a time.
+        """Yield the bounds (fields of the C struct `BlockBounds`) of the blocks in `part`, some blocks at a time.
 
         If torch operations compute the scores or masks, they compute about `COMPUTED_AT_ONCE` numbers before each
         yield. Otherwise the bounds of all blocks are yielded at once.
@@ -150,8 +150,7 @@ class Run:
     def write_block(self, block: HeadBlock, computed: Tensor) -> None:
         """Compute the mask or the scores of a block by torch operations, and write them into the tensor `computed`.
 
-        If the kernel computes the scores itself, the mask is written; otherwise the scores are, one range of keys after
-        the other.
+        If the C kernel computes the scores, the mask is written; otherwise the scores, one range of keys after another.
         """
         if self.scores is not None:
             write_mask(computed[: block.size], self.call, block)
@@ -161,7 +160,7 @@ class Run:
             computed = computed[part.size :]
 
     def run_threads(self) -> None:
-        """Run the kernel on all threads, until all blocks are computed or `SECONDS_AT_ONCE` have passed."""
+        """Run the C kernel on all threads, until all blocks are computed or `SECONDS_AT_ONCE` have passed."""
         function = kernel.attention_function()
         assert function is not None
         if self.threads == 1 or gnu_openmp_parallel() is not None:
@@ -174,7 +173,7 @@ class Run:
 
 
 def statistics_of(results: Results, lock: Int[Tensor, " 1"]) -> kernel.Statistics:
-    """Return the C struct of addresses to which the kernel writes the statistics; 0 = a statistic is not computed.
+    """Return the C struct of addresses to which the C kernel writes the statistics; 0 = a statistic is not computed.
 
     Args:
         lock: one byte for a lock, which a thread holds while it adds to the sums shared by all threads.

@@ -85,7 +85,7 @@ def read(
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
     """Return the context of a call of `attend` (None if `contexts` is False), and the statistics that `ask` requests.
 
-    The engine must support the call: `unsupported_reason` must return None.
+    This module must support the call: `unsupported_reason` must return None.
     """
     with without_autocast(call.device), current_device(call.device):
         query, key, value = map(contiguous_rows, (call.query, call.key, call.value))
