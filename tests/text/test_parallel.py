@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from dataclasses import asdict
 from unicodedata import normalize
 
 import pytest
@@ -52,7 +53,7 @@ def test_raw_text_is_cleaned(files):
         "      1  pairs with an empty text, left out",
         "      4  pairs to learn from",
     ]
-    assert report.as_dict() == {
+    assert asdict(report) == {
         "read": 5, "byte_order_marks": 1, "carriage_returns": 4, "extra_spaces": 5, "composed": 0,
         "control_characters": 1, "empty": 1, "over_long": 0, "mismatched": 0, "held_out": 0, "kept": 4, "unknown": 0,
     }  # fmt: skip

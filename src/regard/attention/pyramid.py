@@ -219,9 +219,12 @@ class Pyramid:
 
         A cell in which no query may attend to any key is NaN.
 
+        Args:
+            rows, columns: the part of the map.
+
         Raises:
-            ValueError: the level is STORED or higher, and `compute` has not yet computed all rows; or a score is NaN or
-                infinite.
+            ValueError: the level is 5 (STORED) or higher, and `compute` has not yet computed all rows; or a score is
+                NaN or infinite.
         """
         if level < STORED:
             sums, largest = self.computed_squares(level, rows, columns)

@@ -57,10 +57,6 @@ class Report:
     kept: int = 0
     unknown: int = 0
 
-    def as_dict(self) -> dict[str, int]:
-        """Return the counts as a dict; the keys are the names of the fields."""
-        return asdict(self)
-
     def table(self) -> str:
         """Return the counts as text, one count a line; counts of 0 are left out, except of pairs read and kept."""
         rows = {
@@ -97,8 +93,8 @@ def total(reports: Iterable[Report]) -> Report:
     Report(read=8, byte_order_marks=0, carriage_returns=0, extra_spaces=0, composed=0, control_characters=0, empty=0,
     over_long=0, mismatched=0, held_out=0, kept=2, unknown=0)
     """
-    rows = [report.as_dict() for report in reports]
-    return Report(**{name: sum(row[name] for row in rows) for name in Report().as_dict()})
+    rows = [asdict(report) for report in reports]
+    return Report(**{name: sum(row[name] for row in rows) for name in asdict(Report())})
 
 
 def paths_in(text: str) -> list[Path]:

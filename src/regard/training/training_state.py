@@ -112,20 +112,20 @@ class TrainingState:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, plain: Any) -> "TrainingState":
+    def from_json(cls, stored: Any) -> "TrainingState":
         """Return the state from its JSON value.
 
         Raises:
-            TypeError, ValueError, KeyError: `plain` is not a state.
+            TypeError, ValueError, KeyError: `stored` is not a state.
         """
-        position = checked(Position, plain["position"])
-        if min(position.step, position.epoch, position.batch, plain["since_best"]) < 0:
+        position = checked(Position, stored["position"])
+        if min(position.step, position.epoch, position.batch, stored["since_best"]) < 0:
             raise ValueError("a number is below 0")
-        best, kept = (None if plain[name] is None else checked(DevResult, plain[name]) for name in ("best", "kept"))
-        snapshots = tuple(plain["snapshots"])
+        best, kept = (None if stored[name] is None else checked(DevResult, stored[name]) for name in ("best", "kept"))
+        snapshots = tuple(stored["snapshots"])
         if any(Path(name).name != name for name in snapshots):
             raise ValueError("a snapshot is not in the folder of snapshots")
-        return checked(cls, {**plain, "position": position, "best": best, "kept": kept, "snapshots": snapshots})
+        return checked(cls, {**stored, "position": position, "best": best, "kept": kept, "snapshots": snapshots})
 
 
 def checked(kind: type[Record], values: Any) -> Record:

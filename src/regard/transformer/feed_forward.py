@@ -18,7 +18,7 @@ Activation = Literal[
     "relu", "gelu", "gelu_tanh", "swish", "silu", "mish", "squared_relu", "tanh",
     "glu", "bilinear", "reglu", "geglu", "swiglu",
 ]  # fmt: skip
-"""The activations. In a gated network (glu, bilinear, reglu, geglu, swiglu) they are applied to the gates.
+"""The activations. In a gated network (glu, bilinear, reglu, geglu, swiglu) the activation is applied to the gates.
 
     relu, tanh           as in torch.nn
     gelu, gelu_tanh      x Φ(x), and its approximation by tanh: Hendrycks & Gimpel 2016

@@ -48,5 +48,5 @@ class Sigmoid(Normaliser):
     def weights(self, masked: Rows, tile: Tile) -> Rows:
         if self.bias is not None:
             return torch.sigmoid(masked + self.bias)
-        seen = (masked != -math.inf).sum(dim=-1, keepdim=True)
-        return torch.sigmoid(masked - seen.to(masked).log())
+        n_allowed = (masked != -math.inf).sum(dim=-1, keepdim=True)
+        return torch.sigmoid(masked - n_allowed.to(masked).log())

@@ -91,7 +91,7 @@ class TalkingHeads(nn.Module, Normaliser):
         self.normalise.check(grid)
 
     def extra_repr(self) -> str:
-        inner = "" if repr(self.normalise) == "Softmax()" else f", normalise={self.normalise!r}"
+        inner = "" if self.normalise == Softmax() else f", normalise={self.normalise!r}"
         return f"n_heads={self.n_heads}{inner}"
 
 

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.grid.grid import Tile
-from regard.attention.scores.prepared import Preparable
-from regard.attention.scores.score import check_built_for, check_sizes
+from regard.attention.scores.prepared import Preparable, Projected
+from regard.attention.scores.score import Key, Query, Scores, check_built_for, check_sizes
 from regard.attention.scores.tiling import in_tiles
 
 
@@ -16,7 +16,7 @@ def additive_scores(
     query: Float[Tensor, "batch heads queries d_hidden"],
     key: Float[Tensor, "batch heads keys d_hidden"],
     vector: Float[Tensor, " d_hidden"],
-) -> Float[Tensor, "batch heads queries keys"]:
+) -> Scores:
     """Return v · tanh(W query + U key) for every query and key.
 
     Args:
@@ -73,16 +73,11 @@ class Additive(nn.Module, Preparable):
 
     forward = Preparable.__call__
 
-    def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
+    def prepare(self, key: Key) -> Projected:
         """Return the projected keys, U key; a decoder computes them once and uses them in all steps."""
         return key @ self.key_weight.to(key).mT
 
-    def of_prepared(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_hidden"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:
         query = query @ self.query_weight.to(query).mT
         return in_tiles(additive_scores, query, key, self.vector.to(query))
 

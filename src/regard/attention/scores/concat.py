@@ -3,13 +3,12 @@
 import math
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention.grid.grid import Tile
 from regard.attention.scores.additive import additive_scores
-from regard.attention.scores.prepared import Preparable
-from regard.attention.scores.score import check_built_for, check_sizes
+from regard.attention.scores.prepared import Preparable, Projected
+from regard.attention.scores.score import Key, Query, Scores, check_built_for, check_sizes
 from regard.attention.scores.tiling import in_tiles
 
 
@@ -49,16 +48,11 @@ class Concat(nn.Module, Preparable):
 
     forward = Preparable.__call__
 
-    def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
+    def prepare(self, key: Key) -> Projected:
         """Return the projected keys, W_key key; a decoder computes them once and uses them in all steps."""
         return key @ self.weight[:, self.d_query :].to(key).mT
 
-    def of_prepared(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_hidden"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:
         query = query @ self.weight[:, : self.d_query].to(query).mT
         return in_tiles(additive_scores, query, key, self.vector.to(query))
 

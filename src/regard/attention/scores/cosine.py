@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import short_repr
-from regard.attention.scores.score import DotScore
+from regard.attention.scores.score import DotScore, Key, Query, Scores
 
 SWIN_SCALE = 10.0
 """The scale to which Swin Transformer v2 initialises its cosine attention."""
@@ -60,12 +60,7 @@ class Cosine(nn.Module, DotScore):
         """Return scale · query / ‖query‖ and key / ‖key‖, whose dot products are the scores."""
         return self.scale_by_head(query) * unit_vectors(query), unit_vectors(key)
 
-    def forward(
-        self,
-        query: Float[Tensor, "batch heads queries d_key"],
-        key: Float[Tensor, "batch heads keys d_key"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
         """Return the score of every query with every key, before the mask.
 
         Args:

@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from regard.attention.gradients import are_plain
 from regard.attention.grid.grid import Tile
 from regard.attention.precision import widest_type
 from regard.attention.representation import Described
-from regard.attention.scores.score import Score
+from regard.attention.scores.score import Key, Query, Score, Scores
 from regard.attention.scores.tiling import in_tiles
 
 LONGEST = 1e9
@@ -41,21 +39,14 @@ class Distance(Described, Score):
 
     scale: float = 1.0
 
-    def __call__(
-        self,
-        query: Float[Tensor, "batch heads queries d_key"],
-        key: Float[Tensor, "batch heads keys d_key"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
         """Return the score of every query with every key; `tile` is not used."""
         if products_are_exact(query, key, self.scale):
             return -self.scale * squares_by_products(query, key)
         return -self.scale * in_tiles(squares_by_differences, query, key)
 
 
-def products_are_exact(
-    query: Float[Tensor, "batch heads queries d_key"], key: Float[Tensor, "batch heads keys d_key"], scale: float
-) -> bool:
+def products_are_exact(query: Query, key: Key, scale: float) -> bool:
     """Return whether `squares_by_products` computes the scores of these vectors with errors below 10⁻⁶.
 
     False for float64 vectors, on devices without float64, and under torch.compile and torch.func, where the norms of
@@ -69,18 +60,14 @@ def products_are_exact(
     return abs(scale) * longest < LONGEST
 
 
-def squares_by_products(
-    query: Float[Tensor, "batch heads queries d_key"], key: Float[Tensor, "batch heads keys d_key"]
-) -> Float[Tensor, "batch heads queries keys"]:
+def squares_by_products(query: Query, key: Key) -> Scores:
     """Return the squared distance of every query to every key: ‖query‖² + ‖key‖² - 2 query · key, in float64."""
     wide_query, wide_key = query.double(), key.double()
     squares = (wide_query.square().sum(dim=-1)[..., None], wide_key.square().sum(dim=-1)[..., None, :])
     return (squares[0] + squares[1] - 2 * wide_query @ wide_key.mT).to(query.dtype)
 
 
-def squares_by_differences(
-    query: Float[Tensor, "batch heads queries d_key"], key: Float[Tensor, "batch heads keys d_key"]
-) -> Float[Tensor, "batch heads queries keys"]:
+def squares_by_differences(query: Query, key: Key) -> Scores:
     """Return the squared distance of every query to every key, as the sum of (query - key)².
 
     If the sum overflows, the result is NaN: infinity would become the score -∞, which would mask the key.

@@ -16,16 +16,16 @@ from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import Described, type_name
 from regard.attention.scores.biases.bias import Bias, Rounded, numbers_of_bias
-from regard.attention.scores.score import Score
+from regard.attention.scores.score import Key, Query, Score, Scores
 
 
 def scaled_dot_scores(
-    query: Float[Tensor, "batch heads queries d_key"],
-    key: Float[Tensor, "batch heads keys d_key"],
+    query: Query,
+    key: Key,
     scale: float,
     softcap: float | None = None,
     bias: Float[Tensor, "#batch #heads #queries #keys"] | None = None,
-) -> Float[Tensor, "batch heads queries keys"]:
+) -> Scores:
     """Return the score of every query with every key: dot product times `scale`, with softcap and bias if given."""
     scores = query @ key.mT * scale
     if softcap is not None:
@@ -84,12 +84,7 @@ class ScaledDot(Described, EqualFields, Score):
         """Return the factor of the dot products: `scale`, or 1 / sqrt(d_key) if scale is None."""
         return 1 / math.sqrt(d_key) if self.scale is None else self.scale
 
-    def __call__(
-        self,
-        query: Float[Tensor, "batch heads queries d_key"],
-        key: Float[Tensor, "batch heads keys d_key"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
         """Return the score of every query with every key: the scaled dot product, with softcap and bias if given."""
         bias = None if self.bias is None else numbers_of_bias(self.bias, tile, query.device, query.dtype).to(query)
         return scaled_dot_scores(query, key, self.factor(query.shape[-1]), self.softcap, bias)

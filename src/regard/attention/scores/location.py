@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.grid.grid import Grid, Tile, select_positions
-from regard.attention.scores.score import DotScore, check_sizes
+from regard.attention.scores.score import DotScore, Key, Query, Scores, check_sizes
 
 
 class Location(nn.Module, DotScore):
@@ -53,12 +53,7 @@ class Location(nn.Module, DotScore):
         rows = self.weight[: key.shape[2]].to(query)
         return query, rows.expand(1, key.shape[1], -1, -1)
 
-    def forward(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_key"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
         """Return the score of every query with every key: query · row j of W, where j is the position of the key.
 
         Args:

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from regard.attention.equality import EqualFields
 from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import Grid, Tile, all_positions, is_symbolic, select_positions
-from regard.attention.scores.prepared import Preparable
-from regard.attention.scores.score import check_built_for, check_sizes
+from regard.attention.scores.prepared import Preparable, Projected
+from regard.attention.scores.score import Key, Query, Scores, check_built_for, check_sizes
 from regard.attention.scores.tiling import TILE_NUMBERS
 
 
@@ -27,7 +27,7 @@ def location_aware_scores(
     location: Float[Tensor, "batch heads queries keys d_hidden"],
     vector: Float[Tensor, " d_hidden"],
     bias: Float[Tensor, " d_hidden"],
-) -> Float[Tensor, "batch heads queries keys"]:
+) -> Scores:
     """Return w · tanh(W query + V key + U f + b) for every query and key.
 
     Args:
@@ -118,16 +118,11 @@ class LocationAware(nn.Module, Preparable):
 
     forward = Preparable.__call__
 
-    def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
+    def prepare(self, key: Key) -> Projected:
         """Return the projected keys, V key; a decoder computes them once and uses them in all steps."""
         return key @ self.key_weight.to(key).mT
 
-    def of_prepared(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_hidden"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:
         """Return the scores of the first decoding step, for keys that `prepare` has projected.
 
         The weights of the previous step are taken as 0.
@@ -174,15 +169,10 @@ class LocationAwareAfter(EqualFields, Preparable):
     def d_hidden(self) -> int:  # type: ignore[override]
         return self.network.d_hidden
 
-    def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
+    def prepare(self, key: Key) -> Projected:
         return self.network.prepare(key)
 
-    def of_prepared(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_hidden"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:
         query = query @ self.network.query_weight.to(query).mT
         previous = tile.part(keys=all_positions(tile.grid.keys)).select(self.previous).to(query)
         previous = previous.expand(*query.shape[:3], -1)

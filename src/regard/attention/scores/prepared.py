@@ -14,7 +14,10 @@ from torch import Tensor
 
 from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.scores.score import Score, check_built_for
+from regard.attention.scores.score import Key, Query, Score, Scores, check_built_for
+
+Projected = Float[Tensor, "batch heads keys d_hidden"]
+"""Keys that a learned matrix has projected."""
 
 
 class Preparable(Score):
@@ -28,24 +31,14 @@ class Preparable(Score):
     d_hidden: int
 
     @abstractmethod
-    def prepare(self, key: Float[Tensor, "batch heads keys d_key"]) -> Float[Tensor, "batch heads keys d_hidden"]:
+    def prepare(self, key: Key) -> Projected:
         """Return the projected keys, which can be used with the queries of many decoding steps."""
 
     @abstractmethod
-    def of_prepared(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_hidden"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:
         """Return the score of every query with every key, given keys that `prepare` has projected."""
 
-    def __call__(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_key"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
         """Return the score of every query with every key, by `prepare` and then `of_prepared`."""
         return self.of_prepared(query, self.prepare(key), tile)
 
@@ -65,12 +58,7 @@ class Prepared(EqualFields, Score):
 
     score: Preparable
 
-    def __call__(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_hidden"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def __call__(self, query: Query, key: Projected, tile: Tile) -> Scores:
         return self.score.of_prepared(query, key, tile)
 
     def check(self, grid: Grid) -> None:

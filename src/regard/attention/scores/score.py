@@ -7,17 +7,16 @@ from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
 
+Query = Float[Tensor, "batch heads queries d_query"]
+Key = Float[Tensor, "batch heads keys d_key"]
+Scores = Float[Tensor, "batch heads queries keys"]
+
 
 class Score(ABC):
     """The base class of scores: functions that compute how well each query matches each key, before the mask."""
 
     @abstractmethod
-    def __call__(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_key"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
         """Return the score of every query with every key, before the mask.
 
         Args:
@@ -71,12 +70,7 @@ class DotScore(Score):
         weights).
         """
 
-    def __call__(
-        self,
-        query: Float[Tensor, "batch heads queries d_query"],
-        key: Float[Tensor, "batch heads keys d_key"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
         """Return the dot product of every transformed query with every transformed key; `tile` is not used."""
         query, key = self.as_dot(query, key)
         return query @ key.mT

@@ -3,12 +3,11 @@
 import math
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention.grid.grid import Tile
 from regard.attention.scores.biases.bias import distances
-from regard.attention.scores.score import Score, check_built_for, check_sizes
+from regard.attention.scores.score import Key, Query, Score, Scores, check_built_for, check_sizes
 
 
 class Shaw(nn.Module, Score):
@@ -47,12 +46,7 @@ class Shaw(nn.Module, Score):
         """Initialise the vectors by the Xavier uniform distribution (Glorot & Bengio 2010)."""
         nn.init.xavier_uniform_(self.by_distance)
 
-    def forward(
-        self,
-        query: Float[Tensor, "batch heads queries d_key"],
-        key: Float[Tensor, "batch heads keys d_key"],
-        tile: Tile,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+    def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
         """Return the score of every query with every key.
 
         Args:

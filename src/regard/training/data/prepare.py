@@ -14,7 +14,7 @@ again.
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -226,7 +226,7 @@ def write_data(
     write(writing / "dev", split.dev(dev_report), source, target, report=dev_report, purpose="for evaluation")
     translated = split.translated(config.evaluation.pairs, source, longest)
     write_atomically(writing / "dev.json", json.dumps(translated, ensure_ascii=False))
-    write_atomically(writing / "report.json", json.dumps(total(reports).as_dict()))
+    write_atomically(writing / "report.json", json.dumps(asdict(total(reports))))
     for corpus in corpora:
         corpus.path.unlink()
     sync_folder(writing)

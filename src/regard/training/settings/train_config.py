@@ -55,7 +55,6 @@ NotNegative = Annotated[float, Range(0)]
 Share = Annotated[float, Range(0, 0.99)]
 Length = Annotated[int, Range(2)]
 BatchTokens = Annotated[int, Range(8)]
-Weight = Annotated[float, Above(0)]
 
 
 class Section:
@@ -83,7 +82,7 @@ class Data(Section):
     """The number of different source sentences whose pairs are taken out of the corpus as dev pairs; None = one in
     twenty pairs, at most 1,000."""
 
-    weights: tuple[Weight, ...] | None = None
+    weights: tuple[Positive, ...] | None = None
     """For each corpus, how often each of its pairs is seen in an epoch on average: 2 = twice, 0.3 = in three epochs of
     ten; None = once."""
 

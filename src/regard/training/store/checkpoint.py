@@ -159,8 +159,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     try:
         manifest = read_json(folder / "manifest.json")
-        kind, version = manifest["format"], manifest["version"]
-        is_valid = are_checksums(manifest["files"]) and are_checksums(manifest["beside"])
+        kind, version, files, files_beside = (manifest[name] for name in ("format", "version", "files", "beside"))
     except OSError as error:
         raise DamagedError(f"{folder} is incomplete: its manifest.json is missing or cannot be read.") from error
     except (ValueError, KeyError, TypeError) as error:
@@ -169,7 +168,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DamagedError(
             f"{folder} is a {kind!s:.40} of version {version!r:.40}, and this regard reads version {VERSION}."
         )
-    if not is_valid:
+    if not (are_checksums(files) and are_checksums(files_beside)):
         raise DamagedError(f"{folder} is damaged: its manifest.json is not what regard writes.")
     return dict(manifest)
 

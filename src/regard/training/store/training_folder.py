@@ -84,7 +84,7 @@ def os_errors_as_input_errors(folder: Path) -> Iterator[None]:
 
 
 def lock_folder(folder: Path, training: ExitStack | None) -> None:
-    """Lock the folder until the stack `training` closes; None = do not lock.
+    """Lock the folder until the ExitStack `training` closes; None = do not lock.
 
     Raises:
         InputError: another training has locked the folder.

@@ -90,7 +90,7 @@ class BufferCache:
         """For each target text and token, the row of the buffer that contains the token's keys and values."""
         if self.buffer_rows is not None:
             return self.buffer_rows
-        return row_numbers(self.rows, self.n_tokens, self.buffer.vectors.device)
+        return row_column(self.rows, self.buffer.vectors.device).expand(-1, self.n_tokens)
 
     def block(self, number: int) -> KeyValue:
         key, value = self.tokens(slice(number, number + 1))[:, 0].unbind(1)
@@ -154,8 +154,3 @@ def copy_with_room(
 def row_column(rows: int, device: torch.device) -> Int[Tensor, "rows 1"]:
     """Return the numbers 0, 1, …, rows - 1 as a column; the tensor is cached and must not be changed."""
     return torch.arange(rows, device=device)[:, None]
-
-
-def row_numbers(rows: int, tokens: int, device: torch.device) -> Int[Tensor, "rows tokens"]:
-    """Return a table [rows tokens] in which every entry of row r is r."""
-    return row_column(rows, device).expand(-1, tokens)

@@ -245,7 +245,8 @@ class CompiledDecoder:
     def joined(cls, decoder: DecoderArguments, sources: SourceRows) -> "CompiledDecoder":
         """Return the arguments of the C kernel for a decoder and sources; the kernel must support both."""
         arguments = StepArguments.from_buffer_copy(decoder.arguments)
-        source_keys, source_values = source_layouts(sources)
+        source_keys = struct_array(VectorLayout, [block.key for block in sources.memory])
+        source_values = struct_array(VectorLayout, [block.value for block in sources.memory])
         arguments.decoder, arguments.source_keys, arguments.source_values = decoder.blocks, source_keys, source_values
         arguments.sources, arguments.source_tokens = sources.n_sources, sources.n_tokens
         arguments.rows, arguments.source_of_row = sources.n_rows, sources.source_of_row.data_ptr()
@@ -323,16 +324,6 @@ class CompiledDecoder:
         sizes = self.arguments
         n_vectors = 4 * sizes.d_model + 2 * sizes.key_heads * sizes.d_head + self.decoder.blocks[0].widen.n_out
         return int(rows * n_vectors + max(tokens, self.sources.n_tokens) + WIDTH_MULTIPLE)
-
-
-def source_layouts(sources: SourceRows) -> tuple["ctypes.Array[VectorLayout]", "ctypes.Array[VectorLayout]"]:
-    """Return two C arrays that describe the sources' cross-attention keys and values to the kernel.
-
-    Each array has one struct, a pointer and strides, for each decoder block: the first of the keys, the second of the
-    values.
-    """
-    memory = sources.memory
-    return struct_array(VectorLayout, [m.key for m in memory]), struct_array(VectorLayout, [m.value for m in memory])
 
 
 def struct_array(struct: Any, objects: Sequence[Any]) -> Any:

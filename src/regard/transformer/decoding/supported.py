@@ -13,11 +13,9 @@ from torch import nn
 
 from regard.attention.backends.choose import PREFERRED
 from regard.attention.layers.multi_head import MultiHeadAttention
-from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.positions.learned import LearnedPositions
 from regard.attention.scores.dot import ScaledDot
-from regard.attention.scores.score import Score
 from regard.transformer.block import DecoderBlock
 from regard.transformer.dropout import Dropout, Residual
 from regard.transformer.embedding import Embedding
@@ -75,20 +73,10 @@ def is_standard(module: nn.Module) -> bool:
     if any(type(parameter) is not nn.Parameter for parameter in module._parameters.values()):
         return False  # no bias, or a parameter that is sharded over processes
     if isinstance(module, MultiHeadAttention):
-        return is_default_score(module.score) and is_default_softmax(module.normalise)
+        return module.score == ScaledDot() and module.normalise == Softmax()
     if isinstance(module, DecoderBlock):
         return module.cross_attention is not None and module.cross_attention.positions is None
     return True
-
-
-def is_default_score(score: Score) -> bool:
-    """Return whether a score is the scaled dot product (divided by √d_head), without softcap or bias."""
-    return isinstance(score, ScaledDot) and score.scale is None and score.softcap is None and score.bias is None
-
-
-def is_default_softmax(normalise: Normaliser) -> bool:
-    """Return whether a normaliser is softmax with temperature 1 and no sinks (scores that belong to no key)."""
-    return isinstance(normalise, Softmax) and normalise.temperature == 1 and normalise.sinks is None
 
 
 def has_config_widths(block: DecoderBlock) -> bool:

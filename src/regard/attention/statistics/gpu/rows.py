@@ -114,13 +114,13 @@ def rows(
     largest, total, product, far, context = sums
     shift = tl.where(largest == -float("inf"), 0.0, largest)
     with_sink = total + tl.exp2(sink - shift)
-    blind = with_sink == 0
-    inverse = tl.where(blind, 0.0, 1 / with_sink)
-    log_sum = tl.where(blind, float("inf"), shift + tl.log2(with_sink))
+    no_keys = with_sink == 0
+    inverse = tl.where(no_keys, 0.0, 1 / with_sink)
+    log_sum = tl.where(no_keys, float("inf"), shift + tl.log2(with_sink))
     at = item * sizes.queries + i
     tl.store(results.log_sum + at, log_sum, mask=there)
     if results.entropy is not None:
-        entropy = tl.where(blind, 0.0, (tl.log2(with_sink) * total - product) * inverse) * 0.6931471805599453
+        entropy = tl.where(no_keys, 0.0, (tl.log2(with_sink) * total - product) * inverse) * 0.6931471805599453
         tl.store(results.entropy + at, tl.where(entropy < 0, 0.0, entropy), mask=there)
     if results.distance is not None:
         tl.store(results.distance + at, far * tl.where(total == 0, inverse, 1 / total), mask=there)
@@ -181,8 +181,8 @@ def read_keys(
         inside = (i < sizes.queries)[:, None] & there[None, :]
         scores = scores_of(products, i[:, None], j[None, :], inside, batch, head, rule, queries.dtype)
         if masked:
-            seen = (j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None])
-            scores = tl.where(seen, scores, -float("inf"))
+            allowed = (j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None])
+            scores = tl.where(allowed, scores, -float("inf"))
         larger = tl.maximum(largest, tl.max(scores, axis=1))
         shift = tl.where(larger == -float("inf"), 0.0, larger)
         down = tl.where(largest == -float("inf"), 0.0, largest - shift)

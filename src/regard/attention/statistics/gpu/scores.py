@@ -97,7 +97,12 @@ def limits_of(mask_ranges, n, batch, head, i, there):
 @no_type_check
 @triton.jit
 def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
-    """Return position `which` (0 to 3) of the four in `MaskRanges.borders`, for a tile and the n-th key range."""
+    """Return one of the four positions that say which keys (or queries) a kernel reads, and which of them need a mask.
+
+    Args:
+        n: the index of the key range.
+        which: the index of the position, 0 to 3; `MaskRanges.borders` has all positions.
+    """
     return tl.load(start_of(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.place + which)
 
 
