@@ -149,7 +149,7 @@ export interface Trace {
   masks?: Record<string, Uint8Array>; // from a worker: bits [masks queries keys] by the name of their block
   live?: boolean; // whether a server or a worker runs the model on new texts
   next?: [string, number][]; // likely next tokens with their probabilities, from a server or a worker
-  going?: Going; // from a worker with a causal language model: what its next token may be chosen from
+  going?: Going; // from a server or a worker with a causal language model: what its next token may be chosen from
 }
 
 /** How a reader goes on after a text. */
@@ -157,7 +157,7 @@ export interface Going {
   text: string; // that was typed; the whole text is longer by the tokens of `continuation`
   continuation: number[];
   ids: number[]; // of the likely next tokens
-  logits: Float32Array; // of the next token, for the whole vocabulary
+  logits: Float32Array | string; // of the next token, for the whole vocabulary; from a server, its float32 in base64
 }
 
 /** A change to a head, as a server and a worker take it. */

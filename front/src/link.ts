@@ -9,7 +9,6 @@ import {
   compared,
   cut,
   head,
-  hidden,
   key,
   keyTokens,
   keptUnit,
@@ -20,12 +19,10 @@ import {
   query,
   queryTokens,
   silenced,
-  temperature,
   trace,
-  wholeWords,
 } from "./state";
 import type { Side } from "./data";
-import { answered, answerer, type Question } from "./live";
+import { answered, type Question } from "./live";
 import { linked } from "./switches";
 import { MOST_LINKED, propose, proposed } from "./text-field";
 import { browserLanguage, language, LANGUAGES, type Language } from "./words";
@@ -33,7 +30,6 @@ import { browserLanguage, language, LANGUAGES, type Language } from "./words";
 const SCALES = ["absolute", "row", "log"] as const;
 const PAUSE_MILLISECONDS = 100; // browsers refuse a page that changes its address at each move of a pointer
 const MOST_COMPARED = 16; // heads in a link
-const WARMEST = 4; // the highest temperature of the slider; the lowest is 1 / WARMEST
 
 interface HeadPlace {
   layer: number;
@@ -76,12 +72,8 @@ function restore(address: string): void {
     const names = [...new Set(text("compared").split(" "))].slice(0, MOST_COMPARED);
     compared.value = names.map(headNamed).filter((one) => one !== null);
   }
-  if (has("words")) wholeWords.value = true;
-  if (has("hidden")) hidden.value = true;
   colourScale.value = SCALES.find((name) => name === text("scale")) ?? colourScale.value;
   language.value = (Object.keys(LANGUAGES) as Language[]).find((name) => name === text("language")) ?? language.value;
-  const factor = Number(text("temperature"));
-  if (factor >= 1 / WARMEST && factor <= WARMEST) temperature.value = factor;
   candidate.value = number("candidate", trace.value.alignment?.candidates.length ?? 0) ?? candidate.value;
   const [, side, index] = text("kept").match(/^(source|target)(\d{1,6})$/) ?? [];
   if (side) keptUnit.value = { side: side as Side, index: Number(index) };
@@ -104,12 +96,9 @@ function address(): string {
   shown.set("head", nameOf({ layer: layerNumber.value, head: head.value }));
   shown.set("query", query.value === null ? "all" : String(query.value));
   if (locked.value) shown.set("locked", "1");
-  if (wholeWords.value) shown.set("words", "1");
-  if (hidden.value) shown.set("hidden", "1");
   shown.set("scale", colourScale.value);
   if (language.value !== browserLanguage) shown.set("language", language.value);
   if (compared.value.length) shown.set("compared", compared.value.map(nameOf).join(" "));
-  if (temperature.value !== 1) shown.set("temperature", String(temperature.value));
   if (candidate.value) shown.set("candidate", String(candidate.value));
   if (keptUnit.value) shown.set("kept", `${keptUnit.value.side}${keptUnit.value.index}`);
   if (cut.value.size) shown.set("cut", [...cut.value].join(" "));
@@ -136,7 +125,7 @@ export function follow(): void {
   const first = location.hash;
   restore(first);
   const { text, number } = wantedBy(first);
-  const continuation = /^\d+( \d+){0,511}$/.test(text("continuation")) && answerer.value.here ? text("continuation").split(" ").map(Number) : undefined;
+  const continuation = /^\d+( \d+){0,511}$/.test(text("continuation")) ? text("continuation").split(" ").map(Number) : undefined;
   const question = { text: text("text"), model: text("model"), new_tokens: number("write", Infinity) ?? undefined, continuation };
   propose(question, () => batch(() => restore(first)));
   let told: string | null = null; // the address by which the page around this one chose what is shown

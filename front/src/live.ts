@@ -7,7 +7,7 @@ import { complaint, effect, locked, query, queryTokens, show, trace } from "./st
 export interface Question {
   text: string;
   model?: string;
-  continuation?: number[]; // ids of tokens that follow the text, for a model that runs in this page
+  continuation?: number[]; // ids of tokens that follow the text, for a causal language model
   new_tokens?: number;
   changes?: Change[];
 }

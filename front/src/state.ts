@@ -5,6 +5,7 @@ import { edge, UNCHANGED, type Changes } from "./attention";
 import { decode, type Decoded } from "./blocks";
 import type { Effect, Kind, Layer, Side, Token, Trace } from "./data";
 import { itemsOf, type Item } from "./items";
+import { linkedFlag, linkedRange } from "./switches";
 import { words } from "./words";
 
 export const LONG_TEXT = 64; // longer texts begin with relative colours: the largest of many weights is small
@@ -17,10 +18,10 @@ export const compared = signal<{ layer: number; head: number | null }[]>([]); //
 export const query = signal<number | null>(null); // a token's position; null = every token
 export const locked = signal(false); // a locked query stays when the pointer moves to another
 export const key = signal<number | null>(null); // the key under the pointer, or chosen for the steps
-export const hidden = signal(false); // leave out special tokens, or else the first token: heads put weight there that no other token needs
-export const wholeWords = signal(false);
+export const hidden = linkedFlag("hidden"); // leave out special tokens, or else the first token: heads put weight there that no other token needs
+export const wholeWords = linkedFlag("words");
 export const colourScale = signal<"absolute" | "row" | "log">("absolute");
-export const temperature = signal(1);
+export const temperature = linkedRange("temperature", 1, 1 / 4, 4); // that of the shown head is multiplied by it
 export const cut = signal<ReadonlySet<string>>(new Set()); // edges of the shown head
 export const candidate = signal(0); // which of a translation's candidates is aligned; the trace is that of the first
 export const keptUnit = signal<{ side: Side; index: number } | null>(null); // of the alignment: it stays chosen when the pointer leaves it

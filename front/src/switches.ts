@@ -27,6 +27,13 @@ export function linkedSignal<Value>(name: string, first: Value, write: (value: V
 export const switchOf = <Name extends string>(name: string, ...names: [Name, ...Name[]]): Signal<Name> =>
   linkedSignal<Name>(name, names[0], String, (text) => names.find((one) => one === text));
 
+/** Return a signal in the address whose value is a number from `least` to `most`. */
+export const linkedRange = (name: string, first: number, least: number, most: number): Signal<number> =>
+  linkedSignal(name, first, String, (text) => (Number(text) >= least && Number(text) <= most ? Number(text) : undefined));
+
+/** Return a signal in the address that is true or, at first, false. */
+export const linkedFlag = (name: string): Signal<boolean> => linkedSignal<boolean>(name, false, () => "1", () => true);
+
 /** Return a signal in the address whose value is a whole number from 0, or the initial value `first`. */
 export const linkedNumber = <First extends number | null>(name: string, first: First): Signal<number | First> =>
   linkedSignal<number | First>(name, first, String, (text) => (/^\d{1,9}$/.test(text) ? Number(text) : undefined));

@@ -304,8 +304,9 @@ const english = {
   nextNote: "Choose a token, and the model goes on with it.",
   goOnWith: (token: string) => `go on with “${token}”`,
   nextTemperature: "Temperature of the next token",
+  nucleus: "Drawn from the likeliest",
   draw: "draw one",
-  drawTitle: "Go on with a token that is drawn at random by these probabilities, from the whole vocabulary",
+  drawTitle: "Go on with a token that is drawn at random by these probabilities",
 };
 
 type Words = { [Name in keyof typeof english]: (typeof english)[Name] extends string ? string : (typeof english)[Name] };
@@ -610,8 +611,9 @@ const korean: Words = {
   nextNote: "토큰을 고르면 모델이 그 토큰으로 글을 이어 갑니다.",
   goOnWith: (token) => `“${token}” 토큰으로 이어 가기`,
   nextTemperature: "다음 토큰의 온도",
+  nucleus: "뽑을 토큰의 확률 합",
   draw: "하나 뽑기",
-  drawTitle: "이 확률에 따라 전체 어휘에서 토큰 하나를 무작위로 뽑아 이어 갑니다",
+  drawTitle: "이 확률에 따라 토큰 하나를 무작위로 뽑아 이어 갑니다",
 };
 
 export const LANGUAGES = { en: english as Words, ko: korean };

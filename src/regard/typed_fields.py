@@ -28,12 +28,12 @@ def check_fields(dataclass: Any, values: Mapping[str, object]) -> None:
 def name_of(hint: Any) -> str:
     """Return the name of a type for an error message; for a `Literal`, its values.
 
-    >>> name_of(int), name_of(Literal["left", "right"])
-    ('int', "one of 'left', 'right'")
+    >>> name_of(int), name_of(tuple[int, ...]), name_of(Literal["left", "right"])
+    ('int', 'tuple[int, ...]', "one of 'left', 'right'")
     """
     if get_origin(hint) is Literal:
         return f"one of {', '.join(map(repr, get_args(hint)))}"
-    return getattr(hint, "__name__", str(hint))
+    return str(hint) if get_args(hint) else getattr(hint, "__name__", str(hint))
 
 
 def has_type(value: object, hint: Any) -> bool:

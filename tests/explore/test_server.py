@@ -111,11 +111,12 @@ def test_a_saved_trace_is_shown_without_a_model(serving: Callable[..., Running],
         (
             {"texts": "a"},
             "the request has unknown 'texts'; it must have 'text', and may have 'model', 'target', 'new_tokens', "
-            "'changes'.",
+            "'continuation', 'changes'.",
         ),
         (
             {"model": "MiniLM"},
-            "the request has no 'text'; it must have 'text', and may have 'model', 'target', 'new_tokens', 'changes'.",
+            "the request has no 'text'; it must have 'text', and may have 'model', 'target', 'new_tokens', "
+            "'continuation', 'changes'.",
         ),
         ({"text": "a", "new_tokens": 0}, "new_tokens=0 must be from 1 to 512."),
         ({"text": "a", "new_tokens": True}, "in the request, new_tokens=True must be int | None."),

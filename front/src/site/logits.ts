@@ -1,5 +1,13 @@
 // What the logits of a causal model say of the next token
 
+import type { Going } from "../data";
+
+/** The logits of the next token; a server sends them in base64. */
+export function logitsOf({ logits }: Going): Float32Array {
+  if (typeof logits !== "string") return logits;
+  return new Float32Array(Uint8Array.from(atob(logits), (letter) => letter.charCodeAt(0)).buffer);
+}
+
 /** Logits [tokens vocabulary] as an array for each token. */
 export function rowsOf(output: Float32Array, tokens: number): Float32Array[] {
   const size = output.length / tokens;
@@ -12,6 +20,19 @@ export function probabilities(logits: Float32Array, temperature = 1): Float64Arr
   const shares = Float64Array.from(logits, (one) => Math.exp((one - highest) / temperature));
   const sum = shares.reduce((total, one) => total + one, 0);
   return shares.map((one) => one / sum);
+}
+
+/** The probabilities of the likeliest tokens that together have a share of at least `least`; those of all others are 0. */
+export function nucleusOf(shares: Float64Array, least: number): Float64Array {
+  if (least >= 1) return shares;
+  const inside = new Float64Array(shares.length);
+  let sum = 0;
+  for (const id of Array.from(shares.keys()).sort((a, b) => shares[b] - shares[a])) {
+    if (sum >= least) break;
+    inside[id] = shares[id];
+    sum += shares[id];
+  }
+  return inside.map((share) => share / sum);
 }
 
 /** The ids of the `count` largest numbers, the largest first. */

@@ -1,16 +1,17 @@
 // Generation: the tokens that the model wrote, with their probabilities and what it might have written instead
 
-import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { shade } from "../colours";
 import { busy, goOnWith } from "../live";
-import { drawn, probabilities } from "../site/logits";
+import { drawn, logitsOf, nucleusOf, probabilities } from "../site/logits";
 import { query, queryTokens, locked, trace } from "../state";
+import { linkedRange } from "../switches";
 import { words } from "../words";
-import { Numbers, Panel } from "./panel";
+import { Numbers, Panel, Slider } from "./panel";
 
 const HUE = 150;
-const warmth = signal(1); // the temperature of the next token
+const warmth = linkedRange("next-temperature", 1, 1 / 8, 4); // the temperature of the next token
+const nucleus = linkedRange("nucleus", 1, 0.05, 1); // the share of the probability, of the likeliest tokens, from which a token is drawn
 
 export function Generation() {
   return (
@@ -60,29 +61,35 @@ function Written() {
   );
 }
 
-/** The likely next tokens after a text; where the model runs in this page, the reader goes on with one of them. */
+/** The likely next tokens after a text; after the text of a model at hand, the reader goes on with one of them. */
 function NextTokens() {
   const say = words();
   const { next = [], going } = trace.value;
-  const shares = useMemo(() => (going ? probabilities(going.logits, warmth.value) : null), [going, warmth.value]);
+  const logits = useMemo(() => going && logitsOf(going), [going]);
+  const shares = useMemo(() => logits && nucleusOf(probabilities(logits, warmth.value), nucleus.value), [logits, warmth.value, nucleus.value]);
   const shareOf = (place: number) => (going && shares ? shares[going.ids[place]] : next[place][1]);
   return (
     <Panel view="next" title={say.nextTokens} caption={going ? say.nextNote : ""}>
       {shares && (
         <div class="going">
-          <label class="slider">
-            {say.nextTemperature}
-            <input
-              type="range"
-              min="-3"
-              max="2"
-              step="0.1"
-              value={Math.log2(warmth.value)}
-              aria-valuetext={warmth.value.toFixed(2)}
-              onInput={(event) => (warmth.value = 2 ** Number(event.currentTarget.value))}
-            />
-            <output>{warmth.value.toFixed(2)}</output>
-          </label>
+          <Slider
+            label={say.nextTemperature}
+            min={-3}
+            max={2}
+            step={0.1}
+            value={Math.log2(warmth.value)}
+            text={warmth.value.toFixed(2)}
+            choose={(power) => (warmth.value = 2 ** power)}
+          />
+          <Slider
+            label={say.nucleus}
+            min={0.05}
+            max={1}
+            step={0.05}
+            value={nucleus.value}
+            text={`${Math.round(100 * nucleus.value)} %`}
+            choose={(share) => (nucleus.value = share)}
+          />
           <button type="button" disabled={busy.value} title={say.drawTitle} onClick={() => void goOnWith(drawn(shares, Math.random()))}>
             {say.draw}
           </button>

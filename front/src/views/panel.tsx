@@ -60,6 +60,27 @@ export function Choice<Name extends string>(props: { label: string; chosen: Name
   );
 }
 
+interface SliderProps {
+  label: string;
+  min: number;
+  max: number;
+  step: number;
+  value: number;
+  text: string; // the value in words
+  choose: (value: number) => void;
+}
+
+/** A slider, with its value beside it. */
+export function Slider({ label, text, choose, ...range }: SliderProps) {
+  return (
+    <label class="slider">
+      {label}
+      <input type="range" {...range} aria-valuetext={text} onInput={(event) => choose(Number(event.currentTarget.value))} />
+      <output>{text}</output>
+    </label>
+  );
+}
+
 /** Whether the queries of a pattern or a map are its rows or its columns. */
 export const queriesAs = switchOf("queries", "rows", "columns");
 

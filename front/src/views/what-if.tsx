@@ -25,7 +25,7 @@ import {
   visibleKeys,
 } from "../state";
 import { words } from "../words";
-import { Numbers, Panel } from "./panel";
+import { Numbers, Panel, Slider } from "./panel";
 
 const LISTED = 6;
 
@@ -45,19 +45,15 @@ export function WhatIf() {
       caption={cut.value.size ? say.cuts(cut.value.size) : ""}
       tools={isChanged.value && <button type="button" onClick={undoChanges}>{say.reset}</button>}
     >
-      <label class="slider">
-        {say.temperature}
-        <input
-          type="range"
-          min="-2"
-          max="2"
-          step="0.1"
-          value={Math.log2(temperature.value)}
-          aria-valuetext={temperature.value.toFixed(2)}
-          onInput={(event) => (temperature.value = 2 ** Number(event.currentTarget.value))}
-        />
-        <output>× {temperature.value.toFixed(2)}</output>
-      </label>
+      <Slider
+        label={say.temperature}
+        min={-2}
+        max={2}
+        step={0.1}
+        value={Math.log2(temperature.value)}
+        text={`× ${temperature.value.toFixed(2)}`}
+        choose={(power) => (temperature.value = 2 ** power)}
+      />
       {from && before && after && (
         <>
           <table class="changes">

@@ -29,6 +29,7 @@ class Question:
         model: the name of a Hugging Face model or its folder; None = the model in memory.
         target: the text that the decoder of an encoder-decoder model reads; None = no text.
         new_tokens: the most tokens that the model writes after the text; None = it writes nothing.
+        continuation: the ids of tokens that a causal language model reads after the text, before it writes.
         changes: changes to the heads, as JSON: {"kind": "cut", "query": 7, "key": 2, "heads": ["L3H1"]}.
     """
 
@@ -36,6 +37,7 @@ class Question:
     model: str | None = None
     target: str | None = None
     new_tokens: int | None = None
+    continuation: tuple[int, ...] = ()
     changes: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -43,6 +45,10 @@ class Question:
             raise InputError(f"the text has {len(self.text):,} letters; the explorer reads at most {MOST_LETTERS:,}.")
         if self.new_tokens is not None and not 1 <= self.new_tokens <= MOST_NEW_TOKENS:
             raise InputError(f"new_tokens={self.new_tokens} must be from 1 to {MOST_NEW_TOKENS}.")
+        if len(self.continuation) > MOST_NEW_TOKENS:
+            raise InputError(
+                f"a text is continued by at most {MOST_NEW_TOKENS} tokens; this one by {len(self.continuation):,}."
+            )
         if len(self.changes) > MOST_CHANGES:
             raise InputError(f"a request has at most {MOST_CHANGES:,} changes; this one has {len(self.changes):,}.")
 
@@ -65,7 +71,9 @@ class Question:
             check_fields(cls, content)
         except TypeError as error:
             raise InputError(f"in the request, {error}") from error
-        values: dict[str, Any] = dict(content) | {"changes": tuple(content.get("changes", ()))}
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+        }
         return cls(**values)
 
     def change_objects(self) -> list[Change]:

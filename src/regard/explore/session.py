@@ -6,12 +6,13 @@ from typing import Any
 
 from regard.by_hand.translator_head import translate_or_score
 from regard.errors import InputError
+from regard.explore.continuation import check_continues, continued_trace, going_record
 from regard.explore.map import HeadPlace, Map, QueryPlace, TilePlace
 from regard.explore.question import Question
 from regard.tracing.comparison import compare
 from regard.tracing.focus import focus_on
 from regard.tracing.for_page import trace_for_page
-from regard.tracing.model_loading import LoadedModel, load
+from regard.tracing.model_loading import LoadedModel, load, load_with_head
 from regard.tracing.trace import Trace
 from regard.tracing.writing import N_NEXT, next_tokens
 from regard.translation.search.beam import Beam
@@ -68,7 +69,12 @@ class Session:
             found, alignment = translation.page_trace, translation.page_record()
         else:
             found, alignment = self.trace(question), None
-        return self.page(found, alignment) | {"live": True, "next": self.next_tokens(found)}
+        likely = self.next_tokens(found)
+        answer = self.page(found, alignment) | {"live": True, "next": likely}
+        if likely and found.kinds == ("decoder",) and "map" not in answer:
+            assert isinstance(model, LoadedModel)
+            answer["going"] = going_record(model, question, found)
+        return answer
 
     def page(self, found: Trace, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return a trace as the JSON data of a page; a long text has a map that the page requests, instead of weights.
@@ -134,10 +140,12 @@ class Session:
 
         The request may contain changes to the attention, such as an edge to cut; they are made during the run.
         """
-        writes = question.new_tokens is not None
-        model = self.load(question.model, writes)
+        model = self.load(question.model, writes=question.new_tokens is not None)
         if isinstance(model, Translator):
             return self.translation(model, question).trace
+        if question.continuation:
+            check_continues(model, question.continuation)
+            return continued_trace(model, question)
         return trace_for_page(
             model.model,
             question.text,
@@ -149,7 +157,7 @@ class Session:
 
     def translation(self, translator: Translator, question: Question) -> Translation:
         """Translate the text of a request; if the request has a target text, score it as the translation instead."""
-        if question.changes or question.new_tokens is not None:
+        if question.changes or question.continuation or question.new_tokens is not None:
             raise InputError("a translator's heads cannot be changed here, and it writes its whole translation.")
         is_first = question.text == self.text
         return translate_or_score(translator, question.text, question.target, is_first, n_best=Beam().size)
@@ -169,7 +177,8 @@ class Session:
             if name is not None and holds_translator(Path(name)):
                 self.loaded = (name, True), Translator.load(name)
             else:
-                self.loaded = (name, writes), load(name, writes=writes)
+                loaded = load(name, writes=True) if writes else load_with_head(name)
+                self.loaded = (name, writes or loaded.model.can_generate()), loaded
             self.model = name
         return self.loaded[1]
 

@@ -21,11 +21,10 @@ from regard.site.graph import write_model
 from regard.site.output_projections import write_projections
 from regard.site.tokenizer import tokenizer_tables
 from regard.tracing.for_page import trace_for_page
-from regard.tracing.model_loading import LoadedModel, load
+from regard.tracing.model_loading import LoadedModel
 from regard.tracing.run import trace
 from regard.tracing.tokens.encoding import token_limit
 from regard.tracing.trace import Trace
-from regard.tracing.watching.attention_kind import is_causal
 from regard.tracing.writing import N_NEXT, next_tokens
 
 if TYPE_CHECKING:
@@ -39,13 +38,6 @@ MOST_TOKENS = 512
 
 MOST_BYTES = 2**31 - 2**24
 """The most bytes of a model's parameters in float32: an ONNX file is smaller than 2 GiB."""
-
-
-def load_text_model(name: str | None) -> LoadedModel:
-    """Load a Hugging Face model, with its language modelling head if it is a causal one; see `load`."""
-    loaded = load(name)
-    decoder_only = not getattr(loaded.model.config, "is_encoder_decoder", False) and is_causal(loaded.model)
-    return load(name, writes=True) if decoder_only else loaded
 
 
 def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:

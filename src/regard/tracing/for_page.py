@@ -1,5 +1,6 @@
 """A trace for a page: with the vectors of all tokens in each layer, if they can be recorded."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from regard.tracing.run import trace
@@ -10,11 +11,11 @@ MOST_LETTERS = 2_500
 """Vectors are recorded for texts of up to this many letters, which MiniLM reads as about 512 tokens."""
 
 
-def trace_for_page(model: Any, text: str | None, **options: Any) -> Trace:
-    """Return the trace of a text, with the vectors of all tokens in each layer where they can be recorded.
+def trace_for_page(model: Any, text: str | Sequence[int] | None, **options: Any) -> Trace:
+    """Return the trace of a text or of token ids, with the vectors of all tokens in each layer where they are found.
 
-    The vectors are left out if the text has more than `MOST_LETTERS` letters, since they need much memory in a large
-    model, or if the attention or feed-forward part of a layer is not found.
+    The vectors are left out if the text has more than `MOST_LETTERS` letters (or ids), since they need much memory in a
+    large model, or if the attention or feed-forward part of a layer is not found.
 
     Raises:
         InputError: there is no such model, or it cannot read the text, or its attention cannot be recorded.

@@ -15,6 +15,7 @@ from regard.errors import InputError, first_paragraph, nearest
 from regard.json_file import read_json
 from regard.tensor_file import tensor_shapes_in
 from regard.tracing.tokens.encoding import check_reads_text
+from regard.tracing.watching.attention_kind import is_causal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -69,6 +70,15 @@ def load(name: str | None = None, writes: bool = False) -> LoadedModel:
     tokenizer = from_pretrained(AutoTokenizer, f"the tokenizer of {name!r}", source, local)
     check_has_words(tokenizer, name)
     return LoadedModel(name=model_name(model), model=model.eval(), tokenizer=tokenizer)
+
+
+def load_with_head(name: str | None) -> LoadedModel:
+    """Load a model as `load` does, with its language modelling head if it is a causal language model such as GPT-2."""
+    loaded = load(name)
+    if getattr(loaded.model.config, "is_encoder_decoder", False) or not is_causal(loaded.model):
+        return loaded
+    del loaded  # frees its memory before the model is loaded again
+    return load(name, writes=True)
 
 
 def load_tokenizer(name: str) -> Any:
