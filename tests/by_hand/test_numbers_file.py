@@ -167,8 +167,8 @@ def test_every_example_file_is_listed_and_reads():
     from importlib.resources import files
 
     found = {path.name.removesuffix(".toml") for path in files(examples).iterdir() if path.name.endswith(".toml")}
-    assert found == set(examples.names())
-    for name in examples.names():
+    assert found == set(examples.NAMES)
+    for name in examples.NAMES:
         numbers = example_numbers(name)
         assert numbers.source
         assert numbers.title == examples.titles()[name]

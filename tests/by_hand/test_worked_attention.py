@@ -153,7 +153,7 @@ def test_cross_is_one_step_of_a_recurrent_translator():
     assert worked["weights"].columns == ("I", "am", "a", "student")
 
 
-@pytest.mark.parametrize("name", examples.names())
+@pytest.mark.parametrize("name", examples.NAMES)
 def test_every_example_sums_to_one_row_by_row(name):
     weights = worked_example(name).weights
     np.testing.assert_allclose(weights.sum(axis=-1), np.ones(weights.shape[:2]))

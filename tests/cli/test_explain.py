@@ -28,11 +28,11 @@ def test_without_arguments_it_shows_self_attention():
 
 def test_the_list_has_a_line_for_every_example():
     lines = explain("--list").splitlines()
-    assert [line.split("  ")[0] for line in lines] == examples.names()
+    assert [line.split("  ")[0] for line in lines] == list(examples.NAMES)
     assert lines[0] == "self-attention          Self-attention: three tokens look at each other"
 
 
-@pytest.mark.parametrize("name", examples.names())
+@pytest.mark.parametrize("name", examples.NAMES)
 def test_every_example_is_shown(name):
     text = explain("--example", name)
     for stage in worked_example(name).stages:

@@ -83,8 +83,7 @@ def head_steps(
 def softmax(scores: Matrix, sink: float | None = None) -> Matrix:
     """Return the softmax of each row of scores; a row of only -∞, without a sink, gives weights 0.
 
-    Args:
-        sink: one more score in each row, whose weight is not returned; None = no sink.
+    A sink is one more score in each row, whose weight is not returned.
 
     >>> softmax(np.log([[1.0, 2.0, 1.0]]))
     array([[0.25, 0.5 , 0.25]])
@@ -98,8 +97,7 @@ def softmax(scores: Matrix, sink: float | None = None) -> Matrix:
 def equal_shares_of_the_largest(scores: Matrix, sink: float | None = None) -> Matrix:
     """Return the softmax of each row at temperature 0: equal weights on its largest scores, 0 on all others.
 
-    Args:
-        sink: one more score in each row, whose weight is not returned; None = no sink.
+    A sink is one more score in each row, whose weight is not returned.
 
     >>> equal_shares_of_the_largest(np.array([[2.0, 1.0, 2.0]]))
     array([[0.5, 0. , 0.5]])

@@ -14,11 +14,7 @@ from regard.tracing.watching.layer_states import is_linear
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearCall:
-    """One call of a linear layer, recorded while a model ran: output = source W + b.
-
-    Attributes:
-        source: the input of the layer.
-    """
+    """One call of a linear layer, recorded while a model ran: output = source W + b."""
 
     layer: nn.Module
     source: Tensor
@@ -27,12 +23,7 @@ class LinearCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """The columns of a linear layer that computed a head's queries, keys or values: source @ parameters + bias.
-
-    Attributes:
-        parameters: the columns of the layer's weight.
-        bias: the columns of the layer's bias; None = the layer has no bias.
-    """
+    """The columns of a linear layer that computed a head's queries, keys or values: source @ parameters + bias."""
 
     source: Float[Tensor, "tokens d_model"]
     parameters: Float[Tensor, "d_model d_head"]
@@ -59,8 +50,8 @@ def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
 def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[LinearCall]) -> Projection | None:
     """Find the linear layer that computed a head's queries, keys or values.
 
-    Returns:
-        The input and the parameters of the output columns that are equal to `part`; None if no call has such columns.
+    Return the input and the parameters of the output columns that are equal to `part`; None if no call has such
+    columns.
     """
     n_tokens, d_head = part.shape
     for candidate in calls:
@@ -80,14 +71,10 @@ def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[Linear
 def find_output_parameters(
     context: Float[Tensor, "tokens d_head"], head: int, calls: Sequence[LinearCall]
 ) -> Float[Tensor, "d_head d_model"] | None:
-    """Find the linear layer whose input is the contexts of all heads, and return the rows of its W for one head.
+    """Find the linear layer whose input is the contexts of all heads; return the rows of its W for one head.
 
-    Args:
-        context: the context of the head, recomputed.
-        head: the head's number, from 0.
-
-    Returns:
-        The rows, in float64; None if no call has the context in its place.
+    The result is in float64, and None if no call has the head's recomputed context in its place. `head` is counted
+    from 0.
     """
     n_tokens, d_head = context.shape
     rows = slice(head * d_head, (head + 1) * d_head)
@@ -124,11 +111,7 @@ def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projectio
 
 
 def reproduces(found: Projection, part: Float[Tensor, "tokens d_head"], dtype: torch.dtype) -> bool:
-    """Return whether source @ parameters + bias of a projection equals `part`, except for rounding errors.
-
-    Args:
-        dtype: the data type in which the model computed.
-    """
+    """Return whether source @ parameters + bias of a projection equals `part`, except for rounding in `dtype`."""
     bias = torch.zeros(()) if found.bias is None else found.bias
     largest = found.source.abs() @ found.parameters.abs() + bias.abs()
     error = (found.source @ found.parameters + bias - part.cpu().double()).abs()

@@ -76,7 +76,6 @@ def model_numbers(
 
 
 def head_title(model_trace: Trace, focus: Focus) -> str:
-    """Return a title for the worked example: model and head, and the kind of attention if the model has several."""
     kind = f"{focus.head.kind} " if len(model_trace.kinds) > 1 else ""
     return f"{model_trace.model} · {kind}{focus.head.name}"
 
@@ -118,10 +117,7 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
 def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, Matrix] | None:
     """Return the matrices x, memory, W_q, W_k, W_v and the biases by name, for a worked example that starts from x.
 
-    None if the example must start from Q, K and V: a projection was not found, or K and V have different inputs.
-
-    Args:
-        projections: for "Q", "K" and "V", the part of a linear layer that computed it; None = not found.
+    None if the example must start from Q, K and V: a projection was not found (None), or K and V have different inputs.
     """
     query, key, value = (projections[name] for name in "QKV")
     if query is None or key is None or value is None or not torch.equal(key.source, value.source):
@@ -150,11 +146,7 @@ def direct_note(projections: dict[str, Projection | None]) -> str:
 
 
 def head_scores(head: Head) -> dict[str, Any]:
-    """Return scale, softcap and bias of a head as arguments of `Numbers`.
-
-    Raises:
-        InputError: the head's scores are not scaled dot products.
-    """
+    """Return scale, softcap and bias of a head as arguments of `Numbers`; InputError unless it scales dot products."""
     score = head.pattern.score
     if not isinstance(score, ScaledDot):
         raise InputError(
@@ -179,11 +171,7 @@ def head_mask(head: Head) -> Bool[np.ndarray, "queries keys"] | None:
 
 
 def head_softmax(head: Head) -> dict[str, Any]:
-    """Return temperature and sinks of a head as arguments of `Numbers`.
-
-    Raises:
-        InputError: the head's weights are not a softmax.
-    """
+    """Return temperature and sinks of a head as arguments of `Numbers`; raise InputError unless it uses softmax."""
     normalise = head.pattern.normalise
     if not isinstance(normalise, Softmax):
         raise InputError(

@@ -94,22 +94,18 @@ class Numbers:
 
     @property
     def queries(self) -> tuple[Token, ...]:
-        """The tokens that are the queries."""
         return self.tokens or numbered_tokens("x", self.n_queries)
 
     @property
     def keys(self) -> tuple[Token, ...]:
-        """The tokens that are the keys."""
         return (self.memory_tokens or numbered_tokens("m", self.n_keys)) if self.crosses else self.queries
 
     @property
     def query_texts(self) -> tuple[str, ...]:
-        """The text of each query's token."""
         return tuple(token.text for token in self.queries)
 
     @property
     def key_texts(self) -> tuple[str, ...]:
-        """The text of each key's token."""
         return tuple(token.text for token in self.keys)
 
     @property
@@ -120,11 +116,7 @@ class Numbers:
         return self.mask
 
     def changed(self, *, temperature: float | None = None, causal: bool = False) -> "Numbers":
-        """Return a copy with another temperature, or with a causal mask in addition to the present mask.
-
-        Args:
-            temperature: None = the present temperature.
-            causal: whether to add a causal mask.
+        """Return a copy with another temperature (None = the same), or with a causal mask in addition to the mask.
 
         Raises:
             InputError: the temperature cannot be used, or a causal mask is added although the keys are other tokens
@@ -139,16 +131,12 @@ class Numbers:
 
 
 def numbered_tokens(letter: str, count: int) -> tuple[Token, ...]:
-    """Return `count` tokens named by a letter and a number, such as x1, x2, …"""
+    """Return `count` tokens named by a letter and a number, such as x1, x2, …."""
     return tuple(Token(text=f"{letter}{n}", piece=f"{letter}{n}") for n in range(1, count + 1))
 
 
 def checked_temperature(temperature: float) -> float:
-    """Return the temperature if a softmax can use it: 0, or a number that the scores can be divided by.
-
-    Raises:
-        InputError: the temperature is below 0, infinite, NaN, or so small that scores overflow.
-    """
+    """Return the temperature; raise InputError if it is below 0, infinite, NaN, or so small that scores overflow."""
     try:
         check_temperature(temperature)
     except ValueError as error:
@@ -205,13 +193,12 @@ def check_size(
     columns: int | None = None,
     why: str,
 ) -> None:
-    """Raise InputError unless a matrix has the given numbers of rows and columns.
+    """Raise InputError unless a matrix has the given numbers of rows and columns; None = any number.
 
     Args:
         size: the rows and columns of each matrix, by name.
         against: the matrix that it must fit, for the message.
-        rows: the number of rows that the matrix must have; None = any.
-        columns: the number of columns that the matrix must have; None = any.
+        why: the reason for the numbers, for the message.
     """
     have = size[name]
     would = (have[0] if rows is None else rows, have[1] if columns is None else columns)
@@ -271,7 +258,6 @@ def check_mask(numbers: Numbers) -> None:
 
 
 def check_work(numbers: Numbers) -> None:
-    """Raise InputError if all heads together have more than `MOST_WEIGHTS` weights."""
     weights = numbers.n_heads * numbers.n_queries * numbers.n_keys
     if weights > MOST_WEIGHTS:
         raise InputError(
@@ -285,7 +271,6 @@ def check_work(numbers: Numbers) -> None:
 
 
 def size_text(size: tuple[int, ...]) -> str:
-    """Return the size of a matrix as text, such as "4 x 3" for 4 rows and 3 columns."""
     return " x ".join(map(str, size))
 
 

@@ -53,29 +53,19 @@ def read_numbers(path: Path) -> Numbers:
 
 
 def example_numbers(name: str) -> Numbers:
-    """Return the inputs and parameters of a built-in example.
-
-    Raises:
-        InputError: there is no example of this name; the message names the nearest.
-    """
+    """Return the inputs and parameters of a built-in example; raise InputError if there is no example of this name."""
     return parse_numbers(examples.text(name), f"{name}.toml", name)
 
 
 def missing_file_message(path: Path) -> str:
-    """Return the error message for a TOML file that does not exist.
-
-    If a built-in example has this name, the message says how to show it.
-    """
-    if path.name in examples.names():
+    """Return the error message for a missing TOML file; if an example has its name, how to show this example."""
+    if path.name in examples.NAMES:
         return f"no file {path}; the built-in example of that name is shown with --example {path.name}."
     return f"no file {path}; name a TOML file of numbers, or take a built-in example (--list names them)."
 
 
 def parse_numbers(text: str, file: str, title: str) -> Numbers:
-    """Return the inputs and parameters of attention from TOML text.
-
-    Args:
-        title: the title if the text has none.
+    """Return the inputs and parameters of attention from TOML text; `title` is for a text without a title.
 
     Raises:
         InputError: the text is not TOML, or a key or value in it cannot be used.
@@ -101,16 +91,13 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
 
 
 def nearest_key(key: str) -> str:
-    """Return the valid key that is most similar to an unknown key; a key that differs only in case is preferred."""
+    """Return the valid key that is most similar to an unknown key, ignoring case if that suffices."""
     same = [valid for valid in KEYS if valid.casefold() == key.casefold()]
     return (same or nearest(key, list(KEYS), n=1))[0]
 
 
 def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:
-    """Check a value of a TOML file, and return it as a matrix.
-
-    Args:
-        rows: the value in the file: a list of rows; for a bias, a list of numbers.
+    """Return a value of a TOML file, a list of rows or for a bias a list of numbers, as a matrix.
 
     Raises:
         InputError: the value is not a matrix (or a bias) of finite numbers.
@@ -132,11 +119,7 @@ def read_mask(given: dict[str, Any]) -> Literal["causal"] | Bool[np.ndarray, "qu
 
 
 def named_mask(name: str) -> Literal["causal"]:
-    """Return the name of a mask if it is "causal", the only mask that has a name.
-
-    Raises:
-        InputError: the name is another one.
-    """
+    """Return the name of a mask if it is "causal", the only mask that has a name; raise InputError for other names."""
     if name != "causal":
         raise InputError(
             f"no mask {name!r}; there is causal (no attention to later tokens), or in a file rows of true and false."
@@ -167,11 +150,7 @@ def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[li
 
 
 def read_number(cell: Any, place: str) -> float:
-    """Return a value of a TOML file as a float.
-
-    Raises:
-        InputError: the value is not a finite number.
-    """
+    """Return a value of a TOML file as a float; raise InputError unless it is a finite number."""
     if isinstance(cell, bool) or not isinstance(cell, int | float):
         raise InputError(f"{place}: {shortened(cell)} is not a number.")
     if isinstance(cell, int) and cell.bit_length() > 1023:
@@ -182,22 +161,14 @@ def read_number(cell: Any, place: str) -> float:
 
 
 def read_flag(cell: Any, place: str) -> bool:
-    """Return a value of a TOML file if it is a boolean.
-
-    Raises:
-        InputError: the value is not true or false.
-    """
+    """Return a value of a TOML file; raise InputError unless it is true or false."""
     if not isinstance(cell, bool):
         raise InputError(f"{place}: {shortened(cell)} is not true or false (true = may attend).")
     return cell
 
 
 def read_count(name: str, given: dict[str, Any]) -> int:
-    """Return the integer under the key `name` of a TOML file; 1 if the key is missing.
-
-    Raises:
-        InputError: the value is not an integer of at least 1.
-    """
+    """Return the integer under the key `name`, 1 if the key is missing; raise InputError unless it is at least 1."""
     value = given.get(name, 1)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{name} = {shortened(value)} must be a whole number from 1.")
@@ -205,11 +176,7 @@ def read_count(name: str, given: dict[str, Any]) -> int:
 
 
 def read_text(name: str, given: dict[str, Any]) -> str:
-    """Return the text under the key `name` of a TOML file, on one line; empty if the key is missing.
-
-    Raises:
-        InputError: the value is not a text.
-    """
+    """Return the text under the key `name` on one line, empty if the key is missing; raise InputError otherwise."""
     value = given.get(name, "")
     if not isinstance(value, str):
         raise InputError(f"{name} = {shortened(value)} must be a text in quotes.")
@@ -217,11 +184,7 @@ def read_text(name: str, given: dict[str, Any]) -> str:
 
 
 def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
-    """Return the token names under the key `name` of a TOML file; None if the key is missing.
-
-    Raises:
-        InputError: the value is not a list of words.
-    """
+    """Return the tokens named under the key `name`; None if it is missing; raise InputError unless a list of words."""
     if name not in given:
         return None
     texts = given[name]

@@ -19,7 +19,6 @@ def translate_or_score(
     """Return the translation of a text, or score the given translation `target` and return it.
 
     Args:
-        target: a translation of the text; None = the translator translates.
         n_best: the largest number of candidate translations, if `target` is None.
 
     Raises:

@@ -47,11 +47,7 @@ def work_out(numbers: Numbers, token: TokenReference | None = None) -> WorkedAtt
 
 
 def worked_example(name: str, token: TokenReference | None = None) -> WorkedAttention:
-    """Return a built-in example with every matrix computed.
-
-    Raises:
-        InputError: there is no example of this name; the message names the nearest.
-    """
+    """Return a built-in example with every matrix computed; raise InputError if there is no example of this name."""
     return work_out(example_numbers(name), token)
 
 
@@ -141,11 +137,7 @@ def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int 
 
 
 def token_rows(numbers: Numbers, name: str, query: int | None) -> dict[str, Any]:
-    """Return the arguments of `Stage` that describe the rows of Q, K or V: their names, and which row is marked.
-
-    Args:
-        name: "Q", whose rows are the queries, or "K" or "V", whose rows are the keys.
-    """
+    """Return the arguments of `Stage` that describe the rows of Q (queries), or K or V (keys), and the marked row."""
     if name == "Q":
         return {"rows": numbers.query_texts, "marked": query}
     return {"rows": numbers.key_texts, "keys": "rows"}
@@ -205,7 +197,6 @@ class HeadStages:
         ]
 
     def scores_formula(self) -> str:
-        """Return the formula that computes the scores from the products, as text."""
         numbers, products = self.numbers, self.name("products")
         if numbers.scale is None:
             formula = f"{products} / √d_k, d_k = {self.steps.query.shape[1]}"
@@ -220,22 +211,14 @@ class HeadStages:
         return f"{formula} + {'bias' if len(numbers.bias) == 1 else self.name('bias')}"
 
     def weights_formula(self, scores: str) -> str:
-        """Return the formula that computes the weights, as text.
-
-        Args:
-            scores: the name of the matrix to which the softmax is applied.
-        """
+        """Return the formula that computes the weights from the matrix with the name `scores`, as text."""
         sink = " and a sink" if self.numbers.sinks is not None else ""
         if self.numbers.temperature == 0:
             return f"all on the largest of {scores}{sink}"
         return f"softmax({scores}{sink}), row by row"
 
     def stage(self, name: str, formula: str, matrix: Matrix, **options: Any) -> Stage:
-        """Return a matrix of this head as a `Stage`, with the head's number in its name and section.
-
-        Args:
-            name: the name of the matrix, without the head's number.
-        """
+        """Return a matrix of this head as a `Stage`, with the head's number in its section and behind its name."""
         section = "Attention" if self.head is None else f"Head {self.head} of {self.numbers.n_heads}"
         return Stage(section=section, name=self.name(name), formula=formula, matrix=matrix, head=self.head, **options)
 
@@ -262,10 +245,7 @@ def output_stages(numbers: Numbers, contexts: Sequence[Matrix], query: int | Non
 
 
 def columns_text(head: int, width: int) -> str:
-    """Return which columns of Q, K or V belong to a head, as text; heads and columns are counted from 1.
-
-    Args:
-        width: the number of columns of a head.
+    """Return which columns of Q, K or V belong to a head with `width` columns, as text; both are counted from 1.
 
     >>> columns_text(2, 4), columns_text(2, 1)
     ('columns 5–8', 'column 2')

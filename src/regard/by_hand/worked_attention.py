@@ -69,7 +69,6 @@ class WorkedAttention:
 
     @property
     def title(self) -> str:
-        """The title above the worked example."""
         return self.numbers.title
 
     @property
@@ -94,14 +93,13 @@ class WorkedAttention:
 
     @property
     def weights(self) -> Float[np.ndarray, "heads queries keys"]:
-        """The attention weights of every head."""
         return np.stack([stage.matrix for stage in self.stages if stage.name.split("_")[0] == "weights"])
 
     @property
     def strongest(self) -> tuple[int, ...]:
-        """The positions of the keys, ordered by the marked query's weight on them, largest first.
+        """The positions of the keys, ordered by the marked query's weight on them, largest first; () without a query.
 
-        The weights are summed over the heads. The tuple is empty if no query is marked.
+        The weights are summed over the heads.
         """
         if self.query is None:
             return ()

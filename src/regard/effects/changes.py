@@ -84,7 +84,6 @@ class LayerChanges:
         edges: tuples (head, query, key) of a query that cannot attend to a key, by their positions in the whole text;
             None in a tuple = every head, query or key.
         temperatures: for each head index, the temperature that divides its scores; the key None stands for all heads.
-            Several temperatures of a head are multiplied.
     """
 
     edges: tuple[Edge, ...]
@@ -124,7 +123,6 @@ class WithoutEdges(Mask):
     edges: tuple[Edge, ...]
 
     def keep(self, tile: Tile, device: torch.device) -> Bool[Tensor, "#batch #heads #queries #keys"]:
-        """Return the boolean mask of a tile (block of queries × keys): False where a query cannot attend to a key."""
         cut = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=device)
         for edge in self.edges:
             on_edge = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
@@ -183,9 +181,7 @@ class HeadSet:
 
     @classmethod
     def of(cls, name: str) -> "HeadSet":
-        """Return the heads that a name selects: "L3H1" one head, "L3" a layer, "cross" all cross-attention.
-
-        "cross L3H1" and "cross L3" select only cross-attention.
+        """Return the heads that a name selects: "L3H1", "L3", "cross", "cross L3H1" or "cross L3".
 
         Raises:
             InputError: the name does not have one of these forms.
@@ -206,18 +202,13 @@ class HeadSet:
 
 
 def heads_of(change: Change) -> list[HeadSet]:
-    """Return the heads whose attention a change alters."""
     if isinstance(change, Cut):
         return [HeadSet()] if change.heads is None else [HeadSet.of(name) for name in change.heads]
     return [HeadSet.of(change.head)]
 
 
 def changes_of_layer(changes: Sequence[Change], kind: str, layer: int) -> LayerChanges:
-    """Return the changes that apply to one layer.
-
-    Args:
-        changes: changes whose tokens are positions, not texts.
-    """
+    """Return the changes that apply to one layer; the tokens of all changes must be positions, not texts."""
     edges: list[Edge] = []
     temperatures: dict[int | None, float] = {}
     for change in changes:

@@ -49,8 +49,7 @@ class Contributions:
 def contributions(pattern: Pattern, query: int, projection: OutputProjection) -> Contributions:
     """Return the vectors that the keys add to the token of one query, for each head of a layer.
 
-    Args:
-        pattern: the attention pattern of the layer, with one batch item.
+    The pattern must have one batch item.
     """
     with torch.no_grad():
         weights = pattern[0, :, query].to(projection.weight)

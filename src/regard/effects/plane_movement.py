@@ -101,8 +101,7 @@ def longest_heads(
 ) -> Arrows:
     """Return the `most` longest vectors that heads add to each token, and the sum of the other heads' vectors.
 
-    Args:
-        change: the total change of each token's vector in the layer, for the angles.
+    `change` is the total change of each token's vector in the layer, for the angles.
     """
     names = longest_first(by_head.norm(dim=-1), most)
     own = by_head.gather(1, names[:, :, None].expand(-1, -1, by_head.shape[2]))

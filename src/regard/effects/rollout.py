@@ -28,7 +28,7 @@ from regard.effects.movement import LayerStates
 
 
 class Flow(ABC):
-    """A flow: a matrix that says which fraction of each token after a layer comes from each token before the layer."""
+    """A matrix that says which fraction of each token after a layer comes from each token before the layer."""
 
     needs_states = False
     """Whether the flow is computed from the vectors of the tokens as well as from the attention weights."""
@@ -41,7 +41,7 @@ class Flow(ABC):
 
         Args:
             states: the vectors of the tokens in the layer; None if `needs_states` is False.
-            shares: which fraction of the vector comes from each token after the layer.
+            shares: which fraction of the later vector comes from each token after the layer.
         """
 
 

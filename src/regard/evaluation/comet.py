@@ -46,7 +46,7 @@ def comet_score(
 
 
 def load_model(model: str) -> Any:
-    """Load a COMET model from a checkpoint file; if `model` is the name of a model, download the checkpoint first."""
+    """Load a COMET model from a checkpoint file, or download the model with the name `model`."""
     try:
         comet = import_module("comet")
     except ModuleNotFoundError as error:

@@ -85,14 +85,7 @@ def evaluate(
 
 
 def check_lines(texts: Mapping[str, Sequence[str]]) -> None:
-    """Raise InputError unless all texts have the same number of lines, and at least one line.
-
-    Args:
-        texts: the lines of each text, by the text's name in messages.
-
-    Raises:
-        InputError: the first text has no lines, or a later one has another number of lines.
-    """
+    """Raise InputError unless all texts, given by name, have the same number of lines, and at least one line."""
     (first, lines), *others = texts.items()
     if not lines:
         raise InputError(f"{first} has no lines; give at least one.")
@@ -179,11 +172,7 @@ def paired_bootstrap(
 
 
 def signature(name: str, settings: Any) -> str:
-    """Return a metric's signature, its name and settings as papers quote them, e.g. BLEU|nrefs:1|case:mixed|….
-
-    Args:
-        settings: the signature object of sacreBLEU.
-    """
+    """Return a metric's name and sacreBLEU's settings as papers quote them, e.g. BLEU|nrefs:1|case:mixed|…."""
     return f"{name}|{settings.format()}"
 
 
@@ -242,11 +231,7 @@ def worst_first(
     source: Sequence[str] | None,
     against: Sequence[str] | None,
 ) -> tuple[SentenceScore, ...]:
-    """Return the scores of every single line, lowest chrF first.
-
-    Args:
-        matches: for each line, whether the hypothesis equals a reference.
-    """
+    """Return the scores of every single line, lowest chrF first; `matches` says which hypotheses equal a reference."""
     sentences = []
     for i, (hypothesis, *its_references) in enumerate(zip(hypotheses, *references, strict=True)):
         sentences.append(

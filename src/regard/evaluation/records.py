@@ -9,8 +9,7 @@ class Comparison:
 
     Attributes:
         other: the second system's score.
-        interval: half the width of the 95 % confidence interval of the first system's score.
-        other_interval: half the width of the 95 % confidence interval of the second system's score.
+        interval, other_interval: half the width of the 95 % confidence interval of each system's score.
         p_value: the probability of a difference at least as large as the observed one, if the systems were equally
             good.
     """

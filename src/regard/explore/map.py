@@ -37,7 +37,7 @@ N_STRONGEST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadPlace:
-    """Says which head of a map a request is about.
+    """The head of a map that a request is about.
 
     Attributes:
         map: the number of the map, different for each text, so that a request for an earlier text is refused.
@@ -59,7 +59,7 @@ class HeadPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TilePlace(HeadPlace):
-    """Says which tile of a map a request is about: a map shows a head's weights as cells, a tile is a block of cells.
+    """The tile of a map that a request is about: a map shows a head's weights as cells, a tile is a block of cells.
 
     Attributes:
         level: a cell is a square of 2^level queries × 2^level keys.
@@ -75,7 +75,7 @@ class TilePlace(HeadPlace):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlace(HeadPlace):
-    """Says which query of a head a request is about: `query` is its position."""
+    """The query of a head that a request is about: `query` is its position."""
 
     query: int
 
@@ -146,9 +146,7 @@ class Map:
         return {"done": sum(pyramid.done), "of": len(pyramid.done)}
 
     def tile(self, place: TilePlace) -> bytes:
-        """Return the cells of a tile, row after row, as little-endian float32.
-
-        A cell is NaN if the mask allows none of its weights.
+        """Return the cells of a tile, row after row, as little-endian float32; NaN if the mask allows no weight.
 
         Raises:
             InputError: there is no such tile, or its level is not computed yet, or a score is NaN or infinite.
@@ -190,25 +188,18 @@ class Map:
 
     def shown(self, place: HeadPlace) -> tuple[list[int], list[int]]:
         """Return the positions of queries and of keys without special tokens (without the first if none is special)."""
-        source, target = self.trace.source, self.trace.target
-        any_special = any(token.special for token in (*source, *target))
-        queries, keys = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}[
-            place.kind
-        ]
+        head = self.trace.heads(place.kind)[0]
+        any_special = any(token.special for token in (*self.trace.source, *self.trace.target))
 
         def shown_in(tokens: Sequence[Token]) -> list[int]:
             if any_special:
                 return [position for position, token in enumerate(tokens) if not token.special]
             return list(range(1 if len(tokens) > 1 else 0, len(tokens)))
 
-        return shown_in(queries), shown_in(keys)
+        return shown_in(head.queries), shown_in(head.keys)
 
     def pattern(self, place: HeadPlace) -> Pattern:
-        """Return the pattern of a head's layer.
-
-        Raises:
-            InputError: there is no such head.
-        """
+        """Return the pattern of a head's layer; raise InputError if there is no such head."""
         pattern = self.layers.get(place.kind, {}).get(place.layer)
         if pattern is None or (place.head is not None and not 0 <= place.head < pattern.n_heads):
             raise InputError(f"there is no head {place.head} in layer {place.layer} of {place.kind!r:.50}.")

@@ -77,16 +77,11 @@ class Question:
         return cls(**values)
 
     def change_objects(self) -> list[Change]:
-        """Return `changes` as objects of the classes in CHANGES.
-
-        Raises:
-            InputError: a change has an unknown kind or an unknown field, or a field has a wrong type or value.
-        """
+        """Return `changes` as `Cut`, `Silence` and `Sharpen` objects; raise InputError if a change is invalid."""
         return [change_of(content) for content in self.changes]
 
 
 def change_of(content: object) -> Change:
-    """Return the change that a JSON object describes: an object of a class in CHANGES."""
     if not isinstance(content, Mapping) or content.get("kind") not in list(CHANGES):
         raise InputError(
             f"a change must be an object whose 'kind' is one of {', '.join(CHANGES)}; got {content!r:.100}."

@@ -18,7 +18,7 @@ import asyncio
 import json
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -58,33 +58,12 @@ class Explorer:
             return PlainTextResponse(json.loads(bytes(answer.body))["error"], status_code=answer.status_code)
         return answer
 
-    async def trace(self, request: Request) -> Response:
-        """Answer POST /trace with a trace, as JSON data of the page."""
-        return await self.answer_json(request, Question.of, self.session.answer)
-
-    async def effect(self, request: Request) -> Response:
-        """Answer POST /effect with the effect of changes to heads on the model's output and attention."""
-        return await self.answer_json(request, Question.of, self.session.effect)
-
-    async def map_turn(self, request: Request) -> Response:
-        """Answer POST /map/turn with the number of rows of a head's map that are done."""
-        return await self.answer_json(request, partial(place_of, HeadPlace), self.session.map_turn)
-
-    async def map_tile(self, request: Request) -> Response:
-        """Answer POST /map/tile with the weights of a tile, as float32."""
-        as_bytes = partial(Response, media_type="application/octet-stream")
-        return await self.answer_json(request, partial(place_of, TilePlace), self.session.map_tile, as_bytes)
-
-    async def map_strongest(self, request: Request) -> Response:
-        """Answer POST /map/strongest with the keys that have a query's largest weights."""
-        return await self.answer_json(request, partial(place_of, QueryPlace), self.session.map_strongest)
-
     async def answer_json(
         self,
         request: Request,
         read: Callable[[object], Asked],
         answer: Callable[[Asked], Answered],
-        respond: Callable[[Answered], Response] = JSONResponse,
+        respond: Callable[[Answered], Response],
     ) -> Response:
         """Answer a request whose body is JSON.
 
@@ -131,16 +110,22 @@ class Explorer:
 def application(session: Session, hosts: Collection[str] = (), token: str | None = None) -> Guard:
     """Return the explorer as an ASGI application.
 
-    `hosts` are the accepted values of the Host header (empty = any); `token` is the secret token that every request
-    needs (None = no token).
+    Args:
+        hosts: the accepted values of a request's Host header, such as "localhost:8000"; empty = any.
+        token: the secret token that every request needs; None = no token.
     """
-    explorer = Explorer(session)
+    explorer, as_bytes = Explorer(session), partial(Response, media_type="application/octet-stream")
+
+    def post(path: str, read: Callable[[object], Any], answer: Callable[[Any], Any], respond: Any) -> Route:
+        endpoint = partial(explorer.answer_json, read=read, answer=answer, respond=respond)
+        return Route(path, endpoint, methods=["POST"])
+
     routes = [
         Route("/", explorer.page),
-        Route("/trace", explorer.trace, methods=["POST"]),
-        Route("/effect", explorer.effect, methods=["POST"]),
-        Route("/map/turn", explorer.map_turn, methods=["POST"]),
-        Route("/map/tile", explorer.map_tile, methods=["POST"]),
-        Route("/map/strongest", explorer.map_strongest, methods=["POST"]),
+        post("/trace", Question.of, session.answer, JSONResponse),
+        post("/effect", Question.of, session.effect, JSONResponse),
+        post("/map/turn", partial(place_of, HeadPlace), session.map_turn, JSONResponse),
+        post("/map/tile", partial(place_of, TilePlace), session.map_tile, as_bytes),
+        post("/map/strongest", partial(place_of, QueryPlace), session.map_strongest, JSONResponse),
     ]
     return Guard(Starlette(routes=routes), hosts, token)

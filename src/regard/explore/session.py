@@ -110,8 +110,8 @@ class Session:
         """Return how the changes to heads in a request affect the model's output and the attention of its heads.
 
         "output" is the largest absolute difference of the outputs. "heads" lists the heads whose attention changes
-        most; for each, "moved" is the share of its attention that the query "token" moves to other keys. "before" and
-        "after" are the most probable next tokens without and with the changes, each with its probability.
+        most; for each, "moved" is the fraction of its attention that the query "token" moves to other keys. "before"
+        and "after" are the most probable next tokens without and with the changes, each with its probability.
 
         Raises:
             InputError: there is no change, or a change does not fit the model.

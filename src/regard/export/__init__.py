@@ -79,16 +79,13 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None) -> Parity:
-    """Export a translator to a new folder, and check that the export gives the same translations.
+    """Export a translator to a new folder, check that the export gives the same translations; return the result.
 
     Args:
         folder: the folder of the translator.
         to: the name of the format, a key of `FORMATS`.
         out: the folder to create.
         lines: the source sentences to check with; None = random pieces of the vocabulary.
-
-    Returns:
-        The result of the check.
 
     Raises:
         InputError: the format is unknown or does not support the model, `out` exists or cannot be created, or the
@@ -126,7 +123,6 @@ def format_named(to: str) -> Format:
 
 
 def refuse_difference(parity: Parity, chosen: Format) -> None:
-    """Raise InputError if the translations of the export differ by more than rounding errors."""
     if not parity.holds:
         raise InputError(
             f"the {chosen.name} export does not translate as the translator does, so it was deleted: {parity}; where "

@@ -56,11 +56,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 
 
 def supported(model: object) -> Transformer:
-    """Check that CTranslate2 supports a model, and return the model.
-
-    Raises:
-        InputError: the model is not a Transformer, or has an activation that CTranslate2 lacks.
-    """
+    """Return a model; raise InputError if it is no Transformer, or has an activation that CTranslate2 lacks."""
     if not isinstance(model, Transformer):
         raise InputError(
             f"CTranslate2 runs Transformers, and this is a {type(model).__name__} translator; export it with --to onnx."
@@ -75,11 +71,7 @@ def supported(model: object) -> Transformer:
 
 
 def build(specs: Any, model: Transformer) -> Any:
-    """Return a CTranslate2 TransformerSpec with the shape and the parameters of a Transformer.
-
-    Args:
-        specs: the module ctranslate2.specs.
-    """
+    """Return a CTranslate2 TransformerSpec with the shape and the parameters of a Transformer."""
     config = model.config
     shape = {
         "num_heads": config.n_heads,
@@ -105,9 +97,7 @@ def build(specs: Any, model: Transformer) -> Any:
 def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) -> None:
     """Copy the token embedding and the position vectors of an encoder or a decoder into the export.
 
-    Args:
-        side: CTranslate2's description of the encoder or the decoder, to be filled in.
-        spec: CTranslate2's description of the token embedding, to be filled in.
+    `side` is CTranslate2's description of the encoder or the decoder, `spec` that of its token embedding.
     """
     spec.weight = array(module.embedding.by_token.weight)
     side.scale_embeddings = True  # CTranslate2 multiplies embeddings by √d_model, as the Transformer does
@@ -170,7 +160,6 @@ def array(tensor: Tensor) -> Float[np.ndarray, "*shape"]:
 
 
 def pieces(vocabulary: Vocabulary) -> list[str]:
-    """Return all pieces of a vocabulary, ordered by id."""
     return vocabulary.pieces(range(len(vocabulary)))
 
 

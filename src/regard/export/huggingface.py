@@ -60,11 +60,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 
 
 def supported(model: object) -> Transformer:
-    """Check that a model can become a Marian or a Pegasus model, and return the model.
-
-    Raises:
-        InputError: transformers has no architecture for this model.
-    """
+    """Return a model; raise InputError if it can become neither a Marian nor a Pegasus model."""
     if not isinstance(model, Transformer):
         raise InputError(
             f"transformers has no architecture for a {type(model).__name__} translator; export it with --to onnx."

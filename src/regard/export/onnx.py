@@ -54,11 +54,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 
 
 def write_graphs(graphs: Graphs, contents: TranslatorContents, folder: Path) -> None:
-    """Write encoder.onnx, decoder.onnx, config.json and the vocabularies of a translator to a folder.
-
-    Raises:
-        InputError: onnxscript is not installed.
-    """
+    """Write encoder.onnx, decoder.onnx, config.json and the vocabularies of a translator to a folder."""
     import_extra("onnxscript", "export,translation")
     max_tokens = contents.model.config.max_tokens
     for graph, name in ((graphs.encoder, "encoder"), (graphs.decoder, "decoder")):
@@ -203,11 +199,8 @@ class LoadedExport:
     def steps(self, source_ids: Sequence[int]) -> Generator[dict[str, np.ndarray], int, None]:
         """Decode step by step: run the decoder on BOS, then on each token that is passed to the generator's `send`.
 
-        Args:
-            source_ids: the ids of the source text, with EOS at the end.
-
-        Yields:
-            For each step, the outputs of the encoder and of the decoder by name; "logits" predict the next token.
+        For each step, yield the outputs of the encoder and of the decoder by name; "logits" predict the next token.
+        `source_ids` has EOS at the end.
         """
         source = np.array([source_ids])
         lengths = np.array([source.shape[1]])

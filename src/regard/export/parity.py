@@ -130,14 +130,10 @@ def compare_line(contents: TranslatorContents, exported: Exported, line: str) ->
 
 @torch.inference_mode()
 def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesis, tokens: Sequence[int]) -> float:
-    """Return the gap of two translations of one source: how much the original model prefers its own translation.
+    """Return how much the original model prefers its own translation to the export's, of which `tokens` are the ids.
 
     The gap is the difference of the original model's logits for the two pieces at the first position that differs. If
     all pieces are the same, the export has joined them to a different text, and the gap is infinite.
-
-    Args:
-        sources: a batch of one source.
-        tokens: the ids of the export's translation.
     """
     ours, theirs = [*original.tokens, EOS], [*tokens, EOS]
     differing = next((i for i, (own, other) in enumerate(zip(ours, theirs, strict=False)) if own != other), None)

@@ -103,7 +103,6 @@ class DecoderGraph(nn.Module):
 
 
 def transformer_graphs(model: Transformer) -> Graphs:
-    """Return the encoder and the decoder graph of a Transformer."""
     config = model.config
     blocks = range(len(model.decoder.blocks))
 

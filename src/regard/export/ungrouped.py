@@ -28,9 +28,5 @@ def ungrouped(model: Transformer) -> Transformer:
 
 
 def repeated_heads(parameter: Float[Tensor, "*shape"], d_head: int, group: int) -> Float[Tensor, "*longer"]:
-    """Return the parameter of a projection to keys or values with each head repeated.
-
-    Args:
-        group: the number of adjacent copies of each head.
-    """
+    """Return the parameter of a projection to keys or values with `group` adjacent copies of each head."""
     return repeat(parameter, "(heads d_head) ... -> (heads group d_head) ...", d_head=d_head, group=group)

@@ -70,9 +70,9 @@ class Batching:
                     one.answer.set_result(answer)
 
     def next_batch(self) -> list[Waiting]:
-        """Take requests from the front of the queue, as many as fit into one batch, and return them.
+        """Take requests from the front of the queue, which must not be empty, and return them.
 
-        The batch has at most `MOST_AT_ONCE` texts, but at least one request. The queue must not be empty.
+        They have at most `MOST_AT_ONCE` texts together, unless the first request alone has more.
         """
         batch = [self.waiting.popleft()]
         n_texts = len(batch[0].texts)

@@ -17,9 +17,6 @@ DIGITS = 6
 def texts_of(content: Any) -> list[str]:
     """Check the JSON of a request, and return the texts to translate.
 
-    Args:
-        content: the body of the request, decoded from JSON.
-
     Raises:
         InputError: the content is not {"texts": ["…", …]}, or there are too many texts, or a text is too long.
     """

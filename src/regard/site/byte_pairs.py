@@ -87,7 +87,6 @@ def unsupported_setting(description: dict[str, Any]) -> str:
 
 
 def parts_of(part: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the pre-tokenizers that a sequence of them consists of, or the one pre-tokenizer."""
     if part is None:
         return [{"type": "none"}]
     return list(part["pretokenizers"]) if part["type"] == "Sequence" else [part]
@@ -99,7 +98,6 @@ def splitters(part: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_known(part: dict[str, Any]) -> bool:
-    """Return whether `pattern_of` has the pattern of a pre-tokenizer."""
     if part["type"] == "Split":
         return part["pattern"].get("Regex") in IN_BROWSER and part["behavior"] == "Isolated" and not part["invert"]
     return part["type"] in ("ByteLevel", "Digits")
@@ -131,11 +129,7 @@ def class_of(name: str) -> str:
 
 
 def split_off(splitter: Any, filler: str) -> Iterator[int]:
-    """Yield the code points of the characters that a pre-tokenizer splits off.
-
-    Args:
-        filler: a character that it does not split off.
-    """
+    """Yield the code points of the characters that a pre-tokenizer splits off; it does not split off `filler`."""
     codes = list(all_letters())
     for start in range(0, len(codes), AT_ONCE):
         chunk = codes[start : start + AT_ONCE]

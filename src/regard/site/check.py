@@ -51,10 +51,9 @@ class Difference:
 
 
 def check(path: Path, loaded: LoadedModel, max_tokens: int) -> Difference:
-    """Compare an exported model with the original, and return the largest differences.
+    """Compare an exported model in the ONNX file `path` with the original, and return the largest differences.
 
     Args:
-        path: the ONNX file of the exported model.
         max_tokens: the most tokens of a text of the site.
 
     Raises:
@@ -82,10 +81,9 @@ def longest_text(tokenizer: Any, max_tokens: int) -> list[int]:
 
 @torch.no_grad()
 def differences_of(session: Any, loaded: LoadedModel, ids: list[int], changed: bool) -> Difference:
-    """Return the largest differences for one text.
+    """Return the largest differences for a text with the token ids `ids`.
 
     Args:
-        ids: the ids of its tokens.
         changed: whether to compare the models with two heads of the first layer changed: one cut, one sharpened.
     """
     n_tokens, last = len(ids), len(ids) - 1

@@ -49,10 +49,9 @@ class Exported:
         return data | {"live": True, "next": self.next, "movement": None}
 
     def record(self, folder: Path) -> dict[str, Any]:
-        """Return the JSON record of the model; `ModelRecord` in front/src/site/messages.ts describes it.
+        """Return the JSON record of the model, whose files are in `folder`.
 
-        Args:
-            folder: the folder with the model's files.
+        `ModelRecord` in front/src/site/messages.ts describes the record.
         """
         return {
             "name": self.name,
@@ -66,11 +65,7 @@ class Exported:
 
 
 def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a trace's JSON data that is equal for all texts: without texts, tokens and arrays.
-
-    Args:
-        page: the JSON data of the trace `first`, as `page_data` returns it.
-    """
+    """Return the part of a trace's JSON data `page` that is equal for all texts: no texts, tokens and arrays."""
     kinds = {
         kind: record | {"layers": [layer_shape(first, kind, layer) for layer in first.attended[kind]]}
         for kind, record in page["kinds"].items()
@@ -83,11 +78,7 @@ def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
 def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
     """Return the JSON record of one attention layer of a site: everything but the numbers of queries, keys and values.
 
-    The page gets these numbers, unrounded, from the web worker that runs the model.
-
-    Args:
-        first: the trace of any text by this model.
-        kind: "encoder", "decoder" or "cross".
+    The page gets these numbers, unrounded, from the web worker that runs the model. `first` is the trace of any text.
     """
     pattern = first.attended[kind][layer].pattern
     formula = pattern.call.formula

@@ -74,8 +74,8 @@ def write_site(
             written.mkdir()
             models = export_models(model, translator, text, written)
             (written / RUNTIME).write_bytes(compressed)
-            write_text(written / WORKER, read_source("built/worker.js"))
-            write_text(written / "index.html", first_page(models, written))
+            (written / WORKER).write_text(read_source("built/worker.js"), encoding="utf-8")
+            (written / "index.html").write_text(first_page(models, written), encoding="utf-8")
             n_bytes = sum(path.stat().st_size for path in written.iterdir())
             written.rename(out)
     except OSError as error:
@@ -122,7 +122,3 @@ def first_page(models: tuple[Exported, ...], folder: Path) -> str:
         "models": [model.record(folder) for model in models],
     }
     return site_page(models[0].page(), site)
-
-
-def write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

@@ -95,8 +95,7 @@ class Graph(nn.Module):
     def record(self, recorder: Recorder, ids: Int[Tensor, "1 tokens"], **settings: Any) -> tuple[Tensor, ...]:
         """Run the model; return its output, then the query, key and value of each layer.
 
-        Args:
-            settings: more arguments of the model.
+        `settings` are more arguments of the model.
         """
         token = RECORDER.set(recorder)
         try:
@@ -137,12 +136,7 @@ def recording(model: "PreTrainedModel") -> Iterator[None]:
 
 
 def block_name(kind: str, layer: int, part: str) -> str:
-    """Return the name of a layer's array in the page's data, such as "encoder layer 0 query".
-
-    Args:
-        kind: the kind of attention: "encoder", "decoder" or "cross".
-        part: "query", "key" or "value".
-    """
+    """Return the name of a layer's query, key or value (`part`) in the page's data, such as "encoder layer 0 query"."""
     return f"{kind} layer {layer} {part}"
 
 

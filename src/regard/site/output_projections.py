@@ -21,11 +21,7 @@ from regard.views.page.outputs import N_SHOWN
 
 
 def write_projections(first: Trace, path: Path) -> None:
-    """Write the output projections of a model to a file, which stays empty if they are unknown.
-
-    Args:
-        first: the trace of any text by the model; with hidden vectors, if they can be kept.
-    """
+    """Write the output projections in the trace of any text to a file, which stays empty if they are unknown."""
     states = first.states or {}
     layers = [state for kind in first.kinds for state in states.get(kind, {}).values()]
     arrays = [array for state in layers for array in arrays_of(state.projection).values()]

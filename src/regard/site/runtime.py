@@ -75,7 +75,6 @@ def read_given(given: Path) -> bytes:
 
 
 def check_version(content: bytes, source: str) -> None:
-    """Raise InputError unless `content` is the file of version `VERSION`."""
     if hashlib.sha256(content).hexdigest() != SHA256:
         raise InputError(
             f"{source} has another {FILE} than that of onnxruntime-web {VERSION}, with which the page was built; "

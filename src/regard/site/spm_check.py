@@ -15,11 +15,7 @@ UNIGRAM, BPE = 1, 2
 
 
 def check_vocabulary(name: str, model: bytes) -> None:
-    """Raise InputError if a SentencePiece model has a setting that the page does not support.
-
-    Args:
-        name: the name of the vocabulary's file, for the message.
-    """
+    """Raise InputError if the SentencePiece model in the file `name` has a setting that the page does not support."""
     reason = unsupported_setting(model)
     if reason:
         raise InputError(

@@ -88,11 +88,7 @@ def end_tokens(model: "PreTrainedModel") -> tuple[int, ...]:
 
 
 def check_supported(loaded: LoadedModel, read: Trace) -> None:
-    """Raise InputError unless the page can compute a model's weights from its queries and keys alone.
-
-    Args:
-        read: the trace of any text.
-    """
+    """Raise InputError unless the page can compute a model's weights, in any trace, from its queries and keys alone."""
     reasons = (unsupported_pattern(read.kinds[0], pattern) for pattern in patterns(read))
     reason = unsupported_model(loaded.model, read) or next(filter(None, reasons), "")
     if reason:
@@ -125,8 +121,7 @@ def unsupported_model(model: "PreTrainedModel", read: Trace) -> str:
 def unsupported_pattern(kind: str, pattern: Pattern) -> str:
     """Return the reason why a site cannot compute the weights of a layer; an empty text if it can.
 
-    Args:
-        kind: "encoder", or "decoder" for a layer of a causal model.
+    `kind` is "encoder", or "decoder" for a layer of a causal model.
     """
     formula = pattern.call.formula
     if formula is None or formula.other_score is not None or formula.bias is not None:

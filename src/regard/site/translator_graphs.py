@@ -46,11 +46,7 @@ class TracedDecoderGraph(DecoderGraph):
 
 
 def translator_graphs(model: object) -> Graphs:
-    """Return the two graphs of a translator for a site.
-
-    Raises:
-        InputError: `model` is not a regard Transformer.
-    """
+    """Return the two graphs of a translator for a site; raise InputError if `model` is not a regard Transformer."""
     if not isinstance(model, Transformer):
         raise InputError(
             f"this translator is a {type(model).__name__}; a site runs translators that are Transformers, whose "

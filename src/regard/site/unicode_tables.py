@@ -8,7 +8,7 @@ Range = tuple[int, int]
 
 
 def all_letters() -> Iterator[int]:
-    """Yield every code point of Unicode except the surrogates, which are not letters."""
+    """Yield every code point of Unicode except the surrogates, which are not characters."""
     yield from range(0xD800)
     yield from range(0xE000, 0x110000)
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from refusals import refusal
 
 import regard
-from regard.by_hand.examples import names
+from regard.by_hand.examples import NAMES
 from regard.by_hand.model_head import model_numbers
 from regard.by_hand.numbers import Numbers
 from regard.by_hand.numbers_file import example_numbers
@@ -57,7 +57,7 @@ def step(page: Page, name: str) -> None:
     view(page).locator(".stages").get_by_role("button", name=name).click()
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", NAMES)
 def test_the_steps_of_every_example(shown: Callable[..., Page], name: str) -> None:
     numbers = example_numbers(name)
     page = shown(work_out(numbers))

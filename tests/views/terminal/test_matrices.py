@@ -101,7 +101,7 @@ x2 looks most at x2 0.999, x1 0.001
 """)
 
 
-@pytest.mark.parametrize("name", examples.names())
+@pytest.mark.parametrize("name", examples.NAMES)
 def test_every_example_fits_and_has_no_trailing_spaces(name):
     worked = worked_example(name)
     for width in (64, 80, 120, 200):

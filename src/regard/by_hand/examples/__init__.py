@@ -5,26 +5,18 @@ from importlib.resources import files
 
 from regard.errors import InputError, nearest
 
-ORDER = ("self-attention", "causal", "one-word", "cross", "multi-head", "two-tokens-eight-heads")
+NAMES = ("self-attention", "causal", "one-word", "cross", "multi-head", "two-tokens-eight-heads")
 """The names of the examples, the simplest first."""
 
 
-def names() -> list[str]:
-    return list(ORDER)
-
-
 def text(name: str) -> str:
-    """Return the text of an example's TOML file.
-
-    Raises:
-        InputError: there is no example of this name; the message names the nearest.
-    """
-    if name not in ORDER:
-        close = nearest(name, names())
-        raise InputError(f"no example {name!r}; nearest: {', '.join(close)}. All of them: {', '.join(ORDER)}.")
+    """Return the text of an example's TOML file; raise InputError if there is no example of this name."""
+    if name not in NAMES:
+        close = nearest(name, list(NAMES))
+        raise InputError(f"no example {name!r}; nearest: {', '.join(close)}. All of them: {', '.join(NAMES)}.")
     return (files(__name__) / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def titles() -> dict[str, str]:
     """Return the title of each example, by the name of the example."""
-    return {name: tomllib.loads(text(name))["title"] for name in ORDER}
+    return {name: tomllib.loads(text(name))["title"] for name in NAMES}
