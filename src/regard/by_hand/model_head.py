@@ -146,7 +146,11 @@ def direct_note(projections: dict[str, Projection | None]) -> str:
 
 
 def head_scores(head: Head) -> dict[str, Any]:
-    """Return scale, softcap and bias of a head as arguments of `Numbers`; InputError unless it scales dot products."""
+    """Return scale, softcap and bias of a head as arguments of `Numbers`.
+
+    Raises:
+        InputError: the head's scores are not scaled dot products.
+    """
     score = head.pattern.score
     if not isinstance(score, ScaledDot):
         raise InputError(
@@ -171,7 +175,11 @@ def head_mask(head: Head) -> Bool[np.ndarray, "queries keys"] | None:
 
 
 def head_softmax(head: Head) -> dict[str, Any]:
-    """Return temperature and sinks of a head as arguments of `Numbers`; raise InputError unless it uses softmax."""
+    """Return temperature and sinks of a head as arguments of `Numbers`.
+
+    Raises:
+        InputError: the head's weights are not a softmax.
+    """
     normalise = head.pattern.normalise
     if not isinstance(normalise, Softmax):
         raise InputError(

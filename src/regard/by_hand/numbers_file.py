@@ -176,7 +176,7 @@ def read_count(name: str, given: dict[str, Any]) -> int:
 
 
 def read_text(name: str, given: dict[str, Any]) -> str:
-    """Return the text under the key `name` on one line, empty if the key is missing; raise InputError otherwise."""
+    """Return the text under the key `name` on one line, empty if the key is missing; else raise InputError."""
     value = given.get(name, "")
     if not isinstance(value, str):
         raise InputError(f"{name} = {shortened(value)} must be a text in quotes.")
@@ -184,7 +184,11 @@ def read_text(name: str, given: dict[str, Any]) -> str:
 
 
 def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
-    """Return the tokens named under the key `name`; None if it is missing; raise InputError unless a list of words."""
+    """Return the tokens named under the key `name`, None if the key is missing.
+
+    Raises:
+        InputError: the value is not a list of words.
+    """
     if name not in given:
         return None
     texts = given[name]

@@ -26,10 +26,10 @@ TILE = 256
 """The number of rows and of columns of a tile; tiles at the end of the text may have fewer."""
 
 TURN_SECONDS = 0.5
-"""How long a pyramid is computed without a pause, before other requests are answered."""
+"""How long the levels of a map are computed without a pause, before other requests are answered."""
 
 MOST_BYTES = 2**29
-"""The most bytes that all pyramids of a map take together; the pyramid of a text of 131,072 tokens takes a quarter."""
+"""The most bytes of all pyramids (weights of a head at several levels) together; one of 131,072 tokens takes 1/4."""
 
 N_STRONGEST = 8
 """How many keys with the largest weights are returned for a query."""
@@ -37,7 +37,7 @@ N_STRONGEST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadPlace:
-    """The head of a map that a request is about.
+    """The head that a request is about; a map is an image of the weights of a head for a long text.
 
     Attributes:
         map: the number of the map, different for each text, so that a request for an earlier text is refused.
@@ -100,7 +100,7 @@ def place_of(cls: type[Place], content: object) -> Place:
 
 
 class Map:
-    """Computes tiles of a trace's weights. The methods must not be called concurrently.
+    """Computes tiles, square images of a trace's weights. The methods must not be called concurrently.
 
     Args:
         number: the map's number, by which requests name it.
@@ -123,7 +123,7 @@ class Map:
                 )
 
     def record(self) -> dict[str, int]:
-        """Return what a page needs to request tiles: the map's "number", a "tile"'s side, the lowest "stored" level."""
+        """Return what a page needs to request tiles: the map's "number", the side of a "tile", the lowest level."""
         return {"number": self.number, "tile": TILE, "stored": STORED}
 
     def turn(self, place: HeadPlace) -> dict[str, int]:
@@ -206,7 +206,7 @@ class Map:
         return pattern
 
     def pyramid(self, place: HeadPlace) -> Pyramid:
-        """Return the pyramid of a head; drop the pyramids read longest ago if all take more than MOST_BYTES."""
+        """Return the weights of a head at several levels; drop those read longest ago if all take over MOST_BYTES."""
         pattern, name = self.pattern(place), (place.kind, place.layer, place.head, place.hidden)
         if name not in self.pyramids:
             self.pyramids[name] = Pyramid(pattern, place.head, self.shown(place) if place.hidden else None)

@@ -115,7 +115,7 @@ def pattern_of(part: dict[str, Any]) -> str:
 
 @cache
 def class_of(name: str) -> str:
-    """Return a class of characters, to the library tokenizers, as ranges in a class of a regular expression.
+    """Return the characters of a class, as the library tokenizers defines it, as ranges for a regular expression.
 
     Args:
         name: a class in the library's regular expressions, such as "\\\\s"; or "digits", what its Digits splits off.

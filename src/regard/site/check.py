@@ -25,7 +25,7 @@ TEXTS = (
     "It rains.",
     "She said that the ship, which her father had built, sailed in 1912 and never came back; nobody knows why it sank.",
 )
-"""The texts that both models read for the comparison; the longest text of a site is made of them."""
+"""The texts that both models read for the comparison; they are repeated to get a text of the largest length."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,10 @@ class Exported:
         return self.first.model
 
     def page(self) -> dict[str, Any]:
-        """Return the JSON data of the page that shows the first text; without movement, which no other text has."""
+        """Return the JSON data of the page that shows the first text.
+
+        The movement of tokens is left out, since the page has none for other texts.
+        """
         data = page_data(self.first, focus_on(self.first), self.alignment)
         return data | {"live": True, "next": self.next, "movement": None}
 

@@ -57,7 +57,7 @@ class MergedWeights(Score):
         return merged / torch.bincount(place, minlength=merged.shape[2]).to(merged)[:, None]
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a mask: True where a token of the query's group may attend to one of the key's; None = all True."""
+        """Return a mask: True where any token of the query's group may attend to any of the key's; None = all True."""
         place, part = self.source_tile(tile)
         keep = self.source.keep(part)
         if keep is None:

@@ -245,7 +245,7 @@ def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> A
 
 
 def output_of(outputs: Any) -> torch.Tensor | None:
-    """Return the logits of a model's outputs, or else its last hidden state, as [1 tokens numbers]; None without both.
+    """Return a model's logits, or else its last hidden state, as [1 tokens numbers]; None if the model returns neither.
 
     The tokens of all pictures of a batch are one sequence. A classifier has the logits of each text or picture in place
     of those of each token.

@@ -47,7 +47,7 @@ class Scan:
     sums: RoleSums | None = field(default=None)
 
     def read(self, loaded: LoadedModel, lines: Iterable[str]) -> Iterator[None]:
-        """Add the roles of each line to the sums; yield after each line, so that the caller can report progress."""
+        """Add what the heads attend to in each line to the sums; yield after each line, to report progress."""
         for line in lines:
             if line.strip():
                 self.add(loaded, line)

@@ -94,7 +94,7 @@ def replaced(part: re.Match[str] | None, text: str, word: str) -> str:
 
 
 def kept_text(translation: Translation, alignment: Alignment, index: int) -> str | None:
-    """Return the URL, e-mail address or word of unknown letters in a source word, which is copied; None = none."""
+    """Return the part of a source word to copy: a URL, an e-mail address, a word of unknown letters; None = nothing."""
     word = alignment.source_words[index]
     address = ADDRESS.search(word)
     if address:

@@ -28,7 +28,7 @@ class TranslationReader(Protocol):
 
     @property
     def usual(self) -> Usual | None:
-        """The least usual letters per subword piece and mean log-probability of a piece; None = not known."""
+        """The limits of letters per subword piece and probability below which a text is unusual; None = not known."""
 
     @property
     def calibration(self) -> Calibration | None:

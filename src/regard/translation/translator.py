@@ -326,7 +326,7 @@ class Translator:
 
     @property
     def usual(self) -> Usual | None:
-        """The least usual letters per subword piece and mean log-probability of a piece; None = not in the folder."""
+        """The limits of letters per subword piece and probability below which a text is unusual; None = not known."""
         return Usual.stored_in(self.extra)
 
     @property

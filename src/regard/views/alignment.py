@@ -27,10 +27,10 @@ GAP = 0.1
 """The space between the words and the grid, in inches."""
 
 ROTATED = 0.72
-"""The height of a word that is rotated by 45 degrees, as a share of its width before it is rotated."""
+"""The height of a word that is rotated by 45 degrees, as a fraction of its width before it is rotated."""
 
 LARGEST_WORD = 0.8
-"""The largest font size of a word, as a share of the height of a grid cell."""
+"""The largest font size of a word, as a fraction of the height of a grid cell."""
 
 Words = Sequence[str]
 Weights = Float[Tensor, "target source"]

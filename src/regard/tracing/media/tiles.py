@@ -56,7 +56,7 @@ class TiledPicture:
         ]
 
     def thumbnail(self, merge: int = 1, margin: tuple[int, int] = (0, 0)) -> tuple[Patch, ...]:
-        """Return the patches, or the squares of merge × merge patches, of the thumbnail.
+        """Return the patches, or the squares of merge × merge patches, of the thumbnail, a small copy of the picture.
 
         Args:
             margin: the height of the margins above and below the picture, and the width of those beside it, in pixels.
@@ -70,7 +70,7 @@ class TiledPicture:
         return tuple(grid.patches())
 
     def joined(self, tiles: Tiles) -> Float[Tensor, "3 all_rows all_columns"]:
-        """Return the picture that consists of some tiles."""
+        """Return the picture that is made of these tiles."""
         return rearrange(tiles, "(rows columns) c h w -> c (rows h) (columns w)", rows=self.rows)
 
 

@@ -84,7 +84,7 @@ def encode_text(
 
 
 def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool) -> Any:
-    """Return the tokenizer's output for a text, cut off after `limit` tokens; with their offsets if possible."""
+    """Return the tokenizer's output for a text, cut off after `limit` tokens, with the tokens' offsets if possible."""
     text = prompt.text
     check_text(text)
     text_argument = {"text_target": text} if as_target else {"text": text}

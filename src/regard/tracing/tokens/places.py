@@ -60,7 +60,7 @@ class PatchGrid:
     """The grid of patches into which a picture is divided.
 
     Attributes:
-        image, n_images, thumbnail: as in `Patch`.
+        image, n_images, thumbnail: the attributes of the same names of each `Patch`.
         rows, columns: the numbers of rows and columns of patches.
         height, width: the size of the whole grid in pixels.
         top, left: the distances of the grid from the top and the left of the picture, in pixels.

@@ -62,10 +62,10 @@ def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = F
 
 
 def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
-    """Return the entry of the tokenizer's vocabulary for each id; "[50300]" for an id that it does not have.
+    """Return the entry of the tokenizer's vocabulary for each id; "[50300]" for an id that the vocabulary lacks.
 
-    A model may have more ids than its tokenizer, so that their number is a multiple of 64, for instance.
-    A Marian tokenizer may have two vocabularies, and converts ids only by that of the target. Ids of the source are
+    A model may have more ids than its tokenizer, for instance because their number is rounded up to a multiple of 64. A
+    Marian tokenizer may have two vocabularies, and its methods convert only ids of the target. Ids of the source are
     converted by its `encoder`, a dictionary from entries to ids.
     """
     if not getattr(tokenizer, "separate_vocabs", False) or as_target:
@@ -111,9 +111,10 @@ def display_text(letters: str) -> str:
 
 
 def piece_text(piece: str, tokenizer: Any) -> str:
-    """Return an entry of the tokenizer's vocabulary without markers; Korean jamo become standalone letters.
+    """Return an entry of the tokenizer's vocabulary without the markers ##, Ġ and ▁.
 
-    An entry that is only part of a character is returned as its bytes: ‹EB›‹80›.
+    Parts of Korean syllables (jamo) become standalone letters. An entry that is only part of a character is returned
+    as its bytes: ‹EB›‹80›.
     """
     numbers, letters = piece_bytes(piece), tokenizer.convert_tokens_to_string([piece])
     if numbers is not None and (not letters or "\ufffd" in letters):

@@ -69,11 +69,11 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
 
     @abstractmethod
     def heads(self) -> HeadCounts:
-        """Return the numbers of heads of the running module, by which an axis of batch · heads is split."""
+        """Return the numbers of heads of the running module, by which an axis that joins batch and heads is split."""
 
     @abstractmethod
     def asked(self) -> Ask | None:
-        """Return the statistics to compute together with the context of the next attention call; None = none."""
+        """Return the statistics to compute together with the context of the next attention call, if any."""
 
     @abstractmethod
     def before_change(self, tensor: Tensor) -> None:

@@ -136,7 +136,7 @@ class SentenceSearch:
         history: TokenHistory,
         coverage: Float[Tensor, "rows source"] | None,
     ) -> list[Extension]:
-        """Add the extensions that end with EOS to the finished hypotheses; return the others that have a slot.
+        """Add the extensions that end with EOS to the finished hypotheses; return the others that stay in the beam.
 
         Args:
             extensions: extensions of this sentence's hypotheses by one token, most probable first.

@@ -1,6 +1,6 @@
 """The data of a page: one trace as JSON, in which arrays are base64 text.
 
-The type `PageData` in `front/src/data.ts` describes the same data for the script of the page.
+The interface `Trace` in `front/src/data.ts` describes the same data for the script of the page.
 """
 
 from string import whitespace
@@ -36,7 +36,7 @@ MOST_TOKENS = 4_096
 of its weights into which the reader zooms."""
 
 MAX_VALUES = 400_000
-"""The most numbers in the value vectors of a trace (about a megabyte of text) in a file; above it, it has no values."""
+"""The most numbers in the value vectors of a page that is a file (about a megabyte); a page of more has no values."""
 
 MAX_COLUMNS = 200_000
 """The most numbers in the columns of output projections in a page (about a megabyte of text)."""

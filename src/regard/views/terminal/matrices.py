@@ -256,7 +256,7 @@ class Tint:
     Attributes:
         positive, negative: the colours of numbers above and below 0.
         largest: the absolute value that gets the deepest colour; 0 = no background.
-        deepest: the share of `positive` or `negative` in the deepest colour; the rest is white.
+        deepest: the fraction of `positive` or `negative` in the deepest colour; the rest is white.
     """
 
     positive: RGB
