@@ -5,6 +5,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+Json = Any
+"""A value that can be written as JSON."""
+
 SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 """The JSON escape of a surrogate, half of a UTF-16 pair. JSON allows one half alone; UTF-8 cannot encode it."""
 

@@ -176,7 +176,7 @@ def read_count(name: str, given: dict[str, Any]) -> int:
 
 
 def read_text(name: str, given: dict[str, Any]) -> str:
-    """Return the text under the key `name` on one line, empty if the key is missing; else raise InputError."""
+    """Return the text under the key `name`, empty if the key is missing; raise InputError for values of other types."""
     value = given.get(name, "")
     if not isinstance(value, str):
         raise InputError(f"{name} = {shortened(value)} must be a text in quotes.")

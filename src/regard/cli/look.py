@@ -182,12 +182,10 @@ def show_alignment(translation: "Translation") -> None:
     console.print(f"\naligned by {translation.translator.alignment_rule}\n")
 
 
-def trace_text(
-    model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None = None
-) -> "Trace":
+def trace_text(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":
     """Return the trace of a Hugging Face model, or of a translator, while it reads a text."""
-    translation = translate_text(model, text, target, truncate, new_tokens)
-    return trace_model(model, text, target, truncate, new_tokens) if translation is None else translation.trace
+    translation = translate_text(model, text, target, truncate, None)
+    return trace_model(model, text, target, truncate, None) if translation is None else translation.trace
 
 
 def trace_model(

@@ -116,16 +116,18 @@ def application(session: Session, hosts: Collection[str] = (), token: str | None
     """
     explorer, as_bytes = Explorer(session), partial(Response, media_type="application/octet-stream")
 
-    def post(path: str, read: Callable[[object], Any], answer: Callable[[Any], Any], respond: Any) -> Route:
+    def post(
+        path: str, read: Callable[[object], Any], answer: Callable[[Any], Any], respond: Any = JSONResponse
+    ) -> Route:
         endpoint = partial(explorer.answer_json, read=read, answer=answer, respond=respond)
         return Route(path, endpoint, methods=["POST"])
 
     routes = [
         Route("/", explorer.page),
-        post("/trace", Question.of, session.answer, JSONResponse),
-        post("/effect", Question.of, session.effect, JSONResponse),
-        post("/map/turn", partial(place_of, HeadPlace), session.map_turn, JSONResponse),
-        post("/map/tile", partial(place_of, TilePlace), session.map_tile, as_bytes),
-        post("/map/strongest", partial(place_of, QueryPlace), session.map_strongest, JSONResponse),
+        post("/trace", Question.of, session.answer),
+        post("/effect", Question.of, session.effect),
+        post("/map/turn", partial(place_of, HeadPlace), lambda head: session.map_for(head).turn(head)),
+        post("/map/tile", partial(place_of, TilePlace), lambda tile: session.map_for(tile).tile(tile), as_bytes),
+        post("/map/strongest", partial(place_of, QueryPlace), lambda query: session.map_for(query).strongest(query)),
     ]
     return Guard(Starlette(routes=routes), hosts, token)

@@ -7,7 +7,7 @@ from typing import Any
 from regard.by_hand.translator_head import translate_or_score
 from regard.errors import InputError
 from regard.explore.continuation import check_continues, continued_trace, going_record
-from regard.explore.map import HeadPlace, Map, QueryPlace, TilePlace
+from regard.explore.map import HeadPlace, Map
 from regard.explore.question import Question
 from regard.tracing.comparison import compare
 from regard.tracing.focus import focus_on
@@ -87,18 +87,6 @@ class Session:
         if self.map is None or self.map.trace is not found:
             self.map = Map(found, 1 if self.map is None else self.map.number + 1)
         return map_data(found, self.map.record())
-
-    def map_turn(self, place: HeadPlace) -> dict[str, int]:
-        """Compute a head's map for a short time; return {"done": rows computed so far, "of": all rows}."""
-        return self.map_for(place).turn(place)
-
-    def map_tile(self, place: TilePlace) -> bytes:
-        """Return the weights of a tile of a map, row after row, as little-endian float32."""
-        return self.map_for(place).tile(place)
-
-    def map_strongest(self, place: QueryPlace) -> dict[str, list[Any]]:
-        """Return the "keys" with the largest weights of a query, and these "weights", largest first."""
-        return self.map_for(place).strongest(place)
 
     def map_for(self, place: HeadPlace) -> Map:
         """Return the map in memory; raise InputError if its number is not `place.map`, the map that a request names."""

@@ -20,6 +20,7 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.pattern import Pattern
 from regard.attention.scores.score import Score
 from regard.attention.weights import weights_of
+from regard.tracing.patterns_by_layer import SIDES
 
 Group = Sequence[int]
 """The positions of the tokens that are joined to one word."""
@@ -140,7 +141,8 @@ def merged_steps(
         source: the groups of the tokens that the encoder reads.
         target: the groups of the tokens that the decoder reads.
     """
-    sides = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
+    groups = {"source": source, "target": target}
+    sides = {kind: (groups[queries], groups[keys]) for kind, (queries, keys) in SIDES.items()}
     return {
         kind: {
             layer: replace(step, pattern=merged_pattern(step.pattern, *sides[kind])) for layer, step in layers.items()

@@ -15,6 +15,9 @@ KINDS = ("encoder", "decoder", "cross")
     cross      the target of an encoder-decoder attends to its source
 """
 
+SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
+"""For each kind of attention, the text of its queries and the text of its keys."""
+
 AttentionSteps = Mapping[str, Mapping[int, Attended]]
 """The attention calls of a model, by kind ("encoder", "decoder", "cross") and layer number."""
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.effects.changes import Change, Cut, heads_of
 from regard.errors import InputError
 from regard.tracing.media.media import Media
+from regard.tracing.patterns_by_layer import SIDES
 from regard.tracing.tokens.encoding import decoder_start_id, encode, encode_text
 from regard.tracing.tokens.prompt import Prompt
 from regard.tracing.tokens.readable_tokens import Token
@@ -168,7 +169,6 @@ def with_positions(
     """
     if not isinstance(change, Cut):
         return change
-    texts = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
     only_kind = None
     if KindOfPath.of(model).only_kind is not None:
         only_kind = "encoder" if source else "decoder"
@@ -178,5 +178,5 @@ def with_positions(
             f"{change} must name heads of one kind, since the tokens of each kind differ: for instance "
             "heads=['cross'] or heads=['decoder L0H1']."
         )
-    queries, keys = texts[kinds.pop() or ""]
+    queries, keys = ({"source": source, "target": target}[side] for side in SIDES[kinds.pop() or ""])
     return replace(change, query=token_position(change.query, queries), key=token_position(change.key, keys))

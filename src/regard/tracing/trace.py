@@ -24,7 +24,7 @@ from regard.errors import InputError, import_extra
 from regard.tracing.files.trace_file import read_record, write_record
 from regard.tracing.head import AVERAGE, Head, average_of, nearest_heads, not_kept
 from regard.tracing.merged_pattern import merged_steps
-from regard.tracing.patterns_by_layer import KINDS, AttentionSteps, PatternsByLayer
+from regard.tracing.patterns_by_layer import KINDS, SIDES, AttentionSteps, PatternsByLayer
 from regard.tracing.roles import Roles, sums_of_heads
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import TokenReference, token_position
@@ -109,8 +109,7 @@ class Trace:
         kind = kind or self._only_kind()
         if kind not in self.kinds:
             raise InputError(f"no attention of kind {kind!r}; this trace has {', '.join(self.kinds)}.")
-        queries = self.source if kind == "encoder" else self.target
-        keys = self.target if kind == "decoder" else self.source
+        queries, keys = (getattr(self, side) for side in SIDES[kind])
         projections = {n: state.projection for n, state in (self.states or {}).get(kind, {}).items()}
         return [
             Head(kind, layer, head, pattern, queries, keys, projections.get(layer))

@@ -9,11 +9,9 @@ from torch import Tensor
 from regard.attention.ask import PER_QUERY, Ask, Summary, Top
 from regard.attention.attend import Attended
 from regard.attention.grid.grid import Grid
+from regard.json_file import Json
 from regard.tracing.watching.answered_pattern import AnsweredPattern, ForgottenCall, names_of
 from regard.typed_fields import check_fields
-
-Json = Any
-"""A value that can be written as JSON."""
 
 
 def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:

@@ -1,16 +1,13 @@
 """Converts the vectors of the tokens in each layer to and from the JSON of a trace file."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from torch import Tensor
 
 from regard.attention.attend import Attended
 from regard.effects.contributions import OutputProjection
 from regard.effects.movement import LayerStates
-
-Json = Any
-"""A value that can be written as JSON."""
+from regard.json_file import Json
 
 STATES = ("before", "attention", "feed_forward", "after")
 """The names of the vectors of the tokens that a trace may have for each layer."""

@@ -37,10 +37,11 @@ from regard.attention.scores.score import Score
 from regard.attention.weights import weights_of
 from regard.effects.changes import Change
 from regard.errors import InputError, first_paragraph
-from regard.json_file import parse_json
+from regard.json_file import Json, parse_json
 from regard.tensor_file import read_tensors, write_tensors
 from regard.tracing.files.answered_file import answered_from_json, answered_to_json
 from regard.tracing.files.states_file import states_from_json, states_to_json
+from regard.tracing.patterns_by_layer import SIDES
 from regard.tracing.tokens.places import Frame, Patch
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.watching.answered_pattern import AnsweredPattern
@@ -51,16 +52,10 @@ from regard.visible_text import escape_controls
 FORMAT = "regard trace"
 VERSION = 3
 
-SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
-"""For each kind of attention, the names of the fields of `Trace` with the tokens of its queries and of its keys."""
-
 BASE_CLASSES = (Score, Mask, Normaliser, Bias, Choice)
 """The base classes of the rules (scores, masks, normalisers and their parts) that a trace file may contain."""
 
 JSON_SCALARS = (type(None), bool, int, float, str)
-
-Json = Any
-"""A value that can be written as JSON."""
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.attention.pattern import Pattern
 from regard.errors import InputError
 from regard.tracing.focus import Focus
+from regard.tracing.patterns_by_layer import SIDES
 from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.words import is_word
@@ -124,8 +125,8 @@ def trace_record(trace: Trace, layers: dict[str, list[dict[str, Any]]], blocks: 
         "target": token_records(trace.target),
         "kinds": {
             kind: {
-                "queries": "source" if kind == "encoder" else "target",
-                "keys": "target" if kind == "decoder" else "source",
+                "queries": SIDES[kind][0],
+                "keys": SIDES[kind][1],
                 "note": decoder_note(trace, kind),
                 "layers": layers[kind],
             }

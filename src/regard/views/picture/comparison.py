@@ -5,23 +5,13 @@ A cell shows the largest share of attention that a query of the head moves to ot
 
 from pathlib import Path
 
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from regard.tracing.comparison import Comparison
-from regard.views.picture.canvas import (
-    INK,
-    MARGIN,
-    WIDTH,
-    blank_page,
-    check_picture_path,
-    draw_cells,
-    outline,
-    save_figure,
-)
+from regard.views.picture.canvas import INK, MARGIN, WIDTH, blank_page, check_picture_path, outline, save_figure
 from regard.views.picture.fonts import fonts_for, quoted
-from regard.views.picture.head_grid import LEFT, LINE, draw_rules, draw_scale, number_grid
+from regard.views.picture.head_grid import LEFT, LINE, draw_grid, draw_scale
 
 LARGEST_CELL = 0.3
 """The largest side of a cell of the grid, in inches."""
@@ -46,15 +36,12 @@ def comparison_figure(comparison: Comparison) -> Figure:
     above = LINE * len(lines) + 0.5
     page = blank_page(2 * MARGIN + above + side * n_layers + 0.5, fonts)
     page.write_lines(page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, above), lines, LINE)
-    axes = page.area(MARGIN + LEFT, MARGIN + above, side * n_heads, side * n_layers)
-    axes.set(xlim=(0, n_heads), ylim=(n_layers, 0))
-    draw_cells(axes, comparison.heads.numpy(), Normalize(0, 1), "heads")
-    draw_rules(axes, n_heads, n_layers, side)
+    layers = [layer for _, layer in comparison.layers]
+    axes = draw_grid(page, MARGIN + LEFT, MARGIN + above, comparison.heads.numpy(), layers, side, "heads")
     if (first := comparison.first) is not None:
         names = [[comparison.place(row, head)[0] for head in range(n_heads)] for row in range(n_layers)]
         row = next(row for row in range(n_layers) if first[0] in names[row])
         axes.add_patch(Rectangle((names[row].index(first[0]), row), 1, 1, **outline(INK, 1.6), gid="first-head"))
-    number_grid(page, axes, n_heads, [layer for _, layer in comparison.layers], side)
     draw_scale(page, MARGIN + LEFT, MARGIN + above + side * n_layers + 0.16, "share of its attention")
     return page.figure
 

@@ -3,6 +3,7 @@
 Only weights on words count: those on special tokens, on punctuation and on the query itself are left out.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,16 +77,12 @@ class HeadGrid:
         """Draw title, grid and list; `left` and `top` are inches from the page's top left."""
         n_heads, layers, side = self.n_heads, self.layers, self.side
         page.write_lines(page.area(left, top, self.width, self.above), self.title, LINE)
-        axes = page.area(left + LEFT, top + self.above, n_heads * side, len(layers) * side)
-        axes.set(xlim=(0, n_heads), ylim=(len(layers), 0))
         weights = {(head.layer, head.head): weight for head, _, weight in self.strongest}
         image = np.array([[weights.get((layer, head), 0.0) for head in range(n_heads)] for layer in layers])
-        draw_cells(axes, image, Normalize(0, 1), "heads")
-        draw_rules(axes, n_heads, len(layers), side)
+        axes = draw_grid(page, left + LEFT, top + self.above, image, layers, side, "heads")
         first, width = (0, n_heads) if self.focus.head.head is None else (self.focus.head.head, 1)
         corner = first, layers.index(self.focus.head.layer)
         axes.add_patch(Rectangle(corner, width, 1, **outline(INK, 1.6), gid="chosen-head"))
-        number_grid(page, axes, n_heads, layers, side)
         below = top + self.above + len(layers) * side
         draw_scale(page, left + LEFT, below + 0.16)
         if self.strongest:
@@ -109,29 +106,33 @@ def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, width: float, ta
     return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, width, tallest)
 
 
-def draw_rules(axes: Axes, columns: int, rows: int, side: float) -> None:
-    """Draw white lines between the cells of a grid, thinner if cells are small, and a frame around the grid.
+def draw_grid(
+    page: Page, left: float, top: float, image: np.ndarray, layers: Sequence[int], side: float, gid: str
+) -> Axes:
+    """Draw a grid of layers × heads with their numbers, and return its axes, in which a cell is one unit wide.
 
-    `side` is the side of a cell in inches.
+    If there is no space for all numbers, only some are written. Lengths are in inches.
+
+    Args:
+        image: a number from 0 to 1 for each layer and head; NaN = the layer has no such head.
+        side: the side of a cell.
+        gid: the name of the image in an SVG file.
     """
+    rows, columns = image.shape
+    axes = page.area(left, top, columns * side, rows * side)
+    axes.set(xlim=(0, columns), ylim=(rows, 0))
+    draw_cells(axes, image, Normalize(0, 1), gid)
     lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
     axes.add_collection(LineCollection(lines, colors="white", linewidths=min(1.0, side * 6), zorder=2), autolim=False)
     axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
-
-
-def number_grid(page: Page, axes: Axes, n_heads: int, layers: list[int], side: float) -> None:
-    """Write the numbers of the layers left of the grid and the numbers of the heads above it.
-
-    If there is no space for all numbers, only some are written. `side` is the side of a cell in inches.
-    """
     step = next(step for step in STEPS if step * side >= 0.19)
-    for head in range(0, n_heads, step):
+    for head in range(0, columns, step):
         page.write(axes, head + 0.5, -0.06 / side, str(head), 7.0, color=FAINT, ha="center")
-    for row in range(0, len(layers), step):
+    for row in range(0, rows, step):
         page.write(axes, -0.06 / side, row + 0.5 + 0.035 / side, str(layers[row]), 7.0, color=FAINT, ha="right")
-    page.write(axes, n_heads / 2, -0.22 / side, "head", 7.5, color=FAINT, ha="center")
-    x, y = -0.27 / side, len(layers) / 2
-    page.write(axes, x, y, "layer", 7.5, color=FAINT, ha="center", va="center", rotation=90)
+    page.write(axes, columns / 2, -0.22 / side, "head", 7.5, color=FAINT, ha="center")
+    page.write(axes, -0.27 / side, rows / 2, "layer", 7.5, color=FAINT, ha="center", va="center", rotation=90)
+    return axes
 
 
 def draw_scale(page: Page, left: float, top: float, label: str = "weight") -> None:

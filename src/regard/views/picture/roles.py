@@ -6,14 +6,13 @@ Such a kind of key is called a role. The picture has a grid of layers × heads f
 from pathlib import Path
 
 import numpy as np
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from regard.effects.roles import KEY_ROLES
 from regard.tracing.roles import Roles
-from regard.views.picture.canvas import MARGIN, WIDTH, blank_page, check_picture_path, draw_cells, save_figure
+from regard.views.picture.canvas import MARGIN, WIDTH, blank_page, check_picture_path, save_figure
 from regard.views.picture.fonts import fonts_for
-from regard.views.picture.head_grid import LEFT, LINE, draw_rules, draw_scale, number_grid
+from regard.views.picture.head_grid import LEFT, LINE, draw_grid, draw_scale
 
 COLUMNS, GAP = 3, 0.35
 """The number of grids side by side, and the space between them in inches."""
@@ -58,11 +57,7 @@ def draw(roles: Roles, title: str) -> Figure:
         best = roles.top(role, 1)
         name = f"{TITLES[role]}: {best[0][0]} {best[0][1]:.2f}" if best else f"{TITLES[role]}: none in these texts"
         page.write(page.area(left + LEFT, above, width - LEFT, 0.2), 0.0, 0.12, name, 8.5, bold=True)
-        axes = page.area(left + LEFT, above + 0.58, side * n_heads, side * len(layers))
-        axes.set(xlim=(0, n_heads), ylim=(len(layers), 0))
-        draw_cells(axes, grid, Normalize(0, 1), role)
-        draw_rules(axes, n_heads, len(layers), side)
-        number_grid(page, axes, n_heads, layers, side)
+        draw_grid(page, left + LEFT, above + 0.58, grid, layers, side, role)
     draw_scale(page, MARGIN + LEFT, top + height * n_rows + 0.1, "mean share of attention")
     return page.figure
 
