@@ -126,8 +126,8 @@ def application(session: Session, hosts: Collection[str] = (), token: str | None
         Route("/", explorer.page),
         post("/trace", Question.of, session.answer),
         post("/effect", Question.of, session.effect),
-        post("/map/turn", partial(place_of, HeadPlace), lambda head: session.map_for(head).turn(head)),
-        post("/map/tile", partial(place_of, TilePlace), lambda tile: session.map_for(tile).tile(tile), as_bytes),
-        post("/map/strongest", partial(place_of, QueryPlace), lambda query: session.map_for(query).strongest(query)),
+        post("/map/turn", partial(place_of, HeadPlace), lambda one: session.map_for(one).turn(one)),
+        post("/map/tile", partial(place_of, TilePlace), lambda one: session.map_for(one).tile(one), as_bytes),
+        post("/map/strongest", partial(place_of, QueryPlace), lambda one: session.map_for(one).strongest(one)),
     ]
     return Guard(Starlette(routes=routes), hosts, token)
