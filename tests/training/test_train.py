@@ -422,7 +422,7 @@ def test_settings_that_do_not_make_a_model(tmp_path, texts, quick):
     assert refusal(InputError, train, *texts, tmp_path / "out", quick(changes={"d_model": 15})).startswith(
         "the settings of [model] are not valid: d_model=15 does not split evenly over n_heads=2;"
     )
-    assert not (tmp_path / "out" / "config.toml").exists()  # so that the same folder takes better ones
+    assert not (tmp_path / "out").exists()
 
 
 def test_too_few_pairs(tmp_path, quick):
@@ -453,6 +453,20 @@ def test_dev_pairs_of_which_none_can_be_used(tmp_path, texts, quick):
         "no pair is left for evaluation: 2 empty, 1 too long; give other files, or a larger data.max_tokens or "
         "data.max_ratio."
     )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_refused_training_leaves_a_folder_as_it_was(tmp_path, texts, quick):
+    out = tmp_path / "parent" / "out"
+    out.mkdir(parents=True)
+    with pytest.raises(InputError):
+        train(*texts, out, quick(changes={"d_model": 15}))
+    assert list(out.iterdir()) == []
+    assert train(*texts, out, quick(max_steps=1)).step == 1
+    before = sorted(out.rglob("*"))
+    with pytest.raises(InputError, match="cannot resume"):
+        train(*texts, out, quick(seed=4))
+    assert sorted(out.rglob("*")) == before
 
 
 LEARNED, BY_PLACE = {"positions": "learned"}, {"score": "location"}

@@ -34,7 +34,7 @@ from regard.training.processes.process_group import Processes
 from regard.training.settings.settle import default_precision, value_or_default
 from regard.training.settings.train_config import TrainConfig
 from regard.training.store.checkpoint import Checkpoint, latest_checkpoint
-from regard.training.store.training_folder import claim, stored_config
+from regard.training.store.training_folder import claim, removed_if_refused, stored_config
 from regard.training.store.training_log import Log
 from regard.training.training_state import DevResult, Position, TrainingState
 from regard.training.watcher import Watcher
@@ -141,8 +141,10 @@ def prepare_in_turns(
     turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
     for is_own_turn in turns:
         if is_own_turn:
+            is_new = not out.exists()
             claim(out, texts, folder_lock if processes.is_main else None)
-            prepared = prepare(out, texts, config, processes.device, watcher)
+            with removed_if_refused(out, is_new):
+                prepared = prepare(out, texts, config, processes.device, watcher)
         processes.wait()
     return prepared
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -72,6 +73,28 @@ def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = 
             lock_folder(folder, training)
         content = json.dumps({"format": FORMAT, "version": VERSION, "texts": checksums}, indent=1)
         write_atomically(about, content)
+
+
+@contextmanager
+def removed_if_refused(folder: Path, is_new: bool) -> Iterator[None]:
+    """If the with-block raises InputError before any settings are stored, remove what the training wrote in the folder.
+
+    The training must have claimed the folder.
+
+    Args:
+        is_new: whether this training created the folder, so that the folder is removed too.
+    """
+    try:
+        yield
+    except InputError:
+        if not (folder / CONFIG).exists():
+            for name in ("data", ".data.writing"):
+                rmtree(folder / name, ignore_errors=True)
+            for name in (ABOUT, LOCK):
+                (folder / name).unlink(missing_ok=True)
+            if is_new and not any(folder.iterdir()):
+                folder.rmdir()
+        raise
 
 
 @contextmanager
