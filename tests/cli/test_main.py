@@ -3,6 +3,7 @@
 import inspect
 import io
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -60,6 +61,15 @@ def test_help_names_every_verb():
 @pytest.mark.parametrize("verb", EXAMPLES)
 def test_every_verb_has_help_with_an_example(verb):
     assert f"   {EXAMPLES[verb]}" in output(verb, "--help", columns=100)
+
+
+@pytest.mark.parametrize("verb", [*EXAMPLES, ""])
+def test_the_types_in_help_are_plain(verb):
+    """A flag has no type, and there is neither a `<list[str]>` nor an `<int range>`."""
+    arguments = [verb, "--help"] if verb else ["--help"]
+    types = set(re.findall(r"[│ ](<[^ >│][^>│]*>) ", output(*arguments, columns=200)))
+    assert types <= {"<str>", "<path>", "<int>", "<float>"}
+    assert re.search("--help +-h +Show this message", output(*arguments, columns=200))
 
 
 @pytest.mark.parametrize("verb", [verb for group in VERBS.values() for verb in group], ids=lambda verb: verb.__name__)

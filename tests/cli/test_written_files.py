@@ -14,13 +14,26 @@ COMMANDS = {
     "scan": "scan c.csv --out {}",
     "look, picture": "look --image picture.png --model any --png {}",
     "look, recording": "look --audio a.txt --model any --json {}",
+    "look, model": "look text --model folder --json {}",
+    "look, page": "look text --model folder --html {}",
+    "compare": "compare folder any text --json {}",
+    "compare, second model": "compare any folder text --json {}",
+    "explain, model": "explain --text text --model folder --html {}",
+    "evaluate, translator": "evaluate a.txt --translator folder --source b.txt --json {}",
+    "evaluate, COMET": "evaluate a.txt b.txt --comet c.csv --json {}",
 }
-REPLACED = dict(zip(COMMANDS, ["numbers.toml", "a.txt", "c.csv", "c.csv", "picture.png", "a.txt"], strict=True))
+FILES = [
+    *("numbers.toml", "a.txt", "c.csv", "c.csv", "picture.png", "a.txt"),
+    *("folder/config.json", "folder/sub/model.bin", "folder/config.json", "folder/config.json", "folder/config.json"),
+    *("folder/config.json", "c.csv"),
+]
+REPLACED = dict(zip(COMMANDS, FILES, strict=True))
 
 
 @pytest.fixture
 def inputs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    Path("folder/sub").mkdir(parents=True)
     for name in REPLACED.values():
         Path(name).write_text("x\n", encoding="utf-8")
     Path("b.txt").write_text("x\n", encoding="utf-8")
@@ -35,6 +48,28 @@ def test_an_input_is_not_replaced(command, spelling, tmp_path):
     said = refused(*COMMANDS[command].format(output).split())
     assert said == f"cannot write {output}: it is an input of this command; name another file."
     assert Path(name).read_text(encoding="utf-8") == "x\n"
+
+
+@pytest.mark.usefixtures("inputs")
+def test_a_file_that_a_models_folder_links_to_is_not_replaced():
+    Path("folder/model.safetensors").symlink_to(Path("a.txt").resolve())
+    assert refused("look", "text", "--model", "folder", "--json", "a.txt") == (
+        "cannot write a.txt: it is an input of this command; name another file."
+    )
+
+
+@pytest.mark.usefixtures("inputs")
+def test_the_progress_of_a_scan_does_not_replace_its_input():
+    Path("a.csv.progress").write_text("x\n", encoding="utf-8")
+    assert refused("scan", "a.csv.progress", "--out", "a.csv") == (
+        "cannot write a.csv.progress: it is an input of this command; name another file."
+    )
+
+
+@pytest.mark.usefixtures("inputs")
+def test_a_page_and_a_new_file_may_be_written_beside_a_model():
+    Path("folder/page.html").touch()
+    check_outputs([Path("folder/page.html"), Path("folder/new.json")], ["folder", None, "a/name/that/is/no/folder"])
 
 
 @pytest.mark.usefixtures("inputs")

@@ -48,7 +48,7 @@ def compare(
     from regard.tracing.comparison import compare as compare_traces
     from regard.views.comparison_json import as_json
 
-    outputs = checked_outputs(png=png, svg=svg, json=json)
+    outputs = checked_outputs([model, other], png=png, svg=svg, json=json)
     if at_most is not None and not 0 <= at_most <= 1:
         raise InputError(f"--at-most {at_most:g}: a difference of attention is from 0 to 1.")
     remark_on_file_name(text)

@@ -71,7 +71,7 @@ def evaluate(
     check_inputs(hypothesis, translator, source, {"--truncate": truncate, "--device": device is not None})
     references = [reference, *(more or [])]
     given = [path for path in (*references, source, hypothesis, against) if path is not None]
-    outputs = checked_outputs(given, html=html, json=json)
+    outputs = checked_outputs([*given, translator, comet], html=html, json=json)
     if given.count(Path("-")) > 1:
         raise InputError("- is standard input, which can be read only once, and it is given twice; name a file.")
     lines = {path: read_file_lines(path) for path in given}

@@ -86,7 +86,7 @@ def explain(
         print_examples()
         return
     check_options(file, example, text, {"--head": head, "--model": model, "--target": target}, digits)
-    outputs = checked_outputs([file], html=html, json=json)
+    outputs = checked_outputs([file, model], html=html, json=json)
     with spinner("working it out"):
         from regard.by_hand.numbers_file import named_mask
         from regard.by_hand.work_out import work_out

@@ -83,7 +83,7 @@ def look(
 
     pictures = [path for path in (png, svg, pdf) if path is not None]
     outputs = checked_outputs(
-        [*(image or []), video, audio], html=html, png=png, svg=svg, pdf=pdf, heads=heads, json=json
+        [model, *(image or []), video, audio], html=html, png=png, svg=svg, pdf=pdf, heads=heads, json=json
     )
     if heads:
         from regard.views.picture.canvas import check_picture_path

@@ -21,6 +21,7 @@ from regard.cli.explore import explore
 from regard.cli.export import export
 from regard.cli.look import look
 from regard.cli.option_names import in_options
+from regard.cli.plain_types import Verb, Verbs
 from regard.cli.sample import sample
 from regard.cli.scan import scan
 from regard.cli.score import score
@@ -62,6 +63,7 @@ def help_text(docstring: str) -> str:
 
 app = typer.Typer(
     name="regard",
+    cls=Verbs,
     help="Attention you can see: who looks at whom in a model, exactly.",
     no_args_is_help=True,
     add_completion=False,
@@ -71,7 +73,7 @@ app = typer.Typer(
 )
 for group, verbs in VERBS.items():
     for verb in verbs:
-        app.command(help=help_text(verb.__doc__ or ""), rich_help_panel=group)(verb)
+        app.command(help=help_text(verb.__doc__ or ""), rich_help_panel=group, cls=Verb)(verb)
 
 
 @app.callback(invoke_without_command=True)

@@ -10,7 +10,7 @@ import typer
 
 from regard.cli.remarks import print_remark, remark_on_fonts
 from regard.cli.shared_options import Model
-from regard.cli.written_files import checked_outputs, print_written
+from regard.cli.written_files import check_outputs, checked_outputs, print_written
 from regard.errors import InputError, counted
 from regard.visible_text import escape_controls
 
@@ -48,8 +48,11 @@ def scan(
     if out:
         check_table_path(out)
     outputs = checked_outputs([file], table=out, png=png, svg=svg)
+    progress = None if out is None else out.with_name(f"{out.name}.progress")
+    if progress is not None:
+        check_outputs([*outputs, progress], [file])
     lines = read_file_lines(file)
-    result = scan_lines(model, lines, None if out is None else out.with_name(f"{out.name}.progress"))
+    result = scan_lines(model, lines, progress)
     roles = result.roles()
     from regard.tracing.tokens.readable_tokens import note_on_tokens
 

@@ -10,12 +10,15 @@ from regard.visible_text import escape_controls
 STDOUT = Path("-")
 """As the path of --json: write to standard output, and nothing else."""
 
+NEVER_READ = {".html", ".png", ".svg", ".pdf", ".csv", ".parquet"}
+"""The endings of pages, pictures and tables, which no model reads from its folder."""
 
-def checked_outputs(inputs: Iterable[Path | None] = (), **options: Path | None) -> list[Path]:
+
+def checked_outputs(inputs: Iterable[Path | str | None] = (), **options: Path | None) -> list[Path]:
     """Return the files that a verb is to write; standard output is not among them.
 
     Args:
-        inputs: the files that the verb reads; None = an input that is not given.
+        inputs: the files that the verb reads, and the names or folders of models; None = an input that is not given.
         options: the files that options name, by the option, such as png; None = an option that is not given.
 
     Raises:
@@ -30,22 +33,35 @@ def checked_outputs(inputs: Iterable[Path | None] = (), **options: Path | None) 
     return outputs
 
 
-def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | None] = ()) -> None:
+def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | str | None] = ()) -> None:
     """Raise InputError unless every output can be written, is named once, and does not replace an input.
 
     Args:
-        inputs: the files that the verb reads; None = an input that is not given.
+        inputs: the files that the verb reads, and the names or folders of models; None = an input that is not given.
     """
     from regard.views.output_file import check_writable
 
-    read = [path for path in inputs if path is not None and path.exists()]
+    read = [path for path in inputs if path is not None and Path(path).exists()]
     for position, output in enumerate(outputs):
         check_writable(output)
-        if output.exists() and any(output.samefile(path) for path in read):
+        if output.exists() and any(is_part_of(output, Path(path)) for path in read):
             raise InputError(f"cannot write {output}: it is an input of this command; name another file.")
         is_file = output.is_file() or not output.exists()  # /dev/null may be named twice
         if is_file and output.resolve() in [earlier.resolve() for earlier in outputs[:position]]:
             raise InputError(f"cannot write {output}: two options name it; name another file for one of them.")
+
+
+def is_part_of(output: Path, read: Path) -> bool:
+    """Return whether an existing file is an input, or is in a folder that is an input, as the files of a model are.
+
+    A page, a picture or a table in the folder of a model is not a part of the model.
+    """
+    if not read.is_dir():
+        return output.samefile(read)
+    if output.suffix.lower() in NEVER_READ:
+        return False
+    linked = any(output.samefile(path) for path in read.iterdir() if path.exists())  # as in the cache of a hub
+    return linked or output.resolve().is_relative_to(read.resolve())
 
 
 def write_json(path: Path, document: str) -> None:

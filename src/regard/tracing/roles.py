@@ -37,10 +37,13 @@ class Roles:
         return self.means[ROLES.index(role)]
 
     def top(self, role: str, n: int = 3) -> list[tuple[str, float]]:
-        """Return the names of the n heads with the largest values of a role, and these values, largest first."""
-        numbers = self[role].nan_to_num(-1.0)
+        """Return the names of the n heads with the largest values of a role, and these values, largest first.
+
+        Heads with the value 0 are left out: in a causal model, for example, no head attends to the next token.
+        """
+        numbers = self[role].nan_to_num(0.0)
         order = numbers.sort(descending=True, stable=True).indices[:n].tolist()
-        return [(self.heads[head], float(numbers[head])) for head in order if numbers[head] >= 0]
+        return [(self.heads[head], float(numbers[head])) for head in order if numbers[head] > 0]
 
     def role(self, head: str) -> str:
         """Return the role by which a head differs most from the average head: the largest value above the average.

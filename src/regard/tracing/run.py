@@ -20,7 +20,8 @@ from regard.tracing.model_loading import load, load_processor, load_tokenizer, l
 from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.reading import read_medium, read_text
 from regard.tracing.tokens.encoding import check_reads_text
-from regard.tracing.tokens.prompt import prompt_of
+from regard.tracing.tokens.id_tokens import IdTokens
+from regard.tracing.tokens.prompt import is_ids, prompt_of
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.trace import Trace
 from regard.tracing.watching.answered_pattern import ForgottenCall
@@ -65,7 +66,8 @@ def trace(
         text: a text; or the messages of a chat, such as [{"role": "user", "content": "Hello"}]; or token ids. With
             `new_tokens`, the model generates the next message of a chat.
         target: the text that the decoder of an encoder-decoder reads; other models take none.
-        tokenizer: None = the tokenizer that belongs to the model's name.
+        tokenizer: None = the tokenizer that belongs to the model's name; a model without a name reads token ids, whose
+            tokens are shown as [17].
         layers: the numbers of the layers to keep, counted from 0; None = all layers that have attention.
         truncate: whether to cut off a text that is longer than the model can read, instead of raising InputError.
         changes: changes to the attention of heads: `Cut`, `Silence` and `Sharpen` objects; tokens are given by their
@@ -114,7 +116,10 @@ def trace(
         name, model, tokenizer = loaded.name, loaded.model, tokenizer or loaded.tokenizer
     else:
         check_reads_text(model)
-        name, tokenizer = model_name(model), tokenizer or load_tokenizer(model.name_or_path)
+        name = model_name(model)
+        if tokenizer is None:
+            only_ids = is_ids(text) and target is None and not model.name_or_path
+            tokenizer = IdTokens() if only_ids else load_tokenizer(model.name_or_path)
     with evaluating(model):
         if medium is not None:
             reading = read_medium(model, medium, str(text or ""), target, tokenizer, new_tokens, generation, changes)

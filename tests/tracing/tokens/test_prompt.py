@@ -88,6 +88,18 @@ def test_an_encoder_decoder_reads_ids(minilm):
     assert_close(by_ids.output, by_text.output)
 
 
+def test_a_model_without_a_tokenizer_reads_token_ids(writer):
+    trace = regard.trace(writer, [5, 6, 7], new_tokens=2)
+    ids = writer.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=2, do_sample=False)[0].tolist()
+    assert [token.text for token in trace.tokens] == [f"[{number}]" for number in ids]
+    assert trace.text == " ".join(f"[{number}]" for number in ids)
+    assert trace["L0H1"]["[6]"].tolist() == trace.decoder[0][0, 1, 1].tolist()
+    assert_close(regard.trace(writer, torch.tensor(ids[:3])).output, writer(torch.tensor([ids[:3]])).logits)
+    assert refusal(InputError, regard.trace, writer, "The snake.") == (
+        "the model was not loaded by a name or from a folder, so give its tokenizer: tokenizer=…."
+    )
+
+
 def test_what_cannot_be_read_is_refused(writer, minilm, tokenizer, unhooked):
     def read(given, **options):
         regard.trace(writer, given, tokenizer=tokenizer, **options)
@@ -97,8 +109,7 @@ def test_what_cannot_be_read_is_refused(writer, minilm, tokenizer, unhooked):
     )
     assert refusal(InputError, read, []) == refusal(InputError, read, torch.ones(1, 0, dtype=torch.long))
     assert refusal(InputError, read, [40_000]) == (
-        "the tokenizer has 30,522 tokens and GPT2LMHeadModel knows 30,522, so it cannot read token 40000; give the "
-        "model's own tokenizer with tokenizer=…."
+        "token id 40000 is given and GPT2LMHeadModel knows 30,522 tokens; give ids from 0 to 30521."
     )
     assert refusal(InputError, read, [5] * 1025) == (
         "the text is 1,025 tokens long and the model reads at most 512; shorten it, or read only its beginning with "

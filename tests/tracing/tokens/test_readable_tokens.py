@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import ByT5Tokenizer, MarianTokenizer, PreTrainedTokenizerFast
@@ -38,6 +39,16 @@ def test_word_pieces_keep_the_texts_own_letters(minilm):
     assert [token.text for token in tokens] == ["[CLS]", "The", "E", "iff", "el", "Tower", ".", "[SEP]"]
     assert [token.text for token in tokens if token.joined] == ["iff", "el", "."]
     assert [token.special for token in tokens] == [True, *[False] * 6, True]
+
+
+def test_two_number_signs_are_a_marker_of_word_pieces_alone(minilm):
+    """Without a text to read them from, as for a token that a model wrote."""
+    tokenizer = byte_level("# #", "## a")
+    pieces = ["##", "##a", "a"]
+    encoded = {"input_ids": torch.tensor([tokenizer.convert_tokens_to_ids(pieces)])}
+    assert [token.text for token in readable_tokens(tokenizer, encoded, "")] == pieces
+    encoded = {"input_ids": torch.tensor([minilm.tokenizer.convert_tokens_to_ids(["ve", "##s"])])}
+    assert [token.text for token in readable_tokens(minilm.tokenizer, encoded, "")] == ["ve", "s"]
 
 
 def test_korean_letters_stand_alone(minilm):

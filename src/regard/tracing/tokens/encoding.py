@@ -77,7 +77,7 @@ def encode_text(
     n_tokens = encoded["input_ids"].shape[1]
     if limit and n_tokens > limit:
         raise TooLongError(f"the text is {n_tokens:,} tokens long and the model reads at most {limit:,}", "shorten it")
-    check_vocabulary(model, tokenizer, encoded["input_ids"], as_target)
+    check_vocabulary(model, tokenizer, encoded["input_ids"], as_target, were_given=prompt.ids is not None)
     tokens = readable_tokens(tokenizer, encoded, prompt.text, as_target)
     inputs = {name: ids.to(model.device) for name, ids in encoded.items() if name != "offset_mapping"}
     return inputs, tokens
@@ -117,18 +117,30 @@ def check_reads_text(model: "PreTrainedModel") -> None:
         raise InputError(f"{type(model).__name__} reads no text; {instead}.")
 
 
-def check_vocabulary(model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, as_target: bool) -> None:
-    """Raise InputError if a token id is not below the number of rows of the embedding matrix."""
+def check_vocabulary(
+    model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, as_target: bool, were_given: bool
+) -> None:
+    """Raise InputError if a token id is not below the number of rows of the embedding matrix.
+
+    Args:
+        were_given: whether the ids were given in place of a text.
+    """
     reader = model.get_decoder() if as_target else model
     try:
         size = getattr(reader.get_input_embeddings(), "num_embeddings", None)
     except NotImplementedError:  # several submodels, each with its own embedding matrix
         return
-    if size is not None and ids.numel() and int(ids.max()) >= size:
+    if size is None or not ids.numel() or int(ids.max()) < size:
+        return
+    if were_given:
         raise InputError(
-            f"the tokenizer has {len(tokenizer):,} tokens and {type(model).__name__} knows {size:,}, so it cannot read "
-            f"token {int(ids.max())}; give the model's own tokenizer with tokenizer=…."
+            f"token id {int(ids.max())} is given and {type(model).__name__} knows {size:,} tokens; give ids from 0 to "
+            f"{size - 1}."
         )
+    raise InputError(
+        f"the tokenizer has {len(tokenizer):,} tokens and {type(model).__name__} knows {size:,}, so it cannot read "
+        f"token {int(ids.max())}; give the model's own tokenizer with tokenizer=…."
+    )
 
 
 def check_text(text: str) -> None:

@@ -121,7 +121,9 @@ def piece_text(piece: str, tokenizer: Any) -> str:
         return "".join(f"‹{byte:02X}›" for byte in numbers)
     if numbers is not None and letters != piece and letters.encode() == numbers:  # GPT-2 writes 뱀 as ë±Ģ
         return str(letters)
-    bare = piece.removeprefix("##").removesuffix("</w>").replace("▁", " ").replace("Ġ", " ").replace("Ċ", "\n")
+    if piece.startswith("##") and tokenizer.convert_tokens_to_string(["a", piece]) == f"a{piece[2:]}":
+        piece = piece[2:]  # WordPiece marks a token that continues a word; in other vocabularies ## is two letters
+    bare = piece.removesuffix("</w>").replace("▁", " ").replace("Ġ", " ").replace("Ċ", "\n")
     return "".join(map(standalone_letter, bare))
 
 

@@ -57,7 +57,7 @@ def view(roles: Roles, title: str) -> RenderableType:
 def table(roles: Roles) -> Table:
     """Return a table with a row for each role ("the previous token", "entropy", …): the heads with its largest values.
 
-    A role is left out if no text has a key of this role.
+    A role is left out if no text has a key of this role, or if no head attends to such keys.
     """
     rows = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for role in ROLES:

@@ -1,0 +1,25 @@
+"""`IdTokens`: the tokens of a model without a tokenizer, which is given token ids in place of a text."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+class IdTokens:
+    """Stands for the tokenizer of a model that has none: the text of each token is its id in brackets, such as [17].
+
+    It has what a trace reads of a tokenizer of transformers, and encodes no text.
+    """
+
+    is_fast = False
+    unk_token_id = mask_token_id = None
+    all_special_ids: tuple[int, ...] = ()
+
+    def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[None]:
+        """Return None for each id, as for an id that a tokenizer does not have: a trace shows such ids in brackets."""
+        return [None] * len(ids)
+
+    def convert_tokens_to_string(self, pieces: Iterable[str]) -> str:
+        return " ".join(pieces)
+
+    def decode(self, ids: Any, skip_special_tokens: bool = False) -> str:
+        return " ".join(f"[{number}]" for number in ids.tolist())
