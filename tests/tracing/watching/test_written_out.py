@@ -197,22 +197,31 @@ def test_a_tensor_that_was_changed_without_a_rule_is_not_taken_for_what_it_was()
 SINKS = torch.tensor([0.5, -1.0])
 
 
-def with_sinks(change=lambda scores: scores, cut=True):
-    """Attention as gpt-oss computes it: a sink takes part in the softmax and has no value."""
+LAST, FIRST = (..., slice(None, -1)), (..., slice(1, None))
+"""What is left of the weights without their last column, and without their first."""
+
+
+def with_sinks(change=lambda scores: scores, kept=LAST, cut=True):
+    """Attention as gpt-oss computes it: a sink takes part in the softmax and has no value.
+
+    The sinks are the first or the last column, of which `kept` leaves one out.
+    """
 
     def attention(query, key, value):
         scores = query @ key.mT
         column = SINKS[:, None, None].expand(BATCH, -1, TOKENS, 1)
-        scores = change(torch.cat([scores, column], dim=-1))
+        parts = [column, scores] if kept[-1] == FIRST[-1] else [scores, column]
+        scores = change(torch.cat(parts, dim=-1))
         weights = keep((scores - scores.max(dim=-1, keepdim=True).values).softmax(dim=-1))
-        return weights[..., :-1] @ value if cut else weights @ F.pad(value, (0, 0, 0, 1))
+        return weights[kept] @ value if cut else weights @ F.pad(value, (0, 0, 0, 1))
 
     return attention
 
 
-def test_sinks_in_written_out_attention_are_found():
-    pattern = watch(with_sinks())
-    assert_close(pattern.dense(), KEPT["weights"][..., :-1])
+@pytest.mark.parametrize("kept", [LAST, FIRST, (*[slice(None)] * 3, LAST[-1]), (*[slice(None)] * 3, FIRST[-1])])
+def test_sinks_in_written_out_attention_are_found(kept):
+    pattern = watch(with_sinks(kept=kept))
+    assert_close(pattern.dense(), KEPT["weights"][kept])
     assert torch.equal(pattern.call.normalise.sinks, SINKS)
     assert pattern.query.shape[-1] == WIDTH
 
@@ -221,8 +230,9 @@ def test_a_column_of_sinks_with_a_value_is_a_key():
     assert_close(watch(with_sinks(cut=False)).dense(), KEPT["weights"])
 
 
-def test_sinks_beside_other_scores_are_named():
-    model = model_of(with_sinks(change=lambda scores: scores * 2))
+@pytest.mark.parametrize("kept", [LAST, FIRST])
+def test_sinks_beside_other_scores_are_named(kept):
+    model = model_of(with_sinks(change=lambda scores: scores * 2, kept=kept))
     with regard.watching(model) as watched:
         run(model, torch.randn(BATCH, TOKENS, HEADS * WIDTH))
     assert not watched.steps

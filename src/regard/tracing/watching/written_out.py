@@ -3,7 +3,8 @@
     scores  = query @ key.mT                    matmul, bmm, baddbmm, einsum
     scores  = scores * scale + bias             with a number as scale
     scores  = scores.masked_fill(~keep, -inf)   or torch.where
-    scores  = cat([scores, sinks])              one more column for sinks; the weights are then weights[..., :-1]
+    scores  = cat([scores, sinks])              one more column for sinks, the last or the first; the weights are then
+                                                weights[..., :-1] or weights[..., 1:]
     weights = softmax(scores)                   over the last axis
     context = dropout(weights) @ value          matmul, bmm, einsum
 
@@ -28,8 +29,9 @@ class Product:
     """The record of attention scores [... queries keys]: scale · query keyᵀ + bias; -∞ where `keep` is False.
 
     Attributes:
-        sinks: for each head, an extra score in the softmax's denominator: the last column of the tensor; None = the
-            tensor has no such column.
+        sinks: for each head, an extra score in the softmax's denominator: a column of the tensor; None = the tensor has
+            no such column.
+        sinks_first: whether the sinks are the first column of the tensor, not the last.
     """
 
     query: Tensor
@@ -38,6 +40,7 @@ class Product:
     bias: Tensor | None = None
     keep: Tensor | None = None
     sinks: Tensor | None = None
+    sinks_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +48,8 @@ class Normalised:
     """The record of attention weights [... queries keys]: the softmax of `scores`.
 
     Attributes:
-        scores: the scores; their last column may be sinks (extra scores in the softmax's denominator).
+        scores: the scores; a column of them may be sinks (extra scores in the softmax's denominator), the last column if
+            `product` is known.
         product: how the scores were computed; None = unknown.
         with_sinks: how the scores were computed, if the weights still have the column of the sinks; else None.
     """
@@ -272,11 +276,13 @@ def normalised(origin_of: OriginOf, result: Tensor, scores: Tensor, dim: int | N
 
 
 def concatenated(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0) -> Product | None:
-    """Return a `Product` (record of scores) if cat appends a column of sinks to scores; else None.
+    """Return a `Product` (record of scores) if cat puts a column of sinks after or before scores; else None.
 
     A sink is an extra score in the softmax's denominator, the same for all queries of a head.
     """
-    scores, column = tensors
+    first, second = tensors
+    sinks_first = origin_of(first) is None
+    scores, column = (second, first) if sinks_first else (first, second)
     product = origin_of(scores)
     if (
         not isinstance(product, Product)
@@ -285,7 +291,9 @@ def concatenated(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0
     ):
         return None
     by_head = column[:1, :, :1]
-    return replace(product, sinks=by_head.flatten()) if torch.equal(column, by_head.expand_as(column)) else None
+    if not torch.equal(column, by_head.expand_as(column)):
+        return None
+    return replace(product, sinks=by_head.flatten(), sinks_first=sinks_first)
 
 
 def reduced(origin_of: OriginOf, result: Tensor, scores: Any, number: Any, *, alpha: Number = 1) -> Origin | None:
@@ -298,14 +306,19 @@ def reduced(origin_of: OriginOf, result: Tensor, scores: Any, number: Any, *, al
 
 
 def without_sinks(origin_of: OriginOf, result: Tensor, weights: Any, index: Any) -> Normalised | None:
-    """Return the record of weights[..., :-1], if the last column of `weights` has the weights on sinks; else None.
+    """Return the record of weights[..., :-1] or weights[..., 1:], if the column cut off has the weights on sinks.
 
-    A sink is an extra score in a softmax that belongs to no key; its weight is cut off after the softmax.
+    A sink is an extra score in a softmax that belongs to no key; its weight is cut off after the softmax. None if
+    another part of `weights` is taken.
     """
     origin = origin_of(weights)
-    if not isinstance(origin, Normalised) or origin.with_sinks is None or index != (Ellipsis, slice(None, -1)):
+    if not isinstance(origin, Normalised) or origin.with_sinks is None or not isinstance(index, tuple):
         return None
-    return Normalised(origin.scores, origin.with_sinks)
+    sinks_first = origin.with_sinks.sinks_first
+    kept = slice(1, None) if sinks_first else slice(None, -1)
+    if index not in ((Ellipsis, kept), (*[slice(None)] * (weights.ndim - 1), kept)):
+        return None
+    return Normalised(origin.scores.roll(-1, dims=-1) if sinks_first else origin.scores, origin.with_sinks)
 
 
 def passed_on(origin_of: OriginOf, result: Tensor, tensor: Any, *_: Any, **__: Any) -> Origin | None:
