@@ -9,6 +9,7 @@ import urllib.request
 
 import pytest
 from cli_runner import refused
+from transformers import ViTConfig, ViTModel
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
@@ -37,6 +38,16 @@ def test_refusals(tmp_path):
     assert refused("explore", "--translator", tmp_path) == (f"{tmp_path} holds no translator; regard train makes one.")
     assert refused("explore", "--translator", tmp_path, "--model", "MiniLM") == (
         "--model and --translator cannot be given together; give one of them."
+    )
+
+
+def test_a_model_that_reads_no_text_is_refused(tmp_path):
+    config = ViTConfig(
+        hidden_size=12, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, image_size=8, patch_size=4
+    )
+    ViTModel(config).save_pretrained(tmp_path)
+    assert refused("explore", "--model", tmp_path, "--no-browser") == (
+        "ViTModel reads no text; give it a picture: regard.trace(model, images=[picture]), or regard look --image FILE."
     )
 
 

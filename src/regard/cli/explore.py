@@ -45,6 +45,7 @@ def explore(
     elif model is not None or trace is None:
         needed += ["transformers"]
     require_packages(needed, extra)
+    from regard.cli.progress import spinner
     from regard.explore.server import application
     from regard.explore.session import FIRST_TEXT, Session
     from regard.tracing.trace import Trace
@@ -58,11 +59,16 @@ def explore(
     name = str(translator) if translator else model
     if name is None and shown is None:
         name = "MiniLM"
+    session = Session(name, shown, FIRST_TEXT if text is None else text)
     place = listen(host, port)
-    print(f"exploring at {place.address} (Ctrl-C ends it)", flush=True)
-    if browser and sys.stdout.isatty():
-        import webbrowser
+    with place.socket:
+        if name is not None:
+            with spinner("loading the model"):  # a model that reads no text is refused before the page is opened
+                session.load(name, writes=False)
+        print(f"exploring at {place.address} (Ctrl-C ends it)", flush=True)
+        if browser and sys.stdout.isatty():
+            import webbrowser
 
-        webbrowser.open(place.address)
-    app = application(Session(name, shown, FIRST_TEXT if text is None else text), place.hosts, place.token)
-    place.run(app)
+            webbrowser.open(place.address)
+        app = application(session, place.hosts, place.token)
+        place.run(app)

@@ -48,8 +48,8 @@ class Normalised:
     """The record of attention weights [... queries keys]: the softmax of `scores`.
 
     Attributes:
-        scores: the scores; a column of them may be sinks (extra scores in the softmax's denominator), the last column if
-            `product` is known.
+        scores: the scores; a column of them may be sinks (extra scores in the softmax's denominator). If `product` is
+            known, it is the last column.
         product: how the scores were computed; None = unknown.
         with_sinks: how the scores were computed, if the weights still have the column of the sinks; else None.
     """
