@@ -8,9 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-UNCHANGED = nullcontext()
-"""A context manager that does nothing, created once to save time."""
-
 
 def widest_type(device: torch.device) -> torch.dtype:
     """Return the floating-point type with the most digits on a device; Apple's GPUs (mps) have no float64.
@@ -39,4 +36,4 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
         has_autocast = kind == "cpu" or torch.amp.is_autocast_available(kind)
     if has_autocast and torch.is_autocast_enabled(kind):
         return torch.autocast(kind, enabled=False)
-    return UNCHANGED
+    return nullcontext()

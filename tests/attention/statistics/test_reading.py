@@ -88,7 +88,6 @@ def test_a_report_may_ask_another_pattern(normal, monkeypatch):
     monkeypatch.setattr(reading, "SECONDS_AT_ONCE", 0.0)
     small, large = (attend(*[normal(1, 2, n, 8)] * 3).pattern for n in (300, 900))
     expected = small.received()
-    vars(reading.SCRATCH).clear()
     assert torch.equal(small.answer(Ask(), report=lambda done, of: large.entropy()).received, expected)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import byref
 from dataclasses import dataclass
-from threading import local
 
 import torch
 from jaxtyping import Float, Int
@@ -100,7 +99,7 @@ class Run:
         arguments.weighted_sums, arguments.n_weighted_sums = (kernel.WeightedSum * 2)(*sums), len(sums)
         panel = PANEL * max(d_key, plan.width if sums else 0)
         size = plan.n_scratch + min(plan.rows, map_rows) * map_columns + panel + PANEL
-        scratch = scratch_memory(self.threads * size)
+        scratch = torch.empty(self.threads * size, dtype=torch.float32, device=CPU)
         arguments.scratch, arguments.scratch_size = scratch.data_ptr(), size
         for bounds in self.bounds_of(part):
             arguments.bounds, arguments.n_blocks, arguments.next = bounds.data_ptr(), len(bounds), 0
@@ -201,14 +200,3 @@ def statistics_of(results: Results, lock: Int[Tensor, " 1"]) -> kernel.Statistic
         if total is not None:
             setattr(statistics, name, kernel.CompensatedSum(total.rounded.data_ptr(), total.error.data_ptr()))
     return statistics
-
-
-SCRATCH = local()
-
-
-def scratch_memory(n: int) -> Float[Tensor, " at_least_n"]:
-    """Return a tensor of at least `n` numbers as scratch memory; each Python thread reuses one tensor."""
-    numbers: Tensor | None = getattr(SCRATCH, "numbers", None)
-    if numbers is None or numbers.numel() < n:
-        SCRATCH.numbers = numbers = torch.empty(n, dtype=torch.float32, device=CPU)
-    return numbers
