@@ -51,7 +51,7 @@ class RoleSums:
 
 
 def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -> RoleSums:
-    """Return how much each head attends to keys of each role, summed over the queries of one text.
+    """Return how much each head attends to the previous token, the first token, …, summed over the queries of a text.
 
     Args:
         pattern: a self-attention pattern with one batch item.
@@ -78,7 +78,7 @@ def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -
 def key_roles(
     tokens: Int[Tensor, " keys"], separators: Bool[Tensor, " keys"], queries: Int[Tensor, " queries"]
 ) -> Iterator[Bool[Tensor, "queries keys"]]:
-    """Yield, for each role in `KEY_ROLES`, a boolean tensor: True where the key has this role for the query.
+    """Yield a tensor for each role in `KEY_ROLES`, such as "previous": True where the key has the role for the query.
 
     Args:
         tokens: for each token, a number; tokens with the same text have the same number.

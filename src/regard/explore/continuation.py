@@ -31,7 +31,7 @@ def check_continues(loaded: LoadedModel, continuation: tuple[int, ...]) -> None:
 
 
 def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
-    """Return the trace of a text and the tokens that follow it: the chosen ones, then those that the model writes.
+    """Return the trace of a text with the tokens after it: `question.continuation`, then those that the model writes.
 
     Raises:
         InputError: the model cannot read or write the text.

@@ -123,7 +123,7 @@ class Map:
                 )
 
     def record(self) -> dict[str, int]:
-        """Return what a page needs to request tiles: the map's "number", the side of a "tile", the lowest level."""
+        """Return the map's "number", the side of a "tile", and the lowest "stored" level, for requests of tiles."""
         return {"number": self.number, "tile": TILE, "stored": STORED}
 
     def turn(self, place: HeadPlace) -> dict[str, int]:

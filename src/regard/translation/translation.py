@@ -32,7 +32,7 @@ class TranslationReader(Protocol):
 
     @property
     def calibration(self) -> Calibration | None:
-        """The expected chrF for each mean log-probability of a piece; None = not known."""
+        """The function from the mean log-probability of a translation's pieces to its expected chrF, if it is known."""
 
     def align(self, translations: Sequence["Translation"]) -> list[Alignment]:
         """Return the word alignment of each translation."""

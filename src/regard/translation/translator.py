@@ -331,7 +331,7 @@ class Translator:
 
     @property
     def calibration(self) -> Calibration | None:
-        """The expected chrF for each mean log-probability of a piece; None = not in the folder."""
+        """The function from the mean log-probability of a translation's pieces to its expected chrF, if it is known."""
         return Calibration.stored_in(self.extra)
 
     @property

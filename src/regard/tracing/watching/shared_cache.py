@@ -16,7 +16,7 @@ from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
 
 GROWTH = 1.2
-"""How many times as long as needed a new buffer is, so that not every decoding step has to allocate a buffer."""
+"""A new buffer has this many times the needed length, so that not every decoding step has to allocate a buffer."""
 
 
 @dataclass(slots=True)

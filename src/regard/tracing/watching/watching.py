@@ -193,7 +193,7 @@ class Recorder(AttentionInterceptor):
         self.before.append((self.n_calls.total(), self.n_seen))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:
-        """List a module that ends as unseen if it is named like attention and made no attention call.
+        """When a module ends, list it as unseen if its class is named like attention and it made no attention call.
 
         If attention was recorded in a module that is named like attention, its submodules with such names, such as an
         output projection, are removed from the list.

@@ -22,7 +22,7 @@ MAX_MOVES = 6_000
 """The most layers × tokens for which a page has the changes of hidden vectors; these take about two megabytes."""
 
 BITS = 23
-"""The number of bits, without the sign bit, to which the coordinates and angles of arrows are rounded."""
+"""The number of bits, without the sign bit, to which coordinates and angles of hidden vectors' changes are rounded."""
 
 
 def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | None:
