@@ -9,7 +9,8 @@ An export is written to a temporary folder beside `out`, checked there, and only
 """
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -98,21 +99,31 @@ def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None)
     if not out.absolute().parent.is_dir():
         raise InputError(f"cannot write {out}: there is no folder {out.parent}; make it first or name another.")
     contents = read_any_translator(folder)
+    with new_folder(out) as written:
+        chosen.write(contents, written)
+        lines = random_lines(contents.source_vocabulary) if lines is None else lines
+        parity = compare(contents, chosen.open(written), lines)
+        refuse_difference(parity, chosen)
+    return parity
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """Yield a temporary folder, and rename it to `out` at the end of the `with` block; after an error, delete it.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
     try:
         with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as temporary:
-            written = Path(temporary) / "export"
+            written = Path(temporary) / "new"
             written.mkdir()
-            chosen.write(contents, written)
-            parity = compare(
-                contents, chosen.open(written), random_lines(contents.source_vocabulary) if lines is None else lines
-            )
-            refuse_difference(parity, chosen)
+            yield written
             written.rename(out)
     except OSError as error:
         if error.strerror is None:  # not from the file system: a library raises OSError for its own errors
             raise
         raise InputError(f"cannot write {out}: {reason(error)}; name another folder.") from error
-    return parity
 
 
 def format_named(to: str) -> Format:

@@ -1,11 +1,11 @@
 """Write a site: export its models, check them, and put them into a folder with the page."""
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.errors import InputError, reason, require_packages
+from regard.errors import InputError, require_packages
+from regard.export import new_folder
 from regard.site.exported import Exported, file_record
 from regard.site.runtime import runtime
 from regard.site.text_model import export_text_model
@@ -68,20 +68,12 @@ def write_site(
     require_packages(packages, extras)
     check_empty(out)
     compressed = runtime(given_runtime)
-    try:
-        with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as temporary:
-            written = Path(temporary) / "site"
-            written.mkdir()
-            models = export_models(model, translator, text, written)
-            (written / RUNTIME).write_bytes(compressed)
-            (written / WORKER).write_text(read_source("built/worker.js"), encoding="utf-8")
-            (written / "index.html").write_text(first_page(models, written), encoding="utf-8")
-            n_bytes = sum(path.stat().st_size for path in written.iterdir())
-            written.rename(out)
-    except OSError as error:
-        if error.strerror is None:  # not from the file system: a library raises OSError for its own errors
-            raise
-        raise InputError(f"cannot write {out}: {reason(error)}; name another folder.") from error
+    with new_folder(out) as written:
+        models = export_models(model, translator, text, written)
+        (written / RUNTIME).write_bytes(compressed)
+        (written / WORKER).write_text(read_source("built/worker.js"), encoding="utf-8")
+        (written / "index.html").write_text(first_page(models, written), encoding="utf-8")
+        n_bytes = sum(path.stat().st_size for path in written.iterdir())
     return Site(models, n_bytes)
 
 
