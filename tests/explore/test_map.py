@@ -14,7 +14,7 @@ from running_explorer import Running
 from regard import Causal, Trace
 from regard.errors import InputError
 from regard.explore import map as module
-from regard.explore.map import HeadPlace, Map, QueryPlace, TilePlace
+from regard.explore.map import HeadRequest, Map, QueryRequest, TileRequest
 from regard.explore.session import Session
 from regard.views.page import data
 
@@ -84,18 +84,18 @@ def test_the_average_over_the_heads_of_a_layer(long: Trace) -> None:
     scores = call.query.double()[0] @ call.key.double()[0].mT / 5**0.5
     masked = torch.ones(TOKENS, TOKENS).triu(1).bool()
     weights = torch.softmax(scores.masked_fill(masked, -torch.inf), dim=-1).mean(dim=0)
-    seen = shown.tile(TilePlace(**place, level=0, row=1, column=0, pool="max"))
+    seen = shown.tile(TileRequest(**place, level=0, row=1, column=0, pool="max"))
     wanted = weights[256:512, :256].float()
     torch.testing.assert_close(torch.tensor(np.frombuffer(seen, "<f4")).view(256, 256), wanted, rtol=0, atol=1e-6)
-    while (turn := shown.turn(HeadPlace(**place)))["done"] < turn["of"]:
+    while (turn := shown.turn(HeadRequest(**place)))["done"] < turn["of"]:
         pass
-    seen = shown.tile(TilePlace(**place, level=5, row=0, column=0, pool="mean"))
+    seen = shown.tile(TileRequest(**place, level=5, row=0, column=0, pool="mean"))
     wanted = F.avg_pool2d(weights[None], 32, ceil_mode=True, count_include_pad=False)[0].float()
     visible = F.max_pool2d((~masked)[None].double(), 32, ceil_mode=True)[0] > 0
     found = torch.tensor(np.frombuffer(seen, "<f4")).view(19, 19)
     torch.testing.assert_close(found, wanted.masked_fill(~visible, torch.nan), rtol=0, atol=1e-6, equal_nan=True)
     top = weights[500].topk(8)
-    strongest = shown.strongest(QueryPlace(**place, query=500))
+    strongest = shown.strongest(QueryRequest(**place, query=500))
     assert strongest["keys"] == top.indices.tolist()
     assert strongest["weights"] == pytest.approx(top.values.tolist(), abs=1e-6)
 
@@ -107,11 +107,11 @@ def test_hidden_tokens_are_left_out(long: Trace, special: tuple[int, ...]) -> No
     place = {"map": 1, "kind": "decoder", "layer": 1, "head": 2, "hidden": True}
     kept = [position for position in range(TOKENS) if position not in (special or (0,))]
     weights = exact(long, 0, "max")[kept][:, kept]
-    seen = shown.tile(TilePlace(**place, level=0, row=1, column=1, pool="mean"))
+    seen = shown.tile(TileRequest(**place, level=0, row=1, column=1, pool="mean"))
     found = torch.tensor(np.frombuffer(seen, "<f4")).view(256, 256)
     torch.testing.assert_close(found, weights[256:512, 256:512], rtol=0, atol=1e-6, equal_nan=True)
     row = weights[kept.index(500)].nan_to_num(0.0).topk(8)
-    strongest = shown.strongest(QueryPlace(**place, query=500))
+    strongest = shown.strongest(QueryRequest(**place, query=500))
     assert strongest["keys"] == [kept[key] for key in row.indices.tolist()]
     assert strongest["weights"] == pytest.approx(row.values.tolist(), abs=1e-6)
 
@@ -188,7 +188,7 @@ def test_without_a_map_there_are_no_tiles(serving: Callable[..., Running], handm
 
 def test_the_pyramids_in_memory_are_limited(long: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 2 * 19 * 19 * 8)
-    heads = [HeadPlace(map=1, kind="decoder", layer=0, head=head, hidden=False) for head in range(3)]
+    heads = [HeadRequest(map=1, kind="decoder", layer=0, head=head, hidden=False) for head in range(3)]
     shown = Map(long, 1)
     first, second = map(shown.pyramid, heads[:2])
     assert shown.pyramid(heads[0]) is first
@@ -208,7 +208,7 @@ def test_a_text_beyond_the_limit_is_refused(long: Trace, monkeypatch: pytest.Mon
 
 def test_a_turn_ends_in_time_and_goes_on(long: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TURN_SECONDS", -1.0)
-    shown, place = Map(long, 1), HeadPlace(map=1, kind="decoder", layer=0, head=0, hidden=False)
+    shown, place = Map(long, 1), HeadRequest(map=1, kind="decoder", layer=0, head=0, hidden=False)
     n_threads = torch.get_num_threads()
     assert [shown.turn(place)["done"] for _ in range(3)] == [n_threads, 2 * n_threads, 3 * n_threads]
     assert torch.get_num_threads() == n_threads

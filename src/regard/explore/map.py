@@ -36,7 +36,7 @@ N_STRONGEST = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeadPlace:
+class HeadRequest:
     """The head that a request is about; a map is an image of the weights of a head for a long text.
 
     Attributes:
@@ -58,7 +58,7 @@ class HeadPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TilePlace(HeadPlace):
+class TileRequest(HeadRequest):
     """The tile of a map that a request is about: a map shows a head's weights as cells, a tile is a block of cells.
 
     Attributes:
@@ -74,17 +74,17 @@ class TilePlace(HeadPlace):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueryPlace(HeadPlace):
+class QueryRequest(HeadRequest):
     """The query of a head that a request is about: `query` is its position."""
 
     query: int
 
 
-Place = TypeVar("Place", bound=HeadPlace)
+Requested = TypeVar("Requested", bound=HeadRequest)
 
 
-def place_of(cls: type[Place], content: object) -> Place:
-    """Check the JSON of a request, and return it as an object of `cls`, such as `TilePlace`.
+def read_request(cls: type[Requested], content: object) -> Requested:
+    """Check the JSON of a request, and return it as an object of `cls`, such as `TileRequest`.
 
     Raises:
         InputError: the JSON is not an object with exactly the fields of the class, or a field has a wrong type.
@@ -126,13 +126,13 @@ class Map:
         """Return the map's "number", the side of a "tile", and the lowest "stored" level, for requests of tiles."""
         return {"number": self.number, "tile": TILE, "stored": STORED}
 
-    def turn(self, place: HeadPlace) -> dict[str, int]:
+    def turn(self, request: HeadRequest) -> dict[str, int]:
         """Compute the high levels of a head's map for a short time; return {"done": rows done so far, "of": all rows}.
 
         Raises:
             InputError: there is no such head, or its scores are NaN or infinite.
         """
-        pyramid = self.pyramid(place)
+        pyramid = self.pyramid(request)
         rows = iter([row for row, done in enumerate(pyramid.done) if not done])
         end = perf_counter() + TURN_SECONDS
 
@@ -142,53 +142,53 @@ class Map:
                 if perf_counter() > end:
                     return
 
-        in_threads(place, [compute_rows] * torch.get_num_threads())
+        in_threads(request, [compute_rows] * torch.get_num_threads())
         return {"done": sum(pyramid.done), "of": len(pyramid.done)}
 
-    def tile(self, place: TilePlace) -> bytes:
+    def tile(self, request: TileRequest) -> bytes:
         """Return the cells of a tile, row after row, as little-endian float32; NaN if the mask allows no weight.
 
         Raises:
             InputError: there is no such tile, or its level is not computed yet, or a score is NaN or infinite.
         """
-        pyramid = self.pyramid(place)
-        if not 0 <= place.level < 64:
-            raise InputError(f"there is no level {place.level}; levels are counted from 0.")
-        shape = pyramid.shape(place.level)
+        pyramid = self.pyramid(request)
+        if not 0 <= request.level < 64:
+            raise InputError(f"there is no level {request.level}; levels are counted from 0.")
+        shape = pyramid.shape(request.level)
         rows, columns = (
             range(number * TILE, min((number + 1) * TILE, size))
-            for number, size in zip((place.row, place.column), shape, strict=True)
+            for number, size in zip((request.row, request.column), shape, strict=True)
         )
-        if place.row < 0 or place.column < 0 or not rows or not columns:
+        if request.row < 0 or request.column < 0 or not rows or not columns:
             raise InputError(
-                f"there is no tile in row {place.row:,} and column {place.column:,}; "
-                f"level {place.level} has {shape[0]:,} x {shape[1]:,} cells."
+                f"there is no tile in row {request.row:,} and column {request.column:,}; "
+                f"level {request.level} has {shape[0]:,} x {shape[1]:,} cells."
             )
-        (numbers,) = in_threads(place, [lambda: pyramid.read(place.level, rows, columns, place.pool)])
+        (numbers,) = in_threads(request, [lambda: pyramid.read(request.level, rows, columns, request.pool)])
         return numbers.numpy().astype("<f4").tobytes()
 
-    def strongest(self, place: QueryPlace) -> dict[str, list[Any]]:
+    def strongest(self, request: QueryRequest) -> dict[str, list[Any]]:
         """Return {"keys": …, "weights": …}: the keys with a query's largest nonzero weights, largest first.
 
         Raises:
             InputError: there is no such query.
         """
-        pattern = self.pattern(place)
-        if not 0 <= place.query < pattern.shape[2]:
-            raise InputError(f"there is no query {place.query:,}; there are {pattern.shape[2]:,}, counted from 0.")
-        heads = slice(None) if place.head is None else slice(place.head, place.head + 1)
-        row = pattern[0, heads, place.query].mean(dim=0)
-        if place.hidden:
+        pattern = self.pattern(request)
+        if not 0 <= request.query < pattern.shape[2]:
+            raise InputError(f"there is no query {request.query:,}; there are {pattern.shape[2]:,}, counted from 0.")
+        heads = slice(None) if request.head is None else slice(request.head, request.head + 1)
+        row = pattern[0, heads, request.query].mean(dim=0)
+        if request.hidden:
             left_out = torch.ones(len(row), dtype=torch.bool)
-            left_out[list(self.shown(place)[1])] = False
+            left_out[list(self.shown(request)[1])] = False
             row = row.masked_fill(left_out.to(row.device), 0.0)
         weights, keys = strongest_first(row, min(N_STRONGEST, len(row)))
         given = weights != 0
         return {"keys": keys[given].tolist(), "weights": weights[given].tolist()}
 
-    def shown(self, place: HeadPlace) -> tuple[list[int], list[int]]:
+    def shown(self, request: HeadRequest) -> tuple[list[int], list[int]]:
         """Return the positions of queries and of keys without special tokens (without the first if none is special)."""
-        head = self.trace.heads(place.kind)[0]
+        head = self.trace.heads(request.kind)[0]
         any_special = any(token.special for token in (*self.trace.source, *self.trace.target))
 
         def shown_in(tokens: Sequence[Token]) -> list[int]:
@@ -198,25 +198,25 @@ class Map:
 
         return shown_in(head.queries), shown_in(head.keys)
 
-    def pattern(self, place: HeadPlace) -> Pattern:
+    def pattern(self, request: HeadRequest) -> Pattern:
         """Return the pattern of a head's layer; raise InputError if there is no such head."""
-        pattern = self.layers.get(place.kind, {}).get(place.layer)
-        if pattern is None or (place.head is not None and not 0 <= place.head < pattern.n_heads):
-            raise InputError(f"there is no head {place.head} in layer {place.layer} of {place.kind!r:.50}.")
+        pattern = self.layers.get(request.kind, {}).get(request.layer)
+        if pattern is None or (request.head is not None and not 0 <= request.head < pattern.n_heads):
+            raise InputError(f"there is no head {request.head} in layer {request.layer} of {request.kind!r:.50}.")
         return pattern
 
-    def pyramid(self, place: HeadPlace) -> Pyramid:
+    def pyramid(self, request: HeadRequest) -> Pyramid:
         """Return the weights of a head at several levels; drop those read longest ago if all take over MOST_BYTES."""
-        pattern, name = self.pattern(place), (place.kind, place.layer, place.head, place.hidden)
+        pattern, name = self.pattern(request), (request.kind, request.layer, request.head, request.hidden)
         if name not in self.pyramids:
-            self.pyramids[name] = Pyramid(pattern, place.head, self.shown(place) if place.hidden else None)
+            self.pyramids[name] = Pyramid(pattern, request.head, self.shown(request) if request.hidden else None)
         self.pyramids.move_to_end(name)
         while sum(stored_bytes(self.layers[kind][layer]) for kind, layer, *_ in self.pyramids) > MOST_BYTES:
             self.pyramids.popitem(last=False)
         return self.pyramids[name]
 
 
-def in_threads(place: HeadPlace, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+def in_threads(request: HeadRequest, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """Run each task in a thread of its own, in which torch uses one core; return their results.
 
     The tensors of a map are so small that to split one operation among cores would take longer than it saves.
@@ -229,6 +229,6 @@ def in_threads(place: HeadPlace, tasks: Sequence[Callable[[], Any]]) -> list[Any
         with ThreadPoolExecutor(len(tasks), initializer=torch.set_num_threads, initargs=(1,)) as threads:
             return [started.result() for started in [threads.submit(task) for task in tasks]]
     except ValueError as error:
-        raise InputError(f"{place.name}: {error}") from error
+        raise InputError(f"{request.name}: {error}") from error
     finally:
         torch.set_num_threads(n_threads)  # threads that start later begin with the number that was set last

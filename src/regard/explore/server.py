@@ -28,7 +28,7 @@ from starlette.routing import Route
 
 from regard.errors import InputError, TooLongError
 from regard.explore.guard import Guard
-from regard.explore.map import HeadPlace, QueryPlace, TilePlace, place_of
+from regard.explore.map import HeadRequest, QueryRequest, TileRequest, read_request
 from regard.explore.question import Question
 from regard.explore.session import Session
 from regard.views.page import live_page
@@ -126,8 +126,8 @@ def application(session: Session, hosts: Collection[str] = (), token: str | None
         Route("/", explorer.page),
         post("/trace", Question.of, session.answer),
         post("/effect", Question.of, session.effect),
-        post("/map/turn", partial(place_of, HeadPlace), lambda one: session.map_for(one).turn(one)),
-        post("/map/tile", partial(place_of, TilePlace), lambda one: session.map_for(one).tile(one), as_bytes),
-        post("/map/strongest", partial(place_of, QueryPlace), lambda one: session.map_for(one).strongest(one)),
+        post("/map/turn", partial(read_request, HeadRequest), lambda one: session.map_for(one).turn(one)),
+        post("/map/tile", partial(read_request, TileRequest), lambda one: session.map_for(one).tile(one), as_bytes),
+        post("/map/strongest", partial(read_request, QueryRequest), lambda one: session.map_for(one).strongest(one)),
     ]
     return Guard(Starlette(routes=routes), hosts, token)

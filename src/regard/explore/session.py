@@ -7,7 +7,7 @@ from typing import Any
 from regard.by_hand.translator_head import translate_or_score
 from regard.errors import InputError
 from regard.explore.continuation import check_continues, continued_trace, going_record
-from regard.explore.map import HeadPlace, Map
+from regard.explore.map import HeadRequest, Map
 from regard.explore.question import Question
 from regard.tracing.comparison import compare
 from regard.tracing.focus import focus_on
@@ -88,9 +88,9 @@ class Session:
             self.map = Map(found, 1 if self.map is None else self.map.number + 1)
         return map_data(found, self.map.record())
 
-    def map_for(self, place: HeadPlace) -> Map:
-        """Return the map in memory; raise InputError if its number is not `place.map`, the map that a request names."""
-        if self.map is None or self.map.number != place.map:
+    def map_for(self, request: HeadRequest) -> Map:
+        """Return the map in memory; raise InputError if its number is not `request.map`, which a request names."""
+        if self.map is None or self.map.number != request.map:
             raise InputError("this map is no longer in memory, because another text was read; load the page again.")
         return self.map
 

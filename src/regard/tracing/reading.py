@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class ModelInput:
     """The input of a model: its tensors, their tokens, and the changes to the model's attention.
 
     Attributes:
@@ -60,7 +60,7 @@ def read_text(
     new_tokens: int | None,
     generation: "GenerationConfig | None",
     changes: Sequence[Change],
-) -> Reading:
+) -> ModelInput:
     """Return the input of a model that reads a text, and a target if it is given; let it generate text if requested.
 
     The model generates text if `new_tokens` or `generation` is given.
@@ -68,17 +68,17 @@ def read_text(
     if new_tokens is None and generation is None:
         inputs, source, target_tokens = encode(model, tokenizer, prompt, target, truncate)
         located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
-        return Reading(inputs, prompt.text, target or "", source, target_tokens, located)
+        return ModelInput(inputs, prompt.text, target or "", source, target_tokens, located)
     inputs, tokens = encode_text(model, tokenizer, prompt, truncate)
     has_encoder = bool(model.config.is_encoder_decoder)
     source, target_tokens = (tokens, ()) if has_encoder else ((), tokens)
     located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
-    reading = Reading(inputs, prompt.text, "", source, target_tokens, located)
-    reading = with_generated(model, tokenizer, reading, new_tokens, generation)
+    given = ModelInput(inputs, prompt.text, "", source, target_tokens, located)
+    given = with_generated(model, tokenizer, given, new_tokens, generation)
     if has_encoder:
-        return reading
-    assert reading.written_ids is not None
-    return replace(reading, text=prompt.text + answer_text(tokenizer, reading.written_ids[0], reading.n_read))
+        return given
+    assert given.written_ids is not None
+    return replace(given, text=prompt.text + answer_text(tokenizer, given.written_ids[0], given.n_read))
 
 
 def read_medium(
@@ -90,10 +90,10 @@ def read_medium(
     new_tokens: int | None,
     generation: "GenerationConfig | None",
     changes: Sequence[Change],
-) -> Reading:
+) -> ModelInput:
     """Return the input of a model that reads a picture or a recording; let it generate text if requested.
 
-    The model generates text if `new_tokens` or `generation` is given. `Reading.source` is empty: how many tokens the
+    The model generates text if `new_tokens` or `generation` is given. `ModelInput.source` is empty: how many tokens the
     encoder has is known only after the model has run.
     """
     if any(isinstance(change, Cut) for change in changes) and not medium.target:
@@ -102,13 +102,13 @@ def read_medium(
             "around the model's own call."
         )
     located = tuple(with_positions(change, model, (), medium.target) for change in changes)
-    reading = Reading(medium.inputs, text, target or "", (), medium.target, located)
+    given = ModelInput(medium.inputs, text, target or "", (), medium.target, located)
     if new_tokens is not None or generation is not None:
-        return with_generated(model, tokenizer, reading, new_tokens, generation)
+        return with_generated(model, tokenizer, given, new_tokens, generation)
     if not model.config.is_encoder_decoder:
         if target is not None:
             raise InputError(f"{type(model).__name__} reads no target; leave it out.")
-        return reading
+        return given
     if target is None:
         raise InputError(
             f"{type(model).__name__} writes a text; give it with target=…, or let it write with new_tokens=…."
@@ -119,35 +119,35 @@ def read_medium(
         ids = torch.cat([ids.new_full((1, 1), start), ids], dim=1)
     ids = ids[:, :-1]
     tokens = tokens_of(tokenizer, ids, as_target=True)
-    return replace(reading, inputs={**medium.inputs, "decoder_input_ids": ids}, target=tokens)
+    return replace(given, inputs={**medium.inputs, "decoder_input_ids": ids}, target=tokens)
 
 
 def with_generated(
     model: "PreTrainedModel",
     tokenizer: Any,
-    reading: Reading,
+    given: ModelInput,
     new_tokens: int | None,
     generation: "GenerationConfig | None",
-) -> Reading:
-    """Let a model generate text after it has read `reading`; return the input that includes the generated tokens."""
-    with changing(model, reading.changes):
-        ids = write(model, reading.inputs, new_tokens, generation)
+) -> ModelInput:
+    """Let a model generate text after the input `given`; return the input that includes the generated tokens."""
+    with changing(model, given.changes):
+        ids = write(model, given.inputs, new_tokens, generation)
     if model.config.is_encoder_decoder:
         return replace(
-            reading,
-            inputs={**reading.inputs, "decoder_input_ids": ids},
+            given,
+            inputs={**given.inputs, "decoder_input_ids": ids},
             target_text=tokenizer.decode(ids[0], skip_special_tokens=True),
             target=tokens_of(tokenizer, ids, as_target=True),
             written_ids=ids,
             n_read=1,
         )
-    n_read = len(reading.target)
+    n_read = len(given.target)
     new = tokens_of(tokenizer, ids[:, n_read - 1 :], as_target=True)[1:]
-    inputs = {**reading.inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    inputs = {**given.inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
     inputs.pop("token_type_ids", None)  # `write` did not give it to the model
     if (types := inputs.get("mm_token_type_ids")) is not None:  # new tokens are text, whose type is 0
         inputs["mm_token_type_ids"] = torch.nn.functional.pad(types, (0, ids.shape[1] - types.shape[1]))
-    return replace(reading, inputs=inputs, target=(*reading.target, *new), written_ids=ids, n_read=n_read)
+    return replace(given, inputs=inputs, target=(*given.target, *new), written_ids=ids, n_read=n_read)
 
 
 def answer_text(tokenizer: Any, ids: Int[Tensor, " tokens"], n_read: int) -> str:

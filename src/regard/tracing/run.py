@@ -122,16 +122,16 @@ def trace(
             tokenizer = IdTokens() if only_ids else load_tokenizer(model.name_or_path)
     with evaluating(model):
         if medium is not None:
-            reading = read_medium(model, medium, str(text or ""), target, tokenizer, new_tokens, generation, changes)
+            given = read_medium(model, medium, str(text or ""), target, tokenizer, new_tokens, generation, changes)
         else:
             prompt = prompt_of(tokenizer, text, writes=writes)
-            reading = read_text(model, tokenizer, prompt, target, truncate, new_tokens, generation, changes)
+            given = read_text(model, tokenizer, prompt, target, truncate, new_tokens, generation, changes)
         with (
             watching(model, ask=ask) as watched,
             recording_states(model, watched) if keep else nullcontext() as recorder,
-            changing(model, reading.changes),
+            changing(model, given.changes),
         ):
-            outputs = run_model(model, reading.inputs)
+            outputs = run_model(model, given.inputs)
     watched_steps = steps_by_kind(model, watched)
     check_no_nan(name, watched_steps)
     kept = select_layers(watched_steps, layers)
@@ -140,22 +140,22 @@ def trace(
         seen = kept["encoder"] or watched_steps["encoder"]  # cross-attention needs the encoder's tokens in any case
         source, joined = encoder_of_medium(model, medium, seen, bool(keep))
         attended["encoder"] = {n: joined[n] for n in kept["encoder"]}
-        reading = replace(reading, source=source)
+        given = replace(given, source=source)
     output = output_of(outputs)
     states = None
     if recorder is not None:
         states = {kind: {n: recorder.states_of(step) for n, step in steps.items()} for kind, steps in kept.items()}
     result = Trace(
         model=name,
-        text=reading.text,
-        target_text=reading.target_text,
-        source=reading.source,
-        target=reading.target,
+        text=given.text,
+        target_text=given.target_text,
+        source=given.source,
+        target=given.target,
         attended=attended,
         output=output,
-        changes=reading.changes,
+        changes=given.changes,
         states=states,
-        written=reading.written(tokenizer, output),
+        written=given.written(tokenizer, output),
         images=() if medium is None else medium.images,
         spectrogram=None if medium is None else medium.spectrogram,
     )
