@@ -268,10 +268,11 @@ class Pyramid:
         return sums, largest
 
     def selected(self, part: Part, queries: range) -> Part:
-        """Return the rows and columns of `part` for shown tokens only; the new `keys` are indices among the shown keys.
+        """Return the weights in `part` of those tokens alone that the pyramid shows (`self.shown`).
 
         Args:
-            queries: the range of shown queries that `part` was computed for.
+            queries: the queries of `part` as a range of indices among the shown queries. The `keys` of the result are
+                such a range of shown keys.
         """
         if self.shown is None:
             return part
@@ -284,7 +285,7 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, queries: range, parts: list[Part]) -> Part:
-        """Join parts of different keys into one part of shown tokens, whose first key has an index divisible by 32."""
+        """Join the shown tokens of parts with different keys into one part, whose first key is a multiple of 32."""
         selected = [self.selected(part, queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
         end = max((part.keys.stop for part in selected), default=0)
@@ -298,7 +299,7 @@ class Pyramid:
         return Part(keys, weights, keep)
 
     def positions(self, tokens: range, axis: int) -> range:
-        """Return the range of positions from the first to the last of some shown queries (axis 2) or keys (axis 3)."""
+        """Return the range of text positions that contains some shown queries (axis 2) or keys (axis 3)."""
         if self.shown is None or not tokens:
             return tokens
         shown = self.shown[axis - 2]

@@ -107,7 +107,7 @@ class Batches:
         )
 
     def _pools(self, epoch: int) -> Iterator[list[Numbers]]:
-        """Yield, for each pool, its batches in random order; each batch is an array with the indices of its pairs."""
+        """Yield, for each pool of 10,000 pairs, its batches in random order; a batch is an array of pair indices."""
         order = self.corpus.order(self.seed, epoch)
         for first in range(0, len(order), POOL):
             batches = list(self._cut(order[first : first + POOL]))

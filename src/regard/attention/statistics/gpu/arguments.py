@@ -131,7 +131,7 @@ class KernelArguments:
 
     @classmethod
     def of(cls, call: Call) -> "KernelArguments":
-        """Return the kernel arguments for a call of `attend`, which the kernels must support."""
+        """Return the arguments of the Triton kernels for a call of `attend`, which the kernels must support."""
         grid, formula = call.grid, call.softmax
         ranges = key_ranges(grid, call.mask, call.device)
         assert ranges is not None
