@@ -420,7 +420,7 @@ def test_half_of_the_dev_pairs(tmp_path, texts, quick):
 
 def test_settings_that_do_not_make_a_model(tmp_path, texts, quick):
     assert refusal(InputError, train, *texts, tmp_path / "out", quick(changes={"d_model": 15})).startswith(
-        "the settings of [model] are not valid: d_model=15 does not split evenly over n_heads=2;"
+        "the settings of [model] are not valid: d_model=15 does not split evenly into n_heads=2;"
     )
     assert not (tmp_path / "out").exists()
 

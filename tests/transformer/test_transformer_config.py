@@ -65,11 +65,11 @@ def test_an_unknown_preset_is_refused():
         ({"attention_dropout": -0.1}, "attention_dropout=-0.1 must be a probability of at least 0 and below 1."),
         (
             {"d_model": 10, "n_heads": 4},
-            "d_model=10 does not split evenly over n_heads=4; counts that divide it: [1, 2, 5, 10].",
+            "d_model=10 does not split evenly into n_heads=4; head counts that divide it: [1, 2, 5, 10].",
         ),
         (
             {"n_heads": 8, "n_key_heads": 3},
-            "n_heads=8 does not split evenly over n_key_heads=3; counts that divide it: [1, 2, 4, 8].",
+            "n_heads=8 does not split evenly into groups for n_key_heads=3; head counts that divide it: [1, 2, 4, 8].",
         ),
         (
             {"d_model": 15, "n_heads": 5, "positions": "rotary"},

@@ -30,7 +30,7 @@ from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.additive import Additive
 from regard.attention.scores.concat import Concat
-from regard.attention.scores.cosine import Cosine
+from regard.attention.scores.cosine import SWIN_SCALE, Cosine
 from regard.attention.scores.dot import Dot, ScaledDot
 from regard.attention.scores.general import General
 from regard.attention.scores.location import Location
@@ -39,16 +39,13 @@ from regard.attention.scores.prepared import Preparable, Prepared
 from regard.attention.scores.score import Score
 from regard.recurrent.config import RecurrentConfig, ScoreName
 
-COSINE_SCALE = 10.0
-"""The initial factor of cosine scores. The softmax of cosines themselves (-1 to 1) is nearly uniform."""
-
 SCORES: Mapping[ScoreName, Callable[[int, int], Score]] = {
     "dot": lambda width, max_tokens: Dot(),
     "scaled_dot": lambda width, max_tokens: ScaledDot(),
     "general": lambda width, max_tokens: General(width, width),
     "additive": lambda width, max_tokens: Additive(width, width, width),
     "concat": lambda width, max_tokens: Concat(width, width, width),
-    "cosine": lambda width, max_tokens: Cosine(nn.Parameter(torch.full((1,), COSINE_SCALE))),
+    "cosine": lambda width, max_tokens: Cosine(nn.Parameter(torch.full((1,), SWIN_SCALE))),
     "location": lambda width, max_tokens: Location(width, max_tokens),
     "location_aware": lambda width, max_tokens: LocationAware(width, width, width),
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from regard.attention.grid.grid import divisors
+from regard.attention.layers.checks import check_sizes
 from regard.checks import check_choice, check_count, check_probability
 from regard.transformer.feed_forward import Activation
 
@@ -109,14 +109,7 @@ class TransformerConfig:
         return cls(**{**PRESETS[name], **fields})  # type: ignore[arg-type]
 
     def _check_heads(self) -> None:
-        for whole, n, parts, n_parts in (
-            ("d_model", self.d_model, "n_heads", self.n_heads),
-            ("n_heads", self.n_heads, "n_key_heads", self.key_heads),
-        ):
-            if n % n_parts:
-                raise ValueError(
-                    f"{whole}={n} does not split evenly over {parts}={n_parts}; counts that divide it: {divisors(n)}."
-                )
+        check_sizes(self.d_model, self.n_heads, self.key_heads)
         if self.positions == "rotary" and self.d_head % 2:
             raise ValueError(
                 f"positions='rotary' rotates pairs of numbers, so that d_model / n_heads must be even; it is "
