@@ -109,7 +109,7 @@ def attend(
         if may_be_wrong(call, context):
             call, backend, summary = without_overflow(call), "tiled", None
             context = tiled(call, dropout).to(value.dtype)
-        elif backend == "reference" and not fits(call):  # the context was computed in float64: so must the pattern be
+        elif backend == "reference" and not fits(call):  # the pattern must be float64, as the context was
             call = without_overflow(call)
     if ask is not None and (summary is None or may_hold_nan_statistics(summary)):
         summary = Pattern(call).answer(ask)

@@ -23,8 +23,8 @@ SMALLEST_SCALE = 1e-29
 """If scale / temperature is smaller, a key whose dot product overflows to -∞ may have a correct weight above 0."""
 
 ABSORBED = 1e31
-"""A score below this number never overflows when a float32 bias is added: it is less than half a unit in the last place
-of the largest float32, so that their sum is rounded to the largest float32."""
+"""Adding a bias to a score below this number never overflows: the sum of such a score and the largest float32 is
+rounded to the largest float32."""
 
 
 def total(tensor: Float[Tensor, "*shape"]) -> float:

@@ -179,9 +179,10 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
 
 
 def engine_with_context(call: Call, dropout: float) -> Engine | None:
-    """Return an engine that computes the context and the statistics of a call together, or None if there is none.
+    """Return the engine that computes the context and the statistics of a call together, or None if there is none.
 
-    The engines are the modules in `attention/statistics`. No engine supports dropout or gradients.
+    The engines are the modules `cpu.engine` and `gpu.engine` in `attention/statistics`. They support neither dropout
+    nor gradients.
     """
     return None if dropout > 0 or call.needs_gradients else fused_engine(call, contexts=True)
 
