@@ -306,12 +306,12 @@ class Pyramid:
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the range of shown tokens that some rows (axis 2) or columns (axis 3) of the map of a level pool."""
+        """Return the range of shown tokens that some rows (axis 2) or columns (axis 3) of a level's map are made of."""
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 
     def sizes(self, cells: range, level: int, axis: int) -> Int[Tensor, " cells"]:
-        """Return how many tokens each of some rows (axis 2) or columns (axis 3) of the map of a level pools."""
+        """Return how many tokens are pooled in each of some rows (axis 2) or columns (axis 3) of a level's map."""
         edges = torch.arange(cells.start, cells.stop + 1) << level
         return edges.clamp(max=self.lengths[axis - 2]).diff()
 

@@ -64,7 +64,7 @@ class ThroughDense:
 
 
 class EinopsBackend(TorchBackend):
-    """How einops' functions work on a `ThroughDense` object: as on a tensor. einops finds the backend by itself."""
+    """The interface by which einops' functions treat a `ThroughDense` object as a tensor; einops finds it by itself."""
 
     framework_name = "regard"
 

@@ -77,7 +77,7 @@ class Dilated(Mask):
         return Window(self.before - self.before % self.step, self.after - self.after % self.step, self.offset)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return a boolean tensor: whether the key is in the window, at a multiple of `step` from the query."""
+        """Return a boolean tensor, True where the key is in the window and a multiple of `step` away from the query."""
         position = tile.along(2, device) + first_position(self.offset, tile.grid)
         return self.window.keep(tile, device) & (tile.along(3, device) % self.step == position % self.step)
 
