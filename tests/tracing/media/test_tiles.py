@@ -13,7 +13,6 @@ from transformers import (
     GotOcr2ImageProcessorPil,
     Idefics3Config,
     Idefics3ForConditionalGeneration,
-    Idefics3ImageProcessorPil,
     Idefics3Processor,
     InternVLConfig,
     InternVLForConditionalGeneration,
@@ -28,6 +27,9 @@ from transformers import (
     LlavaOnevisionImageProcessorPil,
     LlavaOnevisionProcessor,
     SiglipVisionConfig,
+)
+from transformers.models.idefics3.image_processing_pil_idefics3 import (
+    Idefics3ImageProcessorPil,  # transformers 5.17 exports it only beside torchvision
 )
 
 import regard

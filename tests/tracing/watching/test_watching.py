@@ -298,6 +298,7 @@ MODELS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # of an older DeBERTa
 @pytest.mark.parametrize("name", MODELS)
 def test_models_of_transformers_without_its_attention_interface(name):
     torch.manual_seed(0)
