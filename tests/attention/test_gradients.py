@@ -115,6 +115,30 @@ def test_what_is_recomputed_is_not_kept(normal):
     assert calls[2:] == [False]
 
 
+@pytest.mark.parametrize("older", [False, True])
+def test_an_error_in_a_checkpointed_function_changes_nothing_later(normal, monkeypatch, older):
+    """Also on versions of torch whose hooks stay on while the error's traceback lives, as it does in a notebook."""
+    if older:
+        monkeypatch.setattr(gradients, "ERROR_LEAVES_HOOKS", True)
+    x, fails = normal(5).requires_grad_(), [True]
+
+    def square(x):
+        if fails:
+            raise KeyboardInterrupt("stopped")
+        return x.square()
+
+    with pytest.raises(KeyboardInterrupt, match="stopped") as kept:
+        checkpointed(square, x)
+    fails.clear()
+    (gradient,) = torch.autograd.grad(checkpointed(square, x).sum() + (x * x).sum(), x)
+    assert_close(gradient, 4 * x)
+    result = checkpointed(square, x)
+    fails.append(True)
+    with pytest.raises(KeyboardInterrupt, match="stopped"):  # in the backward pass
+        result.sum().backward()
+    assert kept.value.__traceback__ is not None
+
+
 @pytest.mark.parametrize("options", [{}, {"score": ScaledDot(bias=Alibi())}], ids=["tiled", "fused"])
 def test_random_numbers_are_drawn_again_on_the_device_of_the_call(normal, monkeypatch, options):
     """torch's checkpoint restores the random generators only of the devices of its tensor arguments."""

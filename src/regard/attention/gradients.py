@@ -10,6 +10,12 @@ from torch.utils.checkpoint import checkpoint
 
 Result = TypeVar("Result")
 
+ERROR_LEAVES_HOOKS = torch.__version__ < "2.13"
+"""Whether, after an error in a checkpointed function, torch's hooks for saved tensors stay on while its traceback lives.
+
+They then take part in the next computation, whose backward pass fails.
+"""
+
 PLAIN_DISPATCH = Tensor.__torch_dispatch__
 """`__torch_dispatch__` of a plain tensor; tensor subclasses that redefine operations override it."""
 
@@ -38,8 +44,31 @@ def checkpointed(
     """
     tensors = [*reads, *(argument for argument in arguments if isinstance(argument, Tensor))]
     if need_gradients(tensors) and can_checkpoint(tensors):
-        return cast(Result, checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=draws))
+        safe = raising_outside if ERROR_LEAVES_HOOKS and not torch.compiler.is_compiling() else checkpoint
+        return cast(Result, safe(function, *arguments, use_reentrant=False, preserve_rng_state=draws))
     return function(*arguments)
+
+
+def raising_outside(function: Callable[..., Result], *arguments: object, **options: bool) -> Result:
+    """Do what torch's `checkpoint` does, and raise an error of the function only when `checkpoint` has returned."""
+    errors: list[BaseException] = []
+    is_first = True
+
+    def run(*given: object) -> Result | None:
+        nonlocal is_first
+        if not is_first:  # the backward pass computes the function again
+            return function(*given)
+        is_first = False
+        try:
+            return function(*given)
+        except BaseException as error:
+            errors.append(error)
+            return None
+
+    result = checkpoint(run, *arguments, **options)
+    if errors:
+        raise errors.pop()
+    return cast(Result, result)
 
 
 def can_checkpoint(tensors: Iterable[Tensor]) -> bool:
