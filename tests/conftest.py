@@ -58,8 +58,9 @@ LONGEST = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--cases`: how many hostile files of each kind `hostile/test_hostile_files.py` tries; fewer outside CI."""
+    """Add `--cases`, how many hostile files of each kind `hostile/test_hostile_files.py` tries, and `--seed`: which."""
     parser.addoption("--cases", type=int, default=300 if "CI" in os.environ else 30, help="hostile files of each kind")
+    parser.addoption("--seed", type=int, default=0, help="another number tries other hostile files")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 Result = TypeVar("Result")
 
 ERROR_LEAVES_HOOKS = torch.__version__ < "2.13"
-"""Whether, after an error in a checkpointed function, torch's hooks for saved tensors stay on while its traceback lives.
+"""Whether torch's hooks for saved tensors stay on after an error in a checkpointed function, while its traceback lives.
 
 They then take part in the next computation, whose backward pass fails.
 """

@@ -4,6 +4,7 @@ A computation that takes longer than two seconds shows the bar on stderr, if tha
 removes it at the end.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -78,23 +79,25 @@ class ProgressBar:
 
     def __call__(self, done: int, total: int) -> None:
         if self.bar is None and time.monotonic() - self.started > PATIENCE_SECONDS:
-            self.bar = start_bar(done, total)
+            self.bar, self.started = start_bar(done, total), math.inf
         if self.bar is not None:
             progress, task = self.bar
             progress.update(task, completed=done, total=total)
 
 
-def start_bar(done: int, total: int) -> "tuple[Progress, TaskID]":
+def start_bar(done: int, total: int) -> "tuple[Progress, TaskID] | None":
     """Start a progress bar on stderr at `done` of `total`; return it and the id of its task, for updates.
 
-    The bar stays hidden unless stderr is a terminal, or a notebook that has ipywidgets.
+    None if stderr is neither a terminal nor a notebook that has ipywidgets: nothing is shown then.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     visible = find_spec("ipywidgets") is not None if console.is_jupyter else console.is_terminal
+    if not visible:
+        return None
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    progress = Progress(*columns, console=console, transient=True, disable=not visible)
+    progress = Progress(*columns, console=console, transient=True)
     progress.start()
     return progress, progress.add_task("reading attention", completed=done, total=total)

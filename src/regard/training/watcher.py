@@ -84,7 +84,6 @@ class Terminal(Watcher):
             BarColumn(bar_width=20),
             TextColumn("{task.description}", markup=False),
             console=self.console,
-            disable=not self.console.is_terminal,
         )
         self.task = self.live.add_task("starting", total=None)
         self.n_reports = 0
@@ -92,13 +91,15 @@ class Terminal(Watcher):
         self.heartbeat = Thread(target=self.print_while_quiet, daemon=True)
 
     def __enter__(self) -> "Watcher":
-        self.live.start()
-        if not self.console.is_terminal:
+        if self.console.is_terminal:
+            self.live.start()
+        else:
             self.heartbeat.start()
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self.live.stop()
+        if self.console.is_terminal:
+            self.live.stop()
         self.ended.set()
         self.printed.set()
 
