@@ -1,7 +1,7 @@
 """Tests of whether autograd or torch.func is active, and gradient checkpointing (recomputing in the backward pass)."""
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -49,7 +49,7 @@ def checkpointed(
     return function(*arguments)
 
 
-def raising_outside(function: Callable[..., Result], *arguments: object, **options: bool) -> Result:
+def raising_outside(function: Callable[..., Result], *arguments: object, **options: Any) -> Result:
     """Do what torch's `checkpoint` does, and raise an error of the function only when `checkpoint` has returned."""
     errors: list[BaseException] = []
     is_first = True
