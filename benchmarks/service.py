@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import torch
 import typer
+from by_ctranslate2 import load_ctranslate2, translate_by_ctranslate2
 from machine import machine
 from measure import Spread, ratio, take_turns
 from options import Out, Quick, Seconds
@@ -29,9 +30,7 @@ from translation import (
     LinesFile,
     TranslatorFolder,
     lines_of,
-    load_ctranslate2,
     trained,
-    translate_by_ctranslate2,
 )
 
 from regard.cli.listening import listen

@@ -73,7 +73,13 @@ def main(
     torch.set_num_threads(threads or torch.get_num_threads())
     lines = LINES
     if quick:
-        preset, batch_tokens, steps, seconds, lines = preset or ["tiny"], min(batch_tokens, 500), min(steps, 2), 1, 300
+        preset, batch_tokens, steps, seconds, lines = (
+            preset or ["tiny"],
+            min(batch_tokens, 500),
+            min(steps, 1),
+            0.1,
+            300,
+        )
     with tempfile.TemporaryDirectory() as folder:
         batches = batches_of(Path(folder), lines, batch_tokens)
         rows = [measured(name, batches, steps, seconds) for name in with_progress(preset or PRESETS, "training")]

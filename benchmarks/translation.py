@@ -10,10 +10,11 @@ from contextlib import ExitStack
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import typer
+from by_ctranslate2 import MOST_PIECES, load_ctranslate2, translate_by_ctranslate2
 from machine import machine
 from measure import Spread, ratio, take_turns
 from options import Out, Quick, Seconds, Threads
@@ -34,9 +35,6 @@ LINES, PAIRS, STEPS, JUDGED = 200, 6_000, 800, 5
 
 ONE_IN = 10
 """With batches of one line, only one in this many lines is translated, since translating takes longer."""
-
-MOST_PIECES = 256
-"""The largest number of pieces in a translation, for all programs."""
 
 TranslatorFolder = Annotated[
     Path | None, typer.Option(help="A translator's folder.", show_default="a small one, trained here")
@@ -194,29 +192,6 @@ def by_ctranslate2(processes: ExitStack, folder: Path, kind: str) -> Way:
         )
     )
     return lambda lines, beam: process.submit(translate_by_ctranslate2, lines, beam).result()
-
-
-LOADED: dict[str, Any] = {}
-"""The loaded model and vocabularies; used only in the process of CTranslate2."""
-
-
-def load_ctranslate2(folder: str, kind: str, threads: int) -> None:
-    """Load the model; the process of CTranslate2 runs this function."""
-    import ctranslate2  # type: ignore[import-untyped]
-    from sentencepiece import SentencePieceProcessor
-
-    for side in ("source", "target"):
-        LOADED[side] = SentencePieceProcessor(model_file=f"{folder}/{side}.spm")
-    LOADED["translator"] = ctranslate2.Translator(folder, compute_type=kind, inter_threads=1, intra_threads=threads)
-
-
-def translate_by_ctranslate2(lines: Lines, beam: int) -> list[str]:
-    """Translate a batch of lines; the process of CTranslate2 runs this function."""
-    pieces = LOADED["source"].encode(list(lines), out_type=str)
-    found = LOADED["translator"].translate_batch(
-        pieces, beam_size=beam, max_batch_size=len(lines), max_decoding_length=MOST_PIECES
-    )
-    return [LOADED["target"].decode(one.hypotheses[0]) for one in found]
 
 
 if __name__ == "__main__":

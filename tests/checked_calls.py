@@ -12,7 +12,7 @@ from typing import Any
 import jaxtyping
 import torch
 
-CHECKED_CALLS = 20
+CHECKED_CALLS = 3
 """The number of calls of a function that are checked in each test."""
 
 always_checked = jaxtyping.jaxtyped

@@ -76,7 +76,13 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
+        gc.freeze()  # the collected tests stay to the end: the collector need not look at them again
         gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Let the garbage collector see everything again, so that extensions find no object of theirs left at the end."""
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,7 +2,9 @@
 
 import doctest
 import json
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import alignment
 import attend
@@ -180,7 +182,21 @@ def test_a_benchmark_of_a_gpu_says_that_there_is_none(monkeypatch):
     )
 
 
+@pytest.fixture
+def in_threads(monkeypatch):
+    """Run in a thread what a benchmark measures in a process of its own, which would import PyTorch again."""
+    with ThreadPoolExecutor(1) as threads:
+        for script in (memory, models, pages):
+            monkeypatch.setattr(script, "in_new_process", lambda *call: threads.submit(*call).result())
+        yield
+
+
+def test_a_new_process_is_another_one():
+    assert measure.in_new_process(os.getpid) != os.getpid()
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_threads")
 @pytest.mark.filterwarnings("default")  # of other programs
 @pytest.mark.parametrize("script", [alignment, memory, models, pages, training], ids=lambda script: script.__name__)
 def test_a_quick_run_of_a_long_benchmark_writes_its_table(script, busy, tmp_path, capsys):

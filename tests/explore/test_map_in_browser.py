@@ -1,14 +1,13 @@
 """Tests of the map of a long text in a browser: the numbers it shows at every zoom equal Python's."""
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from axe import violations
 from page_state import assert_link_restores
 from playwright.sync_api import Locator, Page, Request, Route, expect
 from running_explorer import Running
@@ -32,8 +31,6 @@ BASE = (HEIGHT - TOP) / TOKENS
 
 PIXEL = 3
 """The number of weights along one pixel when the whole map is shown."""
-
-AXE = Path(__file__).parents[2] / "front" / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @pytest.fixture(scope="module")
@@ -311,15 +308,13 @@ def test_the_computation_is_stopped_and_goes_on(
     expect(tab.locator(".turns")).to_have_count(0)
 
 
-@pytest.mark.skipif(not AXE.exists() and "CI" not in os.environ, reason="`make front` installs axe; CI always does")
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (360, True)])
 def test_axe_finds_nothing_and_it_fits_a_narrow_window(page: Page, width: int, dark: bool) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme="dark" if dark else "light")
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("() => axe.run()")
+    found = violations(page)
     page.emulate_media(color_scheme="light")
-    assert [f"{one['id']}: {one['nodes'][0]['html']:.120}" for one in found["violations"]] == []
+    assert found == []
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
 
 

@@ -1,11 +1,10 @@
 """Tests of the site of a causal language model in a browser: tokens, weights and probabilities equal Python's."""
 
-import os
 import re
 import unicodedata
-from pathlib import Path
 
 import pytest
+from axe import violations
 from causal_models import MOST
 from output_steps import check_output
 from playwright.sync_api import Page, expect
@@ -22,8 +21,6 @@ from regard.visible_text import escape_controls
 pytestmark = pytest.mark.slow
 
 RAIN = "It rains today, 뱀은 독이 있다."
-
-AXE = Path(__file__).parents[2] / "front" / "node_modules" / "axe-core" / "axe.min.js"
 
 
 def opened(tab: Page, address: str) -> Page:
@@ -217,10 +214,7 @@ def test_the_first_page_shows_next_tokens_before_the_model_is_loaded(tab: Page, 
     expect(tab.get_by_label("Temperature of the next token")).to_have_count(0)
 
 
-@pytest.mark.skipif(not AXE.exists() and "CI" not in os.environ, reason="`make front` installs axe; CI always does")
 def test_axe_finds_nothing_that_keeps_anybody_out(page: Page) -> None:
     page.locator("[data-view=next] .next button").first.click()
     expect(page.locator("[data-view=generation] .word")).to_have_count(1)
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("() => axe.run()")
-    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found["violations"]] == []
+    assert violations(page) == []

@@ -1,12 +1,12 @@
 """Tests of a site in a browser: its tokens and numbers equal Python's, and it sends requests only to its own server."""
 
 import json
-import os
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from axe import violations
 from output_steps import check_output
 from playwright.sync_api import Page, Request, expect
 from site_texts import TEXTS, random_texts
@@ -20,8 +20,6 @@ from regard.views.page.data import token_records
 from regard.visible_text import escape_controls
 
 RAIN = "It rains today, and the old man looks at the river."
-
-AXE = Path(__file__).parents[2] / "front" / "node_modules" / "axe-core" / "axe.min.js"
 
 PATIENCE = 60_000
 """The milliseconds that loading the model may take."""
@@ -219,10 +217,7 @@ def test_the_page_says_how_close_its_weights_are(page: Page, served) -> None:
     assert shown < 1e-5
 
 
-@pytest.mark.skipif(not AXE.exists() and "CI" not in os.environ, reason="`make front` installs axe; CI always does")
 def test_axe_finds_nothing_that_keeps_anybody_out(page: Page) -> None:
     for name in ("sentence", "heads", "what-if"):
         numbers(page, name)
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("() => axe.run()")
-    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found["violations"]] == []
+    assert violations(page) == []

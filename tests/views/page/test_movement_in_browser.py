@@ -1,11 +1,11 @@
 """Tests of the view of a token's movement in a browser: its norms and angles equal those of `Trace.movement`."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from axe import violations
 from playwright.sync_api import Locator, Page, expect
 
 import regard
@@ -13,7 +13,6 @@ from regard import Trace
 from regard.tracing.model_loading import LoadedModel
 from regard.translation.translator import Translator
 
-AXE = Path(__file__).parents[3] / "front" / "node_modules" / "axe-core" / "axe.min.js"
 TEXT = "The snake is very dangerous because it has a venom."
 
 
@@ -122,15 +121,12 @@ def test_a_trace_without_hidden_vectors_has_no_such_view(
     expect(view(page)).to_have_count(0)
 
 
-@pytest.mark.skipif(not AXE.exists() and "CI" not in os.environ, reason="`make front` installs axe; CI always does")
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_nothing_and_it_fits_a_narrow_window(shown: Callable[..., Page], dark: bool) -> None:
     page = shown(width=360, dark=dark)
     assert page.evaluate("() => document.documentElement.scrollWidth") == 360
     view(page).locator(".numbers summary").click()
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("() => axe.run('[data-view=movement]')")
-    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found["violations"]] == []
+    assert violations(page, "[data-view=movement]") == []
 
 
 def test_it_is_saved_as_a_picture(shown: Callable[..., Page]) -> None:
