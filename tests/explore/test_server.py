@@ -8,6 +8,7 @@ import pytest
 import torch
 from running_explorer import Running
 from starlette.applications import Starlette
+from starlette.requests import Request
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import regard
@@ -173,8 +174,9 @@ def test_other_hosts_origins_and_types_are_refused(explorer: Running) -> None:
 
 
 def test_a_body_of_unknown_length_is_refused() -> None:
-    guard, scope = Guard(Starlette(), (), None), {"type": "http", "method": "POST"}
-    assert guard.refusal(scope, {"content-type": "application/json", "content-length": "-1"}) == (
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"-1")]
+    request = Request({"type": "http", "method": "POST", "query_string": b"", "headers": headers})
+    assert Guard(Starlette(), (), None).refusal(request) == (
         411,
         "the request must have the header Content-Length.",
     )

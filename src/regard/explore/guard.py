@@ -7,33 +7,25 @@ token. The size of a request is limited.
 """
 
 import hmac
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from functools import partial
-from http.cookies import SimpleCookie
-from typing import Any
-from urllib.parse import parse_qs
+from collections.abc import Collection
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 1_000_000
 """The most bytes of a request's body."""
 
-TOKEN_SOURCES = "url", "cookie", "header"
-"""The parts of a request that may contain the secret token."""
-
 COOKIE = "regard-token"
 """The name of the cookie in which the browser keeps the token."""
 
-HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
-)
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
 """The HTTP headers that are added to every response."""
 
 
@@ -47,9 +39,7 @@ class Guard:
         name: the word for the server in messages to the client.
     """
 
-    def __init__(
-        self, application: Application, hosts: Collection[str], token: str | None, name: str = "explorer"
-    ) -> None:
+    def __init__(self, application: ASGIApp, hosts: Collection[str], token: str | None, name: str = "explorer") -> None:
         self.application = application
         self.name = name
         self.hosts = hosts
@@ -59,33 +49,35 @@ class Guard:
         if scope["type"] != "http":
             await self.application(scope, receive, send)
             return
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = self.refusal(scope, headers)
-        if refusal:
+        request = Request(scope)
+        if refusal := self.refusal(request):
             status, reason = refusal
-            await send_text(send, status, reason)
+            await PlainTextResponse(f"{reason}\n", status, HEADERS)(scope, receive, send)
             return
-        given = self.token is not None and self.has_token(scope, headers, "url")
+        has_token_in_url = self.token is not None and self.is_token(request.query_params.get("token"))
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *HEADERS]
-                if given:
-                    cookie = f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/"
-                    message["headers"].append((b"set-cookie", cookie.encode()))
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                if has_token_in_url:
+                    headers.append("set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/")
             await send(message)
 
         await self.application(scope, receive, send_guarded)
 
-    def refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+    def refusal(self, request: Request) -> tuple[int, str] | None:
         """Return the HTTP status and the reason of a refusal; None if the request is not refused."""
+        headers = request.headers
         host = headers.get("host", "")
         if self.hosts and host not in self.hosts:
             address = f"http://{next(iter(self.hosts))}"
             return 421, f"the request was sent to {host!r}; the address of this {self.name} is {address}."
-        if self.token is not None and not any(map(partial(self.has_token, scope, headers), TOKEN_SOURCES)):
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        given = request.query_params.get("token"), request.cookies.get(COOKIE), bearer
+        if self.token is not None and not any(map(self.is_token, given)):
             return 401, f"the request has no valid token; open the address that this {self.name} printed."
-        if scope["method"] == "POST":
+        if request.method == "POST":
             origin = headers.get("origin")
             if origin is not None and origin.partition("://")[2] != host:
                 return 403, f"the request comes from a page of {origin!r}; this {self.name} answers its own page only."
@@ -98,20 +90,6 @@ class Guard:
                 return 413, f"the request has {int(length):,} bytes; this {self.name} reads at most {MOST_BYTES:,}."
         return None
 
-    def has_token(self, scope: Scope, headers: dict[str, str], source: str) -> bool:
-        """Return whether a request has the right token in its "url", its "cookie" or its "header", as `source` says."""
-        if source == "url":
-            given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        elif source == "header":
-            given = headers.get("authorization", "").removeprefix("Bearer ")
-        else:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-            given = cookies[COOKIE].value if COOKIE in cookies else ""
-        return hmac.compare_digest(given.encode(), (self.token or "").encode())
-
-
-async def send_text(send: Send, status: int, text: str) -> None:
-    """Send an HTTP response whose body is `text`."""
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), *HEADERS]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": f"{text}\n".encode()})
+    def is_token(self, given: str | None) -> bool:
+        """Return whether a text is the secret token, compared in constant time."""
+        return hmac.compare_digest((given or "").encode(), (self.token or "").encode())
