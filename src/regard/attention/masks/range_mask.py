@@ -98,7 +98,7 @@ class RangeMask(Mask):
                 f"{type(self).__name__} was given lengths of shape {list(lengths.shape)}; with a batch of {grid.batch} "
                 f"it takes [{grid.batch}], one for each item."
             )
-        if len(lengths) not in (1, grid.batch):
+        if lengths.shape[0] not in (1, grid.batch):  # len() would fix the batch size of an ONNX export
             raise ValueError(
                 f"{type(self).__name__} was given {len(lengths)} lengths for a batch of {grid.batch}; give one for "
                 "each item."
