@@ -56,6 +56,8 @@ def jaxtyped(decorated: Any = None, *, typechecker: Any) -> Any:
             checked = decorated.__init__
             decorated.__init__ = limited(plain, lambda: checked, Budget())  # type: ignore[method-assign]
         return decorated
+    if not inspect.get_annotations(decorated):
+        return decorated
     name = decorated.__qualname__
     budget = inner_budgets[decorated.__module__, name] if "<locals>" in name else Budget()
     return limited(decorated, lambda: always_checked(decorated, typechecker=typechecker), budget)

@@ -473,7 +473,7 @@ def built(
     """Return the case of the named kinds with these sizes, and with random numbers seeded by `number`."""
     grid = Grid(min(batch) and max(batch), heads[0], *sizes)  # no items where any has none
     with torch.random.fork_rng(devices=[]):  # first parameters are drawn; the same ones whatever ran before
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         parts = {stage: STAGES[stage][name].build(grid) for stage, name in names.items()}
     place = parts.pop("positions")
     query = place(normal(batch[0], heads[0], sizes[0], WIDTH, of=("query", number)))
