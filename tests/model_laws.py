@@ -55,7 +55,7 @@ class Laws:
             alone = run(model, SOURCE[row : row + 1, :length], [length], TARGET[row : row + 1])
             assert_close(alone.logits[0], expected[row])
 
-    @pytest.mark.parametrize("split", [[1] * 13, [13], [4, 1, 8], [1, 5, 1, 6]])
+    @pytest.mark.parametrize("split", [[13], [1, 1, 4, 1, 6]])
     def test_any_split_into_steps_equals_all_at_once(self, model, split):
         state, logits, cross = start(model), [], []
         for tokens in TARGET.split(split, dim=1):

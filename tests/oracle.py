@@ -111,7 +111,12 @@ def chunk_of_five(position: int) -> set[int]:
     return chunk
 
 
-MASKS = [(queries, keys, name) for queries, keys in SIZES for name in masks(queries, keys)]
+MASKS = [(*SIZES[0], name) for name in masks(*SIZES[0])] + [
+    (*size, name)
+    for size, name in zip(itertools.cycle(SIZES[1:]), masks(*SIZES[0]), strict=False)
+    if name in masks(*size)
+]
+"""(queries, keys, name of a mask): every mask at the first size, and at one of the other sizes."""
 
 
 def matrix(sees: Sees, batch: int, heads: int, queries: int, keys: int) -> Tensor:

@@ -493,6 +493,11 @@ def products(
     return [dict(zip(columns, names, strict=True)) for names in islice(zip(*columns.values(), strict=True), n_cases)]
 
 
+def title(names: Mapping[str, str]) -> str:
+    """Return the names of a combination's kinds as one line, the id of a test."""
+    return " × ".join(names.values())
+
+
 def drawn(names: Mapping[str, str], number: int) -> Case:
     """Return the case of the named kinds, with sizes, heads and batch chosen by `number`."""
     choose = random.Random(f"{names} {number}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from kinds import NORMALISERS, STAGES, Case, built, normal, products
+from kinds import NORMALISERS, STAGES, Case, built, normal, products, title
 from torch.testing import assert_close
 
 from regard import Distance, attend
@@ -29,7 +29,7 @@ def each(*stages, without=()):
 def in_products(test):
     """Parametrise a test over cases in which every kind comes at least once."""
     cases = products(test.__name__)
-    return pytest.mark.parametrize("names", cases, ids=lambda names: " × ".join(names.values()))(test)
+    return pytest.mark.parametrize("names", cases, ids=title)(test)
 
 
 def case_of(names, dtype=torch.float32, sizes=(3, 7), heads=(6, 3), batch=(2, 2, 2), query=1.0, key=1.0):

@@ -3,6 +3,8 @@
 The results of torch's operations are tested in test_attend.py, test_laws.py and test_gradients.py.
 """
 
+from itertools import cycle
+
 import pytest
 import torch
 from oracle import BATCH, D_KEY, D_VALUE, DTYPES, HEADS, KEY_HEADS, MASKS, correct, eager, masks, matrix
@@ -47,8 +49,10 @@ def call(sinks=None, temperature=1.0, **score):
     return {"score": ScaledDot(**score), "normalise": Softmax(temperature, sinks)}
 
 
-@pytest.mark.parametrize(("dtype", "options"), list(zip(DTYPES, OPTIONS, strict=True)))
-@pytest.mark.parametrize(("queries", "keys", "name"), MASKS)
+@pytest.mark.parametrize(
+    ("queries", "keys", "name", "dtype", "options"),
+    [(*case, dtype, options) for case, dtype, options in zip(MASKS, cycle(DTYPES), cycle(OPTIONS))],
+)
 def test_the_compiled_pass_is_right(normal, passes, queries, keys, name, dtype, options):
     mask, sees = masks(queries, keys)[name]
     options = OPTIONS[options]

@@ -161,7 +161,7 @@ for name, nth in (("whole", 0), ("killed", 1)):  # 0: no process dies
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status != 9:
             break
-        deaths, nth = deaths + 1, nth + 4
+        deaths, nth = deaths + 1, nth + 7
     print(deaths)
     if status:
         sys.exit(status)

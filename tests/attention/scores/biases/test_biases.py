@@ -131,8 +131,15 @@ class Saved(torch.autograd.graph.saved_tensors_hooks):
         return tensor
 
 
-@pytest.mark.parametrize("mask", [None, Causal(), Padding(torch.tensor([4001]))], ids=repr)
-@pytest.mark.parametrize("name", ["Alibi, last", "RelativeBias", "Forgetting"])
+@pytest.mark.parametrize(
+    ("name", "mask"),
+    [
+        *[("Alibi, last", mask) for mask in (None, Causal(), Padding(torch.tensor([4001])))],
+        ("RelativeBias", Causal()),
+        ("Forgetting", None),
+    ],
+    ids=repr,
+)
 def test_the_matrix_is_never_built(normal, name, mask):
     query, key, rule = normal(1, 1, 4099, 5).requires_grad_(), normal(1, 1, 4099, 5), None
     rule = BIASES[name].build(Grid(1, 1, 4099, 4099))
