@@ -41,4 +41,4 @@ def test_the_picture_says_which_keys_there_are_none_of_and_which_no_head_looks_a
         written
     )
     alone = regard.trace("MiniLM", "a dog runs").roles()
-    assert "after an earlier copy: none in these texts" in texts(draw(alone, "a model"))
+    assert "after an earlier copy: in no text" in texts(draw(alone, "a model"))

@@ -55,7 +55,7 @@ def draw(roles: Roles, title: str) -> Figure:
     for number, (role, grid) in enumerate(grids.items()):
         left, above = MARGIN + (number % COLUMNS) * (width + GAP), top + (number // COLUMNS) * height
         best = roles.top(role, 1)
-        none = "none in these texts" if bool(roles[role].isnan().all()) else "no head"
+        none = "in no text" if bool(roles[role].isnan().all()) else "no head"
         name = f"{TITLES[role]}: {best[0][0]} {best[0][1]:.2f}" if best else f"{TITLES[role]}: {none}"
         page.write(page.area(left + LEFT, above, width - LEFT, 0.2), 0.0, 0.12, name, 8.5, bold=True)
         draw_grid(page, left + LEFT, above + 0.58, grid, layers, side, role)
