@@ -163,6 +163,15 @@ def test_a_config_without_the_special_ids_is_refused(folder):
     )
 
 
+def test_far_too_many_layers_are_refused_before_they_are_built(folder):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "encoder_layers": 10**30}))
+    assert refusal(InputError, read_marian, folder) == (
+        f"{path} has encoder_layers = {10**30:,}, more than the tensors in its file of parameters; "
+        "copy the folder again."
+    )
+
+
 def test_a_model_that_no_transformer_equals_is_refused(folder):
     n = json.loads((folder / "config.json").read_text())["vocab_size"]
     model = random_marian(n, eos_token_id=0, pad_token_id=n - 1, decoder_ffn_dim=31)

@@ -23,7 +23,7 @@ from regard.errors import InputError, first_paragraph, reason
 from regard.json_file import parse_json
 from regard.text.foreign_vocabulary import vocabulary_from_table
 from regard.text.vocabulary import BOS, EOS, PAD, UNK
-from regard.tracing.model_loading import quiet_transformers
+from regard.tracing.model_loading import check_layer_counts, quiet_transformers
 from regard.transformer.marian import from_marian
 from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents, holds_translator, read_translator
@@ -93,6 +93,7 @@ def marian_model(folder: Path) -> Transformer:
     Raises:
         InputError: transformers is not installed or cannot load the model, or a setting of it is not supported.
     """
+    check_layer_counts(folder)
     try:
         with quiet_transformers(progress=False):
             return from_marian(folder)

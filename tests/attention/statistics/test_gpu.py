@@ -99,6 +99,7 @@ CALLS = {
         "key_heads": 2,
     },
     "groups and strongest": {"ask": everything(top=3, groups=torch.arange(K) % 3 == torch.arange(2)[:, None])},
+    "more strongest than keys": {"ask": everything(top=K + 5)},
 }
 WRONG = {
     "causal": Causal(K - Q + 1),
