@@ -14,7 +14,7 @@ from regard.site.unicode_tables import all_letters, ranges
 from regard.tracing.tokens.readable_tokens import GPT2_BYTES
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-"""The pattern of GPT-2, which a ByteLevel pre-tokenizer has."""
+"""The regular expression by which GPT-2's tokenizer splits a text; each ByteLevel pre-tokenizer has it."""
 
 LLAMA3 = "|".join(
     (
@@ -22,7 +22,7 @@ LLAMA3 = "|".join(
         r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     )
 )
-"""The pattern of Llama 3."""
+"""The regular expression by which Llama 3's tokenizer splits a text."""
 
 IN_BROWSER = {
     GPT2: r"'s|'t|'re|'ve|'m|'ll|'d| ?[{L}]+| ?[{N}]+| ?[^{S}{L}{N}]+|[{S}]+(?![^{S}])|[{S}]+",
@@ -33,7 +33,7 @@ IN_BROWSER = {
         )
     ),
 }
-"""GPT-2's and Llama 3's pattern for JavaScript; {L}, {N}, {S} stand for letters, numbers and white space."""
+"""Both regular expressions for JavaScript; {L}, {N}, {S} stand for letters, numbers and white space."""
 
 AT_ONCE = 2**16
 """The number of characters that are split at one time."""

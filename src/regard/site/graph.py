@@ -122,7 +122,7 @@ class CausalGraph(Graph):
 
 @contextmanager
 def recording(model: "PreTrainedModel") -> Iterator[None]:
-    """Within a `with` block, the model's attention is `recorded_attention`."""
+    """Make a model compute its attention by `recorded_attention` inside a `with` block."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, recorded_attention)

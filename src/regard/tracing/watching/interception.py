@@ -65,7 +65,7 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
 
     @abstractmethod
     def record_unseen(self, reason: str) -> None:
-        """Record that an attention call was made of which no pattern can be made, for this reason."""
+        """Record the reason why no pattern can be made of an attention call."""
 
     @abstractmethod
     def heads(self) -> HeadCounts:

@@ -33,7 +33,7 @@ from regard.translation.search.next_token import read_prefixes, refuse_nan, top_
 from regard.translation.search.token_history import TokenHistory
 
 LEAST_COVERAGE = 1e-9
-"""The smallest sum of attention weights on a source token in cp; smaller sums are raised to it, as log 0 is -∞."""
+"""In the coverage penalty, sums of attention weights on a source token are at least this, as log 0 is -∞."""
 
 
 @dataclass(frozen=True, slots=True)
