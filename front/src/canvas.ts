@@ -1,5 +1,6 @@
-// A canvas that keeps its size in CSS pixels and is sharp on any screen
+// Canvases
 
+/** A canvas of a size in CSS pixels, sharp on any screen and empty. */
 export function cleared(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const ratio = devicePixelRatio || 1;
   const [across, down] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
@@ -10,3 +11,22 @@ export function cleared(canvas: HTMLCanvasElement, width: number, height: number
   context.clearRect(0, 0, width, height);
   return context;
 }
+
+/** Draw nothing outside a rectangle, until `context.restore()`. */
+export function clip(context: CanvasRenderingContext2D, left: number, top: number, width: number, height: number): void {
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+}
+
+/** Fill an image with pixels, row after row. */
+export function putPixels(image: OffscreenCanvas, pixels: Uint32Array): void {
+  image.getContext("2d")!.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer as ArrayBuffer), image.width, image.height), 0, 0);
+}
+
+/** The cells in view along an axis, from the first to the one after the last; `moved` is the place of cell 0 in pixels. */
+export const cellsInView = (moved: number, room: number, size: number, count: number): [number, number] => [
+  Math.max(0, Math.floor(-moved / size)),
+  Math.min(count, Math.ceil((room - moved) / size)),
+];

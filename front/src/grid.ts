@@ -1,14 +1,14 @@
 // The weights of a head between items: one row at once, or all rows in slices of a few milliseconds
 
 import { effect, signal } from "@preact/signals";
-import { mayAttend, weightsOf, type Changes } from "./attention";
+import { mayAttend, UNCHANGED, weightsOf, type Changes } from "./attention";
 import type { Decoded } from "./blocks";
 import type { Layer } from "./data";
 import type { Item } from "./items";
 import { changes, decoded, head, keyItems, keyTokens, layer, queryItems, queryTokens, trace } from "./state";
+import { inSlices } from "./slices";
 
 const SLICE_MILLISECONDS = 10;
-const REDRAW_MILLISECONDS = 100; // views are told of new summaries no more often
 
 /** One query's weights and masks, with a number for each key item. */
 export interface Row {
@@ -112,14 +112,14 @@ const summaries = new Map<string, Summary>();
 export const summaryOf = (of: Layer, which: number): Summary | undefined => summaries.get(summaryName(of, which));
 export const summaryName = (of: Layer, which: number) => `${of.layer} ${which}`;
 
-function* summarise(of: Decoded, which: number): Generator<void, Summary> {
+function* summarise(of: Decoded, which: number): Generator<"on", Summary> {
   const [queries, keys] = [queryTokens.value, keyTokens.value];
   const [rows, columns] = [Math.min(queries.length, THUMBNAIL), Math.min(keys.length, THUMBNAIL)];
   const pooled = new Float32Array(rows * columns);
   const same = queries === keys;
   let [entropy, distance, strongest] = [0, 0, 0];
   for (let q = 0; q < queries.length; q++) {
-    const weights = weightsOf(of, which, q, queries.length, keys.length, trace.value.units, { temperature: 1, cut: new Set() });
+    const weights = weightsOf(of, which, q, queries.length, keys.length, trace.value.units, UNCHANGED);
     const most = weights.reduce((a, b) => Math.max(a, b), 0);
     const row = Math.floor((q * rows) / queries.length);
     weights.forEach((weight, k) => {
@@ -129,43 +129,25 @@ function* summarise(of: Decoded, which: number): Generator<void, Summary> {
       distance += weight * Math.abs(k - q);
       if (keys[k].word && queries[q].word && !(same && k === q)) strongest = Math.max(strongest, weight);
     });
-    if (q % 16 === 15) yield;
+    if (q % 16 === 15) yield "on";
   }
   return { pooled, rows, columns, entropy: entropy / queries.length, distance: distance / queries.length, strongest };
 }
 
-let summarising = 0;
+let stop = () => {};
 
 /** Compute the summaries of all heads of the kind that is shown, in slices. */
 export function summariseAll(layers: Layer[]): void {
-  const turn = ++summarising;
+  stop();
   summaries.clear();
-  function* all(): Generator<void> {
+  function* all(): Generator<"new" | "wait" | "on"> {
     for (const of of layers) {
-      while (!decoded.value.get(of)) yield;
-      const ready = decoded.value.get(of)!;
+      while (!decoded.value.get(of)) yield "wait";
       for (let which = 0; which < of.heads; which++) {
-        const summary = yield* summarise(ready, which);
-        if (turn !== summarising) return;
-        summaries.set(summaryName(of, which), summary);
-        yield;
+        summaries.set(summaryName(of, which), yield* summarise(decoded.value.get(of)!, which));
+        yield "new";
       }
     }
   }
-  const work = all();
-  let told = performance.now();
-  let known = 0; // summaries of which views know
-  const slice = () => {
-    if (turn !== summarising) return;
-    const end = performance.now() + SLICE_MILLISECONDS;
-    let finished = false;
-    while (!finished && performance.now() < end) finished = Boolean(work.next().done);
-    if (summaries.size > known && (finished || performance.now() - told > REDRAW_MILLISECONDS)) {
-      summariesDone.value += 1;
-      [told, known] = [performance.now(), summaries.size];
-    }
-    if (!finished) setTimeout(slice, 4);
-  };
-  setTimeout(slice, 0);
+  stop = inSlices(all(), () => (summariesDone.value += 1));
 }
-

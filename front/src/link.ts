@@ -2,25 +2,7 @@
 // The views add their own switches, see switches.ts.
 
 import { batch, effect } from "@preact/signals";
-import {
-  candidate,
-  chooseHead,
-  colourScale,
-  compared,
-  cut,
-  head,
-  key,
-  keyTokens,
-  keptUnit,
-  kindName,
-  layerNumber,
-  layerOf,
-  locked,
-  query,
-  queryTokens,
-  silenced,
-  trace,
-} from "./state";
+import { candidate, chooseHead, colourScale, compared, cut, head, key, keyTokens, keptUnit, kindName, layerNumber, layerOf, locked, query, queryTokens, silenced, trace } from "./state";
 import type { Side } from "./data";
 import { answered, type Question } from "./live";
 import { linked } from "./switches";

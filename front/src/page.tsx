@@ -1,22 +1,6 @@
 // The page: the text, the controls, and the views
 
-import {
-  anySpecial,
-  chooseHead,
-  chooseKind,
-  colourScale,
-  complaint,
-  head,
-  hidden,
-  keyTokens,
-  kind,
-  kindName,
-  layer,
-  layerNumber,
-  queryTokens,
-  trace,
-  wholeWords,
-} from "./state";
+import { anySpecial, chooseHead, chooseKind, colourScale, complaint, head, hidden, keyTokens, kind, kindName, layer, layerNumber, queryTokens, trace, wholeWords } from "./state";
 import { answerer } from "./live";
 import { TextField } from "./text-field";
 import { AlignmentView } from "./views/alignment";

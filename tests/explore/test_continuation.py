@@ -49,7 +49,7 @@ def page(tab: Page, running: Running) -> Page:
 
 
 def next_rows(page: Page) -> Locator:
-    return page.locator("[data-view=next] .next li")
+    return page.locator("[data-view=next] ol li")
 
 
 def shares(page: Page) -> list[float]:

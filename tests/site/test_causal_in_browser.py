@@ -51,7 +51,7 @@ def rows(page: Page, view: str) -> list[list[str]]:
 
 def next_rows(page: Page) -> list[tuple[str, float]]:
     """Return the likely next tokens that the page shows, with their probabilities."""
-    found = page.locator("[data-view=next] .next li")
+    found = page.locator("[data-view=next] ol li")
     return [(texts[0], float(texts[1])) for texts in (row.locator("span").all_inner_texts() for row in found.all())]
 
 
@@ -116,7 +116,7 @@ def test_a_chosen_token_is_read_after_the_text_and_its_attention_is_shown(page: 
     for place in (2, 5):
         logits = regard.trace(loaded.model, ids, tokenizer=loaded.tokenizer).output[0, -1]
         ids = [*ids, int(logits.topk(8).indices[place])]
-        page.locator("[data-view=next] .next button").nth(place).click()
+        page.locator("[data-view=next] ol button").nth(place).click()
         expect(page.locator("[data-view=sentence] .arcs .word")).to_have_count(len(ids))
     exact = regard.trace(loaded.model, ids, tokenizer=loaded.tokenizer)
     expect(page.locator("[data-view=sentence] .arcs .word").last).to_have_attribute("aria-selected", "true")
@@ -215,6 +215,6 @@ def test_the_first_page_shows_next_tokens_before_the_model_is_loaded(tab: Page, 
 
 
 def test_axe_finds_nothing_that_keeps_anybody_out(page: Page) -> None:
-    page.locator("[data-view=next] .next button").first.click()
+    page.locator("[data-view=next] ol button").first.click()
     expect(page.locator("[data-view=generation] .word")).to_have_count(1)
     assert violations(page) == []

@@ -82,7 +82,7 @@ def test_typed_text_has_the_weights_of_python_and_the_site_asks_nobody_else(
             exact = wanted[f"L{layer}H{head}"][word].tolist()
             assert [float(row[-1]) for row in rows] == pytest.approx(exact, abs=2e-5)
             page.keyboard.press("Escape")
-    names = ("", "worker.js", "model.onnx", "runtime.deflate", "tokenizer.json")
+    names = ("", "worker.js", "model.onnx", "model.outputs", "runtime.deflate", "tokenizer.json")
     asked = [url.partition("?")[0] for url in requests if not url.startswith("blob:")]
     assert sorted(asked) == sorted(f"{served.address}{name}" for name in names)
 

@@ -47,7 +47,9 @@ def graph(small: Path, tmp_path_factory) -> tuple[LoadedModel, Path]:
     """The small model, and its graph."""
     loaded = load(str(small))
     path = tmp_path_factory.mktemp("graph") / "model.onnx"
-    write_model(loaded.model, "encoder", [0, 1], 3, 64, path)
+    read = regard.trace(loaded.model, "It rains.", tokenizer=loaded.tokenizer)
+    layers = {layer: step.pattern for layer, step in read.attended["encoder"].items()}
+    write_model(loaded.model, "encoder", layers, 64, path)
     return loaded, path
 
 

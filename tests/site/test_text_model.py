@@ -10,6 +10,7 @@ from transformers import (
     Gemma2Config,
     Gemma2ForCausalLM,
     GPT2Config,
+    GPT2LMHeadModel,
     GPT2Model,
     MistralConfig,
     MistralForCausalLM,
@@ -33,12 +34,27 @@ ADVICE = (
 )
 
 
+class WithoutPositions(GPT2LMHeadModel):
+    """A causal language model whose positions cannot be given."""
+
+    @classmethod
+    def small(cls, size: int) -> "WithoutPositions":
+        return cls(GPT2Config(vocab_size=size, n_layer=1, n_head=2, n_embd=8))
+
+    def forward(self, input_ids=None, attention_mask=None, logits_to_keep=0, **settings):
+        return super().forward(input_ids, attention_mask=attention_mask, logits_to_keep=logits_to_keep, **settings)
+
+
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
         (
             lambda size: GPT2Model(GPT2Config(vocab_size=size, n_layer=1, n_head=2, n_embd=8)),
             "GPT2Model cannot compute the logits of chosen tokens alone",
+        ),
+        (
+            WithoutPositions.small,
+            "WithoutPositions does not take the positions of tokens, so it cannot go on after tokens that it has read",
         ),
         (
             lambda size: BloomForCausalLM(BloomConfig(vocab_size=size, n_layer=1, n_head=2, hidden_size=8)),

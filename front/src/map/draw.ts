@@ -1,5 +1,6 @@
 // Draw a map: its tiles, words and positions along both axes, the chosen query and its strongest key
 
+import { clip, putPixels } from "../canvas";
 import { bytesOf, dark, shades, theme } from "../colours";
 import type { Item } from "../items";
 import { drawArrow, shortened } from "../views/cells";
@@ -43,7 +44,7 @@ function pictureOf(tile: Tile, colours: Colours): OffscreenCanvas {
   const bytes = bytesOf([...shades(colours.hue), theme("--masked")]);
   const pixels = Uint32Array.from(tile.numbers, (number) => (number === number ? bytes[Math.round(255 * strengthOf(number, colours))] : bytes[256]));
   const image = before?.image ?? new OffscreenCanvas(tile.columns, tile.rows);
-  image.getContext("2d")!.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer as ArrayBuffer), tile.columns, tile.rows), 0, 0);
+  putPixels(image, pixels);
   pictures.set(tile, { made, image });
   return image;
 }
@@ -85,10 +86,7 @@ export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view:
 /** The weights as numbers in their cells, without the 0 before the point. */
 function drawNumbers(context: CanvasRenderingContext2D, tiles: Tiles, view: View, tile: number, colours: Colours): void {
   const { queries, keys } = inView(view);
-  context.save();
-  context.beginPath();
-  context.rect(view.left, view.top, view.width, view.height);
-  context.clip();
+  clip(context, view.left, view.top, view.width, view.height);
   context.font = `${Math.min(13, view.size / 3.6)}px ${theme("--sans")}`;
   context.textAlign = "center";
   context.textBaseline = "middle";

@@ -1,5 +1,6 @@
 // Where a map is on its canvas: which level is drawn, which tiles are in view, which weights are under a point
 
+import { cellsInView } from "../canvas";
 import type { Place } from "./tiles";
 
 /** Lengths in pixels. */
@@ -29,11 +30,8 @@ export function axes({ turned, x, y, width, height }: View): { queriesFrom: numb
 /** The tokens in view, from the first to the one after the last. */
 export function inView(view: View): { queries: [number, number]; keys: [number, number] } {
   const { queriesFrom, queriesRoom, keysFrom, keysRoom } = axes(view);
-  const range = (moved: number, room: number, count: number): [number, number] => [
-    Math.max(0, Math.floor(-moved / view.size)),
-    Math.min(count, Math.ceil((room - moved) / view.size)),
-  ];
-  return { queries: range(queriesFrom, queriesRoom, view.queries), keys: range(keysFrom, keysRoom, view.keys) };
+  const { size, queries, keys } = view;
+  return { queries: cellsInView(queriesFrom, queriesRoom, size, queries), keys: cellsInView(keysFrom, keysRoom, size, keys) };
 }
 
 /** The tiles in view, and `around` more rows and columns of tiles on each side. */

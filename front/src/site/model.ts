@@ -1,7 +1,9 @@
 // The model, run by ONNX Runtime in WebAssembly: ids in; queries, keys and values of every layer out, and its output
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
-import type { Layer } from "../data";
+import type { Layer, Vectors } from "../data";
+import { rowsOf } from "./logits";
+import { firstTokens, joinTokens } from "./vectors";
 
 /** What the heads are to attend to instead, for each head in the order of layers. */
 export interface Changed {
@@ -16,7 +18,15 @@ export interface Run {
   numbers: Record<string, Float32Array>; // by the name of the block: "encoder layer 0 query"
 }
 
+/** What a causal model read last, without changes. */
+interface Read extends Pick<Run, "numbers"> {
+  ids: number[];
+  rows: (Float32Array | undefined)[]; // the logits after each token, where they are known
+}
+
 export class Model {
+  private last: Read = { ids: [], numbers: {}, rows: [] };
+
   private constructor(
     private readonly session: InferenceSession,
     private readonly layers: Layer[],
@@ -35,22 +45,60 @@ export class Model {
   /**
    * Run the model.
    *
+   * A causal model reads only what follows the tokens that it has read last, whose keys, values and logits are kept.
+   *
+   * @param changed null = nothing is changed.
    * @param places of the tokens after which a causal model gives logits; an encoder gives its output for all tokens.
-   * @param alone whether only the output is wanted, without queries, keys and values.
    */
-  async run(ids: number[], { cut, heads, temperatures }: Changed, places: number[], alone = false): Promise<Run> {
+  async run(ids: number[], changed: Changed | null, places: number[]): Promise<Run> {
+    const { last } = this;
+    const read = changed || !this.keeps ? 0 : Math.min(sharedLength(ids, last.ids), places.find((place) => !last.rows[place]) ?? Infinity, ids.length - 1);
+    const wanted = places.filter((place) => place >= read);
+    const tokens = ids.length - read;
+    const { cut, heads, temperatures } = changed ?? this.unchanged(tokens);
     const perHead = [this.layers.length, this.layers[0].heads];
-    const inputs = {
-      ids: new Tensor("int64", BigInt64Array.from(ids, BigInt), [1, ids.length]),
-      places: new Tensor("int64", BigInt64Array.from(places, BigInt), [places.length]),
-      cut: new Tensor("bool", cut, [ids.length, ids.length]),
+    const inputs: Record<string, Tensor> = {
+      ids: integers(ids.slice(read), [1, tokens]),
+      places: integers(wanted.map((place) => place - read), [wanted.length]),
+      cut: new Tensor("bool", cut, [tokens, tokens]),
       changed: new Tensor("bool", heads, perHead),
       temperature: new Tensor("float32", temperatures, perHead),
     };
+    for (const vectors of this.vectors) {
+      const past = read ? firstTokens(last.numbers[vectors.block], vectors, read) : new Float32Array();
+      inputs[`past ${vectors.block}`] = new Tensor("float32", past, [1, vectors.heads, read, vectors.width]);
+    }
     const taken = Object.fromEntries(Object.entries(inputs).filter(([name]) => this.session.inputNames.includes(name)));
-    const outputs = await this.session.run(taken, alone ? ["output"] : this.session.outputNames);
-    const numbers = Object.fromEntries(Object.entries(outputs).map(([name, tensor]) => [name, tensor.data as Float32Array]));
-    const { output, ...vectors } = numbers;
-    return { output, numbers: vectors };
+    const outputs = await this.session.run(taken);
+    const numbers: Run["numbers"] = {};
+    for (const vectors of this.vectors) {
+      const own = outputs[vectors.block].data as Float32Array;
+      const before = read ? [firstTokens(last.numbers[vectors.block], vectors, read)] : [];
+      numbers[vectors.block] = joinTokens([...before, own], vectors.heads);
+    }
+    const output = outputs.output.data as Float32Array;
+    if (!this.keeps) return { output, numbers };
+    const rows = last.rows.slice(0, read);
+    rowsOf(output, wanted.length).forEach((row, i) => (rows[wanted[i]] = row));
+    if (!changed) this.last = { ids, numbers, rows };
+    return { output: joinTokens(places.map((place) => rows[place]!), 1), numbers };
   }
+
+  /** Whether the model takes keys and values of tokens that it has read. */
+  private get keeps(): boolean {
+    return this.session.inputNames.some((name) => name.startsWith("past "));
+  }
+
+  /** The queries, keys and values of all layers. */
+  private get vectors(): Vectors[] {
+    return this.layers.flatMap(({ query, key, value }) => [query!, key!, value!]);
+  }
+}
+
+const integers = (numbers: number[], shape: number[]) => new Tensor("int64", BigInt64Array.from(numbers, BigInt), shape);
+
+/** How many numbers at the beginning are the same in two lists. */
+function sharedLength(one: number[], other: number[]): number {
+  const end = one.findIndex((number, i) => number !== other[i]);
+  return end < 0 ? one.length : end;
 }

@@ -65,7 +65,8 @@ export class TextReader implements Reader {
   /** Run the model; a causal one gives the logits of the next tokens after some places, or else after all. */
   private async run({ text, ids, tokens }: Input, changes: Change[], places = range(0, ids.length)): Promise<Answer> {
     const { shape } = this.record;
-    const { output, numbers } = await this.model.run(ids, changedBy(changes, this.model, shape, ids.length), places);
+    const changed = changes.length ? changedBy(changes, this.model, shape, ids.length) : null;
+    const { output, numbers } = await this.model.run(ids, changed, places);
     const side = Object.values(shape.kinds)[0].queries;
     const masks = this.record.kind === "causal" ? { causal: causal(ids.length) } : undefined;
     return { trace: { ...shape, text: escaped(text, SPACES), [side]: tokens, numbers: { ...this.outputs, ...numbers }, masks }, output };
@@ -78,7 +79,7 @@ export class TextReader implements Reader {
     const written: number[] = [];
     while (written.length < most && !this.record.ends.includes(written.at(-1)!)) {
       const all = [...ids, ...written];
-      const { output } = await this.model.run(all, this.model.unchanged(all.length), [all.length - 1], true);
+      const { output } = await this.model.run(all, null, [all.length - 1]);
       written.push(mostProbable(output, 1)[0]);
       await new Promise((resolve) => setTimeout(resolve)); // lets the page's next question arrive
       goOn();

@@ -2,20 +2,7 @@
 
 import { computed } from "@preact/signals";
 import { useLayoutEffect, useState } from "preact/hooks";
-import {
-  alignedUnits,
-  candidate,
-  candidates,
-  chosenUnit,
-  keepUnit,
-  pointAt,
-  ruleHead,
-  showRule,
-  strongestOfUnit,
-  unitsOf,
-  weightBetween,
-  type Unit,
-} from "../alignment";
+import { alignedUnits, candidate, candidates, chosenUnit, keepUnit, pointAt, ruleHead, showRule, strongestOfUnit, unitsOf, weightBetween, type Unit } from "../alignment";
 import { hueOf, shade, strength, textColour } from "../colours";
 import { measured, type Box } from "../boxes";
 import { directionOf, isolated } from "../items";
@@ -25,6 +12,7 @@ import { keptUnit, trace } from "../state";
 import { switchOf } from "../switches";
 import { words } from "../words";
 import { Choice, Numbers, Panel } from "./panel";
+import { Word } from "./word";
 
 const drawnAs = switchOf("alignment", "lines", "matrix");
 const FAINTEST = 0.02; // smaller weights have no line
@@ -49,18 +37,8 @@ export function AlignmentView() {
       caption={at ? captionOf(at) : say.alignmentHint}
       tools={
         <>
-          <Choice
-            label={say.alignmentUnit}
-            chosen={alignedUnits.value}
-            options={[["words", say.unitWords], ["pieces", say.unitPieces]]}
-            choose={(unit) => ([alignedUnits.value, keptUnit.value] = [unit, null])}
-          />
-          <Choice
-            label={say.drawnAs}
-            chosen={drawnAs.value}
-            options={[["lines", say.lines], ["matrix", say.matrix]]}
-            choose={(way) => (drawnAs.value = way)}
-          />
+          <Choice label={say.alignmentUnit} of={alignedUnits} options={[["words", say.unitWords], ["pieces", say.unitPieces]]} then={() => (keptUnit.value = null)} />
+          <Choice label={say.drawnAs} of={drawnAs} options={[["lines", say.lines], ["matrix", say.matrix]]} />
         </>
       }
     >
@@ -177,23 +155,17 @@ function Line({ side, label, units }: { side: Side; label: string; units: Unit[]
     <p class="tokens" role="listbox" aria-label={label} dir={directionOf(units)} tabIndex={0} onKeyDown={move}>
       {units.map((unit) => {
         const weight = others?.[unit.index] ?? 0;
-        const shown = strength(weight, most);
         return (
-          <span
+          <Word
             key={unit.index}
-            class={`word${unit.joined ? " joined" : ""}${unit.special ? " special" : ""}`}
-            role="option"
-            aria-selected={at?.side === side && at.index === unit.index}
+            item={unit}
             data-side={side}
-            title={unit.title}
-            style={shown > 0.004 ? { background: shade(shown, hue.value), color: textColour(shown) } : undefined}
+            aria-selected={at?.side === side && at.index === unit.index}
+            shown={{ strength: strength(weight, most), hue: hue.value, written: weight >= WRITTEN ? weight.toFixed(2) : "" }}
             onPointerEnter={() => pointAt(unit)}
             onPointerLeave={() => pointAt(null)}
             onClick={() => keepUnit(unit)}
-          >
-            <bdi>{unit.text}</bdi>
-            {weight >= WRITTEN && <small aria-hidden="true">{weight.toFixed(2)}</small>}
-          </span>
+          />
         );
       })}
     </p>

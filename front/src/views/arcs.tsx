@@ -1,7 +1,7 @@
 // Arcs over the text: the width of an arc is in proportion to its weight, and the largest weights stand under their tokens
 
 import { useLayoutEffect, useState } from "preact/hooks";
-import { shade, strength, textColour } from "../colours";
+import { shade, strength } from "../colours";
 import { measured, type Box } from "../boxes";
 import { shownGrid, type Row } from "../grid";
 import { directionOf, type Item } from "../items";
@@ -10,6 +10,7 @@ import { useSize } from "../size";
 import { glance, key, lock, locked, queryItem, twoTexts, visibleKeys, visibleQueries, wholeWords } from "../state";
 import { words } from "../words";
 import { FAINTEST_LINE, strongestOf, type Drawn } from "../drawn";
+import { Word } from "./word";
 
 const WRITTEN = 5; // the most weights that are written under their tokens
 const LABEL = 18; // the height of a weight under its token, in pixels
@@ -37,7 +38,7 @@ export function Arcs({ drawn }: { drawn: Drawn[] }) {
       <svg aria-hidden="true">{paths(drawn, boxes, room)}</svg>
       {twoTexts.value && (
         <p class="tokens" dir={directionOf(queries)} role="listbox" aria-label={words().targetQueries} tabIndex={0}>
-          {queries.map((item) => <Word key={item.positions[0]} item={item} side="query" />)}
+          {queries.map((item) => <Word key={item.positions[0]} {...wordOf(item, "query")} />)}
         </p>
       )}
       <p class="tokens" dir={directionOf(keys)} role="listbox" aria-label={twoTexts.value ? words().sourceKeys : words().queries} tabIndex={0}>
@@ -47,12 +48,13 @@ export function Arcs({ drawn }: { drawn: Drawn[] }) {
           return (
             <Word
               key={item.positions[0]}
-              item={item}
-              side={twoTexts.value ? "key" : "both"}
-              strength={first && !first.masked[place] ? strength(weight, most) : 0}
-              hue={drawn[0].hue}
-              masked={Boolean(first?.masked[place])}
-              written={written.has(place) ? weightText(weight) : ""}
+              {...wordOf(item, twoTexts.value ? "key" : "both")}
+              shown={{
+                strength: first && !first.masked[place] ? strength(weight, most) : 0,
+                hue: drawn[0].hue,
+                masked: Boolean(first?.masked[place]),
+                written: written.has(place) ? weightText(weight) : "",
+              }}
             />
           );
         })}
@@ -61,40 +63,18 @@ export function Arcs({ drawn }: { drawn: Drawn[] }) {
   );
 }
 
-interface WordProps {
-  item: Item;
-  side: "query" | "key" | "both";
-  strength?: number;
-  hue?: number;
-  masked?: boolean;
-  written?: string;
-}
-
-function Word({ item, side, strength = 0, hue = 0, masked = false, written = "" }: WordProps) {
-  const looks = side !== "key";
-  const chosen = looks && queryItem.value === item;
-  const point = () => {
-    if (looks) glance(item);
-    if (!looks || locked.value) key.value = item.positions[0];
-  };
-  return (
-    <span
-      class={`word${item.joined ? " joined" : ""}${item.special ? " special" : ""}${masked ? " masked" : ""}`}
-      role="option"
-      aria-selected={chosen}
-      data-side={side}
-      data-position={item.positions[0]}
-      title={item.title}
-      style={strength > 0.004 ? { background: shade(strength, hue), color: textColour(strength) } : undefined}
-      onPointerEnter={point}
-      onPointerLeave={() => (key.value = null)}
-      onClick={() => (looks ? lock(item) : (key.value = item.positions[0]))}
-    >
-      <bdi>{item.text}</bdi>
-      {written && <small aria-hidden="true">{written}</small>}
-    </span>
-  );
-}
+/** The attributes of a word that is a query, a key or both. */
+const wordOf = (item: Item, side: "query" | "key" | "both") => ({
+  item,
+  "data-side": side,
+  "aria-selected": side !== "key" && queryItem.value === item,
+  onPointerEnter: () => {
+    if (side !== "key") glance(item);
+    if (side === "key" || locked.value) key.value = item.positions[0];
+  },
+  onPointerLeave: () => void (key.value = null),
+  onClick: () => (side === "key" ? void (key.value = item.positions[0]) : lock(item)),
+});
 
 function measure(text: HTMLElement, queries: Item[], keys: Item[]): Boxes {
   const find = (sides: string, items: Item[]) => {

@@ -1,5 +1,6 @@
 // Draw the cells of a pattern that are in view, and the words along both axes
 
+import { cellsInView, clip } from "../canvas";
 import { shades, shownHue, strength, theme } from "../colours";
 import type { Grid } from "../grid";
 import type { Item } from "../items";
@@ -14,10 +15,7 @@ const LEAST_CIRCLE = 5;
 const LABEL_PITCH = 14; // the least distance between two labels, in pixels
 
 export function drawPattern(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
-  context.save();
-  context.beginPath();
-  context.rect(layout.left, layout.top, layout.width, layout.height);
-  context.clip();
+  clip(context, layout.left, layout.top, layout.width, layout.height);
   if (layout.size < LEAST_DRAWN) drawPixels(context, grid, layout);
   else drawCells(context, grid, layout);
   drawOutlines(context, layout);
@@ -29,16 +27,10 @@ export function drawPattern(context: CanvasRenderingContext2D, grid: Grid, layou
 const pairOf = (layout: Layout, row: number, column: number): [Item, Item] =>
   layout.turned ? [layout.columns[column], layout.rows[row]] : [layout.rows[row], layout.columns[column]];
 
-function inView(layout: Layout): { rows: [number, number]; columns: [number, number] } {
-  const range = (moved: number, room: number, count: number): [number, number] => [
-    Math.max(0, Math.floor(-moved / layout.size)),
-    Math.min(count, Math.ceil((room - moved) / layout.size)),
-  ];
-  return {
-    rows: range(layout.y, layout.height - layout.top, layout.rows.length),
-    columns: range(layout.x, layout.width - layout.left, layout.columns.length),
-  };
-}
+const inView = ({ x, y, size, left, top, width, height, rows, columns }: Layout) => ({
+  rows: cellsInView(y, height - top, size, rows.length),
+  columns: cellsInView(x, width - left, size, columns.length),
+});
 
 /** The strength of a cell from 0 to 1, or -1 if it is masked. */
 function reader(grid: Grid, layout: Layout): (row: number, column: number) => number {

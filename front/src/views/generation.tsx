@@ -7,7 +7,7 @@ import { drawn, logitsOf, nucleusOf, probabilities } from "../site/logits";
 import { query, queryTokens, locked, trace } from "../state";
 import { linkedRange } from "../switches";
 import { words } from "../words";
-import { Numbers, Panel, Slider } from "./panel";
+import { Numbers, Panel, RankedList, Slider } from "./panel";
 
 const HUE = 150;
 const warmth = linkedRange("next-temperature", 1, 1 / 8, 4); // the temperature of the next token
@@ -95,27 +95,13 @@ function NextTokens() {
           </button>
         </div>
       )}
-      <ol class="top next">
-        {next.map(([text], place) => {
-          const share = shareOf(place);
-          const row = (
-            <>
-              <i style={{ width: `${100 * share}%` }} />
-              <span>{visible(text)}</span>
-              <span>{share.toFixed(4)}</span>
-            </>
-          );
-          return (
-            <li key={place}>
-              {going ? (
-                <button type="button" disabled={busy.value} title={say.goOnWith(visible(text))} onClick={() => void goOnWith(going.ids[place])}>{row}</button>
-              ) : (
-                row
-              )}
-            </li>
-          );
-        })}
-      </ol>
+      <RankedList disabled={busy.value} lines={next.map(([text], place) => ({
+        name: visible(text),
+        number: shareOf(place).toFixed(4),
+        share: shareOf(place),
+        title: say.goOnWith(visible(text)),
+        choose: going && (() => void goOnWith(going.ids[place])),
+      }))} />
     </Panel>
   );
 }

@@ -1,7 +1,7 @@
 // Very many heads as one canvas, of which the part in view is drawn: layers down, heads across
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { cleared } from "../canvas";
+import { cleared, clip, putPixels } from "../canvas";
 import { bytesOf, dark, hueOf, shades, strength, theme } from "../colours";
 import type { Layer } from "../data";
 import { summariesDone, type Summary } from "../grid";
@@ -37,10 +37,7 @@ export function HeadsCanvas({ count, cellOf, patterns, most, name }: HeadsProps)
     const [firstRow, firstColumn] = [scrolled.y, scrolled.x].map((moved) => Math.floor(moved / size));
     const [rows, columns] = [(height - TOP) / size, (width - LEFT) / size].map((count) => Math.ceil(count) + 1);
     const at = (row: number, column: number) => [LEFT + column * size - scrolled.x, TOP + row * size - scrolled.y];
-    context.save();
-    context.beginPath();
-    context.rect(LEFT, TOP, width, height);
-    context.clip();
+    clip(context, LEFT, TOP, width, height);
     for (let row = firstRow; row < Math.min(layers.length, firstRow + rows); row++) {
       for (let column = firstColumn; column < Math.min(layers[row].heads, firstColumn + columns); column++) {
         const [x, y] = at(row, column);
@@ -100,7 +97,7 @@ export function thumbnail(summary: Summary, colours: string[]): OffscreenCanvas 
   const bytes = bytesOf(colours);
   const pixels = Uint32Array.from(summary.pooled, (shown) => bytes[Math.round(255 * shown)]);
   const image = new OffscreenCanvas(summary.columns, summary.rows);
-  image.getContext("2d")!.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer as ArrayBuffer), summary.columns, summary.rows), 0, 0);
+  putPixels(image, pixels);
   drawn.set(summary, { colours, image });
   return image;
 }

@@ -53,12 +53,7 @@ export function Heads() {
       caption={patterns.value ? say.mapPattern : token ? say.mapToken(token) : say.mapEvery}
       tools={
         <>
-          <Choice
-            label={say.mapShows}
-            chosen={cellShows.value}
-            options={[["token", say.oneToken], ["patterns", say.patterns]]}
-            choose={(what) => (cellShows.value = what)}
-          />
+          <Choice label={say.mapShows} of={cellShows} options={[["token", say.oneToken], ["patterns", say.patterns]]} />
           <select aria-label={say.sortBy} value={order.value} onChange={(event) => (order.value = event.currentTarget.value as Order)}>
             <option value="layer">{say.sortLayer}</option>
             <option value="token">{say.sortToken}</option>

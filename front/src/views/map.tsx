@@ -15,7 +15,7 @@ import { colourScale, head, headName, hidden, key, keyItems, kindName, layerNumb
 import { switchOf } from "../switches";
 import { words } from "../words";
 import { Find } from "./find";
-import { CellSize, Choice, Failed, Numbers, Panel, QueriesAs, queriesAs } from "./panel";
+import { CellSize, Choice, Failed, Numbers, Panel, QueriesAs, queriesAs, RankedList } from "./panel";
 import { linkedPlace, useZoom } from "./zoom";
 
 const HEIGHT = 640; // of a wide window's map, in pixels; a narrow one's is as high as it is wide
@@ -90,7 +90,7 @@ export function MapView() {
       wide
       tools={
         <>
-          <Choice label={say.zoomCell} chosen={pool.value} options={[["max", say.zoomLargest], ["mean", say.zoomMean]]} choose={(name) => (pool.value = name)} />
+          <Choice label={say.zoomCell} of={pool} options={[["max", say.zoomLargest], ["mean", say.zoomMean]]} />
           <QueriesAs />
           <CellSize factor={2} zoomed={zoomed} />
         </>
@@ -285,17 +285,13 @@ export function MapStrongest() {
   return (
     <Panel view="strongest" title={from ? say.strongest(from.label, name) : say.strongestAll(name)}>
       {strongestFailure.value && <Failed reason={strongestFailure.value} again={() => (timesAsked.value += 1)} />}
-      <ol class="top">
-        {(from ? strongest.value : []).map(([to, weight]) => (
-          <li key={to}>
-            <button type="button" title={say.zoomJump} onClick={() => ([key.value, target.value] = [to, [query.value!, to]])}>
-              <i style={{ width: `${(100 * weight) / strongest.value[0][1]}%` }} />
-              <span>{`${to.toLocaleString("en")} ${keyItems.value[to].text}`}</span>
-              <span>{preciseText(weight)}</span>
-            </button>
-          </li>
-        ))}
-      </ol>
+      <RankedList lines={(from ? strongest.value : []).map(([to, weight]) => ({
+        name: `${to.toLocaleString("en")} ${keyItems.value[to].text}`,
+        number: preciseText(weight),
+        share: weight / strongest.value[0][1],
+        title: say.zoomJump,
+        choose: () => ([key.value, target.value] = [to, [query.value!, to]]),
+      }))} />
     </Panel>
   );
 }

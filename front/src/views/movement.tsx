@@ -34,18 +34,8 @@ export function MovementView() {
       caption={say.movementPlane(first, second) + (of.left_out ? ` ${say.movementLeftOut(of.left_out, of.vectors)}` : "")}
       tools={
         <>
-          <Choice
-            label={say.movedBy}
-            chosen={by.value}
-            options={[["heads", say.byHeads], ["sources", say.bySources], ["parts", say.byParts]]}
-            choose={(way) => (by.value = way)}
-          />
-          <Choice
-            label={say.movementShows}
-            chosen={shows.value}
-            options={[["whole", say.wholeWay], ["layer", say.thisLayer]]}
-            choose={(way) => (shows.value = way)}
-          />
+          <Choice label={say.movedBy} of={by} options={[["heads", say.byHeads], ["sources", say.bySources], ["parts", say.byParts]]} />
+          <Choice label={say.movementShows} of={shows} options={[["whole", say.wholeWay], ["layer", say.thisLayer]]} />
         </>
       }
     >

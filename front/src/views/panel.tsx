@@ -1,5 +1,6 @@
 // A panel of the page: one view with its title, its tools, and its numbers as a table
 
+import { batch, type Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { savePanel } from "../save";
@@ -47,14 +48,20 @@ function Save() {
   );
 }
 
-/** A row of buttons of which one is pressed. */
-export function Choice<Name extends string>(props: { label: string; chosen: Name; options: [Name, string][]; choose: (name: Name) => void }) {
+interface ChoiceProps<Name> {
+  label: string;
+  of: Signal<Name>;
+  options: [Name, string][];
+  then?: () => void; // is called after a choice
+}
+
+/** A row of buttons that set a signal; the button of its value is pressed. */
+export function Choice<Name extends string>({ label, of, options, then }: ChoiceProps<Name>) {
+  const choose = (name: Name) => batch(() => ((of.value = name), then?.()));
   return (
-    <div class="choice" role="group" aria-label={props.label}>
-      {props.options.map(([name, text]) => (
-        <button type="button" key={name} aria-pressed={name === props.chosen} onClick={() => props.choose(name)}>
-          {text}
-        </button>
+    <div class="choice" role="group" aria-label={label}>
+      {options.map(([name, text]) => (
+        <button type="button" key={name} aria-pressed={name === of.value} onClick={() => choose(name)}>{text}</button>
       ))}
     </div>
   );
@@ -87,7 +94,7 @@ export const queriesAs = switchOf("queries", "rows", "columns");
 export function QueriesAs() {
   const say = words();
   const options: ["rows" | "columns", string][] = [["rows", say.queriesDown], ["columns", say.queriesAcross]];
-  return <Choice label={say.turned} chosen={queriesAs.value} options={options} choose={(way) => (queriesAs.value = way)} />;
+  return <Choice label={say.turned} of={queriesAs} options={options} />;
 }
 
 /** Buttons that make the cells of a canvas smaller or larger, or show all of them. */
@@ -102,12 +109,57 @@ export function CellSize({ factor, zoomed }: { factor: number; zoomed: { scaleBy
   );
 }
 
+/** A line of a ranked list: a bar as long as its share, a name and a number. */
+interface Ranked {
+  name: string;
+  number: string;
+  share: number; // from 0 to 1
+  title?: string;
+  choose?: () => void; // makes the line a button
+}
+
+export function RankedList({ lines, disabled = false }: { lines: Ranked[]; disabled?: boolean }) {
+  const content = ({ name, number, share }: Ranked) => (
+    <>
+      <i style={{ width: `${100 * share}%` }} />
+      <span>{name}</span>
+      <span>{number}</span>
+    </>
+  );
+  return (
+    <ol class="top">
+      {lines.map((line, place) => (
+        <li key={place}>
+          {line.choose ? <button type="button" disabled={disabled} title={line.title} onClick={line.choose}>{content(line)}</button> : content(line)}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
 /** What went wrong in a line, with a button that tries again. */
 export function Failed({ reason, again }: { reason: string; again?: () => void }) {
   return (
     <p class="notice" role="alert">
       {reason} {again && <button type="button" onClick={again}>{words().tryAgain}</button>}
     </p>
+  );
+}
+
+/** A table; the first cell of a row is its name. */
+export function Table({ caption, head, rows }: { caption?: string; head: string[]; rows: (string | number)[][] }) {
+  return (
+    <table class={caption && "changes"}>
+      {caption && <caption>{caption}</caption>}
+      <thead>
+        <tr>{head.map((name, i) => (name ? <th scope="col" key={i}>{name}</th> : <td key={i} />))}</tr>
+      </thead>
+      <tbody>
+        {rows.map((row, i) => (
+          <tr key={i}>{row.map((cell, j) => (j === 0 ? <th scope="row" dir="auto" key={j}>{cell}</th> : <td key={j}>{cell}</td>))}</tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 
@@ -119,18 +171,7 @@ export function Numbers({ head, rows }: { head: string[]; rows: () => (string | 
       <summary>{words().numbers}</summary>
       {open && (
         <div class="scroll" tabIndex={0}>
-          <table>
-            <thead>
-              <tr>{head.map((name, i) => <th scope="col" key={i}>{name}</th>)}</tr>
-            </thead>
-            <tbody>
-              {rows().map((row, i) => (
-                <tr key={i}>
-                  {row.map((cell, j) => (j === 0 ? <th scope="row" dir="auto" key={j}>{cell}</th> : <td key={j}>{cell}</td>))}
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <Table head={head} rows={rows()} />
         </div>
       )}
     </details>

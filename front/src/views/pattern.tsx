@@ -64,12 +64,7 @@ export function Pattern() {
       title={say.pattern}
       tools={
         <>
-          <Choice
-            label={say.drawnAs}
-            chosen={drawnAs.value}
-            options={[["heat", say.heat], ["circles", say.circles]]}
-            choose={(way) => (drawnAs.value = way)}
-          />
+          <Choice label={say.drawnAs} of={drawnAs} options={[["heat", say.heat], ["circles", say.circles]]} />
           <QueriesAs />
           <CellSize factor={1.6} zoomed={transform} />
         </>

@@ -1,5 +1,6 @@
 // Cells of few pixels, drawn as images: a pixel is the strongest cell of a square of cells
 
+import { cellsInView, putPixels } from "../canvas";
 import { bytesOf, dark, shades, shownHue, strength, theme } from "../colours";
 import type { Grid } from "../grid";
 import type { Item } from "../items";
@@ -35,10 +36,7 @@ export function drawPixels(context: CanvasRenderingContext2D, grid: Grid, layout
   }
   const level = Math.max(0, Math.ceil(-Math.log2(layout.size * (devicePixelRatio || 1))));
   const across = SIDE * 2 ** level; // cells along an image
-  const inView = (moved: number, room: number, count: number): [number, number] => [
-    Math.max(0, Math.floor(-moved / layout.size / across)),
-    Math.min(Math.ceil(count / across), Math.ceil((room - moved) / layout.size / across)),
-  ];
+  const inView = (moved: number, room: number, count: number) => cellsInView(moved, room, layout.size * across, Math.ceil(count / across));
   const [firstRow, endRow] = inView(layout.y, layout.height - layout.top, layout.rows.length);
   const [firstColumn, endColumn] = inView(layout.x, layout.width - layout.left, layout.columns.length);
   const bytes = bytesOf([...shades(hue), theme("--masked")]);
@@ -86,7 +84,7 @@ function update(part: Part, grid: Grid, layout: Layout, row: number, column: num
     }
   }
   if (part.done === before) return;
-  part.image.getContext("2d")!.putImageData(new ImageData(new Uint8ClampedArray(part.pixels.buffer as ArrayBuffer), SIDE, SIDE), 0, 0);
+  putPixels(part.image, part.pixels);
 }
 
 /** The largest weight of a query on a key in view; 1 on a scale that does not depend on it. */

@@ -3,23 +3,7 @@
 import { hueOf } from "../colours";
 import type { Row } from "../grid";
 import { weightText } from "../numbers";
-import {
-  chooseHead,
-  compared,
-  head,
-  headName,
-  hidden,
-  kind,
-  keyItems,
-  keyTokens,
-  layerNumber,
-  layerOf,
-  locked,
-  query,
-  queryItem,
-  release,
-  trace,
-} from "../state";
+import { chooseHead, compared, head, headName, hidden, kind, keyItems, keyTokens, layerNumber, layerOf, locked, query, queryItem, release, trace } from "../state";
 import { switchOf } from "../switches";
 import { words } from "../words";
 import { drawnHeads, FAINTEST_LINE, figure } from "../drawn";
@@ -52,12 +36,7 @@ export function Sentence() {
             {say.showAll}
           </button>
           {isText && (
-            <Choice
-              label={say.sentence}
-              chosen={drawnAs.value}
-              options={[["arcs", say.arcs], ["columns", say.columns]]}
-              choose={(way) => (drawnAs.value = way)}
-            />
+            <Choice label={say.sentence} of={drawnAs} options={[["arcs", say.arcs], ["columns", say.columns]]} />
           )}
         </>
       }

@@ -5,7 +5,7 @@ import type { Item } from "../items";
 import { weightText } from "../numbers";
 import { colourScale, headName, key, query, queryItem, visibleKeys, visibleQueries } from "../state";
 import { words } from "../words";
-import { Panel } from "./panel";
+import { Panel, RankedList } from "./panel";
 
 const LISTED = 8;
 
@@ -41,21 +41,13 @@ export function Strongest() {
   const most = colourScale.value === "row" ? pairs[0]?.weight || 1 : 1; // the weight whose bar is as long as the list is wide
   return (
     <Panel view="strongest" title={from ? say.strongest(from.label, headName()) : say.strongestAll(headName())}>
-      <ol class="top">
-        {pairs.map(({ from: one, to, weight }) => (
-          <li key={`${one.index} ${to.index}`}>
-            <button
-              type="button"
-              title={say.strongestTitle}
-              onClick={() => ([query.value, key.value] = [one.positions[0], to.positions[0]])}
-            >
-              <i style={{ width: `${(100 * weight) / most}%` }} />
-              <span>{from ? to.label : `${one.label} → ${to.label}`}</span>
-              <span>{weightText(weight)}</span>
-            </button>
-          </li>
-        ))}
-      </ol>
+      <RankedList lines={pairs.map(({ from: one, to, weight }) => ({
+        name: from ? to.label : `${one.label} → ${to.label}`,
+        number: weightText(weight),
+        share: weight / most,
+        title: say.strongestTitle,
+        choose: () => ([query.value, key.value] = [one.positions[0], to.positions[0]]),
+      }))} />
     </Panel>
   );
 }

@@ -5,27 +5,9 @@ import type { Change, Effect } from "../data";
 import { busy, runWith } from "../live";
 import { shownRow } from "../grid";
 import { weightText } from "../numbers";
-import {
-  cut,
-  effect,
-  head,
-  headName,
-  isChanged,
-  isCut,
-  key,
-  keyItem,
-  kindName,
-  layer,
-  queryItem,
-  silenced,
-  temperature,
-  toggleCut,
-  trace,
-  undoChanges,
-  visibleKeys,
-} from "../state";
+import { cut, effect, head, headName, isChanged, isCut, key, keyItem, kindName, layer, queryItem, silenced, temperature, toggleCut, trace, undoChanges, visibleKeys } from "../state";
 import { words } from "../words";
-import { Numbers, Panel, Slider } from "./panel";
+import { Numbers, Panel, Slider, Table } from "./panel";
 
 const LISTED = 6;
 
@@ -124,33 +106,14 @@ function EffectOf({ effect: { output, heads, before, after } }: { effect: Effect
     <div class="effect" role="status">
       {output !== null && <p>{say.effectOutput(output.toPrecision(4))}</p>}
       {before.length > 0 && (
-        <table class="changes">
-          <caption>{say.nextTokens}</caption>
-          <thead>
-            <tr><th scope="col">{say.before}</th><td /><th scope="col">{say.after}</th><td /></tr>
-          </thead>
-          <tbody>
-            {before.map(([text, share], i) => (
-              <tr key={i}>
-                <th scope="row">{text}</th><td>{share.toFixed(4)}</td>
-                <th>{after[i][0]}</th><td>{after[i][1].toFixed(4)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          caption={say.nextTokens}
+          head={[say.before, "", say.after, ""]}
+          rows={before.map(([text, share], i) => [text, share.toFixed(4), after[i][0], after[i][1].toFixed(4)])}
+        />
       )}
       {heads.length > 0 && (
-        <table class="changes">
-          <caption>{say.effectHeads}</caption>
-          <thead>
-            <tr><th scope="col">{say.head}</th><th scope="col">{say.token}</th><th scope="col">{say.effectMoved}</th></tr>
-          </thead>
-          <tbody>
-            {heads.map((one) => (
-              <tr key={one.head}><th scope="row">{one.head}</th><td>{one.token}</td><td>{one.moved.toFixed(4)}</td></tr>
-            ))}
-          </tbody>
-        </table>
+        <Table caption={say.effectHeads} head={[say.head, say.token, say.effectMoved]} rows={heads.map((one) => [one.head, one.token, one.moved.toFixed(4)])} />
       )}
     </div>
   );

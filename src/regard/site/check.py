@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.attention.attend import attend
 from regard.effects.changes import Change, Cut, Sharpen
 from regard.errors import InputError, import_extra
-from regard.site.graph import PARTS, block_name
+from regard.site.graph import PARTS, PAST, block_name
 from regard.tracing.model_loading import LoadedModel
 from regard.tracing.run import trace
 from regard.tracing.trace import Trace
@@ -63,6 +63,8 @@ def check(path: Path, loaded: LoadedModel, max_tokens: int) -> Difference:
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
     texts = [loaded.tokenizer(text)["input_ids"][:max_tokens] for text in TEXTS]
     found = [differences_of(session, loaded, ids, changed) for ids in texts for changed in (False, True)]
+    if any(given.name.startswith(PAST) for given in session.get_inputs()):
+        found += [differences_of(session, loaded, ids, changed=False, in_two_runs=True) for ids in texts]
     found.append(differences_of(session, loaded, longest_text(loaded.tokenizer, max_tokens), changed=False))
     worst = Difference(*(float(np.max([getattr(one, name) for one in found])) for name in ("weights", "others")))
     if not worst.holds:
@@ -80,10 +82,13 @@ def longest_text(tokenizer: Any, max_tokens: int) -> list[int]:
 
 
 @torch.no_grad()
-def differences_of(session: Any, loaded: LoadedModel, ids: list[int], changed: bool) -> Difference:
+def differences_of(
+    session: Any, loaded: LoadedModel, ids: list[int], changed: bool, in_two_runs: bool = False
+) -> Difference:
     """Return the largest differences for a text with the token ids `ids`.
 
     Args:
+        in_two_runs: whether a causal model reads the text in two runs; the second gets keys and values of the first.
         changed: whether to compare the models with two heads of the first layer changed: one cut, one sharpened.
     """
     n_tokens, last = len(ids), len(ids) - 1
@@ -93,7 +98,6 @@ def differences_of(session: Any, loaded: LoadedModel, ids: list[int], changed: b
         "cut": np.zeros((n_tokens, n_tokens), dtype=bool),
         "changed": np.zeros(shapes["changed"], dtype=bool),
         "temperature": np.ones(shapes["temperature"], dtype=np.float32),
-        "places": np.arange(n_tokens),
     }
     changes: list[Change] = []
     if changed:  # in head 0 the last token attends to no key; the last head has a temperature of 0.5
@@ -104,10 +108,36 @@ def differences_of(session: Any, loaded: LoadedModel, ids: list[int], changed: b
         changes = [Cut(last, key, heads=[f"L{first}H0"]) for key in range(n_tokens)]
         changes.append(Sharpen(f"L{first}H{shapes['temperature'][1] - 1}", 0.5))
     exact = trace(loaded.model, ids, tokenizer=loaded.tokenizer, changes=changes)
+    outputs = run_graph(session, inputs, n_read_first=n_tokens // 2 if in_two_runs else 0)
+    return compare({name: torch.from_numpy(array) for name, array in outputs.items()}, exact, weights=not changed)
+
+
+def run_graph(session: Any, inputs: dict[str, np.ndarray], n_read_first: int = 0) -> dict[str, np.ndarray]:
+    """Return the outputs of a graph, by name.
+
+    Args:
+        inputs: the inputs without a past; those that the graph does not have are left out.
+        n_read_first: of a causal model, how many tokens a first run reads, whose keys and values a second run gets.
+    """
+    shapes = {given.name: given.shape for given in session.get_inputs()}
     names = [output.name for output in session.get_outputs()]
-    given = session.run(None, {name: inputs[name] for name in shapes})
-    outputs = dict(zip(names, map(torch.from_numpy, given), strict=True))
-    return compare(outputs, exact, weights=not changed)
+    past = {
+        name: np.zeros([axis if isinstance(axis, int) else 0 for axis in shape], dtype=np.float32)
+        for name, shape in shapes.items()
+        if name.startswith(PAST)
+    }
+    parts: list[dict[str, np.ndarray]] = []
+    n_tokens = inputs["ids"].shape[1]
+    for read in filter(None, (range(n_read_first), range(n_read_first, n_tokens))):
+        given = inputs | {
+            "ids": inputs["ids"][:, read.start : read.stop],
+            "cut": inputs["cut"][read.start : read.stop, read.start : read.stop],
+            "places": np.arange(len(read)),
+        }
+        found = session.run(None, {name: (given | past)[name] for name in shapes})
+        parts.append(dict(zip(names, found, strict=True)))
+        past = {name: parts[-1][name.removeprefix(PAST)] for name in past}
+    return {name: np.concatenate([part[name] for part in parts], axis=1 if name == "output" else 2) for name in names}
 
 
 def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Difference:

@@ -4,7 +4,10 @@
                cut          [queries keys]       True where a changed head may not attend
                changed      [layers heads]       True = the head is changed
                temperature  [layers heads]       what the head's scores are divided by
-               places       [logits]             of a causal model: the positions of the tokens whose logits are wanted
+    and of a causal model
+               places       [logits]             the indices in `ids` of the tokens whose logits are wanted
+               "past decoder layer 0 key", … value     [1 heads past width], for each layer: the keys and values of the
+                            tokens before `ids`, which the model has read already; `past` may be 0
     outputs    output       of an encoder its last hidden state [1 tokens d_model], of a causal model logits
                             [1 logits vocabulary], which predict the tokens after `places`
                "encoder layer 0 query", … key, value     [1 heads tokens width], for each layer; "decoder layer 0 query"
@@ -24,6 +27,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.pattern import Pattern
 from regard.export.onnx import write_graph
 
 if TYPE_CHECKING:
@@ -37,6 +41,9 @@ MASKED = -1e30
 
 PARTS = "query", "key", "value"
 
+PAST = "past "
+"""The names of inputs with the keys and values of tokens that were read before begin with this."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
@@ -47,6 +54,8 @@ class Recorder:
     cut: Bool[Tensor, "queries keys"]
     changed: Bool[Tensor, "layers heads"]
     temperature: Float[Tensor, "layers heads"]
+    past: tuple[Tensor, ...] = ()
+    """Key and value of the tokens that were read before, of each layer in turn; empty = no model input of that name."""
     steps: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
 
 
@@ -64,14 +73,18 @@ def recorded_attention(
     recorder = RECORDER.get()
     layer = len(recorder.steps)
     recorder.steps.append((query, key, value))
+    barred = recorder.cut & recorder.changed[layer][:, None, None]
+    if recorder.hidden is not None:
+        barred = barred | recorder.hidden
+    if recorder.past:
+        past_key, past_value = recorder.past[2 * layer : 2 * layer + 2]
+        key, value = torch.cat([past_key, key], dim=2), torch.cat([past_value, value], dim=2)
+        barred = torch.cat([barred.new_zeros(*barred.shape[:2], past_key.shape[2]), barred], dim=2)
     n_sharing = query.shape[1] // key.shape[1]
     if n_sharing > 1:
         key, value = (part.repeat_interleave(n_sharing, dim=1) for part in (key, value))
     scale = settings.get("scaling") or query.shape[-1] ** -0.5
     scores = query @ key.transpose(-1, -2) * scale / recorder.temperature[layer][:, None, None]
-    barred = recorder.cut & recorder.changed[layer][:, None, None]
-    if recorder.hidden is not None:
-        barred = barred | recorder.hidden
     weights = torch.softmax(scores.masked_fill(barred, MASKED), dim=-1).masked_fill(barred, 0.0)
     return (weights @ value).transpose(1, 2).contiguous(), None
 
@@ -115,9 +128,13 @@ class CausalGraph(Graph):
         changed: Bool[Tensor, "layers heads"],
         temperature: Float[Tensor, "layers heads"],
         places: Int[Tensor, " logits"],
+        past: tuple[Tensor, ...],
     ) -> tuple[Tensor, ...]:
         later = torch.ones_like(cut).triu(diagonal=1)  # a query may not attend to keys after it
-        return self.record(Recorder(later, cut, changed, temperature), ids, use_cache=False, logits_to_keep=places)
+        n_past = past[0].shape[2]
+        positions = torch.arange(n_past, n_past + ids.shape[1])[None]
+        recorder = Recorder(later, cut, changed, temperature, past)
+        return self.record(recorder, ids, position_ids=positions, use_cache=False, logits_to_keep=places)
 
 
 @contextmanager
@@ -140,21 +157,19 @@ def block_name(kind: str, layer: int, part: str) -> str:
     return f"{kind} layer {layer} {part}"
 
 
-def write_model(
-    model: "PreTrainedModel", kind: str, layers: list[int], n_heads: int, max_tokens: int, path: Path
-) -> None:
+def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern], max_tokens: int, path: Path) -> None:
     """Write a model as an ONNX graph.
 
     Args:
         kind: "encoder", or "decoder" for a causal language model.
-        layers: the numbers of the layers, in the order in which the model computes them.
+        layers: the pattern of each layer for any text, in the order in which the model computes the layers.
         max_tokens: the most tokens of a text.
     """
     n_example = min(7, max_tokens)
-    changes = [len(layers), n_heads]
+    changes = [len(layers), next(iter(layers.values())).n_heads]
     inputs = {"ids": [1, "tokens"], "cut": ["tokens", "tokens"], "changed": changes, "temperature": changes}
     outputs = {"output": None} | {block_name(kind, layer, part): None for layer in layers for part in PARTS}
-    example = [
+    example: list[Tensor | tuple[Tensor, ...]] = [
         torch.arange(n_example)[None],
         torch.zeros(n_example, n_example, dtype=torch.bool),
         torch.zeros(changes, dtype=torch.bool),
@@ -164,6 +179,13 @@ def write_model(
     if kind == "decoder":
         graph = CausalGraph(model)
         inputs["places"] = ["logits"]
+        past: dict[str, list[Any]] = {
+            f"{PAST}{block_name(kind, layer, part)}": [1, vectors.shape[1], "past", vectors.shape[3]]
+            for layer, pattern in layers.items()
+            for part, vectors in (("key", pattern.key), ("value", pattern.value))
+        }
+        inputs |= past
         example.append(torch.arange(n_example - 2, n_example))
+        example.append(tuple(torch.zeros(1, heads, 3, width) for _, heads, _, width in past.values()))
     with recording(model):
         write_graph(graph, example, inputs, outputs, max_tokens, path)

@@ -55,10 +55,9 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
     check_supported(loaded, trace(loaded.model, longest_text(loaded.tokenizer, most), tokenizer=loaded.tokenizer))
     tables = tokenizer_tables(loaded.tokenizer, loaded.model.config.vocab_size)
     kind = first.kinds[0]
-    layers = first.attended[kind]
-    n_heads = next(iter(layers.values())).pattern.n_heads
+    layers = {layer: step.pattern for layer, step in first.attended[kind].items()}
     try:
-        write_model(loaded.model, kind, list(layers), n_heads, most, folder / FILES["model"])
+        write_model(loaded.model, kind, layers, most, folder / FILES["model"])
     except torch.onnx.OnnxExporterError as error:  # if positions depend on the length of the text, for instance
         cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
         raise InputError(
@@ -110,6 +109,8 @@ def unsupported_model(model: "PreTrainedModel", read: Trace) -> str:
         return "computes its attention without the attention interface of transformers"
     if read.kinds == ("decoder",) and "logits_to_keep" not in inspect.signature(model.forward).parameters:
         return "cannot compute the logits of chosen tokens alone"
+    if read.kinds == ("decoder",) and "position_ids" not in inspect.signature(model.forward).parameters:
+        return "does not take the positions of tokens, so it cannot go on after tokens that it has read"
     if len({pattern.n_heads for pattern in patterns(read)}) > 1:
         return "has layers of different numbers of heads"
     n_bytes = 4 * sum(parameter.numel() for parameter in model.parameters())

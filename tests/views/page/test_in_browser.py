@@ -465,7 +465,7 @@ def test_the_address_restores_what_was_shown(shown: Callable[..., Page], snake: 
     expect(title(page)).to_have_text("L2H6 · very")
     page.wait_for_function("() => location.hash.includes('head=L2H6')")
     assert page.evaluate("() => location.hash") == (
-        "#head=L2H6&query=4&locked=1&words=1&hidden=1&scale=log&temperature=2"
+        "#head=L2H6&query=4&locked=1&scale=log&hidden=1&words=1&temperature=2"
     )
 
 

@@ -12,6 +12,7 @@ import { escaped, SPACES, tokensOfPieces } from "../tokens";
 import { beamSearch, type Hypothesis } from "./beam";
 import { cleaner, type Clean } from "./clean";
 import { Graphs, rowOf, type Arrays, type Encoded, type Settings } from "./graphs";
+import { joinTokens } from "../vectors";
 import { UNK, Vocabulary, type Found } from "./sentencepiece";
 import { textOfPieces, wordsAndPieces, wordWeights } from "./words";
 
@@ -88,7 +89,7 @@ export class TranslatorReader implements Reader {
         for (const vector of [query!, key!, value!]) {
           const part = vector.block.split(" ").at(-1);
           if (kind === "encoder") vectors[vector.block] = encoded.arrays[vector.block];
-          else if (part === "query") vectors[vector.block] = alongTokens(steps.map(({ name }) => name(vector.block)), vector.heads);
+          else if (part === "query") vectors[vector.block] = joinTokens(steps.map(({ name }) => name(vector.block)), vector.heads);
           else if (kind === "cross") vectors[vector.block] = encoded.arrays[`source_${part}_${layer}`];
           else vectors[vector.block] = rowOf(last.step, `present_${part}_${layer}`, last.row);
         }
@@ -141,14 +142,4 @@ export class TranslatorReader implements Reader {
     const { tokens } = pair.hypothesis;
     return tokens.includes(UNK) ? textOfPieces(this.pieces(pair).map(({ text }) => text)) : this.target.decode(tokens);
   }
-}
-
-/** Vectors [heads 1 width] of each token as [heads tokens width]. */
-function alongTokens(parts: Float32Array[], heads: number): Float32Array {
-  const width = parts[0].length / heads;
-  const all = new Float32Array(parts.length * parts[0].length);
-  parts.forEach((part, token) => {
-    for (let head = 0; head < heads; head++) all.set(part.subarray(head * width, (head + 1) * width), (head * parts.length + token) * width);
-  });
-  return all;
 }

@@ -1,0 +1,24 @@
+// Vectors [heads tokens width], joined and cut along their tokens
+
+import type { Vectors } from "../data";
+
+/** The vectors of several parts of a text as one array. */
+export function joinTokens(parts: Float32Array[], heads: number): Float32Array {
+  const whole = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (let head = 0; head < heads; head++) {
+    for (const part of parts) {
+      const size = part.length / heads;
+      whole.set(part.subarray(head * size, (head + 1) * size), at);
+      at += size;
+    }
+  }
+  return whole;
+}
+
+/** The vectors of the first tokens. */
+export function firstTokens(vectors: Float32Array, { heads, width }: Vectors, tokens: number): Float32Array {
+  const size = vectors.length / heads;
+  const rows = Array.from({ length: heads }, (_, head) => vectors.subarray(head * size, head * size + tokens * width));
+  return joinTokens(rows, 1);
+}

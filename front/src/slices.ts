@@ -1,0 +1,32 @@
+// Work in slices of a few milliseconds, between which the page answers its reader
+
+const SLICE_MILLISECONDS = 10;
+const TELL_MILLISECONDS = 100; // views are told of new results no more often
+const PAUSE_MILLISECONDS = 4;
+
+/**
+ * Work in slices until a generator ends.
+ *
+ * @param work yields "new" after a new result, "wait" to end the slice, and "on" where the slice may end.
+ * @param tell is called after new results.
+ * @returns a function that stops the work.
+ */
+export function inSlices(work: Iterator<"new" | "wait" | "on">, tell: () => void): () => void {
+  let [told, untold, stopped] = [performance.now(), false, false];
+  const slice = () => {
+    const end = performance.now() + SLICE_MILLISECONDS;
+    let step: IteratorResult<string> | null = null;
+    while (!stopped && !step?.done && step?.value !== "wait" && performance.now() < end) {
+      step = work.next();
+      untold ||= step.value === "new";
+    }
+    if (stopped) return;
+    if (untold && (step?.done || performance.now() - told > TELL_MILLISECONDS)) {
+      tell();
+      [told, untold] = [performance.now(), false];
+    }
+    if (!step?.done) setTimeout(slice, PAUSE_MILLISECONDS);
+  };
+  setTimeout(slice, 0);
+  return () => void (stopped = true);
+}
