@@ -61,6 +61,7 @@ def write_marian_of_two_tables(folder: Path) -> Path:
     names = {"tokenizer_class": "MarianTokenizer", "source_lang": "eng", "target_lang": "fra", "separate_vocabs": True}
     (folder / "tokenizer_config.json").write_text(json.dumps(names))
     separate = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False, "decoder_vocab_size": sizes[1]}
+    separate |= {"encoder_layers": 1, "decoder_layers": 1}
     random_marian(sizes[0], eos_token_id=0, pad_token_id=2, **separate).save_pretrained(folder)
     return folder
 

@@ -21,11 +21,17 @@ def vocabularies():
 
 
 @pytest.fixture(scope="session")
-def contents_of(vocabularies):
+def byte_vocabularies():
+    """Return vocabularies that have pieces for bytes."""
+    return tuple(Vocabulary.train(lines * 5, 300, byte_fallback=True) for lines in (ENGLISH, ITALIAN))
+
+
+@pytest.fixture(scope="session")
+def contents_of(vocabularies, byte_vocabularies):
     """Return a function: contents_of(joint=True, norm="post", …) is a translator with a random Transformer."""
 
-    def new(joint=False, turned=False, **fields):
-        source, target = reversed(vocabularies) if turned else vocabularies
+    def new(joint=False, turned=False, with_bytes=False, **fields):
+        source, target = byte_vocabularies if with_bytes else reversed(vocabularies) if turned else vocabularies
         target = source if joint else target
         sizes = {"d_model": 16, "n_heads": 4, "d_ff": 24, "n_layers": 2, "max_tokens": 23}
         fields = {"n_source_tokens": len(source), "n_target_tokens": len(target), **sizes, **fields}

@@ -87,8 +87,8 @@ def test_a_window_that_moves_with_the_tokens_is_refused(recurrent_of, tmp_path):
 
 @pytest.fixture(scope="module")
 def exported(contents_of, tmp_path_factory):
-    """Return an exported translator, shared by the tests; its rotary positions depend on the number of tokens."""
-    contents = contents_of(norm="pre", positions="rotary", n_key_heads=2, n_layers=1)
+    """Return an exported translator; its rotary positions depend on the number of tokens, and it has byte pieces."""
+    contents = contents_of(norm="pre", positions="rotary", n_key_heads=2, n_layers=1, with_bytes=True)
     folder = tmp_path_factory.mktemp("onnx")
     jaxtyping.config.update("jaxtyping_disable", True)  # an exported length is no int
     export.write(contents, folder)
@@ -98,8 +98,9 @@ def exported(contents_of, tmp_path_factory):
 
 def test_it_translates_the_same(exported):
     contents, opened, _ = exported
-    parity = compare(contents, opened, LINES)
-    assert parity.n_same == len(LINES)
+    lines = [*LINES, "a 뱀 🐍", "ẞ ▅ <s>"]
+    parity = compare(contents, opened, lines)
+    assert parity.n_same == len(lines)
     assert parity.difference < 1e-5
 
 
