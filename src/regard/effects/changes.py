@@ -40,7 +40,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A change of attention: a head ("L3H1"), or all heads of a layer ("L3"), attend to no key; their context is 0."""
+    """A change of attention: a head ("L3H1"), or each head of a layer ("L3"), attends to no key, so its output is 0."""
 
     head: str
 
@@ -73,7 +73,7 @@ def check_list_of_changes(changes: object) -> None:
 
 
 Edge = tuple[int | None, int | None, int | None]
-"""A query that cannot attend to a key, as indices (head, query, key); None = every head, query or key."""
+"""Indices (head, query, key): in this head, the query cannot attend to the key. None = every head, query or key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ class LayerChanges:
     """The changes to the attention of one layer.
 
     Attributes:
-        edges: tuples (head, query, key) of a query that cannot attend to a key, by their positions in the whole text;
-            None in a tuple = every head, query or key.
-        temperatures: for each head index, the temperature that divides its scores; the key None stands for all heads.
+        edges: tuples (head, query, key): in this head, the query cannot attend to the key. The query and the key are
+            positions in the whole text; None = every head, query or key.
+        temperatures: the temperature that divides the scores of a head, by the head's index; None = of all heads.
     """
 
     edges: tuple[Edge, ...]
@@ -95,6 +95,7 @@ class LayerChanges:
         """Return the score, mask and normaliser of an attention call, with the changes of this layer applied.
 
         Args:
+            grid: the numbers of batch items, heads, queries and keys of the call.
             first_query: the position in the text of the first query of the call; above 0 when decoding with a cache.
         """
         for head in (*(edge[0] for edge in self.edges), *self.temperatures):
@@ -114,10 +115,9 @@ class LayerChanges:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WithoutEdges(Mask):
-    """A mask that is False where a query cannot attend to a key, and True everywhere else.
+    """A mask that is False at the indices (head, query, key) in `edges`, and True everywhere else.
 
-    Attributes:
-        edges: the False entries, as indices (head, query, key); None = every head, query or key.
+    None instead of an index stands for every head, query or key.
     """
 
     edges: tuple[Edge, ...]

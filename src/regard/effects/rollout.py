@@ -67,12 +67,12 @@ class HeadMean(Flow):
 
 @dataclass(frozen=True, slots=True)
 class VectorLengths(Flow):
-    """The flow of a layer by norms: a token's fraction of another token is proportional to the norm of what it adds.
+    """The flow of a layer by norms: token j's fraction of token i is proportional to the norm of what j adds to i.
 
-    A token adds to another token the sum over heads of weight · value · W_O; to itself, this sum + its own vector. So a
-    large weight on a token whose value has a small norm, such as a separator, counts little.
+    Token j adds to token i the sum over heads of weight · value · W_O; to itself, this sum + its own vector. So a large
+    weight on a token whose value has a small norm, such as a separator, counts little.
 
-    Departure: layer norms and the feed-forward network are left out; neither adds anything from other tokens.
+    Departure: layer norms and the feed-forward network, which change each token by itself, are left out.
 
     Source: Kobayashi et al. 2021, section 3.
     """

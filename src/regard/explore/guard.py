@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 1_000_000
-"""The most bytes of a request's body."""
+"""The largest size of a request's body, in bytes."""
 
 COOKIE = "regard-token"
 """The name of the cookie in which the browser keeps the token."""

@@ -29,7 +29,7 @@ TURN_SECONDS = 0.5
 """How long the levels of a map are computed without a pause, before other requests are answered."""
 
 MOST_BYTES = 2**29
-"""The most bytes of all pyramids (weights of a head at several levels) together; one of 131,072 tokens takes 1/4."""
+"""The most bytes of all pyramids together; the pyramid of a head takes a quarter of this for 131,072 tokens."""
 
 N_STRONGEST = 8
 """How many keys with the largest weights are returned for a query."""
@@ -42,7 +42,7 @@ class HeadRequest:
     Attributes:
         map: the number of the map, different for each text, so that a request for an earlier text is refused.
         head: the number of the head; None = the mean over all heads of the layer.
-        hidden: whether special tokens are left out of the map; in a trace without special tokens, the first token.
+        hidden: True = the map has no special tokens; if the text has none, the map leaves out the first token.
     """
 
     map: int
@@ -103,7 +103,7 @@ class Map:
     """Computes tiles, square images of a trace's weights. The methods must not be called concurrently.
 
     Args:
-        number: the map's number, by which requests name it.
+        number: the map's number, which every request for this map contains (`HeadRequest.map`).
 
     Raises:
         InputError: the trace is too long, or was stored without queries and keys.
@@ -123,7 +123,7 @@ class Map:
                 )
 
     def record(self) -> dict[str, int]:
-        """Return the map's "number", the side of a "tile", and the lowest "stored" level, for requests of tiles."""
+        """Return the map's "number", the side of a "tile" in cells, and the lowest level that is "stored" in memory."""
         return {"number": self.number, "tile": TILE, "stored": STORED}
 
     def turn(self, request: HeadRequest) -> dict[str, int]:
@@ -146,7 +146,7 @@ class Map:
         return {"done": sum(pyramid.done), "of": len(pyramid.done)}
 
     def tile(self, request: TileRequest) -> bytes:
-        """Return the cells of a tile, row after row, as little-endian float32; NaN if the mask allows no weight.
+        """Return the cells of a tile, row after row, as little-endian float32; NaN = a cell that is masked out.
 
         Raises:
             InputError: there is no such tile, or its level is not computed yet, or a score is NaN or infinite.
@@ -187,7 +187,7 @@ class Map:
         return {"keys": keys[given].tolist(), "weights": weights[given].tolist()}
 
     def shown(self, request: HeadRequest) -> tuple[list[int], list[int]]:
-        """Return the positions of queries and of keys without special tokens (without the first if none is special)."""
+        """Return the positions of queries and of keys that are not special; if none is special, all but the first."""
         head = self.trace.heads(request.kind)[0]
         any_special = any(token.special for token in (*self.trace.source, *self.trace.target))
 
@@ -206,7 +206,7 @@ class Map:
         return pattern
 
     def pyramid(self, request: HeadRequest) -> Pyramid:
-        """Return the weights of a head at several levels; drop those read longest ago if all take over MOST_BYTES."""
+        """Return a head's `Pyramid`; if all pyramids take more than MOST_BYTES, forget the least recently used."""
         pattern, name = self.pattern(request), (request.kind, request.layer, request.head, request.hidden)
         if name not in self.pyramids:
             self.pyramids[name] = Pyramid(pattern, request.head, self.shown(request) if request.hidden else None)

@@ -77,10 +77,10 @@ class Session:
         return answer
 
     def page(self, found: Trace, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return a trace as the JSON data of a page; a long text has a map that the page requests, instead of weights.
+        """Return a trace as the JSON data of a page; for a long text without weights, which the page requests later.
 
-        The map of the last long text stays in memory. `alignment` is the alignments of a translation; None = `found` is
-        not the trace of a translation.
+        The `Map` that answers these requests stays in memory until the next long text. `alignment` is the result of
+        `Translation.page_record` if the trace is of a translation, else None.
         """
         if fits_page(found):
             return page_data(found, focus_on(found), alignment, MAX_VALUES)
@@ -89,7 +89,7 @@ class Session:
         return map_data(found, self.map.record())
 
     def map_for(self, request: HeadRequest) -> Map:
-        """Return the map in memory; raise InputError if its number is not `request.map`, which a request names."""
+        """Return the map in memory; raise InputError if the request is for the map of an earlier text."""
         if self.map is None or self.map.number != request.map:
             raise InputError("this map is no longer in memory, because another text was read; load the page again.")
         return self.map
@@ -98,8 +98,8 @@ class Session:
         """Return how the changes to heads in a request affect the model's output and the attention of its heads.
 
         "output" is the largest absolute difference of the outputs. "heads" lists the heads whose attention changes
-        most; for each, "moved" is the fraction of its attention that the query "token" moves to other keys. "before"
-        and "after" are the most probable next tokens without and with the changes, each with its probability.
+        most: "token" is the query whose weights change most in the head, "moved" the total variation of these weights.
+        "before" and "after" are the most probable next tokens without and with the changes, with probabilities.
 
         Raises:
             InputError: there is no change, or a change does not fit the model.

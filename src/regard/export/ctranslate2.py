@@ -25,10 +25,10 @@ from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
 LEAST_POSITIONS = 1024
-"""The fewest sinusoidal position vectors to export.
+"""The number of sinusoidal position vectors to export if max_tokens is smaller.
 
-CTranslate2 writes up to 256 pieces by default, which may be more than max_tokens. Sinusoidal vectors exist for any
-position, so more of them can be exported.
+CTranslate2 may write more than max_tokens pieces: up to 256 by default, and more if a user asks for more. Sinusoidal
+vectors can be computed for any position.
 """
 
 
@@ -97,7 +97,7 @@ def build(specs: Any, model: Transformer) -> Any:
 def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) -> None:
     """Copy the token embedding and the position vectors of an encoder or a decoder into the export.
 
-    `side` is CTranslate2's description of the encoder or the decoder, `spec` that of its token embedding.
+    `side` is CTranslate2's description of the encoder or the decoder, `spec` its description of the token embedding.
     """
     spec.weight = array(module.embedding.by_token.weight)
     side.scale_embeddings = True  # CTranslate2 multiplies embeddings by √d_model, as the Transformer does

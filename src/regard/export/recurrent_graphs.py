@@ -34,10 +34,10 @@ torch.library.define(
 
 
 def empty_results(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return uninitialised tensors with the shapes of the operator regard::read_cells's results, for torch.export.
+    """Return uninitialised tensors with the shapes of what the operator `regard::read_cells` returns, for torch.export.
 
-    The three results are the last layer's hidden state at every token, the last hidden state of every layer, and the
-    last LSTM memory of every layer. In each of them both directions are concatenated.
+    The operator returns the last layer's hidden state at every token, the last hidden state of every layer, and the
+    last LSTM memory of every layer. Each tensor concatenates the states of the forward and the backward direction.
     """
     (batch, tokens, _), width = x.shape, 2 * weights[1].shape[2]
     last = x.new_empty(len(weights) // 3, batch, width)
@@ -123,9 +123,9 @@ class DecoderGraph(nn.Module):
         """Return the logits of the next token, followed by the tensors of the new decoder state.
 
         Args:
-            token: the id of one target token for each source.
-            tensors: the outputs of the encoder graph. After the first step, the state tensors that the previous step
-                returned take the place of the outputs whose names begin with past_.
+            token, lengths: for each source, the id of one target token, and the number of source tokens.
+            tensors: at the first step, the outputs of the encoder graph. At a later step, the tensors whose names begin
+                with past_ are replaced by the state tensors that the previous step returned.
         """
         states, *rest = tensors
         keys = rest.pop(0) if isinstance(self.decoder.reader.score, Preparable) else states

@@ -8,12 +8,12 @@
 folder.py              writes the folder
 exported.py            an exported model, and its description for the page as JSON
 text_model.py          the files of an encoder of text, such as MiniLM, or of a causal model, such as GPT-2
-graph.py               such a model as an ONNX graph
-tokenizer.py           the tables of its tokenizer: wordpiece.py or byte_pairs.py
+graph.py               the ONNX graph of an encoder or a causal model
+tokenizer.py           tables with which the page splits a text into tokens; made by wordpiece.py or byte_pairs.py
 translator_model.py    the files of a translator
-translator_graphs.py   a translator as two ONNX graphs
+translator_graphs.py   the two ONNX graphs of a translator
 spm_check.py           which SentencePiece vocabularies the page can read
-unicode_tables.py      code points as ranges, for tables of letters
+unicode_tables.py      ranges of code points, such as those that Python's version of Unicode does not know
 check.py               compares a graph's weights with those of `regard.trace`
 runtime.py             where ONNX Runtime for browsers comes from
 """

@@ -1,19 +1,19 @@
 """A model as an ONNX graph, from which a page takes the queries, keys and values of every layer.
 
     inputs     ids          [1 tokens]           the tokens of one text
-               cut          [queries keys]       True where a changed head may not attend
-               changed      [layers heads]       True = the head is changed
-               temperature  [layers heads]       what the head's scores are divided by
+               cut          [queries keys]       True where a query may not attend to a key, in the heads of `changed`
+               changed      [layers heads]       True = `cut` applies to the head
+               temperature  [layers heads]       the number that divides the head's scores
     and of a causal model
-               places       [logits]             the indices in `ids` of the tokens whose logits are wanted
+               places       [logits]             the indices in `ids` of the tokens after which logits are computed
                "past decoder layer 0 key", … value     [1 heads past width], for each layer: the keys and values of the
                             tokens before `ids`, which the model has read already; `past` may be 0
-    outputs    output       of an encoder its last hidden state [1 tokens d_model], of a causal model logits
-                            [1 logits vocabulary], which predict the tokens after `places`
+    outputs    output       the last hidden state [1 tokens d_model] of an encoder; or the logits [1 logits vocabulary]
+                            of a causal model, which predict the token after each token in `places`
                "encoder layer 0 query", … key, value     [1 heads tokens width], for each layer; "decoder layer 0 query"
                             in a causal model, whose keys and values may have fewer heads than its queries
 
-transformers calls one attention function for every layer: `recorded_attention`, while the graph is made.
+While the graph is made, transformers calls `recorded_attention` as the attention function of every layer.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ class Recorder:
     """The mask and changes that `recorded_attention` applies, and the query, key and value tensors of each layer."""
 
     hidden: Bool[Tensor, "queries keys"] | None
-    """True where no head may attend; None = every query may attend to every key."""
+    """True where a query may not attend to a key in any head; None = every query may attend to every key."""
     cut: Bool[Tensor, "queries keys"]
     changed: Bool[Tensor, "layers heads"]
     temperature: Float[Tensor, "layers heads"]
@@ -65,7 +65,7 @@ RECORDER: ContextVar[Recorder] = ContextVar("recorder")
 def recorded_attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **settings: Any
 ) -> tuple[Float[Tensor, "batch queries heads width"], None]:
-    """Compute a layer's attention with the recorder's changes; record query, key and value; return the context.
+    """Compute a layer's attention with the recorder's changes; record query, key and value; return (output, None).
 
     transformers calls this function. The model reads one text without padding. In a causal model, several heads of the
     query may share a head of key and value.
@@ -90,7 +90,7 @@ def recorded_attention(
 
 
 class Graph(nn.Module):
-    """An encoder whose outputs are tensors: its own output, then the query, key and value of each layer."""
+    """An encoder whose outputs are tensors: the last hidden state, then the query, key and value of each layer."""
 
     def __init__(self, model: "PreTrainedModel") -> None:
         super().__init__()
@@ -106,9 +106,9 @@ class Graph(nn.Module):
         return self.record(Recorder(None, cut, changed, temperature), ids)
 
     def record(self, recorder: Recorder, ids: Int[Tensor, "1 tokens"], **settings: Any) -> tuple[Tensor, ...]:
-        """Run the model; return its output, then the query, key and value of each layer.
+        """Run the model; return the model's first output, then the query, key and value of each layer.
 
-        `settings` are more arguments of the model.
+        `settings` are further arguments of the model.
         """
         token = RECORDER.set(recorder)
         try:

@@ -21,7 +21,7 @@ from regard.views.page.outputs import N_SHOWN
 
 
 def write_projections(first: Trace, path: Path) -> None:
-    """Write the output projections in the trace of any text to a file, which stays empty if they are unknown."""
+    """Write the output projections that a trace contains to a file; an empty file if the trace contains none."""
     states = first.states or {}
     layers = [state for kind in first.kinds for state in states.get(kind, {}).values()]
     arrays = [array for state in layers for array in arrays_of(state.projection).values()]
@@ -41,9 +41,9 @@ def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
 
 
 def projection_record(first: Trace, kind: str, layer: int) -> dict[str, Any] | None:
-    """Return the JSON record of a layer's arrays, in the order of the file; None if they are unknown.
+    """Return the JSON record of a layer's arrays, in the order of the file; None if the trace has no projections.
 
-    `LayerOutput` in front/src/data.ts describes it.
+    `LayerOutput` in front/src/data.ts describes the record.
     """
     if first.states is None:
         return None

@@ -1,4 +1,4 @@
-"""Check that the page supports a SentencePiece vocabulary, so that it splits texts into the same subwords."""
+"""Check that the page supports all settings of a SentencePiece model; else the page would split texts differently."""
 
 from regard.errors import InputError
 from regard.text.piece_table import fields
@@ -39,6 +39,6 @@ def unsupported_setting(model: bytes) -> str:
 
 
 def settings(model: bytes, field: int) -> dict[int, int | bytes]:
-    """Return the settings in a field of a SentencePiece model as values by number; repeated fields are merged."""
+    """Return the settings in a protobuf field of a SentencePiece model by number; of a repeated setting, the last."""
     messages = [value for number, value, _ in fields(model) if number == field and isinstance(value, bytes)]
     return {number: value for message in messages for number, value, _ in fields(message)}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 FILES = {"model": "model.onnx", "tokenizer": "tokenizer.json", "outputs": "model.outputs"}
-"""The names of the files, by their purpose."""
+"""The names of the files: the ONNX graph, the tables of the tokenizer, and the output projections."""
 
 MOST_TOKENS = 512
 """The most tokens that a text in a site may have, unless the model allows fewer."""
@@ -87,7 +87,7 @@ def end_tokens(model: "PreTrainedModel") -> tuple[int, ...]:
 
 
 def check_supported(loaded: LoadedModel, read: Trace) -> None:
-    """Raise InputError unless the page can compute a model's weights, in any trace, from its queries and keys alone."""
+    """Raise InputError unless the page can compute the attention weights of a trace from queries and keys alone."""
     reasons = (unsupported_pattern(read.kinds[0], pattern) for pattern in patterns(read))
     reason = unsupported_model(loaded.model, read) or next(filter(None, reasons), "")
     if reason:

@@ -33,7 +33,7 @@ class TracedDecoderGraph(DecoderGraph):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return logits, the self-attention keys and values of all layers, and their self- and cross-attention queries.
+        """Return logits, self-attention keys and values, then for each layer the self- and the cross-attention queries.
 
         Args:
             token: the id of the new token of each sequence.

@@ -38,7 +38,7 @@ FILES = {
     "target": "target.spm",
     "outputs": "translator.outputs",
 }
-"""The names of the files, by their purpose."""
+"""The names of the files by their content: "source" and "target" are vocabularies, "outputs" output projections."""
 
 N_TRACED = 5
 """The number of random texts on which queries, keys, values and attention weights are compared."""
@@ -88,7 +88,7 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
 
 
 def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
-    """Add to config.json what the web worker needs: settings of beam search and alignment, and unassigned letters."""
+    """Add to config.json the settings of beam search, the alignment rule, and Unicode's unassigned code points."""
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= {
         "beam": {"size": beam.size, "length_penalty": beam.length_penalty},
@@ -100,9 +100,9 @@ def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
 
 
 def check_translator(exported: LoadedExport, translator: Translator) -> Difference:
-    """Return the largest differences between exported graphs and the translator in queries, keys, values and weights.
+    """Compare queries, keys, values and weights of the exported and the original model; return the largest differences.
 
-    Both read the same random lines and the greedy translations of these lines.
+    The exported and the original model read the same random lines and the greedy translations of these lines.
     """
     lines = random_lines(translator.source_vocabulary, n_lines=N_TRACED)
     translations = [one for one in translator.translate(lines, search=Greedy()) if one.target_ids]

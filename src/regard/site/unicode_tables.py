@@ -16,13 +16,13 @@ def all_letters() -> Iterator[int]:
 def unassigned_letters() -> list[Range]:
     """Return the code points that Python's version of Unicode does not know.
 
-    Python leaves them as they are when it composes letters; a browser with a newer version may not.
+    When Python composes letters (NFC), these code points stay unchanged; a newer browser may compose them.
     """
     return ranges(code for code in all_letters() if unicodedata.category(chr(code)) == "Cn")
 
 
 def ranges(codes: Iterable[int]) -> list[Range]:
-    """Return code points, given in rising order, as ranges of consecutive ones.
+    """Return code points, given in rising order, as ranges of consecutive code points.
 
     >>> ranges([1, 2, 3, 7])
     [(1, 3), (7, 7)]

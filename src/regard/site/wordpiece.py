@@ -1,8 +1,8 @@
 """The tables with which a page splits a text into tokens exactly as a tokenizer of BERT's kind does.
 
 The tokenizer normalises each letter by itself, splits words at blanks and punctuation, and cuts each word into the
-longest pieces of its vocabulary. Browsers have other versions of Unicode, so how the tokenizer treats each letter of
-Unicode is found by calling it, and written as tables. `front/src/site/wordpiece.ts` reads them.
+longest pieces of its vocabulary. Browsers have different versions of Unicode, so `wordpiece_tables` calls the tokenizer
+on every letter and stores the results in tables, which `front/src/site/wordpiece.ts` reads.
 """
 
 import unicodedata

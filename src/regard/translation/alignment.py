@@ -1,7 +1,8 @@
 """Word alignment: the source words that each word of a translation attended to most.
 
 The attention weights come from one forced decoding: the model reads the source together with the finished translation.
-A translator's `AlignmentRule` chooses the decoder layer, one head or the mean over its heads, and the decoder step.
+A translator's `AlignmentRule` chooses a decoder layer, one head or the mean over heads, and the decoder step whose
+weights a target piece gets: the step that predicts the piece, or the next step, which reads the piece as input.
 
     piece weights = the chosen cross-attention weights                  target pieces × source pieces, EOS last in both
     word weights  = mean over a target word's pieces of the sum over a source word's pieces           (EOS left out)
@@ -10,9 +11,8 @@ A translator's `AlignmentRule` chooses the decoder layer, one head or the mean o
 A target word may have several source words. For example 이천칠 (2,007) is aligned with two words of "forty-two thousand
 and seven": its piece 이천 attends most to "forty-two", its piece 칠 to "seven".
 
-Words are divided at white space, so that "Tom." is one word. Its full stop attends to other source words than its
-letters do, mostly to the end of the source. So pieces of punctuation, and of white space, are left out of a word that
-has other pieces.
+Words are divided at white space, so that "Tom." is one word. A full stop mostly attends to the end of the source. So
+pieces of punctuation, and of white space, are left out of a word that has other pieces.
 
 Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's last layer but one, the default rule).
 """
@@ -53,7 +53,7 @@ class Alignment:
     def weights(self) -> Float[Tensor, "target_words source_words"]:
         """The attention weight of each target word on each source word.
 
-        A row sums to 1, less the weight on the source's EOS and on punctuation that is attached to a source word.
+        A row sums to 1 minus the weights on the source's EOS and on punctuation that is attached to a source word.
         """
         rows = representative_pieces(self.target_pieces, self.target_word_of)
         return self._merged(rows, [self.target_word_of[row] for row in rows], len(self.target_words))

@@ -41,10 +41,10 @@ CLEAR_NEED = 1.0
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
-    """Return the rule that aligns most target pieces with the source word that the model needs to predict the piece.
+    """Return the rule that aligns the largest number of target pieces with the source word that the piece needs.
 
-    If several rules align equally many, the mean over a layer's heads is preferred to a single head. If no target piece
-    needs a source word clearly, the default rule is returned.
+    A piece needs the source word without which its log-probability falls most, by at least `CLEAR_NEED`. If no piece
+    needs a word, the default rule is returned. In a tie, the mean over heads is preferred to a single head.
 
     Args:
         translations: source texts with their target texts, such as dev pairs; the first `PAIRS` that have 2 to
@@ -59,8 +59,8 @@ def measured_rules(
     """Return an `AlignmentRule` with its measured agreement for each layer, head and decoder step; the default first.
 
     The agreement is the fraction of target pieces that a rule aligns with the source word that the model needs most to
-    predict the piece. If no target piece needs a source word clearly, the result is the default rule alone, without an
-    agreement. Only the first `PAIRS` translations that have 2 to `MOST_WORDS` source words are used.
+    predict the piece. If no target piece needs a source word (`CLEAR_NEED`), the result is the default rule alone,
+    without an agreement. Only the first `PAIRS` translations that have 2 to `MOST_WORDS` source words are used.
     """
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]

@@ -71,7 +71,7 @@ class AlignmentRule:
         return self.layer % n_layers
 
     def __str__(self) -> str:
-        """Return the rule as a phrase for messages.
+        """Return the rule as a phrase for messages, with `agreement` as a percentage of the target pieces.
 
         >>> print(AlignmentRule(layer=2, head=5, step="reads", agreement=0.875))
         layer 2, head 5, the step that reads the piece (88 % of pieces agree)

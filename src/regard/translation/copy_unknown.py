@@ -1,13 +1,13 @@
-"""Copying from the source what a translator cannot write: unknown pieces, words of unknown letters, URLs, numbers.
+"""Copying from the source what a translator cannot write: unknown pieces, words with unknown letters, URLs, numbers.
 
-An unknown target piece is replaced by the unknown source piece on which it has its largest attention weight, or, if the
-source has none, by the source word on which its word has the largest weight.
+An unknown target piece is replaced by the unknown source piece to which it attends most. If the source has no unknown
+piece, it is replaced by the source word to which its target word attends most.
 
-Three kinds of text are copied unchanged: a word with letters that the vocabulary does not know, a URL or e-mail
-address, and a number. If one of them is missing from the translation, it replaces the target word that attends to its
-source word most. For a number there are two exceptions. If the target word has a number that the source lacks, only
-this number is replaced. If the target word has no number, a number of fewer than four digits is not copied, since it
-may be translated into words: 3 into "three". A number with other separators between the same digits is not missing.
+Three kinds of source words are copied if the translation lacks them: a word with letters that the vocabulary does not
+know, a URL or e-mail address, and a number. The source word replaces the target word that attends to it most. For a
+number there are two exceptions. If the target word has a number that the source lacks, only this number is replaced.
+If the target word has no number, a number of fewer than four digits is not copied, since the translation may spell it
+out: 3 as "three". The translation does not lack a number if it has the same digits with other separators.
 
 Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
 """
@@ -37,7 +37,7 @@ WORD = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 
 
 def with_copied_text(translation: Translation, alignment: Alignment) -> Translation:
-    """Return the translation with unknown pieces, and missing URLs, numbers and names, copied from the source."""
+    """Return the translation with unknown pieces, missing URLs, numbers and unknown words copied from the source."""
     pieces = list(translation.target_pieces)
     for row, token in enumerate(translation.target_ids):
         if token == UNK:
@@ -60,7 +60,7 @@ def text_for_unknown_piece(translation: Translation, alignment: Alignment, row: 
 
 
 def copied_words(translation: Translation, alignment: Alignment, text: str) -> Iterator[tuple[int, str]]:
-    """Yield the index of each target word to replace, and its new text with a missing URL, number or name.
+    """Yield (index of a target word, its new text) for each word that gets a URL, a number or unknown letters.
 
     Args:
         text: the translation, in which unknown pieces have been replaced already.
@@ -85,7 +85,7 @@ def copied_words(translation: Translation, alignment: Alignment, text: str) -> I
 
 
 def digits(number: str) -> str:
-    """Return a number without the separators between its digits: 1051 for "1,051", as for "1.051"."""
+    """Return the digits of a number without separators: "1,051" and "1.051" both give "1051"."""
     return "".join(filter(str.isdigit, number))
 
 
@@ -94,7 +94,7 @@ def replaced(part: re.Match[str] | None, text: str, word: str) -> str:
 
 
 def kept_text(translation: Translation, alignment: Alignment, index: int) -> str | None:
-    """Return the part of a source word to copy: a URL, an e-mail address, a word of unknown letters; None = nothing."""
+    """Return the part of a source word to copy: a URL, e-mail address or word with unknown letters; None = nothing."""
     word = alignment.source_words[index]
     address = ADDRESS.search(word)
     if address:

@@ -77,11 +77,11 @@ class ForcedDecoding(Protocol):
 
     @property
     def encoder(self) -> tuple[Pattern, ...]:
-        """Self-attention weights of the source tokens: a `Pattern` for each layer; empty without such layers."""
+        """Self-attention weights of the source tokens: a `Pattern` for each layer; empty without self-attention."""
 
     @property
     def decoder(self) -> tuple[Pattern, ...]:
-        """Self-attention weights of the target tokens: a `Pattern` for each layer; empty without such layers."""
+        """Self-attention weights of the target tokens: a `Pattern` for each layer; empty without self-attention."""
 
     @property
     def cross(self) -> tuple[Pattern, ...]:

@@ -38,7 +38,7 @@ class TranslationReader(Protocol):
         """Return the word alignment of each translation."""
 
     def trace(self, translation: "Translation", keep: Collection[str] = ()) -> Trace:
-        """Return the attention weights of all layers and heads while the model reads source and translation."""
+        """Return all attention weights on source and translation; keep=("hidden",) adds the tokens' vectors."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,10 +87,10 @@ class Translation:
 
     @property
     def expected_chrf(self) -> float | None:
-        """The chrF, from 0 to 100, of dev translations with this mean log-probability on average.
+        """An estimate of chrF, from 0 to 100: the mean chrF of dev translations that are as probable as this one.
 
-        It is calibrated for translations by `Beam()`, the default search. None = the translator has no calibration, or
-        the source has no words or was not translated.
+        The dev texts were translated by `Beam()`, the default search. None = the translator has no calibration, or the
+        source has no words or was not translated.
         """
         calibration = self.translator.calibration
         if calibration is None or len(self.source_ids) < 2:
@@ -144,7 +144,7 @@ class Translation:
         return write_page(self.page_trace, Path(path), token=token, head=head, alignment=self.page_record())
 
     def page_record(self) -> dict[str, Any]:
-        """Return the data of the alignments on a web page: alignment rule, and each candidate's scores and weights."""
+        """Return the alignment rule, and the scores and alignment of each of `candidates`, as data for a web page."""
         rule, candidates = self.translator.alignment_rule, self.candidates or (self,)
         return {
             "rule": {

@@ -1,6 +1,6 @@
 """Limits below which a text is unlike a translator's training texts, or a translation is improbable.
 
-    letters a piece = the characters of a text without spaces / its subword pieces; low if words are rare or foreign
+    letters a piece = number of characters without spaces / number of subword pieces; low if words are rare or foreign
     score           = the mean log-probability of the pieces of a translation
 
 The limits are the first percentiles of both numbers over the dev texts: 99 of 100 dev texts have larger numbers. When

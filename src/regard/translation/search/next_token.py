@@ -46,7 +46,7 @@ def top_tokens(
 ) -> tuple[Float[Tensor, "rows n"], Int[Tensor, "rows n"]]:
     """Return the log-probabilities and the ids of the n most probable next tokens of each hypothesis, best first.
 
-    If fewer than n tokens are allowed, the last ones of a row are forbidden tokens with log-probability -inf.
+    If only k < n tokens are allowed, the last n - k entries of a row are forbidden tokens with log-probability -inf.
 
     Args:
         logits: the logits of the model's last step, a row for each hypothesis; only those of the last token are used.

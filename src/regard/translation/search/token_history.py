@@ -29,7 +29,7 @@ class TokenHistory:
         return len(self.prefixes[0]) + len(self.steps)
 
     def append(self, parents: Sequence[int], tokens: Sequence[int]) -> None:
-        """Add a step: for each of its rows, the row of the step before that it continues, and the new token."""
+        """Add a step: for each new row, the index of its parent (a row of the step before), and its new token."""
         self.steps.append((parents, tokens))
 
     def tokens(self, row: int) -> list[int]:
