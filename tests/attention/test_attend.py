@@ -74,12 +74,14 @@ OPTIONS = {
 }
 
 
+SOME_MASKS = "none", "causal from the start", "causal behind", "padding", "keep"
+
+
 @pytest.mark.parametrize(
-    ("name", "dtype"),
-    [(name, torch.float32) for name in ("none", "causal from the start", "causal behind", "padding", "keep")]
-    + [("of all kinds", dtype) for dtype in DTYPES],
+    ("options", "name", "dtype"),
+    [(options, name, torch.float32) for options, name in zip(OPTIONS, cycle(SOME_MASKS))]
+    + [(options, "of all kinds", dtype) for options in OPTIONS for dtype in DTYPES],
 )
-@pytest.mark.parametrize("options", OPTIONS)
 def test_every_option_of_score_and_normaliser_is_right_under_masks(inputs, normal, options, name, dtype):
     of_score, of_normaliser = (dict(part) for part in OPTIONS[options])
     query, key, value = inputs(5, 17, dtype)

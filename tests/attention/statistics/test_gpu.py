@@ -104,7 +104,6 @@ CALLS = {
 WRONG = {
     "causal": Causal(K - Q + 1),
     "window": Window(9, 3),
-    "padding": Padding(PADDED + 1),
     "documents by item": Documents(torch.arange(K) // 12),
 }
 """By the name of a call, a mask that differs from the call's in a few keys: its statistics must differ."""
