@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from einops import asnumpy, einsum, pack, parse_shape, rearrange, reduce, repeat
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import BATCH, D_KEY, D_VALUE, HEADS, KEY_HEADS, masks, matrix, near
@@ -192,22 +191,6 @@ def test_it_is_a_tensor_to_whom_it_takes_for_one():
     assert torch.equal(pattern, weights)
     assert torch.equal(weights, pattern)
     assert pattern.requires_grad is False
-
-
-def test_einops_takes_it_for_a_tensor():
-    pattern, *_ = seen("causal")
-    weights = pattern.dense()
-    assert torch.equal(rearrange(pattern, "b h q k -> (b h) k q"), weights.flatten(0, 1).mT)
-    assert torch.equal(rearrange([pattern, pattern], "two b h q k -> b two h q k"), torch.stack([weights] * 2, dim=1))
-    assert_close(reduce(pattern, "b h q k -> b h k", "mean"), weights.mean(dim=2))
-    assert torch.equal(repeat(pattern, "b h q k -> b h (two q) k", two=2), torch.cat([weights] * 2, dim=2))
-    vector = torch.ones(weights.shape[-1], dtype=weights.dtype)
-    assert_close(einsum(pattern, vector, "b h q k, k -> b h q"), weights @ vector)
-    assert parse_shape(pattern, "b h q k") == dict(zip("bhqk", weights.shape, strict=True))
-    packed, shapes = pack([pattern, weights[0]], "* q k")
-    assert torch.equal(packed, torch.cat([weights.flatten(0, 1), weights[0]]))
-    assert shapes == [weights.shape[:2], weights.shape[1:2]]
-    assert np.array_equal(asnumpy(pattern), weights.numpy())
 
 
 def test_it_is_a_numpy_array_with_gradients_too(normal):

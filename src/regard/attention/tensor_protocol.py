@@ -1,11 +1,10 @@
-"""`ThroughDense`: the base class of objects that numpy, torch and einops treat as the tensor that `dense()` returns."""
+"""`ThroughDense`: the base class of objects that numpy and torch treat as the tensor that `dense()` returns."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from einops._backends import TorchBackend
 from torch import Tensor
 
 OPERATORS = (
@@ -18,10 +17,9 @@ OPERATORS = (
 
 
 class ThroughDense:
-    """The base class of objects that numpy, torch and einops treat as the tensor that `dense()` returns.
+    """The base class of objects that numpy and torch treat as the tensor that `dense()` returns.
 
-    numpy.asarray, functions of torch and einops, operators and tensor methods call `dense()`, and then work on the
-    tensor.
+    numpy.asarray, torch functions, operators and tensor methods call `dense()` and then work on the tensor.
     """
 
     __slots__ = ()
@@ -61,15 +59,6 @@ class ThroughDense:
                 f"{type(self).__name__} has no {name!r}, as it holds no weights to change; change what dense() gives."
             )
         return getattr(self.dense(), name)
-
-
-class EinopsBackend(TorchBackend):
-    """The interface by which einops' functions treat a `ThroughDense` object as a tensor; einops finds it by itself."""
-
-    framework_name = "regard"
-
-    def is_appropriate_type(self, tensor: object) -> bool:
-        return isinstance(tensor, ThroughDense)
 
 
 def densified(value: Any) -> Any:
