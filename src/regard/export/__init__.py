@@ -80,7 +80,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None) -> Parity:
-    """Export a translator to a new folder, check that the export gives the same translations; return the result.
+    """Export a translator to a new folder; check that the export translates the same, and return the check's result.
 
     Args:
         folder: the folder of the translator.

@@ -1,7 +1,7 @@
 """The tables of a tokenizer of GPT-2's kind: byte pairs, joined within the parts into which patterns split a text.
 
-The patterns ask whether a character is a letter, a number or white space. Browsers have other versions of Unicode than
-the tokenizer, so its answers are found by calling it, and written into the patterns.
+The patterns contain classes of characters: letters, numbers and white space. A browser may have another version of
+Unicode than the tokenizer, so `class_of` calls the tokenizer on every character and writes the classes as ranges.
 `front/src/site/byte-pairs.ts` reads the tables.
 """
 
@@ -39,7 +39,7 @@ AT_ONCE = 2**16
 """The number of characters that are split at one time."""
 
 UNUSED = "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout", "byte_fallback"
-"""Settings of the type BPE that tokenizers of GPT-2's kind do not have."""
+"""The settings of a BPE model in tokenizer.json that tokenizers of GPT-2's kind do not use."""
 
 ADVICE = "a site splits texts into tokens as the tokenizers of GPT-2 and BERT do; choose a model such as GPT-2."
 
@@ -93,7 +93,7 @@ def parts_of(part: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 
 def splitters(part: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the pre-tokenizers that split a text, in the order in which they do."""
+    """Return those of the pre-tokenizers in `part` that split a text, in the order in which they are applied."""
     return [one for one in parts_of(part) if one["type"] != "ByteLevel" or one["use_regex"]]
 
 
@@ -104,7 +104,7 @@ def is_known(part: dict[str, Any]) -> bool:
 
 
 def pattern_of(part: dict[str, Any]) -> str:
-    """Return the parts into which a pre-tokenizer splits a text, as a regular expression of JavaScript."""
+    """Return a JavaScript regular expression for the parts into which a pre-tokenizer splits a text."""
     if part["type"] == "Digits":
         return f"[{class_of('digits')}]" if part["individual_digits"] else f"[{class_of('digits')}]+"
     pattern = IN_BROWSER[part["pattern"]["Regex"] if part["type"] == "Split" else GPT2]
@@ -115,10 +115,10 @@ def pattern_of(part: dict[str, Any]) -> str:
 
 @cache
 def class_of(name: str) -> str:
-    """Return the characters of a class, as the library tokenizers defines it, as ranges for a regular expression.
+    """Return a class of characters of the package tokenizers, as ranges of code points for a regular expression.
 
     Args:
-        name: a class in the library's regular expressions, such as "\\\\s"; or "digits", what its Digits splits off.
+        name: a class in the package's regular expressions, such as "\\\\s"; or "digits", the class of its `Digits`.
     """
     from tokenizers import Regex, pre_tokenizers
 
@@ -129,7 +129,7 @@ def class_of(name: str) -> str:
 
 
 def split_off(splitter: Any, filler: str) -> Iterator[int]:
-    """Yield the code points of the characters that a pre-tokenizer splits off; it does not split off `filler`."""
+    """Yield the code points that a pre-tokenizer splits off; `filler` is a character that it does not split off."""
     codes = list(all_letters())
     for start in range(0, len(codes), AT_ONCE):
         chunk = codes[start : start + AT_ONCE]

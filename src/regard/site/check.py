@@ -34,8 +34,8 @@ class Difference:
 
     Attributes:
         weights: the largest difference of an attention weight in any head.
-        others: the largest difference of a number in queries, keys, values and output, divided by the largest
-            absolute value of the tensor if it is above 1.
+        others: the largest difference of a number in queries, keys, values and output. If the tensor has an absolute
+            value above 1, its differences are divided by its largest absolute value.
     """
 
     weights: float
@@ -116,8 +116,9 @@ def run_graph(session: Any, inputs: dict[str, np.ndarray], n_read_first: int = 0
     """Return the outputs of a graph, by name.
 
     Args:
-        inputs: the inputs without a past; those that the graph does not have are left out.
-        n_read_first: of a causal model, how many tokens a first run reads, whose keys and values a second run gets.
+        inputs: the inputs by name, without cached keys and values; inputs that the graph lacks are left out.
+        n_read_first: the number of tokens that a causal model reads in a first run; a second run gets the keys and
+            values of these tokens, and reads the rest. 0 = one run.
     """
     shapes = {given.name: given.shape for given in session.get_inputs()}
     names = [output.name for output in session.get_outputs()]

@@ -23,7 +23,7 @@ class Exported:
         alignment: the alignments of this text's translations; None unless the model is a translator.
         next: the most probable tokens after this text, with probabilities; empty unless the model is causal.
         ends: the ids of the tokens with which a causal model ends its text.
-        files: the names of the model's files, by their purpose.
+        files: the names of the model's files, by their content, such as "tokenizer" or "outputs".
         max_tokens: the most tokens of a text; for a translator, without the end token.
         difference: the largest differences between the results of the exported model and of the original.
         report: a sentence for the user about how the exported model compares with the original.
@@ -68,7 +68,7 @@ class Exported:
 
 
 def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a trace's JSON data `page` that is equal for all texts: no texts, tokens and arrays."""
+    """Return the JSON data `page` of a trace without its texts, tokens and arrays: all that is equal for all texts."""
     kinds = {
         kind: record | {"layers": [layer_shape(first, kind, layer) for layer in first.attended[kind]]}
         for kind, record in page["kinds"].items()

@@ -42,7 +42,7 @@ MASKED = -1e30
 PARTS = "query", "key", "value"
 
 PAST = "past "
-"""The names of inputs with the keys and values of tokens that were read before begin with this."""
+"""The prefix of the names of inputs that hold the keys or values of the tokens before `ids`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Recorder:
     changed: Bool[Tensor, "layers heads"]
     temperature: Float[Tensor, "layers heads"]
     past: tuple[Tensor, ...] = ()
-    """Key and value of the tokens that were read before, of each layer in turn; empty = no model input of that name."""
+    """For each layer in turn, the keys and the values of the tokens before `ids`; empty = the graph has no cache."""
     steps: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
 
 

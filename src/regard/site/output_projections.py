@@ -4,7 +4,7 @@ For each layer, in the order of the model's record, the file has these arrays of
 
     columns    [heads × d_value, N_SHOWN]    the first columns of W_O
     bias       [N_SHOWN]                     the first numbers of the bias; missing if there is no bias
-    gram       [heads × d_value, d_value]    W_O W_Oᵀ of each head; context · gram · context = |context · W_O|²
+    gram       [heads × d_value, d_value]    W_O W_Oᵀ of each head; x · gram · x = |x · W_O|² for x = weights · value
 
 W_O itself is d_model / d_value times as large as `gram`.
 """

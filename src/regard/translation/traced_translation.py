@@ -36,7 +36,7 @@ def trace_translation(
         keep_hidden: whether to record the vectors before, inside and after each layer too.
 
     Raises:
-        StatesNotFoundError: keep_hidden, and the model is no Transformer.
+        StatesNotFoundError: keep_hidden is True, and the model is not a Transformer.
     """
     with evaluation_mode(model), torch.no_grad():
         states = None
@@ -68,7 +68,7 @@ def decoded_with_states(
     """Return the model's output, and the vectors before, inside and after each layer.
 
     Raises:
-        StatesNotFoundError: the model is no Transformer, whose vectors could be kept.
+        StatesNotFoundError: the model is not a Transformer; only a Transformer's vectors can be recorded.
     """
     if not isinstance(model, Transformer):
         raise StatesNotFoundError(
@@ -81,7 +81,7 @@ def decoded_with_states(
 
 
 def attend_again(pattern: Pattern) -> Attended:
-    """Compute the attention of a pattern again; return the pattern with its context vectors, which a trace stores."""
+    """Compute the attention of a pattern again; return the pattern and the attention output, for a trace."""
     return attend(
         pattern.query,
         pattern.key,

@@ -310,7 +310,7 @@ class Translator:
                 `Trace.contributions` and `Trace.movement` need.
 
         Raises:
-            InputError: the text was translated in parts; or the model is no Transformer, whose vectors could be kept.
+            InputError: the text was translated in parts; or `keep` is given, and the model is not a Transformer.
         """
         if not set(keep) <= {"hidden"}:
             raise InputError(f"keep={keep!r}: besides patterns, a trace can only keep=('hidden',).")
