@@ -83,7 +83,7 @@ class LayerChanges:
     Attributes:
         edges: tuples (head, query, key): in this head, the query cannot attend to the key. The query and the key are
             positions in the whole text; None = every head, query or key.
-        temperatures: the temperature that divides the scores of a head, by the head's index; None = of all heads.
+        temperatures: the temperature that divides the scores of a head, by the head's index; index None = all heads.
     """
 
     edges: tuple[Edge, ...]

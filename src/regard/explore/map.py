@@ -206,7 +206,7 @@ class Map:
         return pattern
 
     def pyramid(self, request: HeadRequest) -> Pyramid:
-        """Return a head's `Pyramid`; if all pyramids take more than MOST_BYTES, forget the least recently used."""
+        """Return a head's weights at several levels; the last used pyramids, at most MOST_BYTES, stay in memory."""
         pattern, name = self.pattern(request), (request.kind, request.layer, request.head, request.hidden)
         if name not in self.pyramids:
             self.pyramids[name] = Pyramid(pattern, request.head, self.shown(request) if request.hidden else None)

@@ -133,7 +133,7 @@ def write_graph(
 
 
 def cells_of_graph(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
-    """Build the LSTM or GRU nodes with which torch.onnx.export replaces `regard::read_cells`; see `onnx_cells`."""
+    """Build the LSTM or GRU nodes that replace the operator regard::read_cells in the export; see `onnx_cells`."""
     return onnx_cells(import_extra("onnxscript", "export,translation").opset18, x, lengths, weights, lstm)
 
 

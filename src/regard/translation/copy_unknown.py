@@ -1,7 +1,7 @@
 """Copying from the source what a translator cannot write: unknown pieces, words with unknown letters, URLs, numbers.
 
 An unknown target piece is replaced by the unknown source piece to which it attends most. If the source has no unknown
-piece, it is replaced by the source word to which its target word attends most.
+piece, the target piece is replaced by the source word to which its word attends most.
 
 Three kinds of source words are copied if the translation lacks them: a word with letters that the vocabulary does not
 know, a URL or e-mail address, and a number. The source word replaces the target word that attends to it most. For a
@@ -60,7 +60,7 @@ def text_for_unknown_piece(translation: Translation, alignment: Alignment, row: 
 
 
 def copied_words(translation: Translation, alignment: Alignment, text: str) -> Iterator[tuple[int, str]]:
-    """Yield (index of a target word, its new text) for each word that gets a URL, a number or unknown letters.
+    """Yield (index of a target word, its new text) for each word that gets a URL, number or unknown word.
 
     Args:
         text: the translation, in which unknown pieces have been replaced already.

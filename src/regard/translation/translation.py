@@ -38,7 +38,7 @@ class TranslationReader(Protocol):
         """Return the word alignment of each translation."""
 
     def trace(self, translation: "Translation", keep: Collection[str] = ()) -> Trace:
-        """Return all attention weights on source and translation; keep=("hidden",) adds the tokens' vectors."""
+        """Return all attention weights of source and translation; keep=("hidden",) adds the tokens' vectors."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
