@@ -3,6 +3,8 @@
 import re
 import unicodedata
 
+import numpy as np
+import onnxruntime
 import pytest
 from axe import violations
 from causal_models import MOST
@@ -12,6 +14,7 @@ from site_texts import TEXTS, random_texts
 from site_worker import answers
 
 import regard
+from regard.site.check import run_graph
 from regard.tracing.tokens.readable_tokens import readable_tokens
 from regard.tracing.trace import Trace
 from regard.tracing.writing import next_tokens
@@ -129,6 +132,23 @@ def test_a_chosen_token_is_read_after_the_text_and_its_attention_is_shown(page: 
     page.reload()
     expect(page.locator("[data-view=generation] .word")).to_have_count(2)
     check_weights(page, exact, ["L1H0"])
+
+
+def test_a_text_read_in_two_runs_has_the_numbers_of_one_run(gpt2) -> None:
+    served, loaded = gpt2
+    session = onnxruntime.InferenceSession(served.folder / "model.onnx", providers=["CPUExecutionProvider"])
+    ids = np.array([loaded.tokenizer(RAIN)["input_ids"]])
+    inputs = {
+        "ids": ids,
+        "cut": np.zeros((ids.size, ids.size), dtype=bool),
+        "changed": np.zeros((2, 3), dtype=bool),
+        "temperature": np.ones((2, 3), dtype=np.float32),
+    }
+    once = run_graph(session, inputs)
+    for n_read_first in (1, ids.size - 1):
+        twice = run_graph(session, inputs, n_read_first)
+        for name, array in once.items():
+            np.testing.assert_allclose(twice[name], array, atol=1e-5 * np.abs(array).max(), err_msg=name)
 
 
 def test_it_writes_what_python_writes(page: Page, gpt2) -> None:
