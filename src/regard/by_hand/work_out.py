@@ -218,7 +218,7 @@ class HeadStages:
         return f"softmax({scores}{sink}), row by row"
 
     def stage(self, name: str, formula: str, matrix: Matrix, **options: Any) -> Stage:
-        """Return a matrix of this head as a `Stage`, with the head's number in its section and behind its name."""
+        """Return a matrix of this head as a `Stage`, under the title "Head 1 of 2" if there are several heads."""
         section = "Attention" if self.head is None else f"Head {self.head} of {self.numbers.n_heads}"
         return Stage(section=section, name=self.name(name), formula=formula, matrix=matrix, head=self.head, **options)
 

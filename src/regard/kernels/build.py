@@ -53,7 +53,7 @@ class BuildError(Exception):
 
 
 def build(folder: Path = FOLDER, *flags: str) -> list[str]:
-    """Compile the C files of a folder for every level of this machine's architecture; return the library file names.
+    """Compile the C files of a folder for each level (x86-64-v2, v3, v4) of the architecture; return the file names.
 
     Args:
         folder: the folder of the C files, into which the libraries and `built.json` are written.

@@ -124,7 +124,12 @@ class SourceAttention(nn.Module):
         return Pattern(Call.of(**self.arguments(queries, memory, first, previous)))
 
     def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
-        """Return the keyword arguments with which `forward` calls `regard.attend`."""
+        """Return the keyword arguments with which `forward` calls `regard.attend`.
+
+        Args:
+            first: the position of the first query among all target tokens.
+            previous: the attention weights of the previous decoder step; None before the first step.
+        """
         query = queries[:, None].to(memory.states)
         mask: Mask = Padding(memory.lengths)
         return {

@@ -65,10 +65,11 @@ RECORDER: ContextVar[Recorder] = ContextVar("recorder")
 def recorded_attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **settings: Any
 ) -> tuple[Float[Tensor, "batch queries heads width"], None]:
-    """Compute a layer's attention with the recorder's changes; record query, key and value; return (output, None).
+    """Compute a layer's attention, and store its query, key and value in the `Recorder`; return (output, None).
 
-    transformers calls this function. The model reads one text without padding. In a causal model, several heads of the
-    query may share a head of key and value.
+    The `Recorder` also says which weights to cut and which temperature to use. transformers calls this function. The
+    model reads one text without padding. In a causal model, several heads of the query may share a head of key and
+    value.
     """
     recorder = RECORDER.get()
     layer = len(recorder.steps)

@@ -1,4 +1,4 @@
-"""One head of a traced model, indexed by the tokens of its text: `trace["L3H1"]["it", "snake"]`."""
+"""One head of a traced model. Indexing it by tokens returns weights: `trace["L3H1"]["it", "snake"]`."""
 
 import re
 from collections.abc import Collection

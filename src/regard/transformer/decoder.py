@@ -90,7 +90,7 @@ class Decoder(nn.Module):
             lengths: the number of tokens of each source before its padding; None = no padding.
 
         Raises:
-            ValueError: memory is None and n_source_tokens is above 0, or memory is given and n_source_tokens is 0.
+            ValueError: memory is None, and the decoder was built for a source; or memory is given, and it was not.
         """
         if (memory is None) != (self.config.n_source_tokens == 0):
             given = "no memory" if memory is None else "a memory"

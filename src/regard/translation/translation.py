@@ -48,8 +48,8 @@ class Translation:
     Attributes:
         source: the source text.
         text: the translation; empty for a source without words.
-        score: the number by which the search ranks the translations of one source; higher is better. For another use,
-            `mean_log_probability` and `expected_chrf` can be compared between sources.
+        score: the number by which the search ranks the translations of one source; higher is better. To compare
+            translations of different sources, use `mean_log_probability` or `expected_chrf` instead.
         log_probability: log P(text | source) in nats: the sum over the tokens, EOS included, without penalties.
         source_ids, source_pieces: the ids and texts of the subword pieces that the model read, EOS last.
         target_ids, target_pieces: the ids and the pieces of the translation, without BOS and EOS.

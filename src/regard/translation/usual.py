@@ -54,7 +54,7 @@ class Usual:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "Usual | None":
-        """Return the limits among the values stored with a translator; None = they are missing or not numbers."""
+        """Return the limits below which a text is unusual, as stored with a translator; None = they are missing."""
         values = extra.get("usual")
         names = "letters_a_piece", "score"
         if not isinstance(values, dict) or not all(isinstance(values.get(name), float) for name in names):

@@ -39,5 +39,8 @@ def size_label(heads: "Sequence[Head]") -> str:
 
 
 def decoder_note(trace: "Trace", kind: str) -> str:
-    """Return DECODER_NOTE (how to read a query's weights) for the decoder of an encoder-decoder; else an empty text."""
+    """Return DECODER_NOTE (how to read a query's weights) if `kind` of attention is in an encoder-decoder's decoder.
+
+    Otherwise return an empty text.
+    """
     return DECODER_NOTE if kind != "encoder" and trace.source else ""

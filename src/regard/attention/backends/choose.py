@@ -142,6 +142,9 @@ def use_backend(name: Name) -> Iterator[None]:
 def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
     """Choose the backend for a call of `attend`; return it with the reason for the choice.
 
+    Args:
+        ask: the statistics of the weights to compute together with the context; None = no statistics.
+
     Raises:
         ValueError: the backend that `use_backend` names does not support the call.
     """

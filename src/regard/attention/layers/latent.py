@@ -184,7 +184,7 @@ class LatentAttention(nn.Module):
         return torch.cat([plain, turned], dim=-1), torch.cat([key, turned_key], dim=-1), value
 
     def from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return queries projected to the width of the latents, and the latents as keys and values of one shared head.
+        """Return queries, and keys and values of one head that all query heads share: the cached vectors (`latents`).
 
         Each query is multiplied by W_keyᵀ of its head, so that no keys and values need to be computed from the latents.
         """

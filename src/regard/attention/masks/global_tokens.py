@@ -52,7 +52,7 @@ class Global(Mask):
             )
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return a boolean tensor, True where the query or the key is a global token."""
+        """Return a boolean tensor, True where query or key is a global token: one of those given to the mask."""
         position = tile.along(2, device) + first_position(self.offset, tile.grid)
         return self._are_global(position) | self._are_global(tile.along(3, device))
 

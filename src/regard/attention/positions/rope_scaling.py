@@ -97,6 +97,7 @@ class Yarn(Stretch):
     pair. Queries and keys are multiplied by 0.1 · log(factor) + 1.
 
     Args:
+        factor: how many times as long as max_tokens a text may become.
         max_tokens: the longest text in training, in tokens.
         fast: the number of rotations from which a pair keeps its frequency.
         slow: the number of rotations up to which the frequency of a pair is divided by the factor.
@@ -104,7 +105,8 @@ class Yarn(Stretch):
     Raises:
         ValueError: a factor or max_tokens below 1, or not 0 < slow < fast.
 
-    Source: Peng et al. 2024, sections 3.2 and 3.4; rounding the bounds to whole pairs follows the paper's code.
+    Source: Peng et al. 2024, sections 3.2 and 3.4; as in the paper's code, the interpolation begins and ends at a whole
+    pair.
     """
 
     max_tokens: int

@@ -36,8 +36,9 @@ class Media:
     Attributes:
         images: the pictures or frames after the processor's resizing and cropping, with numbers from 0 to 1.
         spectrogram: the spectrogram of the recording; None for a picture, and for models that read the waveform.
-        source_of: a function that returns the tokens of the encoder, given the number of sequences that it reads, the
-            number of tokens in each, and the numbers of rows and columns of patches if they differ from layer to layer.
+        source_of: a function that returns the tokens of the encoder, given the number of sequences that the encoder
+            reads, the number of tokens in each, and the grid (rows, columns) of patches; None = the grid is the same in
+            all layers, unlike in models such as Swin.
         target: the tokens of the decoder, or of the language model; empty if there is none.
     """
 

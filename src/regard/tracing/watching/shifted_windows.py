@@ -99,7 +99,11 @@ class ShiftedWindows:
 
 
 def check_one_grid(model: str, windows: Mapping[int, ShiftedWindows | None]) -> None:
-    """Raise InputError if layers divide the picture into different patches; `windows` is None for a layer without."""
+    """Raise InputError if layers divide the picture into different patches.
+
+    Args:
+        windows: the shifted windows of each layer; None = the layer has no windows.
+    """
     layers: dict[tuple[int, int], list[int]] = {}
     for layer, division in windows.items():
         if division is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from regard.training.watcher import Watcher
 
 LETTER_PAIRS = 100_000
-"""The number of pairs in which letters are counted; the other pairs are assumed to have similar letters."""
+"""Letters are counted in this many pairs of sentences; the other pairs are assumed to have similar letters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ class SourceRows:
 
     @property
     def n_rows(self) -> int:
-        """The number of target texts."""
+        """The number of rows, each of which is one target text."""
         return self.source_of_row.shape[0]
 
     @property

@@ -245,7 +245,11 @@ def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Write the query tokens left of each row of patterns, and the key tokens above the first row of patterns."""
+    """Write the query tokens left of each row of patterns, and the key tokens above the first row of patterns.
+
+    Args:
+        side: the side length of a cell of the patterns, in inches.
+    """
     size = min(8.0, side * 72 * 0.8)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)

@@ -36,7 +36,7 @@ class Columns:
         return measure_renderables(console, options, list(self.blocks(options.max_width)))
 
     def blocks(self, max_width: int) -> Iterator[Table]:
-        """Yield the blocks from top to bottom, each at most `max_width` terminal cells wide."""
+        """Yield the blocks of columns from top to bottom, each a table of at most `max_width` terminal cells."""
         longest = (max_width - self.gap) // 2
         labels, headers = ([truncated(name, longest) for name in names] for names in (self.labels, self.headers))
         widths = [max(cell.cell_len for cell in column) for column in zip(headers, *self.rows, strict=True)]

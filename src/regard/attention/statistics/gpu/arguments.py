@@ -81,7 +81,8 @@ class Rule(NamedTuple):
 
     Attributes:
         inner: the factor of the dot products.
-        outer: the softcap times `after`; scores are outer · tanh(…) of the products. None = no softcap.
+        outer: softcap · log₂ e / temperature; the scores are outer · tanh(inner · query · key). None = no softcap: the
+            scores are inner · query · key.
         after: the factor of the bias: log₂ e / temperature.
         slopes: for `Alibi`, the slope of each head; None = the bias is not `Alibi`.
         by_distance: for `RelativeBias`, the bias [heads, 2 · far + 1] at the distances -far to far; None = the bias is
@@ -160,7 +161,7 @@ class KernelArguments:
 
 
 def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
-    """Return how many tokens a Triton program computes, and how many it reads at a time, to fit into shared memory.
+    """Return how many queries a Triton program handles, and how many keys it reads at once, to fit into shared memory.
 
     float32 numbers are multiplied as two TF32 numbers each, so they take four times the memory of float16.
 

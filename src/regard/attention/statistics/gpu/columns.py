@@ -206,12 +206,12 @@ def read_queries(
 def into_map(
     cells: Float[Tensor, "batch heads rows tiles cells"], arguments: KernelArguments, ask: Ask
 ) -> Float[Tensor, "batch heads rows columns"]:
-    """Return the pooled map: each cell is the sum (or maximum) of the numbers of the blocks of keys that overlap it.
+    """Return the map of weights, downsampled to `ask.pooled` rows and columns, from the parts of all blocks of keys.
 
-    The numbers are added in a fixed order.
+    A column of the map may lie in several blocks of keys; their parts of it are added in a fixed order.
 
     Args:
-        cells: the pooled weights of each tile (block of keys), as the kernel `columns` wrote them.
+        cells: for each tile (block of keys), the downsampled weights, as the kernel `columns` wrote them.
     """
     assert ask.pooled is not None
     (rows, columns), (n_keys, _), grid, device = ask.pooled, arguments.tiles, arguments.grid, cells.device
