@@ -120,7 +120,7 @@ class BackTranslation:
     def description(self) -> dict[str, Any]:
         """Return the inputs that must not change before a run is resumed, as JSON values.
 
-        They are the checksums of the text and of the translator's files, and the search algorithm with its settings.
+        They are checksums of the text and of the translator's files, and the search algorithm with its settings.
         """
         files = sorted(path for path in self.translator.iterdir() if path.suffix in (".json", ".safetensors", ".spm"))
         return {
@@ -156,10 +156,11 @@ class BackTranslation:
     ) -> State:
         """Translate the lines that no earlier run translated, until `stopped()` is True; return the new state.
 
-        The pairs are appended to the output files after every group of lines.
+        After every group of lines, the pairs are appended to the files of pairs.
 
         Args:
-            state: what earlier runs did; state.counts.lines of the text's lines are done.
+            state: the progress of earlier runs, which translated the first state.counts.lines lines of the text.
+            n_lines: the number of lines of the whole text, to estimate the time left.
         """
         description, lines = self.description(), islice(tidy_lines(self.text), state.counts.lines, None)
         start, first = time.monotonic(), state.counts.lines

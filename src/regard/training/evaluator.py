@@ -94,13 +94,14 @@ class Evaluator:
     smoothing: float = 0.0
 
     def evaluate(self, folder: Path, names: Sequence[str], step: int) -> DevEvaluation:
-        """Compare the newest snapshot of the parameters with the mean of all by dev loss; evaluate the better one.
+        """Evaluate the newest snapshot of the parameters or the mean of all, whichever has the lower dev loss.
 
         Early in training, parameters change fast and their mean is worse than the newest snapshot; later the mean is
         better. Computing both losses takes little time compared with translating.
 
         Args:
-            names: the files of the snapshots, the newest last.
+            names: the names of the snapshot files in `folder`, the newest last.
+            step: the training step of the newest snapshot.
         """
         candidates = [(names[-1:], self.loss(folder, names[-1:]))]
         if len(names) > 1:
@@ -142,7 +143,7 @@ class Evaluator:
         return self.loaded_loss()
 
     def loaded_loss(self, smoothing: float = 0.0) -> float:
-        """Return the dev loss of the loaded parameters: cross-entropy in nats per target token."""
+        """Return the dev loss of the loaded parameters in nats per target token; `smoothing` smooths the labels."""
         self.model.eval()
         total, n_tokens = torch.zeros((), dtype=torch.float64), 0
         with torch.inference_mode():

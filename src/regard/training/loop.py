@@ -96,11 +96,11 @@ def training_steps(batches: Batches, position: Position, accumulate: int) -> Ite
 
 
 def own_rows(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[list[Tensor], bool]:
-    """Return the rows of a batch on which one of n processes trains, and whether the process has any rows.
+    """Return the tensors of a batch with only one process's rows, and whether there are rows for this process.
 
-    The process takes the rows rank, rank + n, rank + 2n, and so on. Batches are sorted by length, so that all processes
-    get sentences of similar lengths. If the batch has fewer rows than there are processes, a process without rows gets
-    the first row and False: every process must compute a loss, here multiplied by 0, before gradients are exchanged.
+    Of n processes, the one with this rank gets the rows rank, rank + n, rank + 2n, and so on. Batches are sorted by
+    length, so that all processes get sentences of similar lengths. If a batch has fewer than n rows, a process without
+    rows gets the first row and False: it must compute a loss, here multiplied by 0, before gradients are exchanged.
     """
     rows = slice(rank, None, n) if rank < len(batch.source) else slice(0, 1)
     tensors = [tensor[rows].to(device) for tensor in (batch.source, batch.lengths, batch.target, batch.expected)]

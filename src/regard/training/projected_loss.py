@@ -81,7 +81,7 @@ class ProjectedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, scale: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
-        """Return the gradients of x, weight and bias."""
+        """Return the gradients of x, weight and bias, times `scale`, and None for the other inputs of `forward`."""
         return *(gradient * (scale / ctx.n_predictions) for gradient in ctx.saved_tensors), None, None, None
 
 
@@ -91,7 +91,8 @@ def losses_and_gradient(
     """Return the loss of each prediction, and the gradient of the sum of all losses with respect to the logits.
 
     Args:
-        logs: log softmax(logits); overwritten.
+        logs: log softmax(logits); overwritten. With R-Drop, the first half has p of every token, the second half p′.
+        smoothing, r_drop: the ε of label smoothing, and R-Drop's α.
     """
     losses = -(1 - smoothing) * logs.gather(1, labels[:, None]) - smoothing * logs.mean(dim=-1, keepdim=True)
     if not r_drop:

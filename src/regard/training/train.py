@@ -136,7 +136,7 @@ def prepare_in_turns(
     """Call `prepare` in every process, one group after another, so that only one process per machine writes the data.
 
     The main process goes first, then the first process of every other machine, then the rest. A process that finds the
-    data folder complete only reads it.
+    data folder complete only reads it. The main process locks the folder `out` until `folder_lock` closes.
     """
     turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
     for is_own_turn in turns:

@@ -1,6 +1,6 @@
 """The state of a training as an immutable value.
 
-A checkpoint stores it together with the parameters and the optimiser; these three determine all further steps. States
+A checkpoint stores the state, the parameters and the optimiser; these three determine all further steps. States
 of random generators are not needed: at every step the generator is seeded from the seed of the training, the step and
 the process, so a resumed training draws the same numbers as one that was never stopped.
 """

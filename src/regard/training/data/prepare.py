@@ -251,6 +251,7 @@ def read_corpora(data: Path, weights: Sequence[float] | None, n_tokens: tuple[in
 
     Args:
         weights: for each corpus, how often each of its pairs is seen in an epoch on average; None = once.
+        n_tokens: the sizes of the source and the target vocabulary.
 
     Raises:
         InputError: a file of a corpus is missing or damaged.

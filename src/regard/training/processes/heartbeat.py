@@ -135,7 +135,7 @@ def server() -> socket.socket:
 
 
 def connect(port: int, secret: int, rank: int) -> socket.socket:
-    """Connect to the main process and send the greeting; return the connection.
+    """Connect to a port of the main process, send a greeting with `secret` and `rank`, and return the connection.
 
     Raises:
         LostError: the main process cannot be reached.
@@ -154,9 +154,9 @@ def connect(port: int, secret: int, rank: int) -> socket.socket:
 
 
 def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socket.socket]:
-    """Accept the connections of all other processes; return them by rank.
+    """Accept the connections of the other n - 1 processes; return each by the rank of its process.
 
-    A connection that does not send the secret is closed.
+    A connection whose greeting does not have the number `secret` is closed.
 
     Raises:
         LostError: no process connected for `CONNECT_SECONDS`, and some are missing.

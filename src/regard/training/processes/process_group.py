@@ -154,7 +154,7 @@ class Processes:
         return self.accelerator.prepare_model(shard(module, self.device, self.n), evaluation_mode=True)
 
     def gradient_exchange(self, module: nn.Module, exchange: bool) -> AbstractContextManager[None]:
-        """Return a context manager for a backward pass, in which the processes average gradients only if `exchange`."""
+        """Return a context manager for a backward pass; the processes average gradients there only if `exchange`."""
         if exchange or self.n == 1:
             return nullcontext()
         return without_exchange(module) if isinstance(module, FSDPModule) else self.accelerator.no_sync(module)
@@ -208,9 +208,9 @@ class Processes:
         return self.gathered({f"{name}:{key}": tensor for name, p in named for key, tensor in state[p].items()})
 
     def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return unsharded tensors in the main process, an empty dict in other processes; all must call this method.
+        """Return `tensors`, each put together from its shards, in the main process; an empty dict in other processes.
 
-        With several processes the result is on the CPU, since the device may lack memory for all the full tensors.
+        All processes must call this method. With several, the result is on the CPU, where there is more memory.
         """
         if self.n == 1:
             return {name: tensor.detach() for name, tensor in tensors.items()}

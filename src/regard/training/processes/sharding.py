@@ -51,7 +51,7 @@ def full_tensor(tensor: Tensor) -> Tensor:
 
 
 def part_from_main(tensor: Tensor, like: Tensor) -> Tensor:
-    """Send a tensor from the main process to all processes; return this process's shard of the tensor.
+    """Send a tensor from the main process to all processes; return this process's shard of it, sharded as `like` is.
 
     If `like` is not sharded, the result is the full tensor. All processes must call this function, with a tensor of the
     full shape; only the main process's numbers are used.

@@ -268,8 +268,8 @@ def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
 def peak_rate(model: Model, defaults: ModelDefaults) -> float:
     """Return the default peak learning rate.
 
-    The rate is defaults.learning_rate if the model has the default size, else at most `SAFE_RATE`.
-    If training starts from a translator, the rate is a fifth of this number.
+    The rate is defaults.learning_rate; for a model of another size than defaults.preset it is at most `SAFE_RATE`.
+    If training starts from a translator, a fifth of this rate is returned.
     """
     as_usual = model.preset == defaults.preset and "d_model" not in model.changes
     rate = defaults.learning_rate if as_usual else min(defaults.learning_rate, SAFE_RATE)

@@ -83,7 +83,7 @@ class SettledConfig(CorpusConfig):
 
 
 def settled_section(kind: type[SettledSection], section: Section, **derived: Any) -> SettledSection:
-    """Return a section as an instance of the class `kind`; settings that are None get their values from `derived`.
+    """Return the settings of `section` as an instance of `kind`; a setting that is None gets its value from `derived`.
 
     Raises:
         InputError: a setting that `kind` requires is None, and `derived` does not have it.

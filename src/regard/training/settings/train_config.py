@@ -273,6 +273,7 @@ def check(value: Any, hint: Any, name: str) -> None:
 
     Args:
         hint: the type of the setting, e.g. Annotated[int, Range(1)] | None.
+        name: the name of the setting, for the message.
     """
     kinds = [kind for kind in alternatives(hint) if kind is not type(None)]
     if value is None and len(kinds) < len(alternatives(hint)):
@@ -293,7 +294,7 @@ def check(value: Any, hint: Any, name: str) -> None:
 
 
 def check_list(values: Any, hint: Any, name: str) -> None:
-    """Raise InputError unless there is at least one value, and each has the type and the range of a type hint."""
+    """Raise InputError for the setting `name` unless it has at least one value, and each fits the type hint."""
     if not isinstance(values, tuple) or not values:
         refuse(name, list(values) if isinstance(values, tuple) else values, "a list, such as [1, 2]")
     for value in values:
@@ -312,17 +313,13 @@ TYPE_WORDS = {int: "a whole number", float: "a number", bool: "true or false", s
 
 
 def refuse_type(name: str, value: Any, kind: type) -> None:
-    """Raise InputError unless `value` has the type `kind`; an int is valid as a float, but a bool not as an int."""
+    """Raise InputError for the setting `name` unless `value` has the type `kind`; an int also counts as a float."""
     if not (type(value) is kind or (kind is float and type(value) is int)):
         refuse(name, value, TYPE_WORDS[kind])
 
 
 def refuse(name: str, value: Any, allowed: str) -> None:
-    """Raise InputError for the setting `name`; the message has its value and the allowed values.
-
-    Args:
-        allowed: a description of the values that the setting may have.
-    """
+    """Raise InputError for the setting `name`; the message has its value, and `allowed` to describe the valid ones."""
     if value is None:
         raise InputError(f"{name} is missing: it must be {allowed}.")
     text = f'"{value}"' if isinstance(value, str) else str(value)

@@ -199,7 +199,7 @@ def files_needed(folder: Path) -> set[Path]:
 
 
 def refuse_damage(folder: Path, path: Path, written: Mapping[str, Any]) -> None:
-    """Raise DamagedError unless a file of a checkpoint has the size and the checksum in the manifest."""
+    """Raise DamagedError unless the file `path` of a checkpoint has the size and checksum `written` in the manifest."""
     if not path.is_file():
         raise DamagedError(f"{folder} is incomplete: {path.name} is missing.")
     if path.stat().st_size != written["size"]:
@@ -214,7 +214,9 @@ def refuse_change(folder: Path, name: str, written: Mapping[str, Any]) -> None:
     """Raise DamagedError if a file outside a checkpoint, which the checkpoint needs, is missing or has changed.
 
     Args:
+        folder: the folder of the checkpoint.
         name: the path of the file, relative to the training's folder.
+        written: the size and checksum of the file when the checkpoint was saved.
     """
     path = folder.parents[1] / name
     if not path.is_file():

@@ -79,7 +79,7 @@ def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = 
 def removed_if_refused(folder: Path, is_new: bool) -> Iterator[None]:
     """If the with-block raises InputError before any settings are stored, remove what the training wrote in the folder.
 
-    The training must have claimed the folder.
+    The training must have called `claim` on the folder.
 
     Args:
         is_new: whether this training created the folder, so that the folder is removed too.
@@ -227,9 +227,9 @@ def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) 
 
 
 def resumed_section(folder: Path, name: str, stored: Section, requested: Section, default: Section) -> Section:
-    """Return one section of the settings of a resumed training: `stored`, with the allowed changes of `requested`.
+    """Return the section `name` of a resumed training's settings: `stored`, with the allowed changes of `requested`.
 
-    A setting of `requested` that equals `default` counts as not given. Another change raises InputError.
+    A setting of `requested` that equals `default` counts as not given. A change that is not allowed raises InputError.
     """
     changes = {}
     for setting in fields(stored):  # type: ignore[arg-type]
@@ -247,7 +247,7 @@ def resumed_section(folder: Path, name: str, stored: Section, requested: Section
 
 
 def refuse_model_changes(folder: Path, section: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Raise InputError if a field of the model's config that the user requests differs from the stored one."""
+    """Raise InputError if a field of the model's config in `new` (requested) differs from `old` (stored)."""
     for name, value in new.items():
         if old.get(name) != value:
             raise changed_setting(folder, f"{section}.{name}", value, old.get(name, "the preset's"))
