@@ -81,9 +81,9 @@ def measured_rules(
 
 
 def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
-    """Yield an alignment rule for each layer, head and decoder step of these cross-attention layers.
+    """Yield an alignment rule for each layer, head and decoder step, given each layer's cross-attention pattern.
 
-    The default layer comes first. Rules with the mean over a layer's heads come before rules with one head.
+    The last layer but one, the default, comes first. Rules with the mean over heads come before rules with one head.
     """
     default = max(len(cross) - 2, 0)
     steps: tuple[Literal["predicts", "reads"], ...] = ("predicts", "reads")

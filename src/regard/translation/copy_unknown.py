@@ -60,7 +60,7 @@ def text_for_unknown_piece(translation: Translation, alignment: Alignment, row: 
 
 
 def copied_words(translation: Translation, alignment: Alignment, text: str) -> Iterator[tuple[int, str]]:
-    """Yield (index of a target word, its new text) for each word that gets a URL, number or unknown word.
+    """Yield (index of a target word, its new text) for each target word that a source word replaces or changes.
 
     Args:
         text: the translation, in which unknown pieces have been replaced already.
@@ -94,7 +94,7 @@ def replaced(part: re.Match[str] | None, text: str, word: str) -> str:
 
 
 def kept_text(translation: Translation, alignment: Alignment, index: int) -> str | None:
-    """Return the part of a source word to copy: a URL, e-mail address or word with unknown letters; None = nothing."""
+    """Return what to copy of the source word `index`: a URL, e-mail address or unknown word; None = nothing."""
     word = alignment.source_words[index]
     address = ADDRESS.search(word)
     if address:

@@ -98,10 +98,10 @@ def joined_alignment(source: str, parts: Sequence[Alignment]) -> Alignment:
 
 
 def places_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int]:
-    """Return, for each word of the parts of a text, the index of the word of the whole text that contains it.
+    """Return, for each of `part_words`, the index of the word in `words` that contains it.
 
-    Words are divided at white space. A Chinese or Japanese text has none between sentences, so that a word of the whole
-    text may contain words of several parts.
+    `words` are those of a whole text, `part_words` those of its parts, divided at white space. A Chinese or Japanese
+    text has no spaces between sentences, so that a word of the whole text may contain words of several parts.
 
     >>> places_in_text(["你好。再见。", "Tom."], ["你好。", "再见。", "Tom."])
     [0, 0, 1]

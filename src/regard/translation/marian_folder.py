@@ -160,7 +160,7 @@ def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) ->
         unknown: the text of the unknown piece.
 
     Raises:
-        InputError: the table has no unknown piece, or a special piece is outside it.
+        InputError: the table has no unknown piece, or the ids of the special pieces do not fit the table.
     """
     if unknown not in table:
         raise InputError(f"{path} has no piece {unknown:.40}; a Marian vocabulary has one for what it does not know.")
@@ -203,7 +203,7 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
 
 
 def in_order(rows: Tensor, order: Sequence[int | None], new: float) -> Tensor:
-    """Return the rows of a tensor in the given order; None stands for a new row, filled with the number `new`."""
+    """Return the rows of a tensor whose indices are in `order`; None gives a new row, filled with the number `new`."""
     ordered = rows[[0 if row is None else row for row in order]]
     for place, row in enumerate(order):
         if row is None:

@@ -39,11 +39,7 @@ class DecoderState(Protocol):
         """Number of target tokens that the decoder has read so far."""
 
     def select(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
-        """Return the decoder state of some rows of the batch.
-
-        Args:
-            rows: the indices of the rows, in the order of the new state; an index may be repeated.
-        """
+        """Return the decoder state of the batch's rows with the indices `rows`, in this order; indices may repeat."""
 
 
 @runtime_checkable

@@ -49,6 +49,7 @@ def read_requests(
         prefixes: for each text, the ids of the target pieces with which its translation must begin.
         limit: the largest number of pieces in a text, and in a prefix.
         first: the line number of the first text, for messages.
+        truncate: cut a text that is too long, instead of raising InputError.
         target_name: what messages call a prefix.
 
     Raises:

@@ -81,7 +81,7 @@ def decoded_with_states(
 
 
 def attend_again(pattern: Pattern) -> Attended:
-    """Compute the attention of a pattern again; return the pattern and the attention output, for a trace."""
+    """Compute attention again from the query, key and value of a pattern; return the new pattern and the output."""
     return attend(
         pattern.query,
         pattern.key,

@@ -28,11 +28,11 @@ class TranslationReader(Protocol):
 
     @property
     def usual(self) -> Usual | None:
-        """The limits of letters per subword piece and probability below which a text is unusual; None = not known."""
+        """The limits below which a source (letters per piece) or its translation (score) is unusual; None = unknown."""
 
     @property
     def calibration(self) -> Calibration | None:
-        """The function from the mean log-probability of a translation's pieces to its expected chrF, if it is known."""
+        """The function from the mean log-probability of a translation's pieces to its expected chrF; None = unknown."""
 
     def align(self, translations: Sequence["Translation"]) -> list[Alignment]:
         """Return the word alignment of each translation."""
@@ -198,7 +198,7 @@ def candidate_record(translation: Translation) -> dict[str, Any]:
 
 
 def confidence_record(translation: Translation) -> dict[str, Any]:
-    """Return text and score of a translation, and the numbers that can be compared between sources."""
+    """Return a translation's text, score, mean log-probability and expected chrF as values for `json.dumps`."""
     return candidate_record(translation) | {
         "mean_log_probability": round(translation.mean_log_probability, DIGITS),
         "expected_chrf": rounded_chrf(translation),

@@ -326,12 +326,12 @@ class Translator:
 
     @property
     def usual(self) -> Usual | None:
-        """The limits of letters per subword piece and probability below which a text is unusual; None = not known."""
+        """The limits below which a source (letters per piece) or its translation (score) is unusual; None = unknown."""
         return Usual.stored_in(self.extra)
 
     @property
     def calibration(self) -> Calibration | None:
-        """The function from the mean log-probability of a translation's pieces to its expected chrF, if it is known."""
+        """The function from the mean log-probability of a translation's pieces to its expected chrF; None = unknown."""
         return Calibration.stored_in(self.extra)
 
     @property
@@ -356,7 +356,7 @@ class Translator:
     def _translate_sentences(
         self, text: str, prefix: str, search: Search, batch_tokens: int, number: int
     ) -> Translation:
-        """Divide a text that is too long into sentences, translate them, and join their translations."""
+        """Translate a text that is too long sentence by sentence, and join the results; `number` is its line number."""
         parts = sentences_that_fit(text, lambda part: not self._too_long([part]))
         if parts is None:
             (empty,) = self.translate([""])

@@ -290,9 +290,9 @@ def load_parameters(model: nn.Module, path: Path) -> None:
 def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise InputError if the config describes a model far larger than the file of its parameters.
 
-    That is the case if the config has more layers than the file has tensors, or if its sinusoidal position table has
-    over `LARGEST_TABLE` entries more than all tensors together. The check comes before the model is built, so that a
-    damaged config cannot exhaust the memory.
+    The model is far larger if the config has more layers than the file has tensors, or if the sinusoidal position table
+    has over `LARGEST_TABLE` entries more than all tensors together. The check comes before the model is built, so that
+    a damaged config cannot exhaust the memory.
     """
     for name in ("n_layers", "n_decoder_layers"):
         if (getattr(config, name, None) or 0) > len(shapes):

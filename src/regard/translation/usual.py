@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 PERCENTILE = 1
-"""A text is unusual if its letters per piece or its score is below this percentile of the dev texts."""
+"""A text is unusual if its letters per piece, or its translation's score, is below this percentile of dev texts."""
 
 
 @runtime_checkable
@@ -36,7 +36,12 @@ class Measured(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usual:
-    """The limits below which a text is unusual: the first percentiles of letters per piece and scores of dev texts."""
+    """The limits below which a text is unusual: the first percentiles over the dev texts.
+
+    Attributes:
+        letters_a_piece: the limit of the number of letters per subword piece of a source.
+        score: the limit of the mean log-probability of a translation's pieces, in nats.
+    """
 
     letters_a_piece: float
     score: float
@@ -62,7 +67,7 @@ class Usual:
         return cls(**{name: values[name] for name in names})
 
     def differences(self, translation: Measured) -> Iterator[str]:
-        """Yield a remark if the letters per source piece are below their limit, and another if the score is."""
+        """Yield a remark if the source has too few letters per piece, another if its translation is too improbable."""
         if len(translation.source_ids) < 2:  # an empty text
             return
         letters, score = letters_a_piece(translation), translation.mean_log_probability

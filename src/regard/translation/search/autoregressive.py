@@ -27,7 +27,7 @@ hypothesis has so far, which is the same for all; and for each hypothesis the la
 
 
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
-    """Extend one hypothesis of each source token by token until it ends with EOS; return a 1-tuple for each source."""
+    """For each source extend a hypothesis by the tokens that `choose` returns, until EOS; return it in a 1-tuple."""
     step, log_probability = read_prefixes(model, sources)
     numbers, limits, totals = list(range(len(sources.limits))), list(sources.limits), log_probability.tolist()
     history, found = TokenHistory(sources.prefix.tolist()), dict[int, Hypothesis]()

@@ -89,11 +89,7 @@ class Beam:
         return float(((5 + length) / 6) ** self.length_penalty)
 
     def cp(self, coverage: Float[Tensor, " source"]) -> float:
-        """Return the coverage penalty of a text.
-
-        Args:
-            coverage: for each source token except EOS, the sum of the attention weights of all target tokens on it.
-        """
+        """Return a text's coverage penalty; `coverage` is the sum of attention weights on each source token but EOS."""
         wide = coverage.to(widest_type(coverage.device))
         return self.coverage_penalty * float(wide.clamp(LEAST_COVERAGE, 1).log().sum())
 
@@ -152,7 +148,7 @@ class SentenceSearch:
         return [one for one in possible if one.token != EOS] if ended else possible
 
     def add(self, extension: Extension, tokens: list[int], coverage: Float[Tensor, " source"] | None) -> None:
-        """Add a finished hypothesis; `tokens` are its tokens without EOS."""
+        """Add the hypothesis that `extension` has ended with EOS; `tokens` are its tokens without EOS."""
         score = extension.log_probability / self.beam.lp(len(tokens) + 1)
         score += 0.0 if coverage is None else self.beam.cp(coverage[: self.n_source])
         self.finished.append(

@@ -24,7 +24,7 @@ PAD_AND_BOS = slice(PAD, BOS + 1, BOS - PAD)
 """The columns of PAD and BOS in a table with a column for each token; a slice is faster than a list of two indices."""
 
 FEW_NUMBERS = 2**15
-"""`topk` calls `torch.topk` on fewer numbers than this, because it is then faster."""
+"""For a tensor with fewer numbers than this, `torch.topk` is faster than chunks, and `topk` calls it."""
 
 
 def read_prefixes(model: TranslatingModel, sources: SourceBatch) -> tuple[DecoderStep, Float[Tensor, " batch"]]:
@@ -62,8 +62,8 @@ def token_log_probabilities(
 ) -> Float[Tensor, "rows vocabulary"]:
     """Return the log-probability of every token as the next token of each hypothesis.
 
-    PAD and BOS have -inf, and so have all tokens but EOS after the largest number of tokens (`limits`, one for each
-    translation). `length` is the number of tokens that each hypothesis already has.
+    PAD and BOS have -inf. If `length`, the number of tokens that each hypothesis already has, is the limit of its
+    translation in `limits`, all other tokens except EOS have -inf too.
     """
     log_probability = log_softmax(logits[:, -1])
     log_probability[:, PAD_AND_BOS] = -torch.inf
@@ -102,8 +102,8 @@ def refuse_nan(log_probabilities: Iterable[float]) -> None:
     """Raise InputError if a log-probability is NaN.
 
     Args:
-        log_probabilities: for each row of logits the log-probability of any token except PAD and BOS. It shows every
-            NaN, because log-softmax turns a NaN among the logits of a row into NaN for all tokens.
+        log_probabilities: for each row of logits, the log-probability of one token other than PAD and BOS. One is
+            enough, because log-softmax turns a NaN among the logits of a row into NaN for all tokens.
     """
     if any(map(isnan, log_probabilities)):
         raise InputError(

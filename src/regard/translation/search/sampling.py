@@ -74,10 +74,7 @@ class Sample:
     def draw(
         self, log_probability: Float[Tensor, "rows vocabulary"], numbers: Float[Tensor, " rows"]
     ) -> Int[Tensor, " rows"]:
-        """Draw a token for each row: the first one at which the cumulative probability exceeds a random number.
-
-        Args:
-            numbers: a random number in [0, 1) for each row.
+        """Draw a token for each row: the first at which the cumulative probability exceeds the row's random number.
 
         >>> log_probability = torch.tensor([[0.2, 0.5, 0.3]]).log()
         >>> [int(Sample().draw(log_probability, torch.tensor([u]).double())) for u in (0.1, 0.6, 0.9)]
