@@ -67,7 +67,7 @@ def scores_of(model: Any, source: Sequence[str], hypotheses: Sequence[str], refe
 
 
 def compare(scores: Any, other: Any) -> Comparison:
-    """Compare two systems by paired bootstrap resampling, given their scores of the same lines.
+    """Compare two systems by paired bootstrap resampling, given an array for each system with a score for each line.
 
     Source: Koehn 2004; p-value: the formula of sacreBLEU.
     """

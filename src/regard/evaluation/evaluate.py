@@ -151,7 +151,7 @@ def metric_scores(
 def paired_bootstrap(
     metrics: dict[str, Any], hypotheses: Sequence[str], references: Sequence[Sequence[str]], against: Sequence[str]
 ) -> tuple[MetricScore, ...]:
-    """Compute every metric for both systems and the p-value of their difference; `against` is the baseline."""
+    """Score `hypotheses` by every metric, and compare each score with that of the second system, `against`."""
     significance = import_extra("sacrebleu.significance", "translation")
     systems = [("against", against), ("hypotheses", hypotheses)]
     test = significance.PairedTest(systems, metrics, references, test_type="bs", n_samples=N_SAMPLES)
@@ -198,7 +198,8 @@ def scores_by_length(
 ) -> tuple[LengthGroup, ...]:
     """Compute the scores of each group of lines of similar length; groups without lines are left out.
 
-    The length of a line is the number of words in its first reference, as BLEU's tokenizer counts them.
+    The length of a line is the number of words in its first reference, as BLEU's tokenizer counts them. `matches` says
+    for each line whether its hypothesis equals a reference.
     """
     tokenizer = metrics["BLEU"].tokenizer
     lengths = [len(tokenizer(line).split()) for line in references[0]]

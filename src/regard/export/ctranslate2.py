@@ -25,7 +25,7 @@ from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
 LEAST_POSITIONS = 1024
-"""The number of sinusoidal position vectors to export if max_tokens is smaller.
+"""The least number of sinusoidal position vectors in an export, even if max_tokens is smaller.
 
 CTranslate2 may write more than max_tokens pieces: up to 256 by default, and more if a user asks for more. Sinusoidal
 vectors can be computed for any position.
@@ -95,7 +95,7 @@ def build(specs: Any, model: Transformer) -> Any:
 
 
 def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) -> None:
-    """Copy the token embedding and the position vectors of an encoder or a decoder into the export.
+    """Copy the token embedding and the position vectors of `module`, an encoder or a decoder, into the export.
 
     `side` is CTranslate2's description of the encoder or the decoder, `spec` its description of the token embedding.
     """
@@ -144,7 +144,7 @@ def set_feed_forward(spec: Any, network: Any) -> None:
 
 
 def set_linear(spec: Any, layers: Iterable[nn.Linear]) -> None:
-    """Copy linear layers with the same input into one layer of the export, which concatenates their outputs."""
+    """Copy linear layers with the same input into `spec`, one layer of the export that concatenates their outputs."""
     layers = list(layers)
     spec.weight = np.concatenate([array(layer.weight) for layer in layers])
     spec.bias = np.concatenate([array(layer.bias) for layer in layers])

@@ -187,12 +187,12 @@ class LoadedExport:
         return logits.log_softmax(dim=1).gather(1, torch.tensor([[*tokens, EOS]]).T).sum().item()
 
     def read(self, text: str) -> list[int]:
-        """Return the ids of a source text's pieces, and EOS; unknown letters equal to an unused piece get that id."""
+        """Return the ids of a source text's pieces, and EOS; an unknown piece gets its id from `unused`."""
         pieces = zip(self.source.encode(text), self.source.encode(text, out_type=str), strict=True)
         return [*(self.unused(piece) if token == UNK else token for token, piece in pieces), EOS]
 
     def unused(self, letters: str) -> int:
-        """Return the id of the unused piece that consists of these letters, or UNK if there is none."""
+        """Return the id of the piece with these letters if the vocabulary marks it as unused, or else UNK."""
         token: int = self.source.piece_to_id(letters)
         return token if self.source.is_unused(token) else UNK
 
@@ -219,6 +219,6 @@ class LoadedExport:
 
 
 def empty(axes: Sequence[str | int]) -> Float[np.ndarray, "*axes"]:
-    """Return an empty tensor for the decoder state before the first token: sizes 0 ("past") and 1 ("batch")."""
+    """Return an empty tensor of the state before the first token; the axis "past" has size 0, "batch" size 1."""
     sizes = {"batch": 1, "past": 0}
     return np.zeros([axis if isinstance(axis, int) else sizes[axis] for axis in axes], dtype=np.float32)

@@ -140,11 +140,7 @@ def transformer_graphs(model: Transformer) -> Graphs:
 
 
 def decoding_state(lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]) -> DecodingState:
-    """Return the decoding state with the given keys and values.
-
-    Args:
-        keys_values: each block's key and value of cross-attention, then each block's key and value of self-attention.
-    """
+    """Return the decoding state with these tensors: all cross-attention keys and values, then all of self-attention."""
     half = len(keys_values) // 2
     cache = BlockCache(blocks_of(keys_values[half:]))
     return DecodingState(lengths=lengths, memory=blocks_of(keys_values[:half]), cache=cache)
