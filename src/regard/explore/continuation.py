@@ -1,4 +1,4 @@
-"""A text that the reader of a page lets a causal language model go on with, token by token."""
+"""Continue a text with a causal language model, token by token, as the reader of a page chooses."""
 
 import base64
 from dataclasses import replace
@@ -69,7 +69,7 @@ def going_record(loaded: LoadedModel, question: Question, found: Trace) -> dict[
     """Return what a page needs to go on after a text; `Going` in front/src/data.ts describes it.
 
     Args:
-        found: the trace of the text; with logits of the next token at its end.
+        found: the trace of the text, with the logits of the token after it.
     """
     assert found.output is not None
     logits = found.output[0, -1].detach().float().cpu()

@@ -100,7 +100,7 @@ def read_request(cls: type[Requested], content: object) -> Requested:
 
 
 class Map:
-    """Computes tiles, square images of a trace's weights. The methods must not be called concurrently.
+    """Computes square images (tiles) of the weights of a long trace. The methods must not be called concurrently.
 
     Args:
         number: the map's number, which every request for this map contains (`HeadRequest.map`).
@@ -123,11 +123,14 @@ class Map:
                 )
 
     def record(self) -> dict[str, int]:
-        """Return the map's "number", the side of a "tile" in cells, and the lowest level that is "stored" in memory."""
+        """Return the map's "number", the side of a "tile" in cells, and the lowest level "stored" in memory.
+
+        A cell of level n stands for 2^n × 2^n weights.
+        """
         return {"number": self.number, "tile": TILE, "stored": STORED}
 
     def turn(self, request: HeadRequest) -> dict[str, int]:
-        """Compute the high levels of a head's map for a short time; return {"done": rows done so far, "of": all rows}.
+        """Compute the coarse cells of a head's map for a short time; return {"done": rows done so far, "of": all rows}.
 
         Raises:
             InputError: there is no such head, or its scores are NaN or infinite.
@@ -149,7 +152,7 @@ class Map:
         """Return the cells of a tile, row after row, as little-endian float32; NaN = a cell that is masked out.
 
         Raises:
-            InputError: there is no such tile, or its level is not computed yet, or a score is NaN or infinite.
+            InputError: there is no such tile, or its cells are not computed yet, or a score is NaN or infinite.
         """
         pyramid = self.pyramid(request)
         if not 0 <= request.level < 64:
@@ -206,7 +209,7 @@ class Map:
         return pattern
 
     def pyramid(self, request: HeadRequest) -> Pyramid:
-        """Return a head's weights at several levels; the last used pyramids, at most MOST_BYTES, stay in memory."""
+        """Return a head's weights pooled over squares of several sizes; the pyramids used last stay in memory."""
         pattern, name = self.pattern(request), (request.kind, request.layer, request.head, request.hidden)
         if name not in self.pyramids:
             self.pyramids[name] = Pyramid(pattern, request.head, self.shown(request) if request.hidden else None)

@@ -69,7 +69,7 @@ class Explorer:
 
         Args:
             read: checks the JSON and returns it as an object.
-            answer: runs the model on this object and returns the data of the response.
+            answer: runs the model on what `read` returns, and returns the data of the response.
             respond: makes the response from the data.
         """
         try:

@@ -98,7 +98,7 @@ class Session:
         """Return how the changes to heads in a request affect the model's output and the attention of its heads.
 
         "output" is the largest absolute difference of the outputs. "heads" lists the heads whose attention changes
-        most: "token" is the query whose weights change most in the head, "moved" the total variation of these weights.
+        most: "token" is the query whose weights change most, "moved" half the sum of its weights' absolute changes.
         "before" and "after" are the most probable next tokens without and with the changes, with probabilities.
 
         Raises:

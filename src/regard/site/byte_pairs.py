@@ -1,6 +1,6 @@
-"""The tables of a tokenizer of GPT-2's kind: byte pairs, joined within the parts into which patterns split a text.
+"""The tables of a tokenizer of GPT-2's kind: regular expressions split a text, then byte pairs in each part are joined.
 
-The patterns contain classes of characters: letters, numbers and white space. A browser may have another version of
+The expressions contain classes of characters: letters, numbers and white space. A browser may have another version of
 Unicode than the tokenizer, so `class_of` calls the tokenizer on every character and writes the classes as ranges.
 `front/src/site/byte-pairs.ts` reads the tables.
 """
@@ -93,7 +93,7 @@ def parts_of(part: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 
 def splitters(part: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return those of the pre-tokenizers in `part` that split a text, in the order in which they are applied."""
+    """Return the pre-tokenizers in `part` of tokenizer.json that split a text, in the order of their use."""
     return [one for one in parts_of(part) if one["type"] != "ByteLevel" or one["use_regex"]]
 
 
@@ -104,7 +104,7 @@ def is_known(part: dict[str, Any]) -> bool:
 
 
 def pattern_of(part: dict[str, Any]) -> str:
-    """Return a JavaScript regular expression for the parts into which a pre-tokenizer splits a text."""
+    """Return a JavaScript regular expression that splits a text as the pre-tokenizer `part` of tokenizer.json does."""
     if part["type"] == "Digits":
         return f"[{class_of('digits')}]" if part["individual_digits"] else f"[{class_of('digits')}]+"
     pattern = IN_BROWSER[part["pattern"]["Regex"] if part["type"] == "Split" else GPT2]

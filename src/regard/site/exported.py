@@ -46,7 +46,7 @@ class Exported:
     def page(self) -> dict[str, Any]:
         """Return the JSON data of the page that shows the first text.
 
-        The movement of tokens is left out, since the page has none for other texts.
+        The movement of hidden vectors is left out, since the page cannot compute it for other texts.
         """
         data = page_data(self.first, focus_on(self.first), self.alignment)
         return data | {"live": True, "next": self.next, "movement": None}

@@ -87,7 +87,7 @@ def end_tokens(model: "PreTrainedModel") -> tuple[int, ...]:
 
 
 def check_supported(loaded: LoadedModel, read: Trace) -> None:
-    """Raise InputError unless the page can compute the attention weights of a trace from queries and keys alone."""
+    """Raise InputError unless a site can run a model and compute its weights; `read` is any trace of the model."""
     reasons = (unsupported_pattern(read.kinds[0], pattern) for pattern in patterns(read))
     reason = unsupported_model(loaded.model, read) or next(filter(None, reasons), "")
     if reason:
@@ -102,7 +102,7 @@ def patterns(read: Trace) -> list[Pattern]:
 
 
 def unsupported_model(model: "PreTrainedModel", read: Trace) -> str:
-    """Return the reason why a site cannot run a model; an empty text if it can."""
+    """Return the reason why a site cannot run a model, of which `read` is any trace; an empty text if it can."""
     if read.kinds not in (("encoder",), ("decoder",)):
         return f"has attention of the kind {' and '.join(read.kinds)}"
     if not model._can_set_attn_implementation():

@@ -53,9 +53,9 @@ def wordpiece_tables(tokenizer: Any, description: dict[str, Any]) -> dict[str, A
 
 
 def letter_tables(normalise: Any) -> dict[str, Any]:
-    """Return which letters `normalise` removes ("dropped"), puts between spaces ("spaced") or replaces ("letters").
+    """Return the letters that a function removes ("dropped"), puts between spaces ("spaced") or replaces ("letters").
 
-    "decomposes" is whether `normalise` takes the syllables of Hangul apart.
+    `normalise` is this function of a text; "decomposes" is whether it takes the syllables of Hangul apart.
     """
     dropped, spaced, letters = [], [], {}
     decomposes = normalise("한") == unicodedata.normalize("NFD", "한")
@@ -72,7 +72,7 @@ def letter_tables(normalise: Any) -> dict[str, Any]:
 
 
 def split_tables(split: Any) -> dict[str, list[Range]]:
-    """Return the letters that separate words ("blank"), and the punctuation that is a word by itself ("apart")."""
+    """Return the letters at which the function `split` divides words ("blank"), or which it makes words ("apart")."""
     blank, apart = [], []
     codes = list(all_letters())
     for start in range(0, len(codes), AT_ONCE):
