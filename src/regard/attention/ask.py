@@ -32,14 +32,14 @@ class Ask:
             one key, log(keys) if all weights are equal.
         distance: compute each query's mean distance to the keys, in tokens, weighted by its weights; 0 where all
             weights are 0.
-        first: compute each query's weight on key 0, which is very large in many models (Xiao et al. 2024, section 3.1:
-            attention sinks).
+        first: compute each query's weight on key 0. In many models this weight is very large (attention sinks, Xiao
+            et al. 2024, section 3.1).
         own: compute each query's weight on the key at its own position, the diagonal.
         previous: compute each query's weight on the key just before its own position.
         groups: a boolean tensor [groups keys], True where the key belongs to the group; for each query and group,
             compute the sum of the query's weights on the keys of the group. None = no groups.
-        top: how many keys with the largest weights to find for each query; None = none. It may exceed the number of
-            keys: the remaining entries have key index -1 and weight 0.
+        top: how many keys with the largest weights to find for each query; None = none. If `top` exceeds the number of
+            keys, the remaining entries have key index -1 and weight 0.
         pooled: (rows, columns), the shape of a downsampled matrix of weights; each of its entries covers a block of
             queries × keys. None = do not compute it.
         reduce: how the weights in a block become one entry of the downsampled matrix: "mean", "max" or "sum".
@@ -107,7 +107,7 @@ class Top:
     keys: Int[Tensor, "batch heads queries n"]
 
     def resized(self, n: int) -> "Top":
-        """Return the first `n` entries of each query, followed by key index -1 and weight 0 if there are fewer."""
+        """Return the first `n` keys and weights of each query; key index -1 and weight 0 replace missing entries."""
         missing = max(0, n - self.keys.shape[-1])
         return Top(F.pad(self.weights[..., :n], (0, missing)), F.pad(self.keys[..., :n], (0, missing), value=-1))
 

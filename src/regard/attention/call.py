@@ -99,7 +99,7 @@ class Call:
     def changed(self, **arguments: Any) -> "Call":
         """Return a copy of this call with new values of some arguments: query, key, value, score, mask or normalise.
 
-        The new arguments are not checked. They must have the shapes of the old ones; a score, the type of the query.
+        The new arguments are not checked: tensors must have the old shapes, and a score the data type of the query.
         """
         score, normalise = arguments.get("score", self.score), arguments.get("normalise", self.normalise)
         formula = SoftmaxFormula.of(score, normalise, arguments.get("key", self.key).shape[-1])
@@ -138,7 +138,7 @@ class Call:
         return by_mask if by_score is None else by_mask & by_score
 
     def empty(self) -> Float[Tensor, ""]:
-        """Return an uninitialised scalar with the data type and device of the weights, to create tensors from."""
+        """Return an uninitialised scalar with the data type and device of the weights, for methods like `new_zeros`."""
         return torch.empty((), dtype=self.dtype, device=self.device)
 
     def current_versions(self) -> tuple[int, ...]:
@@ -248,6 +248,6 @@ def check_each(**tensors: Tensor) -> None:
 
 
 def stage_error(name: str, stage: object, example: Score | Normaliser) -> TypeError:
-    """Return a TypeError for an argument of the wrong type; its message shows an object of the right type."""
+    """Return a TypeError that says: the argument `name` is `stage`, but must be an object such as `example`."""
     given = type_name(stage) if isinstance(stage, type) or isroutine(stage) else repr(stage)
     return TypeError(f"{name} is {given}; it takes an object such as {example!r}.")

@@ -1,4 +1,4 @@
-"""`EqualFields`: when two masks, scores, biases or normalisers that may hold tensors are equal."""
+"""`EqualFields`: the comparison (==) of masks, scores, biases and normalisers, which may contain tensors."""
 
 from dataclasses import fields
 from typing import Any
@@ -7,9 +7,9 @@ from torch import Tensor
 
 
 class EqualFields:
-    """The base class of dataclasses of which two are equal if all their fields are equal; a tensor equals only itself.
+    """The base class of dataclasses whose == compares all fields; a tensor equals only itself.
 
-    The numbers of two tensors are not compared: on a GPU that would wait for all queued kernels.
+    The elements of tensors are not compared: on a GPU, reading them would wait for all queued kernels.
 
     >>> from regard import Alibi, ScaledDot, Softmax
     >>> Softmax() == Softmax(1.0), Softmax() == Softmax(0.5), ScaledDot(bias=Alibi()) == ScaledDot(bias=Alibi())

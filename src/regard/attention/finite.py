@@ -20,10 +20,10 @@ from regard.attention.scores.score import DotScore
 from regard.attention.stages import tensors_in
 
 SMALLEST_SCALE = 1e-29
-"""If scale / temperature is smaller, a key whose dot product overflows to -∞ may have a correct weight above 0."""
+"""Below this scale / temperature, a key whose dot product overflows to -∞ may have a correct weight above 0."""
 
 ABSORBED = 1e31
-"""Adding a bias to a score below this number never overflows: the sum of such a score and the largest float32 is
+"""If a score is below this number, adding a bias to the score never overflows: even the sum with the largest float32 is
 rounded to the largest float32."""
 
 
@@ -76,9 +76,9 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
     The result is True in these cases:
 
     - The context contains NaN, which may come from a masked key, or from scores that overflow.
-    - Scores may overflow (`fits` is False), and give wrong numbers without NaN: the context contains infinity; or the
-      first number of a context vector is 0, as a fused kernel returns zeros for a query whose scores all overflow to
-      -∞; or `hides_overflow` is True.
+    - Scores may overflow (`fits` is False), and one of three symptoms of overflow is present: the context contains
+      infinity; a context vector begins with 0 (a fused kernel returns zeros for a query whose scores all overflow to
+      -∞); or `hides_overflow` is True.
     - The call needs gradients, and key or value contains NaN, infinity or numbers whose squares overflow. The backward
       pass of a fused kernel multiplies these numbers by 0 for masked keys, and 0 · NaN = NaN.
 
@@ -98,8 +98,8 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
 def hides_overflow(call: Call) -> bool:
     """Return whether scores that overflow may give wrong weights that are neither NaN nor all 0.
 
-    True for a softmax with scale / temperature below `SMALLEST_SCALE`, and for normalisers that only compare
-    scores. Any other softmax gives NaN if the largest score is infinite.
+    True for every normaliser but softmax, and for a softmax with temperature 0 or with scale / temperature below
+    `SMALLEST_SCALE`. Any other softmax gives NaN if the largest score is infinite.
     """
     formula = call.formula
     return formula is None or formula.temperature == 0 or abs(formula.scale) / formula.temperature < SMALLEST_SCALE
@@ -108,8 +108,8 @@ def hides_overflow(call: Call) -> bool:
 def fits(call: Call) -> bool:
     """Return True only if no score of a call, and no sum of weighted values, can overflow the data type of the weights.
 
-    The norm of all queries plus the norm of all keys, squared, is a bound of every dot product and squared distance.
-    For other scores, such as `Additive`, it is only an estimate. NaN and infinity in query, key and value count as 0.
+    (norm of all queries + norm of all keys)² is an upper bound of every dot product and squared distance. For other
+    scores, such as `Additive`, this number is only an estimate. NaN and infinity in query, key and value count as 0.
     """
     largest, temperature = torch.finfo(call.dtype).max, getattr(call.normalise, "temperature", 1.0) or 1.0
     query, key = call.query.detach(), call.key.detach()
@@ -135,8 +135,8 @@ def finite_norm(tensor: Float[Tensor, "*shape"]) -> float:
 def without_overflow(call: Call) -> Call:
     """Return a copy of the call with query, key and value in float64, so that the scores do not overflow.
 
-    Return the call itself if float64 would not help: its tensors are float64 already; or query, key or value contains
-    NaN or infinity, and the other numbers cannot make the scores overflow.
+    Return the call itself if float64 would not help: query, key and value are float64 already; or one of them contains
+    NaN or infinity, and their finite numbers cannot make the scores overflow.
     """
     vectors = call.query, call.key, call.value
     if call.dtype == torch.float64 or (fits(call) and not are_finite(*vectors)):

@@ -11,9 +11,9 @@ from torch.utils.checkpoint import checkpoint
 Result = TypeVar("Result")
 
 ERROR_LEAVES_HOOKS = torch.__version__ < "2.13"
-"""Whether torch's hooks for saved tensors stay on after an error in a checkpointed function, while its traceback lives.
+"""Whether an error in a checkpointed function leaves torch's hooks for saved tensors active (a bug before torch 2.13).
 
-They then take part in the next computation, whose backward pass fails.
+While the error's traceback exists, the hooks then make the backward pass of the next computation fail.
 """
 
 PLAIN_DISPATCH = Tensor.__torch_dispatch__
@@ -40,7 +40,7 @@ def checkpointed(
     Args:
         reads: tensors that the function uses besides its arguments.
         draws: whether the function draws random numbers. The backward pass then restores the states of the random
-            generators of the CPU and of the arguments' devices, so that it draws the same numbers.
+            generators of the CPU and of the arguments' devices, so that the function draws the same numbers.
     """
     tensors = [*reads, *(argument for argument in arguments if isinstance(argument, Tensor))]
     if need_gradients(tensors) and can_checkpoint(tensors):
@@ -50,13 +50,13 @@ def checkpointed(
 
 
 def raising_outside(function: Callable[..., Result], *arguments: object, **options: Any) -> Result:
-    """Do what torch's `checkpoint` does, and raise an error of the function only when `checkpoint` has returned."""
+    """Return checkpoint(function, …), but raise an error of `function` only after `checkpoint` removed its hooks."""
     errors: list[BaseException] = []
     is_first = True
 
     def run(*given: object) -> Result | None:
         nonlocal is_first
-        if not is_first:  # the backward pass computes the function again
+        if not is_first:  # the backward pass calls the function again
             return function(*given)
         is_first = False
         try:
@@ -85,7 +85,7 @@ def can_checkpoint(tensors: Iterable[Tensor]) -> bool:
 def in_torch_func() -> bool:
     """Return whether a transform of torch.func, such as vmap, or forward-mode differentiation is active.
 
-    Always False under torch.compile, which cannot tell.
+    Always False under torch.compile, where this cannot be tested.
     """
     if torch.compiler.is_compiling():
         return False

@@ -1,9 +1,9 @@
 """The attention pattern: the attention weights of all heads, computed only when they are read.
 
 A `Pattern` has the shape of the attention weights but stores only the arguments of `attend` that determine them: query,
-key, value, score, mask and normaliser. Indexing it computes that part of the weights exactly, one block of queries at a
-time, so that memory grows linearly with the number of tokens. The weights are those before dropout, in float32, or in
-float64 if the input is float64 or its scores overflow float32.
+key, value, score, mask and normaliser. Indexing a pattern computes the selected weights exactly, one block of queries
+at a time, so that memory grows linearly with the number of tokens. The weights are those before dropout, in float32, or
+in float64 if the input is float64 or its scores overflow float32.
 """
 
 from dataclasses import dataclass, replace
@@ -205,8 +205,8 @@ class Pattern(ThroughDense):
     def weights(self, tile: Tile) -> Float[Tensor, "batch heads queries keys"]:
         """Return the attention weights of a tile (block of the weights), normalised over all keys of the sequence.
 
-        `pattern[index]` returns the same numbers for an index. A backward pass recomputes the weights, one block of
-        queries at a time.
+        `pattern[index]` returns the same weights, given an index in place of a tile. A backward pass recomputes the
+        weights, one block of queries at a time.
 
         Args:
             tile: a part of `pattern.grid`, such as pattern.grid.whole().part(queries=range(8)).

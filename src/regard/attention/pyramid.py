@@ -1,13 +1,13 @@
-"""The attention weights of one head, or their mean over the heads, as a pyramid of maps from all to single weights.
+"""The attention weights of one head, or their mean over the heads, as maps at several resolutions (levels).
 
-Level 0 has the weights themselves. Level L has one cell for each square of 2^L queries × 2^L keys: the mean or the
-largest of the weights in the square. Squares at the right and bottom edges may be smaller. STORED is 5.
+The map of level 0 has the weights themselves. The map of level L has one entry (cell) for each square of 2^L queries ×
+2^L keys: the mean or the largest of the weights in the square. Squares at the right and bottom edges may be smaller.
 
-    level < STORED      computed from queries and keys when it is read
-    level >= STORED     pooled from the sums and the largest weights of the squares of level STORED, which are stored
+    level < 5      the map is computed from queries and keys when it is read
+    level >= 5     the map is computed from the sum and the largest weight of each square of level 5, which are stored
 
-The stored numbers are computed once, one row of squares after the other. If the weights are a softmax, each query's
-log-sum-exp is stored too, so that a part of a lower level is computed from the scores of this part alone:
+The stored numbers are computed once, one row of squares after the other. If the normaliser is softmax, each query's
+log-sum-exp is stored too. A part of a map below level 5 is then computed from the scores of this part alone:
 
     weight = exp(score / temperature - log_sum)
 """
@@ -31,13 +31,13 @@ from regard.attention.weights import scores_of, weights_of
 Pool = Literal["mean", "max"]
 
 STORED = 5
-"""The lowest level whose cells are stored: each cell pools a square of 32 × 32 weights."""
+"""The lowest level that is stored: its map has one entry for each square of 2^5 × 2^5 = 32 × 32 weights."""
 
 KEYS_AT_ONCE = 2**14
 """The most keys whose scores are computed at one time, so that the scores fit into the processor's cache."""
 
 WEIGHTS_AT_ONCE = 2**19
-"""The most weights that are computed at one time for a map that is not stored; one row of the map may have more."""
+"""The most weights that are computed at one time for a map that is not stored; one row of the map may need more."""
 
 Weights = Float[Tensor, "queries keys"]
 Shown = tuple[Sequence[int], Sequence[int]]
@@ -76,7 +76,7 @@ class HeadWeights:
     def all_weights(self, queries: range) -> list[Part]:
         """Store the log-sum-exps of some queries; return these queries' weights, in parts of consecutive keys.
 
-        Keys before or after all keys that the queries may attend to may be left out.
+        The parts may lack keys to which none of these queries may attend.
         """
         if self.softmax is None:
             return [self.weights(queries, range(self.tile.shape[3]))]
@@ -97,7 +97,7 @@ class HeadWeights:
         return Part(keys, (scores - self.log_sums[queries.start : queries.stop]).exp_(), keep)
 
     def masked_scores(self, queries: range, keys: range) -> tuple[Weights, Keep]:
-        """Return the scores divided by the temperature, -∞ where masked, and the mask: None = no pair is masked."""
+        """Return the scores divided by the temperature, -∞ where masked; and the mask, None = no key is masked."""
         assert self.softmax is not None
         tile = self.tile.part(queries=queries, keys=keys)
         scores, keep = scores_of(self.call, tile)[0, 0], self.keep(tile)
@@ -144,7 +144,7 @@ class HeadWeights:
 
 
 class Pyramid:
-    """The weights of one head of batch item 0, or their mean over all heads, pooled at any level.
+    """The weights of one head of batch item 0, or their mean over all heads, pooled in squares of 2^level × 2^level.
 
     >>> import torch
     >>> from regard import attend, Causal
@@ -162,8 +162,8 @@ class Pyramid:
 
         Args:
             head: the number of the head; None = the mean over all heads.
-            shown: the positions of the queries and of the keys that the maps have, in ascending order; None = all. The
-                weights are the same whether or not other tokens are shown.
+            shown: the positions of the queries and of the keys that the maps show, in ascending order; None = all. The
+                weights are still normalised over all keys.
         """
         heads = range(pattern.n_heads) if head is None else (head,)
         self.heads = [HeadWeights(pattern, number) for number in heads]
@@ -209,7 +209,7 @@ class Pyramid:
         self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in self.pooled(part, STORED))
 
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
-        """Return the sum and the largest of each square of 2^level × 2^level weights, which are means over heads."""
+        """Return the sum and the largest weight of each square of 2^level × 2^level weights (means over heads)."""
         weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
         return pooled(weights, part.keep, 1 << level)
 
@@ -220,7 +220,7 @@ class Pyramid:
         A cell in which no query may attend to any key is NaN.
 
         Args:
-            rows, columns: the part of the map.
+            rows, columns: the rows and columns of the map to return.
 
         Raises:
             ValueError: the level is 5 (STORED) or higher, and `compute` has not yet computed all rows; or a score is
@@ -268,11 +268,11 @@ class Pyramid:
         return sums, largest
 
     def selected(self, part: Part, queries: range) -> Part:
-        """Return the weights in `part` of those tokens alone that the pyramid shows (`self.shown`).
+        """Return the weights in `part` of the shown queries on the shown keys; the other tokens are left out.
 
         Args:
-            queries: the queries of `part` as a range of indices among the shown queries. The `keys` of the result are
-                such a range of shown keys.
+            queries: indices of the queries, counted among the shown queries. The `keys` of the result are counted
+                among the shown keys.
         """
         if self.shown is None:
             return part
@@ -285,7 +285,7 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, queries: range, parts: list[Part]) -> Part:
-        """Join the shown tokens of parts with different keys into one part, whose first key is a multiple of 32."""
+        """Join parts with different keys into one part of the shown tokens; its first key index is a multiple of 32."""
         selected = [self.selected(part, queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
         end = max((part.keys.stop for part in selected), default=0)
@@ -299,14 +299,14 @@ class Pyramid:
         return Part(keys, weights, keep)
 
     def positions(self, tokens: range, axis: int) -> range:
-        """Return the range of text positions that contains some shown queries (axis 2) or keys (axis 3)."""
+        """Return the range of positions from the first to the last of some shown queries (axis 2) or keys (axis 3)."""
         if self.shown is None or not tokens:
             return tokens
         shown = self.shown[axis - 2]
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the range of shown tokens that some rows (axis 2) or columns (axis 3) of a level's map are made of."""
+        """Return the range of shown tokens that some rows (axis 2) or columns (axis 3) of a level's map pool."""
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 
@@ -333,7 +333,7 @@ def pooled(weights: Weights, keep: Keep, side: int) -> tuple[Cells, Cells]:
 
 
 def over_squares(numbers: Weights, side: int, reduce: Callable[[Tensor, int], Tensor], padding: float) -> Cells:
-    """Reduce each square of `side` × `side` numbers to one number; `padding` fills up the squares at the edges."""
+    """Reduce (sum or amax) each square of `side` × `side` numbers; `padding` fills incomplete squares at the edges."""
     right, bottom = -numbers.shape[1] % side, -numbers.shape[0] % side
     if right or bottom:
         numbers = F.pad(numbers, (0, right, 0, bottom), value=padding)

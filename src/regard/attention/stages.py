@@ -17,7 +17,7 @@ NUMBER = (int, float, NoneType)
 
 
 def tensors_in(part: object) -> tuple[Tensor, ...]:
-    """Return every tensor in the fields of a mask, score or normaliser, and in biases, masks and modules among them."""
+    """Return every tensor in a mask, score or normaliser, and in the biases, masks and modules that it contains."""
     if isinstance(part, Tensor):
         return (part,)
     if isinstance(part, nn.Module):

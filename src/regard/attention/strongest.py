@@ -12,9 +12,9 @@ def strongest_first(
 ) -> tuple[Float[Tensor, "*rows n"], Int[Tensor, "*rows n"]]:
     """Return the n largest weights of each row and their keys, largest first; of equal weights, the lowest key first.
 
-    `torch.topk` returns equal numbers in any order. So for float32, the bits of each weight and its key index are
-    combined to one integer. These integers are all different, and are sorted in place of the weights. Float64 weights
-    are sorted whole; so are weights under `torch.vmap`, which cannot reinterpret bits before torch 2.12.
+    `torch.topk` returns equal numbers in any order. So the bits of each float32 weight and its key index are combined
+    into one integer, and `topk` is applied to these integers, which are all different. For float64, and under
+    `torch.vmap`, which cannot reinterpret bits before torch 2.12, whole rows are sorted by a stable sort.
     """
     if weights.dtype == torch.float64 or in_torch_func():
         ordered = weights.sort(dim=-1, descending=True, stable=True)

@@ -174,7 +174,7 @@ def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Bl
 def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
     """Split a tile into tiles of fewer queries and all keys, each with at most `BLOCK_WEIGHTS` weights or one query.
 
-    If a length is symbolic, as in an exported program, one tile has all queries.
+    If one of the sizes is unknown (symbolic), as in an exported program, one tile has all queries.
     """
     keys = all_positions(call.grid.keys)
     if any(map(is_symbolic, (*tile.shape[:3], call.grid.keys))):
