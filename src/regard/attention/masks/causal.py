@@ -34,7 +34,7 @@ class Causal(RangeMask):
         check_whole("Causal", offset=self.offset)
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
-        """Return (None, stop): the query may attend to the keys before `stop`.
+        """Return (None, stop): the query may attend to all keys before `stop`.
 
         `stop` is the query's position + 1, or its position if `own` is False.
         """
@@ -83,6 +83,6 @@ class Prefix(EqualFields, RangeMask):
         return self.length
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
-        """Return (None, stop): `stop` is the larger of the prefix's length and the query's position + 1."""
+        """Return (None, stop): the query may attend to the keys before `stop` = max(length, position + 1)."""
         stop = position + 1
         return None, stop.clamp(min=length) if isinstance(stop, Tensor) else max(stop, length)

@@ -52,7 +52,7 @@ class Global(Mask):
             )
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return a boolean tensor, True where query or key is a global token: one of those given to the mask."""
+        """Return a boolean tensor, True where the query or the key is a global token."""
         position = tile.along(2, device) + first_position(self.offset, tile.grid)
         return self._are_global(position) | self._are_global(tile.along(3, device))
 
@@ -70,7 +70,7 @@ class Global(Mask):
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """Return, for each query, the keys to which it may attend, as ranges of consecutive keys.
 
-        A query that is a global token has one range of all keys. Other queries have one range for each sequence of
+        A query that is a global token has one range of all keys. Other queries have one range for each group of
         adjacent global tokens.
         """
         is_global = self._are_global(torch.arange(grid.queries, device=device) + first_position(self.offset, grid))

@@ -8,7 +8,7 @@ from regard.attention.gradients import in_torch_func
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], keys: int) -> set[int]:
-    """Return {smallest length, largest length}, or {0, keys} if the tensor is not on a CPU, or in torch.compile.
+    """Return {smallest length, largest length}, or {0, keys} if Python may not read the lengths (`may_read`).
 
     >>> sorted(shortest_and_longest(torch.tensor([5, 3, 4]), keys=11))
     [3, 5]
@@ -23,13 +23,13 @@ def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
     """Return whether Python may read the numbers of a tensor: True on a CPU, outside of torch.compile and torch.func.
 
     On an accelerator, reading would wait for all queued kernels. Under torch.compile, the numbers would become
-    constants of the compiled program; under torch.vmap there is more than one number.
+    constants of the compiled program; under torch.vmap, each element stands for several numbers.
     """
     return lengths.is_cpu and not torch.compiler.is_compiling() and not in_torch_func()
 
 
 def check_not_below_zero(mask: str, name: str, lengths: Integer[Tensor, " batch"]) -> None:
-    """Raise ValueError if one of the lengths given to a mask is negative; not checked where Python may not read them.
+    """Raise ValueError if one of the lengths given to a mask is negative; not checked where `may_read` is False.
 
     >>> check_not_below_zero("Padding", "lengths", torch.tensor([3, -1]))
     Traceback (most recent call last):

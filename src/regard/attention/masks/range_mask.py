@@ -19,7 +19,7 @@ from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.ranges import Ranges
 
 Number = int | Integer[Tensor, "..."]
-"""A position, length or limit: an int, or a tensor with one number for each query and/or each batch item.
+"""A position, a length, or a limit of a key range: an int, or a tensor with a number for each query and/or batch item.
 
 Such a tensor broadcasts to the shape of a tile (block of the attention weights).
 """
@@ -46,7 +46,7 @@ class RangeMask(Mask):
 
         Args:
             position: the key position of the query; a mask whose `per_query` is False must not depend on it.
-            length: the length of the query's batch item, from `item_lengths`.
+            length, keys: the length of the query's batch item, from `item_lengths`; and the number of all keys.
         """
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
@@ -105,9 +105,9 @@ class RangeMask(Mask):
             )
 
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:
-        """Return the limits of the first and the last of these queries, in the shortest and the longest batch item.
+        """Return (start, stop) for the first and the last of these queries, in the shortest and the longest batch item.
 
-        The limits of all other queries lie between these, since limits are monotonic in position and length.
+        All other starts and stops lie between these, since `limits` is monotonic in position and length.
         """
         offset, lengths, keys = first_position(self.offset, grid), self.item_lengths, grid.keys
         ends = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)

@@ -57,11 +57,11 @@ class Ranges:
         return complement
 
     def with_disjoint(self, other: "Ranges") -> "Ranges":
-        """Return the ranges of `self` and of `other` together; ranges of the same query must not overlap."""
+        """Return the ranges of both masks as one `Ranges`; the ranges of one query in both masks must not overlap."""
         return Ranges(concatenated(self.starts, other.starts), concatenated(self.stops, other.stops), self.n_keys)
 
     def without_empty(self) -> "Ranges":
-        """Return a copy without the ranges r that are empty for every query; at least one range stays."""
+        """Return a copy without each range r that is empty for every query; at least one range is kept."""
         filled: Bool[Tensor, " ranges"] = (self.starts < self.stops).flatten(1).any(dim=1)
         numbers = filled.nonzero().flatten() if bool(filled.any()) else torch.zeros_like(filled[:1], dtype=torch.int64)
         return Ranges(self.starts[numbers], self.stops[numbers], self.n_keys)
