@@ -28,8 +28,8 @@ class Local(EqualFields, Normaliser):
 
     Args:
         centre: for each query, the key position of its centre, counted from 0; fractions are allowed.
-        reach: D in the paper: the largest distance between the centre and a key with weight; half of it is the standard
-            deviation of the Gaussian.
+        reach: D in the paper: keys farther than this from the centre have weight 0; reach / 2 is the standard deviation
+            of the Gaussian.
 
     Raises:
         ValueError: a reach that is not above 0 and finite; in attention, centres that do not fit the queries.

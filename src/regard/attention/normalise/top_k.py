@@ -17,8 +17,8 @@ class TopK(Normaliser):
     """Softmax over the `n` largest scores of each query, or over all scores if the query may attend to fewer keys.
 
     All scores equal to the n-th largest are kept, so that the order of the keys does not matter. The gradient is that
-    of a softmax over the kept keys. If two scores differ only by rounding error, one part of the pattern may keep one
-    of the two keys, and another part the other.
+    of a softmax over the kept keys. If the n-th largest score differs from the next only by rounding, either key may be
+    kept.
 
     Args:
         n: the number of largest scores that get weight; at least 1.

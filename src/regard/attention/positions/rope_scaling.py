@@ -2,8 +2,8 @@
 
     Interpolate     divides all frequencies by the factor                                Chen et al. 2023, equation 4
     LargerBase      keeps the highest frequency, divides the lowest by the factor        Peng et al. 2024, section 3.1
-    Yarn            keeps high frequencies, divides low ones; between, by pair index     Peng et al. 2024, 3.2 to 3.4
-    LlamaStretch    keeps high frequencies, divides low ones; between, by frequency      Llama 3.1's code
+    Yarn            keeps high frequencies, divides low ones, interpolates by index      Peng et al. 2024, 3.2 to 3.4
+    LlamaStretch    keeps high frequencies, divides low ones, interpolates by frequency  Llama 3.1's code
 
 A frequency is the angle, in radians, by which a pair of numbers is rotated from one position to the next. The factor is
 how many times longer the texts may be than in training.

@@ -9,7 +9,7 @@ from regard.attention.representation import short_repr
 from regard.attention.scores.score import DotScore, Key, Query, Scores
 
 SWIN_SCALE = 10.0
-"""The scale to which Swin Transformer v2 initialises its cosine attention; softmax of cosines is nearly uniform."""
+"""The initial scale of Swin Transformer v2's cosine attention; without a scale, the softmax would be nearly uniform."""
 
 
 class Cosine(nn.Module, DotScore):

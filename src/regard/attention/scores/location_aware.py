@@ -46,7 +46,7 @@ def location_features(
 ) -> Float[Tensor, "batch heads queries keys n_filters"]:
     """Return the convolution filters ∗ previous: for each key and filter, a weighted sum of the weights around the key.
 
-    Weights before the first key and after the last key are taken as 0. As in `F.conv1d`, filters are not reversed.
+    `previous` has the weights of the previous step, 0 outside of the keys. As in `F.conv1d`, filters are not reversed.
     """
     rows = rearrange(previous, "batch heads queries keys -> (batch heads queries) 1 keys")
     features = F.conv1d(rows, filters[:, None], padding=filters.shape[1] // 2)
@@ -63,8 +63,8 @@ class LocationAware(nn.Module, Preparable):
     taken as 0. For each later step, use `score.after(weights)`, where `weights` are the weights of the previous step,
     stored by the caller. Gradients flow back through these weights.
 
-    To mask the last keys is the same as to remove them. To mask a key between others is not: its weight is 0, but the
-    distance between its neighbours stays 2, which matters for the filters.
+    Masking the last keys gives the same scores as removing them. Masking a key between two others does not: the two
+    neighbours keep their distance of 2, so that the filters see a weight of 0 between them.
 
     Args:
         d_query, d_key: widths of the queries and of the keys.

@@ -84,7 +84,7 @@ def check_sizes(**sizes: int) -> None:
 
 
 def check_built_for(score: Score, built: tuple[int, int], widths: tuple[int, int]) -> None:
-    """Raise ValueError unless query and key have the widths that the parameters of `score` were built for."""
+    """Raise ValueError unless `widths`, (d_query, d_key) of a call, equals `built`, the widths of the parameters."""
     if built != widths:
         raise ValueError(
             f"query has width {widths[0]} and key has width {widths[1]}; this {type(score).__name__} was built for "

@@ -1,7 +1,7 @@
 """Scores with a hidden layer of queries × keys × d_hidden numbers, which is computed block by block (in tiles).
 
-The hidden layer is never stored as a whole, and the backward pass recomputes each tile. Only for one query, as in a
-decoding step, is the hidden layer computed as a whole, since it is no larger than the projected keys.
+The hidden layer is never stored as a whole, and the backward pass recomputes each tile. For a single query,
+as in a decoding step, the hidden layer is computed as a whole, since it is no larger than the projected keys.
 """
 
 import math

@@ -65,7 +65,7 @@ def numbers_of_bias(
 ) -> Biased:
     """Return the numbers that a bias adds to the scores of a tile (block of the attention weights).
 
-    A rule computes them on `device` in `dtype`; a tensor is indexed, and keeps its own device and data type.
+    If `bias` is a rule, the numbers are computed on `device` in `dtype`. A tensor keeps its own device and data type.
     """
     return bias(tile, device, dtype) if isinstance(bias, Bias) else tile.select(bias)
 
