@@ -24,8 +24,8 @@ def function(name: str, *arguments: Any, returns: Any = None) -> Any | None:
     """Return a C function from the kernel library; None if no library was built for this processor.
 
     Args:
-        arguments: the ctypes of its arguments.
-        returns: the ctype of its return value; None = it returns nothing.
+        arguments: the ctypes of the function's arguments.
+        returns: the ctype of the function's return value; None = no return value.
 
     Raises:
         InputError: the library is damaged, or was built from other sources.
@@ -44,7 +44,7 @@ def check_arguments(name: str, arguments: ctypes.Structure) -> None:
     The shapes of the tensors were checked before, so an error here is a bug in regard.
 
     Args:
-        name: the name of the C function; the C function `<name>_error` checks its arguments.
+        name: the name of the C function; the library has a second function, `<name>_error`, for this check.
     """
     describe = error_function(f"{name}_error")
     assert describe is not None

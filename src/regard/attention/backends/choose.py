@@ -182,7 +182,7 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
 
 
 def engine_with_context(call: Call, dropout: float) -> Engine | None:
-    """Return the engine that computes the context and the statistics of a call together, or None if there is none.
+    """Return the engine that computes context and statistics of a call together; None if no engine supports the call.
 
     The engines are the modules `cpu.engine` and `gpu.engine` in `attention/statistics`. They support neither dropout
     nor gradients.

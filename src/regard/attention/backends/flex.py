@@ -118,7 +118,7 @@ def blocks_to_compute(
 ) -> tuple[Int[Tensor, "batch heads query_blocks"], Int[Tensor, "batch heads query_blocks key_blocks"]]:
     """Return, for each block of queries, the number n of key blocks to compute, and a list of key block indices.
 
-    The first n entries of the list are the key blocks to compute; FlexAttention ignores the other entries.
+    The first n entries of the list are the key blocks to compute (True in `wanted`); FlexAttention ignores the rest.
     """
     order = wanted.int().argsort(dim=-1, descending=True, stable=True)
     return wanted.sum(dim=-1, dtype=torch.int32), order.int()

@@ -9,8 +9,8 @@ mask is built for a block whose queries may attend to all keys in their range, a
 program exported for any length cannot loop over blocks, so its masks and biases are built as a whole.
 
 On a CPU, PyTorch computes calls with dropout, and calls whose bias needs gradients, by a kernel that stores the
-weights; and no fused kernel supports forward-mode derivatives. The fused backend does not support such calls; those
-with few weights are computed by the `math` backend.
+weights; and no fused kernel supports forward-mode derivatives. The fused backend does not support such calls; the
+`math` backend computes them if they have few weights.
 """
 
 from collections.abc import Callable
@@ -136,7 +136,7 @@ def is_kernel_causal(mask: Mask | None, grid: Grid, scale: float) -> bool:
 
 
 def rounds_in_half_type(call: Call) -> bool:
-    """Return whether preparing the inputs of PyTorch's kernel would round them to float16 or bfloat16 once more.
+    """Return whether half-precision inputs would be rounded once more before PyTorch's kernel computes with them.
 
     True if the score projects queries and keys, or if the bias must be divided by the temperature. The call is then
     computed in float32.
@@ -205,10 +205,10 @@ def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 def rebuilds_in_backward(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: Grid, parts: list[range]
 ) -> bool:
-    """Return whether the backward pass recomputes the masks and biases of all blocks, instead of storing them.
+    """Return whether the backward pass recomputes the masks and biases of all blocks of queries (`parts`).
 
     Storing them could take as much memory as a queries × keys matrix. Masks of at most `BLOCK_WEIGHTS` numbers are
-    stored if there is no bias, because recomputing them would also run the attention kernel again.
+    stored if there is no bias, because recomputing masks would also run the attention kernel again.
     """
     if mask is None or bias is not None:
         return True

@@ -37,8 +37,8 @@ def reference(
     Args:
         keep: the mask, True = may attend; None = every query may attend to every key.
         scale: the factor of the dot products; None = 1 / sqrt(d_key).
-        softcap: the scaled products are bounded to ±softcap by tanh; None = no bound.
-        bias: numbers added to the scores; None = none.
+        softcap: the scaled dot products are bounded to ±softcap by tanh; None = no bound.
+        bias: numbers added to the scores; None = no bias.
         temperature: the divisor of the scores; 0 = all weight on the largest score.
         sinks: an extra score in each head's softmax that belongs to no key; None = no sinks.
 
