@@ -1,4 +1,4 @@
-"""Views in the terminal, as a picture and as a web page; a view reads what it shows and never runs a model.
+"""Show traces and other results in the terminal, as a picture or as a web page; nothing here runs a model.
 
 terminal/        a trace, the matrices of worked attention, tables
 picture/         a trace, all heads of a trace: PNG, SVG or PDF

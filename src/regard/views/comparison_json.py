@@ -7,15 +7,15 @@ from regard.tracing.comparison import Comparison
 
 
 def as_json(comparison: Comparison) -> str:
-    """Return a comparison of two traces as JSON text. Values of heads that a layer does not have are null.
+    """Return a comparison of two traces as JSON text. A layer with fewer heads than another has null for the others.
 
         {"models": [name, name], "at_most": 0.001, "first": {"head": "L3H1", "token": "it"} or null, "output": number,
          "layers": [{"kind": "encoder", "layer": 3, "heads": [number for each head], "tokens": [token for each head],
                      "weights": [number for each head]}]}
 
-    "first" is the head and query token where the traces first differ by more than "at_most"; "output" the largest
-    difference of the models' outputs. For each head, "heads" has the largest share of attention that one query moves to
-    other keys, "tokens" the token of this query, and "weights" the largest difference of one attention weight.
+    "first" is the head and query token where the traces first differ by more than "at_most"; "output" is the
+    largest difference of the models' outputs. For each head, "heads" has the largest fraction of a query's attention
+    that goes to other keys in the second trace, "tokens" the query's token, "weights" a weight's largest difference.
     """
     layers = []
     for row, (kind, layer) in enumerate(comparison.layers):

@@ -23,7 +23,7 @@ def show_patterns(display: Any) -> None:
 
 
 def picture_of(pattern: "Pattern") -> bytes | None:
-    """Return a PNG picture of a pattern's weights; None (IPython then shows text) if these are more than MAX_DRAWN."""
+    """Return a pattern's weights as a PNG picture; None (IPython then shows text) if there are more than MAX_DRAWN."""
     if pattern.shape.numel() > MAX_DRAWN:
         return None
     from regard.views.picture.canvas import rendered

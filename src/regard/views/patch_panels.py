@@ -11,12 +11,12 @@ from regard.tracing.tokens.places import Patch
 
 @dataclass(frozen=True, slots=True)
 class PatchPanel:
-    """The weights of a query on the patches of one picture, or of a thumbnail, or of merged frames of a video.
+    """The weights of a query on the patches of one picture, one thumbnail, or merged frames of a video.
 
     Attributes:
         name: the name of the picture, such as "picture 1"; empty if there is only one panel.
-        weights: the patches and the query's weights on them.
-        rows, columns: the rows and columns of the picture's grid in which there are patches.
+        weights: each patch with the query's weight on the patch.
+        rows, columns: from the first to the last row, and column, in which there is a patch.
     """
 
     name: str
@@ -41,7 +41,7 @@ class PatchPanel:
         return range(min(columns), max(columns) + 1)
 
     def grid(self) -> Float[np.ndarray, "rows columns"]:
-        """Return the weights as they lie in the picture."""
+        """Return the weights as a matrix, in which patches lie as in the picture; 0 where there is no patch."""
         grid = np.zeros((len(self.rows), len(self.columns)))
         for patch, weight in self.weights:
             grid[patch.row - self.rows.start, patch.column - self.columns.start] = weight

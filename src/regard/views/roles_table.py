@@ -1,4 +1,4 @@
-"""Write a CSV or Parquet file with a row for each head: how much it attends to the previous token, to the first, …"""
+"""Write a CSV or Parquet file with a row for each head: how much the head attends to the previous token, …"""
 
 import csv
 import io

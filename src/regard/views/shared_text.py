@@ -1,4 +1,4 @@
-"""Text that several views show: the name of a token, the size of a model, the note on a decoder's rows."""
+"""Text that several views show: the name of a token, the size of a model, how to read a decoder's weights."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -39,8 +39,8 @@ def size_label(heads: "Sequence[Head]") -> str:
 
 
 def decoder_note(trace: "Trace", kind: str) -> str:
-    """Return DECODER_NOTE (how to read a query's weights) if `kind` of attention is in an encoder-decoder's decoder.
+    """Return DECODER_NOTE for attention in the decoder of an encoder-decoder model; an empty text otherwise.
 
-    Otherwise return an empty text.
+    `kind` is the kind of attention: "encoder", "decoder" or "cross".
     """
     return DECODER_NOTE if kind != "encoder" and trace.source else ""

@@ -1,4 +1,4 @@
-"""An evaluation in the terminal: the scores, a table of scores by length, the worst lines, the metrics' signatures."""
+"""An evaluation in the terminal: the scores, a table of scores by length, the worst lines, the metrics' settings."""
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding

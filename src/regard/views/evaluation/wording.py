@@ -45,7 +45,7 @@ def score_text(score: float | None) -> str:
 def score_note(score: MetricScore, evaluation: Evaluation) -> str:
     """Return a note that helps to read a metric's score; empty for most metrics.
 
-    For TER the note says that less is better, for BLEU why there are no scores if all lines are too short.
+    The note on TER says that less is better; the note on BLEU, if all lines are too short, why there is no score.
     """
     if score.name == "TER":
         return "less is better"

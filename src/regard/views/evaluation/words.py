@@ -13,7 +13,7 @@ WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]|.")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of one of two compared texts; `differs` is whether the other text lacks its words at this point."""
+    """Consecutive words of one of two compared texts; `differs` = the other text does not have these words here."""
 
     text: str
     differs: bool

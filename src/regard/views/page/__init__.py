@@ -67,15 +67,15 @@ def page(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None) ->
 
 
 def live_page(data: dict[str, Any]) -> str:
-    """Return the HTML page that the explorer's server sends; it shows the trace in `data`.
+    """Return the HTML page of the explorer; `data` is the first trace, as `page_data` or `map_data` returns it.
 
-    Its script may send requests to the server for traces of other texts.
+    The page's script may send requests to the server for traces of other texts.
     """
     return document(data, data["text"], sources="connect-src 'self'")
 
 
 def site_page(data: dict[str, Any], site: dict[str, Any]) -> str:
-    """Return the HTML page of a static site, which shows the trace in `data`.
+    """Return the HTML page of a static site; `data` is the first trace, as `page_data` returns it.
 
     The folder of the page also has the model, which a web worker runs in the reader's browser for other texts.
 

@@ -27,20 +27,17 @@ from regard.views.shared_text import decoder_note
 from regard.visible_text import escape_controls
 
 MAX_WEIGHTS = 300_000_000
-"""The most weights that a trace may have to be written as a page.
-
-Writing a page takes time for each weight: the weight that the page will compute is compared with the trace's.
-"""
+"""The most weights that a page may show: to write it takes time for each weight that it will compute."""
 
 MOST_TOKENS = 4_096
 """The most tokens of a text that `regard explore` shows with all its weights; a longer text is shown as a map: an image
 of its weights into which the reader zooms."""
 
 MAX_VALUES = 400_000
-"""The most numbers in the value vectors of a page that is a file (about a megabyte); a page of more has no values."""
+"""The most numbers in the value vectors of a page in a file (about a megabyte); of more, none is stored."""
 
 MAX_COLUMNS = 200_000
-"""The most numbers in the columns of output projections in a page (about a megabyte of text)."""
+"""The most numbers in the stored columns of all output projections (about a megabyte); of more, none is stored."""
 
 Blocks = dict[str, str]
 """The encoded arrays of a page by name: `blocks[name]` is the text of one array (see `blocks.py`)."""

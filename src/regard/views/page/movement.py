@@ -1,6 +1,6 @@
 """Encode for a page how each layer changes each token's hidden vector; the page draws the changes as arrows in a plane.
 
-The numbers of an array are stored as integers, which the page multiplies by the array's rounding step.
+Each array is stored as integers and a rounding step, by which the page multiplies them.
 """
 
 from typing import Any
@@ -29,8 +29,8 @@ def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | N
     """Encode how the layers of a trace change the hidden vectors, for a page, and add the arrays to `blocks`.
 
     Returns:
-        A record for each kind of self-attention; None if the trace has no hidden vectors, or more layers × tokens
-        than MAX_MOVES.
+        A record for "encoder" and for "decoder", if present; None if the trace has no hidden vectors,
+        or more layers × tokens than MAX_MOVES.
     """
     kinds = [kind for kind in trace.kinds if kind != "cross"]
     if trace.states is None:
@@ -69,9 +69,9 @@ def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str
 
 
 def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
-    """Stack the arrows of all layers: their "places" in the plane, "angles", and "names" (of what they stand for).
+    """Stack the arrows of all layers in `group`, a field of `LayerArrows`; return the fields of `Arrows` by name.
 
-    `group` is the field of `LayerArrows` to stack. Layers with fewer arrows are padded with zeros, and -2 in "names".
+    Layers with fewer arrows are padded with zeros, and with -2 in "names".
     """
     groups: list[Arrows] = [getattr(layer, group) for layer in layers]
     most = max(arrows.names.shape[1] for arrows in groups)

@@ -30,10 +30,10 @@ def output_record(name: str, attended: Attended, state: LayerStates, blocks: dic
 
     Args:
         name: the beginning of the names in `blocks`.
-        state: the vectors of all tokens in the layer.
+        attended, state: the layer's attention, and the vectors of all tokens in the layer.
 
     Returns:
-        None if the layer's output has other rows than its attention, as where queries are merged.
+        The record; None if the layer's output does not have a row for each query, because the layer merges queries.
     """
     projection, pattern = state.projection, attended.pattern
     if len(state.attention) != pattern.shape[2]:

@@ -42,8 +42,8 @@ def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None
 
     Returns:
         The layer's record for the page, and the encoded arrays "query" and "key". None if the page cannot compute the
-        weights: they are not the softmax of dot products, or the bias is a tensor, or the scores are so large that
-        rounding to MOST_BITS bits changes a weight by more than PRECISION.
+        weights: they are not the softmax of dot products, or `bias_by_distance` cannot express the bias, or rounding
+        to MOST_BITS bits changes a weight by more than PRECISION.
     """
     formula = pattern.call.formula
     if formula is None or formula.other_score is not None or formula.temperature == 0:
@@ -126,7 +126,7 @@ def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key:
 def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] | None:
     """Return a bias that depends only on the head and on the distance between query and key, as a list for each head.
 
-    A list runs from the lowest distance (last query, first key) to the highest (first query, last key). Return None
+    A list runs from the lowest distance in `grid` (last query, first key) to the highest (first query, last key). None
     if there is no bias, or if the bias depends on anything else.
     """
     bias = formula.bias

@@ -2,7 +2,7 @@
 
 The page runs in a sandboxed frame. Whenever the reader chooses another head or token, the page posts its URL fragment
 (such as #head=L3H1&query=7) to the notebook; it shows the head and token of any fragment that the notebook posts.
-A widget that is displayed twice shows the same head and token in both frames; each frame has its own switches.
+A widget that is displayed twice shows the same head and token in both frames; each frame has its own other settings.
 """
 
 from collections.abc import Callable
@@ -98,7 +98,7 @@ class TraceWidget(anywidget.AnyWidget):
         return None if self._query is None else self.head.queries[self._query]
 
     def select(self, head: str | None = None, token: TokenReference | None = None) -> None:
-        """Show another head or token on the page; None = the head or token that the page shows.
+        """Show another head or token on the page; None = the one that is shown now.
 
         Raises:
             InputError: the token or head does not exist.

@@ -1,6 +1,6 @@
 """Draws a trace as a picture: PNG, SVG or PDF.
 
-trace.py        one token in one head: its text, the head's pattern, and all heads
+trace.py        the weights of one token in one head, the pattern of the head, and a grid of all heads
 sentence.py     the text with tinted tokens and arcs
 pattern.py      the pattern of one head as circles or shaded cells
 head_grid.py    one token's largest weight in every head

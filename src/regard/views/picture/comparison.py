@@ -1,6 +1,6 @@
 """Draws the differences between two traces as a grid of layers × heads.
 
-A cell shows the largest share of attention that a query of the head moves to other keys: darker = more.
+A cell shows the largest fraction of its attention that a query of the head gives to other keys in the second trace.
 """
 
 from pathlib import Path

@@ -100,7 +100,7 @@ class HeadGrid:
 
 
 def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, width: float, tallest: float) -> HeadGrid:
-    """Return a `HeadGrid`, ready to be drawn, with the weights of the query token in `focus` in all heads."""
+    """Return a `HeadGrid` for the query in `focus`, `width` inches wide, its grid at most `tallest` inches high."""
     heads = trace.heads(focus.head.kind)
     layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.number for head in heads)
     return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, width, tallest)
@@ -115,7 +115,7 @@ def draw_grid(
 
     Args:
         image: a number from 0 to 1 for each layer and head; NaN = the layer has no such head.
-        side: the side of a cell.
+        layers, side: the number of each row's layer, and the side of a cell.
         gid: the name of the image in an SVG file.
     """
     rows, columns = image.shape

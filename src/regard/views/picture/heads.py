@@ -41,7 +41,7 @@ ROOM, TITLE, LINE = WIDTH - 2 * MARGIN, 0.72, 0.165
 """The width inside the margins, the height of the title, the height of a line of the caption, in inches."""
 
 ROW_CELLS, LEAST_CELLS = 1600, 8
-"""The most cells in a row of the image, shared equally by its patterns; but each pattern may have at least 8."""
+"""The most cells in a row of the image, shared equally by its patterns; the cells that a pattern may always have."""
 
 MOST_NAMED = 20
 """If a text has at most this many tokens, all tokens are written beside the patterns of one layer."""

@@ -50,7 +50,7 @@ class Cell:
     """One drawing of a picture: the picture itself, or the query's weights over the picture.
 
     Attributes:
-        panel: the weights; in the picture itself, the panel that names it.
+        panel: the name of the picture, and the query's weights on its patches.
         has_weights: whether the weights are drawn over the picture.
         left, top, width, height: the position and the size of the drawing, in inches.
     """
@@ -64,7 +64,7 @@ class Cell:
 
 
 def image_figure(trace: Trace, focus: Focus) -> Figure:
-    """Return a figure of the pictures that the model read, the query's weights on their patches, and its other keys."""
+    """Return a figure of the pictures, the query's weights on their patches, and its largest weights on other keys."""
     panels, listed = patch_panels(focus, len(trace.images)), other_keys(focus)
     cells = lay_out_pictures(trace, panels)
     bottom = max(cell.top + cell.height for cell in cells)
@@ -107,7 +107,7 @@ def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
 
 
 def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, largest: float) -> None:
-    """Draw a picture, or the query's weights over it, of which the weight `largest` has the brightest colour."""
+    """Draw the picture in `cell`, or the query's weights over it; the weight `largest` has the brightest colour."""
     first = cell.panel.first
     _, height, width = trace.images[first.image].shape
     shown = trace.images[first.image].permute(1, 2, 0).cpu().numpy()
@@ -193,7 +193,7 @@ def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]]) ->
 
 
 def write_title(page: Page, trace: Trace, focus: Focus, finding: str) -> None:
-    """Write the model and the head, and below them the line `finding`."""
+    """Write the title: the names of model and head, and below them the sentence `finding`."""
     axes, fonts = page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, TITLE), page.fonts
     name = f"{focus.head.kind} {focus.head.name}" if len(trace.kinds) > 1 else focus.head.name
     model = fonts.shortened(trace.model, 15.0, WIDTH - 2 * MARGIN - fonts.width(f" {name}", 15.0), bold=True)

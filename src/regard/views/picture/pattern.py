@@ -59,9 +59,9 @@ class PatternCells:
 
 
 def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS) -> PatternCells:
-    """Return the weights of some heads of a pattern as at most `most` rows and columns of cells for drawing.
+    """Return the weights of the heads with the numbers `heads` as cells, in at most `most` rows and columns.
 
-    In a text of more tokens, a cell stands for several weights.
+    If there are more queries or keys, a cell shows the largest of several weights.
     """
     rows, columns = (min(most, tokens) for tokens in pattern.shape[2:])
     is_whole = (rows, columns) == pattern.shape[2:]
@@ -193,7 +193,7 @@ class Drawing:
 
 
 def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing:
-    """Lay out the pattern of the head in `focus`, as large as it and its labels fit into a space, given in inches."""
+    """Lay out the pattern of the head in `focus` as large as fits, with labels, into `width` × `tallest` inches."""
     cells = pattern_cells(focus.head.pattern, [focus.head.number])
     rows, columns = cells.weights.shape[1:]
     left, top, right, bottom = margins(focus, fonts, LARGEST_CELL)

@@ -236,7 +236,7 @@ def place_boxes(
 
     Args:
         positions: the positions of the tokens to place; -1 = a box with ….
-        size: the font size in points.
+        size, first_line: the font size in points, and the number of the first of the lines.
         written: the positions of the tokens whose weights are written.
     """
     placed: list[Box] = []

@@ -54,7 +54,7 @@ def view(comparison: Comparison) -> RenderableType:
 def head_table(comparison: Comparison) -> Table:
     """Return a table of the heads that differ most.
 
-    A row has the head, the query token, and the share of its attention that this query moves to other keys.
+    A row has the head, the query token, and the fraction of its attention that goes to other keys in the second trace.
     """
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, token, share in comparison.largest(N_LISTED):
@@ -64,9 +64,9 @@ def head_table(comparison: Comparison) -> Table:
 
 
 def grid(comparison: Comparison) -> Columns:
-    """Return a grid of layers × heads: the largest percentage of its attention that a query moves to other keys.
+    """Return a grid of layers × heads: the largest percentage of a query's attention that goes to other keys.
 
-    The head in which the traces first differ is in brackets.
+    The percentage compares the second trace with the first. The head in which the traces first differ is in brackets.
     """
     first = comparison.first
     several = len(comparison.tokens) > 1
@@ -81,7 +81,7 @@ def grid(comparison: Comparison) -> Columns:
 
 
 def percent_cell(share: float, is_first: bool) -> Text:
-    """Return a fraction as a percentage, 99 at most, in four terminal cells; in brackets if `is_first`."""
+    """Return a fraction as a percentage, 99 at most, in four terminal cells; if `is_first`, in brackets."""
     percent = f"{min(99, round(100 * share)):2d}"
     style = Style(color=colour(share)) if share >= 0.005 else Style(dim=True)
     return Text.assemble("[" if is_first else " ", (percent, style), "]" if is_first else " ")

@@ -43,7 +43,7 @@ NOTABLE = 4
 """The number of keys that are always shown: those on which the explained query has its largest weights."""
 
 RULE_CELLS = 80
-"""The largest width of a section's title line, in terminal cells."""
+"""The largest width of the title line above a group of matrices, in terminal cells."""
 
 INDENT, BETWEEN = 2, 4
 """The number of spaces left of a printed matrix, and between two matrices side by side."""
@@ -184,7 +184,7 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
 
 
 def line_starts(stage: Stage, rows: Sequence[int | None], labels: Sequence[str], label_cells: int) -> Iterator[Text]:
-    """Yield the text at the start of each line of a matrix: the labels of `rows` (None = a gap), padded to equal width.
+    """Yield the label of each of `rows` (None = a gap in the matrix), padded to `label_cells` terminal cells.
 
     If the matrix has a row of sums, the label of this row is the last.
     """
@@ -202,7 +202,7 @@ def row_text(
 
     Args:
         columns: the columns to show; None = a gap, where columns are left out.
-        cells: the numbers of the row as text.
+        cells, values: the numbers of the row, as text and as floats.
         tint: gives the background colour of each number.
     """
     line = Text()
