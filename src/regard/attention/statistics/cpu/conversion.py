@@ -46,7 +46,7 @@ class Part:
 
 
 def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[Part]:
-    """Yield the blocks of queries that the C kernel computes, grouped into parts with float32 queries, keys and values.
+    """Yield the blocks of queries for the C kernel, in parts with float32 queries, keys and, if `contexts`, values.
 
     If the kernel can read the inputs without a conversion, there is one part with all blocks. Other inputs are
     converted for a few heads of one batch item at a time, and each part has the blocks of these heads.
@@ -98,7 +98,7 @@ def is_readable(vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool)
 
 
 def readable(vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool) -> Float[Tensor, "_batch heads tokens d"]:
-    """Return queries, keys or values unchanged if the C kernel can read them, else a contiguous copy in float32."""
+    """Return queries, keys or values unchanged if `is_readable(vectors, adjacent)`, else a contiguous float32 copy."""
     if is_readable(vectors, adjacent):
         return vectors
     return vectors.new_empty(vectors.shape, dtype=torch.float32).copy_(vectors)

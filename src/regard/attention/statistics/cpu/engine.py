@@ -28,7 +28,7 @@ from regard.kernels import attention as kernel
 
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
-    """Return why the C kernel cannot compute the statistics of a call of `attend`, or None if it can."""
+    """Return why the C kernel cannot compute statistics (if `contexts`, also the context) of a call; None if it can."""
     if call.query.device.type != "cpu":
         return f"the kernel reads only tensors on a CPU, and the query is on {call.query.device}"
     if call.formula is None or call.formula.temperature == 0:

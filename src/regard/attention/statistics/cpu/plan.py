@@ -102,7 +102,7 @@ class KeyLimits:
         return batch % len(self.starts), head % self.starts.shape[1]
 
     def reaches(self, index: tuple[int, int], size: int, n_keys: int) -> list[range]:
-        """Return, for each `size` consecutive queries, the range from the first to the last key they may attend to.
+        """Return, for each group of `size` consecutive queries, the range of keys that contains all their allowed keys.
 
         Args:
             index: the indices of a batch item and a head in `starts` and `stops`, from the method `index`.
@@ -138,7 +138,7 @@ class Plan:
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
-        """Return how the C kernel divides a call of `attend` into blocks, given its grid and mask.
+        """Return how the C kernel divides a call of `attend` into blocks, given the call's sizes (`grid`) and mask.
 
         The result is cached if the mask has no tensors, since the layers of a model often have the same plan.
         """
@@ -148,7 +148,7 @@ class Plan:
     @staticmethod
     @lru_cache(8)
     def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
-        """Return the same as `of`, from a cache of the last results.
+        """Return the plan that `of` returns, from a cache of the last plans.
 
         The module constants BLOCK_QUERIES and SCORES_IN_CACHE are arguments because they are part of the cache key.
         """
@@ -174,7 +174,7 @@ def plan_of_blocks(limits: KeyLimits | None, blocks: tuple[HeadBlock, ...]) -> P
 
 
 def has_only_numbers(mask: Mask) -> bool:
-    """Return whether a mask of regard contains only numbers, and no tensors, also in the masks that it is joined from.
+    """Return whether a mask of regard, and each mask that it combines, contains only numbers and no tensors.
 
     Such masks are equal if their fields are equal, so that they can be keys of a cache.
     """

@@ -49,7 +49,7 @@ class CompensatedSum:
         self.rounded.copy_(total)
 
     def raise_to(self, least: Float[Tensor, "..."]) -> None:
-        """Set each sum to the maximum of the sum and its entry in `least`, in place; for maps of maximum weights."""
+        """Set each sum, in place, to the larger of the sum and its entry in `least`, for a map of maximum weights."""
         self.rounded.copy_(torch.maximum(self.rounded, least.double()))
 
     def value(self) -> Float[Tensor, "..."]:
@@ -58,7 +58,7 @@ class CompensatedSum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapCells:
-    """How the queries and keys are divided among the entries (cells) of the pooled map.
+    """How queries and keys are divided among the cells (entries) of the pooled map, a downsampled matrix of weights.
 
     Attributes:
         row_of_query: for each query, its row in the map.

@@ -31,7 +31,7 @@ SECONDS_AT_ONCE = 0.5
 COMPUTED_AT_ONCE = 2**22
 """How many scores or mask entries torch operations compute before the C kernel runs on them.
 
-If each thread needs more for one block, this number is exceeded.
+Each thread gets at least one block, so large blocks may exceed this number.
 """
 
 PANEL = 64
@@ -89,7 +89,7 @@ class Run:
         return cls(call, plan, results, scores, groups, threads, arguments, (sinks, lock))
 
     def compute_part(self, part: Part, report: ProgressCallback) -> None:
-        """Run the C kernel on the blocks in `part`, whose statistics and contexts are written to `self.results`."""
+        """Run the C kernel on the blocks in `part`; it writes their statistics and contexts into `self.results`."""
         arguments, plan = self.arguments, self.plan
         map_rows, map_columns = self.results.ask.pooled or (0, 0)
         arguments.query = Vectors.of(part.query, part.batch, part.head)
@@ -149,7 +149,8 @@ class Run:
     def write_block(self, block: HeadBlock, computed: Tensor) -> None:
         """Compute the mask or the scores of a block by torch operations, and write them into the tensor `computed`.
 
-        If the C kernel computes the scores, the mask is written; otherwise the scores, one range of keys after another.
+        If the C kernel computes the scores, only the mask is computed here. Otherwise the scores are computed here, one
+        range of keys after another.
         """
         if self.scores is not None:
             write_mask(computed[: block.size], self.call, block)
@@ -172,7 +173,7 @@ class Run:
 
 
 def statistics_of(results: Results, lock: Int[Tensor, " 1"]) -> kernel.Statistics:
-    """Return the C struct of addresses to which the C kernel writes the statistics; 0 = a statistic is not computed.
+    """Return the C struct of the addresses to which the C kernel writes the statistics; an address of 0 = not computed.
 
     Args:
         lock: one byte for a lock, which a thread holds while it adds to the sums shared by all threads.

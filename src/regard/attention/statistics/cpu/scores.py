@@ -62,7 +62,8 @@ class KernelScores:
     """The parameters with which the C kernel computes the scores of a call of `attend`, divided by the temperature.
 
     Attributes:
-        softcap: the factor in softcap · tanh(scale · query · key); below 0 = no softcap.
+        scale, softcap: the scores before the bias are softcap · tanh(scale · query · key), or, if softcap is below 0,
+            scale · query · key.
         bias: the bias, before it is multiplied by `bias_factor`; None = no bias.
         bias_factor: 1 / temperature.
         mask: the mask if it is a boolean tensor that the kernel can read, else None.

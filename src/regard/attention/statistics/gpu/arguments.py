@@ -66,8 +66,8 @@ class MaskRanges(NamedTuple):
 
     Attributes:
         limits: for each query, the start and the stop of each of its key ranges.
-        borders: for each tile (block of queries, or of keys), four positions: the first and the last say which keys (or
-            queries) the kernel reads, the two in the middle which of these need no mask.
+        borders: for each tile (block of queries, or of keys), four positions: the kernel reads the keys (or queries)
+            from the first to the last, and needs no mask from the second to the third.
     """
 
     limits: Table
@@ -89,8 +89,8 @@ class Rule(NamedTuple):
             not `RelativeBias`.
         far: the largest distance in `by_distance`; larger distances have the same bias.
         first: for `Alibi` and `RelativeBias`, the key position of query 0.
-        biases: a bias tensor [batch heads queries keys], whose four strides are the fields below; None = the bias is
-            not a tensor.
+        biases: a bias tensor [batch heads queries keys], with the strides `bias_batch`, `bias_head`, `bias_query` and
+            `bias_key`; None = the bias is not a tensor.
     """
 
     inner: float
@@ -156,7 +156,7 @@ class KernelArguments:
         )
 
     def mask_ranges(self, borders: Borders) -> MaskRanges:
-        """Return the mask in the form that the kernels take, ranges of keys."""
+        """Return the mask as ranges of keys, with the `borders` of the tiles of one kernel (see `MaskRanges`)."""
         return MaskRanges(*(Table(numbers, *strides(numbers, 4)) for numbers in (self.limits, borders)))
 
 

@@ -177,7 +177,7 @@ def read_queries(
     Args:
         keys: the key vectors of the block.
         where: the batch item, the head and the indices of the keys.
-        span: the number of the key range, the first query to add, and the query after the last.
+        span: the index of the key range, the first query to add, and the query after the last.
         sums: for each key, the sums and the maxima so far.
         largest: whether the maxima are needed.
         masked: whether the mask must be applied.
@@ -206,12 +206,12 @@ def read_queries(
 def into_map(
     cells: Float[Tensor, "batch heads rows tiles cells"], arguments: KernelArguments, ask: Ask
 ) -> Float[Tensor, "batch heads rows columns"]:
-    """Return the map of weights, downsampled to `ask.pooled` rows and columns, from the parts of all blocks of keys.
+    """Return the pooled map (`ask.pooled` rows and columns), combined from the weights of all tiles (blocks of keys).
 
-    A column of the map may lie in several blocks of keys; their parts of it are added in a fixed order.
+    The keys of one column of the map may lie in several tiles; the numbers of these tiles are added in a fixed order.
 
     Args:
-        cells: for each tile (block of keys), the downsampled weights, as the kernel `columns` wrote them.
+        cells: the pooled weights of each tile, as the kernel `columns` wrote them.
     """
     assert ask.pooled is not None
     (rows, columns), (n_keys, _), grid, device = ask.pooled, arguments.tiles, arguments.grid, cells.device

@@ -35,7 +35,7 @@ WIDEST_BYTES = 512
 """The largest size of a query, key or value vector in bytes; blocks of wider vectors do not fit into shared memory."""
 
 WEIGHTS_AT_ONCE = 2**37
-"""How many weights are computed between two reports of progress, which takes well under a second."""
+"""The number of weights computed between two reports of progress; a GPU computes them in well under a second."""
 
 
 def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
@@ -68,7 +68,7 @@ def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
 
 
 def interpreted() -> bool:
-    """Return whether Triton runs its kernels in its interpreter on the CPU; the tests do so."""
+    """Return whether Triton runs its kernels in its interpreter on the CPU, as in the tests."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 

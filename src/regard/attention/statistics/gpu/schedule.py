@@ -21,7 +21,7 @@ Limits = Int[Tensor, "ranges #batch #heads queries 2"]
 """For each query, the start and the stop of each of its key ranges."""
 
 OneSide = Int[Tensor, "ranges #batch #heads queries"]
-"""For each query, the start of each of its key ranges; or for each query, the stop of each."""
+"""For each query, one number for each of its key ranges: the start of the range, or else its stop."""
 
 Borders = Int[Tensor, "ranges #batch #heads tiles 4"]
 """For each key range and tile (block of queries, or of keys), four positions in ascending order.
@@ -43,6 +43,7 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
     third. All borders except the last are multiples of `step`.
 
     Args:
+        tile: the number of queries in a tile.
         step: the number of keys that the kernel reads at a time.
     """
     n_queries = limits.shape[3]
@@ -92,9 +93,9 @@ def remaining_minimum(limits: OneSide) -> OneSide:
 
 
 def borders(begin: Tensor, whole_from: Tensor, whole_to: Tensor, end: Tensor) -> Borders:
-    """Return four positions of each tile as one tensor, changed where necessary so that they are in ascending order.
+    """Join the four borders of each tile, `begin` to `end`, to one tensor, and make them ascend where they do not.
 
-    If the mask must be applied to all keys, the second and the third border become equal.
+    If the mask must be applied to all weights of a tile, its second and its third border become equal.
     """
     end = torch.maximum(begin, end)
     whole_from = torch.minimum(torch.maximum(whole_from, begin), end)

@@ -37,7 +37,7 @@ def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr
 
     Args:
         rows: a `StridedTensor`, the tensor and its strides.
-        first, tokens: the sums first + tokens are the indices of the tokens.
+        first, tokens: a start and a range 0, 1, 2, …; the indices of the tokens are first + tokens.
         width: the number of entries of a vector.
         padded: `width` rounded up to a power of 2; the additional entries are 0.
     """
