@@ -184,9 +184,9 @@ class LatentAttention(nn.Module):
         return torch.cat([plain, turned], dim=-1), torch.cat([key, turned_key], dim=-1), value
 
     def from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return queries, and keys and values of one head that all query heads share: the cached vectors (`latents`).
+        """Return the queries of x, and `latents` as the keys and values of one head that all query heads share.
 
-        Each query is multiplied by W_keyᵀ of its head, so that no keys and values need to be computed from the latents.
+        The part of a query without rotary position is multiplied by W_keyᵀ of its head, to attend to the latents.
         """
         plain, turned = self.query_parts(x, latents.n_tokens)
         plain = einsum(plain, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
