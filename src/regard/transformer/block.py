@@ -38,7 +38,7 @@ class BlockOutput:
 
 
 class Block(nn.Module):
-    """The base class of encoder and decoder blocks: it places the norms before each sublayer, or after each sum."""
+    """Base class of encoder and decoder blocks: it applies a norm before each sublayer or after each residual sum."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class DecoderBlock(Block):
 
 
 def rows_by_source(x: Hidden, memory: KeyValue | None) -> Float[Tensor, "sources queries d_model"]:
-    """Concatenate the tokens of all targets (rows) that read the same source, so that its keys need no copies.
+    """Concatenate the tokens of all rows (targets) of x with the same source, so that no source is copied for its rows.
 
     Args:
         memory: the keys and values of the sources, each read by equally many consecutive rows of x; None = there is no
@@ -166,8 +166,8 @@ def new_self_attention(config: TransformerConfig) -> MultiHeadAttention:
 def new_attention(config: TransformerConfig, positions: Rotary | None) -> MultiHeadAttention:
     """Return an attention layer with the sizes in the config, and with smaller initial weights than usual.
 
-    The weights of the query, key and value projections are Glorot's divided by √2 (gain 1/√2), as in fairseq. Post-norm
-    models train markedly faster with this gain than with gain 1, the default of `MultiHeadAttention`.
+    The query, key and value projections have Glorot's initialisation with gain 1/√2, as in fairseq. Post-norm models
+    train markedly faster with this gain than with gain 1, the default of `MultiHeadAttention`.
     """
     attention = MultiHeadAttention(
         config.d_model,

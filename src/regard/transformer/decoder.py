@@ -90,7 +90,7 @@ class Decoder(nn.Module):
             lengths: the number of tokens of each source before its padding; None = no padding.
 
         Raises:
-            ValueError: memory is None, and the decoder was built for a source; or memory is given, and it was not.
+            ValueError: the decoder has cross-attention and memory is None, or it has none and memory is given.
         """
         if (memory is None) != (self.config.n_source_tokens == 0):
             given = "no memory" if memory is None else "a memory"
@@ -107,7 +107,7 @@ class Decoder(nn.Module):
 
         Args:
             tokens: the next token ids of each target, one or more; a target begins with BOS. Shorter targets are
-                padded on the right: causal attention keeps the padding from earlier tokens.
+                padded on the right; since attention is causal, no token before the padding attends to it.
             state: for the first tokens of the targets, the result of `start`; for later tokens, `Decoded.state` of the
                 previous call. None = the result of `start()`, for the first tokens of a language model.
         """

@@ -64,8 +64,7 @@ def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
     """Return a Transformer that gives the same logits as a Marian model.
 
     The targets of this Transformer begin with the Marian config's decoder_start_token_id (usually the padding id), not
-    with BOS.
-    The settings activation_dropout and layerdrop, which only training uses, are not copied.
+    with BOS. The settings activation_dropout and layerdrop, which only training uses, are not copied.
 
     Args:
         model: a MarianMTModel, or a folder that one was saved in.
@@ -89,6 +88,7 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
     """Return a MarianMTModel that gives the same logits as a Transformer.
 
     Args:
+        pad: the id of padding.
         bos: the id that begins a target.
         eos: the id that ends a source or target.
 
@@ -120,7 +120,7 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
 
 
 def hugging_face_settings(config: TransformerConfig, pad: int, bos: int, eos: int) -> dict[str, Any]:
-    """Return the settings of a Transformer that Marian and Pegasus have under the same names, and the special ids."""
+    """Return a Transformer's settings and the ids of special tokens, by the names that Marian and Pegasus share."""
     return {
         "d_model": config.d_model,
         "encoder_layers": config.n_layers,

@@ -42,11 +42,7 @@ class BlockCache:
         return BufferCache(TokenBuffer(copy_with_room(tokens, MIN_BUFFER_TOKENS), self.n_tokens + 1), self.n_tokens + 1)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "BlockCache":
-        """Return the cache of some of the target texts.
-
-        Args:
-            rows: the indices of the target texts, in the order of the new cache.
-        """
+        """Return the cache of the target texts with the indices `rows`, in the order of `rows`."""
         return BlockCache(tuple(block.select(rows) for block in self.blocks))
 
 
@@ -109,8 +105,8 @@ class BufferCache:
     def with_next_token(self) -> "BufferCache":
         """Return a cache with one more token of each target text, whose keys and values are not set yet.
 
-        The tokens are copied to a new buffer only if this one is full, has too few rows, cannot be written, or if a
-        step from the same cache has already written the next token.
+        The cached tokens are copied to a new buffer only if the buffer is full, has too few rows or is read-only, or
+        if a step from the same cache has already written the next token.
         """
         buffer, n, buffer_rows = self.buffer, self.n_tokens, self.buffer_rows
         # PyTorch forbids writing to an inference tensor outside inference mode.
@@ -125,11 +121,7 @@ class BufferCache:
         return BufferCache(buffer, n + 1, buffer_rows)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "BufferCache":
-        """Return the cache of some of the target texts, without copying keys or values.
-
-        Args:
-            rows: the indices of the target texts, in the order of the new cache.
-        """
+        """Return the cache of the target texts with the indices `rows`, without copying keys or values."""
         if self.buffer_rows is None:
             return BufferCache(self.buffer, self.n_tokens, rows[:, None].expand(-1, self.n_tokens))
         return BufferCache(self.buffer, self.n_tokens, self.buffer_rows.index_select(0, rows))

@@ -39,11 +39,9 @@ class DecodingState:
         return 0 if self.cache is None else self.cache.n_tokens
 
     def select(self, rows: Int[Tensor, " rows"]) -> "DecodingState":
-        """Return the state of some of the rows (target texts).
+        """Return the state of the target texts with the indices `rows`, in the order of `rows`.
 
-        Args:
-            rows: the indices of the rows, in the order of the new state. An index may occur several times, as when a
-                beam search continues a text in two ways.
+        An index may occur several times, as when a beam search continues a text in two ways.
         """
         state = replace(self, cache=None if self.cache is None else self.cache.select(rows))
         if self.memory[0] is None:
