@@ -5,7 +5,7 @@
 The config chooses the score, and one of four kinds of attention:
 
     soft       weights on all positions of the source
-    hard       all weight on the position with the largest score; the gradient of soft attention (straight-through)
+    hard       all weight on the position with the largest score; gradients as in soft attention (straight-through)
     local_m    soft, but only on the source positions from t - reach to t + reach, for target token t
     local_p    soft, but only around a predicted source position, times a Gaussian centred on this position
 
@@ -67,11 +67,7 @@ class Memory:
     lengths: Int[Tensor, " batch"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Memory":
-        """Return a memory with some of the batch items.
-
-        Args:
-            rows: the indices of the batch items, in the order of the new memory; an index may be repeated.
-        """
+        """Return the batch items with the indices `rows`, in the order of `rows`; an index may be repeated."""
         states = self.states.index_select(0, rows)
         keys = states if self.keys is self.states else self.keys.index_select(0, rows)
         return Memory(states=states, keys=keys, lengths=self.lengths.index_select(0, rows))
@@ -120,7 +116,7 @@ class SourceAttention(nn.Module):
         first: int,
         previous: Float[Tensor, "batch target source"] | None = None,
     ) -> Pattern:
-        """Return the attention pattern that `forward` returns, without computing the context vectors."""
+        """Return the pattern that `forward` returns for the same arguments, without computing the context vectors."""
         return Pattern(Call.of(**self.arguments(queries, memory, first, previous)))
 
     def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
@@ -142,7 +138,7 @@ class SourceAttention(nn.Module):
         }
 
     def score_after(self, previous: Float[Tensor, "batch target source"] | None) -> Score:
-        """Return the attention score for the keys in a `Memory`, which are projected already and not projected again.
+        """Return the attention score for the keys in a `Memory`, to which `prepare` has already applied the projection.
 
         Args:
             previous: the attention weights of the previous decoder step; only a location-aware score uses them.
@@ -153,7 +149,7 @@ class SourceAttention(nn.Module):
         return Prepared(score) if isinstance(score, Preparable) else score
 
     def normaliser(self, query: Float[Tensor, "batch 1 target d_model"], memory: Memory) -> Normaliser:
-        """Return the normaliser (from scores to weights) of the config's kind of attention."""
+        """Return the function from scores to weights for the config's kind of attention ("soft", "hard" or local)."""
         if self.centre is not None:
             return Local(self.centre(query, memory.lengths), float(self.reach))
         return Hard(StraightThrough()) if self.attention == "hard" else Softmax()

@@ -53,11 +53,7 @@ class State:
     n_tokens: int
 
     def select(self, rows: Int[Tensor, " rows"]) -> "State":
-        """Return a state with some of the batch items.
-
-        Args:
-            rows: the indices of the batch items, in the order of the new state; an index may be repeated.
-        """
+        """Return the batch items with the indices `rows`, in the order of `rows`; an index may be repeated."""
         return replace(
             self,
             memory=self.memory.select(rows),
@@ -183,9 +179,9 @@ class Decoder(nn.Module):
     def attend(
         self, query: Float[Tensor, "batch 1 d_model"], state: State
     ) -> tuple[Float[Tensor, "batch 1 d_model"], Float[Tensor, "batch source"]]:
-        """Attend to the source; return the context vector, and the attention weights if the next step needs them.
+        """Attend to the source; return the context vector and the `weights` of the next state.
 
-        The next step needs them if its scores depend on them (a location-aware score); otherwise the second result is
+        These are the attention weights if the next step's scores depend on them (a location-aware score); otherwise
         `state.weights`, which is 0 in all steps.
         """
         if not self.reader.is_location_aware:
@@ -195,7 +191,7 @@ class Decoder(nn.Module):
         return weights @ state.memory.states, weights[:, 0]
 
     def combined(self, context: Tensor, s: Tensor, embedded: Tensor) -> Float[Tensor, "batch target d_model"]:
-        """Return the attention vector s̃ = tanh(W_c v + b_c).
+        """Return the attention vector s̃ = tanh(W_c v + b_c), given the context a, the state s and the embedding e(y).
 
         v is [a ; s] in Luong's forms and [a ; s ; e(y)] in Bahdanau's form.
         """
@@ -221,7 +217,7 @@ class Decoder(nn.Module):
 
             hidden = tanh(W last + b)
 
-        Each layer has its own W and b, in an LSTM for the state and for the memory cell.
+        Each layer has its own W and b; in an LSTM, the state and the memory cell each have their own.
 
         Args:
             encoded: the output of the encoder.
