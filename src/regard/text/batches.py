@@ -52,8 +52,8 @@ class Batches:
         max_tokens: the largest number of source tokens in a batch, and of target tokens, padding and EOS included. A
             pair with more tokens is a batch by itself.
         seed: the seed of the order of the pairs and of BPE-dropout.
-        dropouts: BPE-dropout for sources and for targets; None = no BPE-dropout. Since it divides the texts of a batch
-            into more pieces, a batch may then have more than `max_tokens` tokens.
+        dropouts: BPE-dropout for sources and for targets; None = no BPE-dropout. BPE-dropout divides texts into more
+            pieces, so that a batch may have more than `max_tokens` tokens.
     """
 
     def __init__(

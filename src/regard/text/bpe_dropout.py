@@ -21,7 +21,7 @@ from regard.text.piece_table import NORMAL, pieces_of
 from regard.text.vocabulary import EOS, Vocabulary
 
 WHOLE = "\0\0"
-"""The text given to pieces that BPE-dropout must not divide, such as special pieces and tags; no real text has NUL."""
+"""Stands for the text of pieces that must not be divided, such as special pieces and tags; no real text has NUL."""
 
 NEVER = 2**31
 """The rank of a merge that is not performed: the joined symbols are not a piece, or BPE-dropout skips the merge."""

@@ -83,8 +83,8 @@ class Corpus:
     """The pairs of texts in a corpus folder, as ids without BOS and EOS.
 
     Args:
-        n_tokens: the sizes of the source and the target vocabulary. An id that is not below its size raises InputError
-            when it is read; None = ids are not checked.
+        n_tokens: the sizes of the source and the target vocabulary. Reading an id that is not in the vocabulary
+            raises InputError; None = ids are not checked.
 
     Raises:
         InputError: a file of the corpus is missing or damaged.
@@ -145,6 +145,7 @@ def write_corpus(
         max_tokens: the largest number of pieces in a text, EOS not counted.
         max_ratio: the largest ratio of the longer text of a pair to the shorter one, in pieces.
         purpose: the use of the pairs, for the message when no pair is kept.
+        report: the numbers of pairs kept, and of pairs left out for each reason, are added to its counts.
         progress: called after each chunk of pairs with the number of pairs in it.
 
     Raises:
@@ -194,7 +195,7 @@ def encoded_chunks(
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:
     """Return whether a pair is kept: no text is empty or too long, and the lengths of the two texts are similar.
 
-    The report counts a pair that is left out by the reason, and a kept pair with an unknown piece as `unknown`.
+    If the pair is left out, its reason is counted in `report`; a kept pair with an unknown piece is counted there too.
     """
     shorter, longer = sorted((len(source), len(target)))
     if shorter == 0:
@@ -214,7 +215,7 @@ def append(ids: IO[bytes], ends: IO[bytes], texts: list[list[int]], end: int, dt
 
     Args:
         ids: the file to which the ids are written.
-        ends: the file to which the index is written at which each text ends.
+        ends: the file to which the end of each text is written: the index after its last id.
         end: the number of ids in the file so far.
     """
     if not texts:

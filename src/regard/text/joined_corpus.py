@@ -51,7 +51,7 @@ class JoinedCorpus:
     """The pairs of several corpora that are encoded with the same vocabularies.
 
     Args:
-        weights: for each corpus, how often an epoch has each of its pairs, on average.
+        weights: for each corpus, how many times an epoch contains each pair of this corpus, on average.
     """
 
     def __init__(self, corpora: Sequence[Corpus], weights: Sequence[float]) -> None:
@@ -65,7 +65,7 @@ class JoinedCorpus:
         return int(self.sizes.sum())
 
     def order(self, seed: int, epoch: int) -> Numbers:
-        """Return the indices of the pairs that an epoch takes from the corpora, in the random order of the training."""
+        """Return the indices of the pairs that an epoch takes from the corpora, in the random order of the epoch."""
         pairs = self.pairs_of_epoch(seed, epoch)
         return pairs[permutation(len(pairs), seed, epoch)]
 

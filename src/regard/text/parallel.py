@@ -110,7 +110,7 @@ class Parallel:
     target: Path
 
     def pairs(self, report: Report | None = None) -> Iterator[tuple[str, str]]:
-        """Yield the pairs of cleaned lines; a pair with an empty line is left out.
+        """Yield the pairs of cleaned lines, and count them in `report`; a pair with an empty line is left out.
 
         Raises:
             InputError: a file cannot be read or is not UTF-8, both files are empty, both are the same file, or their
@@ -143,7 +143,7 @@ class Parallel:
 
 
 def tidy_lines(path: Path, report: Report | None = None) -> Iterator[str]:
-    """Yield the lines of a file as clean text, without control characters and with single spaces between words.
+    """Yield the lines of a file as clean text (no control characters, single spaces); count the changes in `report`.
 
     Raises:
         InputError: the file cannot be read, or a line is not UTF-8.
@@ -166,7 +166,7 @@ def tidy_lines(path: Path, report: Report | None = None) -> Iterator[str]:
 
 
 def decoded(line: bytes, path: Path | str, number: int) -> str:
-    """Decode a line of a file from UTF-8.
+    """Decode a line of a file from UTF-8; an error message names the file's `path` and the line `number`.
 
     Raises:
         InputError: the line is not UTF-8.
@@ -195,7 +195,7 @@ def raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def refuse_longer(line: bytes, path: Path | str, number: int) -> None:
-    """Raise InputError if a line is longer than `LONGEST_LINE`."""
+    """Raise InputError, with path and line number, if a line is longer than `LONGEST_LINE`."""
     if len(line) > LONGEST_LINE:
         raise InputError(
             f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes; give a file with a sentence on each line."
@@ -248,7 +248,7 @@ def random_rank(source: str, seed: int) -> int:
 
 
 def dev_limit(sources: Iterable[str], n: int, seed: int) -> int:
-    """Return the n-th smallest `random_rank` of the different source texts, the limit by which dev pairs are chosen.
+    """Return the n-th smallest `random_rank` of the different source texts: the largest rank of a dev pair.
 
     Dev pairs, which are held out for evaluations during the training, are the pairs whose source has at most this rank.
     Equal sources have equal ranks, so no source is in both the dev pairs and the training pairs, and there may be more

@@ -1,7 +1,7 @@
 """Read the pieces of a SentencePiece model, and write the model with other pieces.
 
 A SentencePiece model is a protobuf message. Its field 1 is repeated, once for each piece: the piece's text, score and
-kind. The id of a piece is its position among them. Field 2 has the settings of the training, among them the names of
+kind. The id of a piece is its position among the pieces. Field 2 has the settings of the training, such as the names of
 the special pieces.
 
 Departure: the message is read here and not by SentencePiece's own protobuf module. transformers has a copy of that

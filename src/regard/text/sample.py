@@ -18,7 +18,7 @@ from regard.text.keyed_random import seed_of
 SPLITS = "train", "dev", "test"
 
 MOST = 10**18
-"""The largest value of `below`, the upper limit of the numbers."""
+"""The largest value that the argument `below` of `sample` may have."""
 
 Pairs = list[tuple[str, str]]
 
@@ -80,12 +80,12 @@ def namer(language: str) -> Callable[[int], str]:
 def random_numbers(n: int, below: int, seed: int) -> list[int]:
     """Return n different numbers below `below` in random order, except that the numbers below 10 come first.
 
-    The numbers of 1, 2, 3, … digits are equally many; if there are too few numbers of some length, all of them are
+    Equally many of the numbers have 1, 2, 3, … digits; if too few numbers with so many digits exist, all of them are
     taken. Numbers below 10 come first, so that they are in the training split, because their names cannot be composed
     from the names of other numbers.
 
     Raises:
-        InputError: there are fewer than n such numbers.
+        InputError: there are fewer than n numbers below `below`, or `below` is above `MOST`.
 
     >>> counts = [len(str(number)) for number in random_numbers(999, 10_000, seed=1)]
     >>> [counts.count(length) for length in (1, 2, 3, 4)]

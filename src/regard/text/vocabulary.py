@@ -145,15 +145,16 @@ class Vocabulary:
     def unused(self) -> dict[str, int]:
         """The id of each unused piece, by its text: in a vocabulary of Marian, the pieces of the other language.
 
-        SentencePiece never divides a text into unused pieces. Unknown letters that are exactly such a piece get its id.
+        SentencePiece never uses these pieces. If a series of unknown letters is such a piece, it gets the piece's id.
         """
         unused = filter(self.processor.IsUnused, range(len(self)))
         return {self.processor.IdToPiece(token): token for token in unused}
 
     def _with_unused(self, clean: str, ids: list[int]) -> list[int]:
-        """Replace UNK by the id of an unused piece if the unknown letters are exactly this piece; return the new ids.
+        """Return ids with UNK replaced by the id of an unused piece where the unknown letters are exactly this piece.
 
         Args:
+            clean: the cleaned text.
             ids: the ids of the text's pieces, as SentencePiece returns them.
         """
         surfaces = self.processor.Encode(clean, out_type=str)
@@ -171,7 +172,7 @@ class Vocabulary:
         return [self.processor.IdToPiece(int(token)) for token in ids]
 
     def scores(self) -> NDArray[np.float64]:
-        """Return the score of every piece; BPE performs the merge first whose result has the highest score."""
+        """Return the score of every piece; BPE always merges next the two pieces whose result has the highest score."""
         return np.array([self.processor.GetScore(token) for token in range(len(self))])
 
     def unknown(self, text: str) -> list[str]:
