@@ -42,7 +42,7 @@ def atomic_replace(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a text (as UTF-8) or bytes to a file with `atomic_replace`.
+    """Write a text (as UTF-8) or bytes to a file, completely or not at all.
 
     Raises:
         OSError: the file cannot be written; an existing file is unchanged.

@@ -16,7 +16,7 @@ def check_count(name: str, value: object, least: int = 1) -> None:
 
 
 def check_probability(name: str, value: float) -> None:
-    """Raise ValueError unless a value is at least 0 and below 1."""
+    """Raise ValueError, with `name` in the message, unless a value is at least 0 and below 1."""
     if not 0 <= value < 1:
         raise ValueError(f"{name}={value} must be a probability of at least 0 and below 1.")
 

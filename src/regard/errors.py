@@ -52,7 +52,7 @@ def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun in the singular or plural; None = the regular plural.
+    """Return a count with its noun in the singular or plural; plural None = the regular plural of the noun.
 
     >>> counted(1, "row"), counted(3000, "query")
     ('1 row', '3,000 queries')

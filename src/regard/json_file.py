@@ -1,4 +1,4 @@
-"""Reads JSON files that may be damaged."""
+"""Read JSON files that may be damaged."""
 
 import json
 import re

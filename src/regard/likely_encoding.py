@@ -51,9 +51,10 @@ def likely_encoding(data: bytes) -> str:
 
 
 def share_of(data: bytes, codec: str, is_frequent: Callable[[str], bool]) -> float:
-    """Return the proportion of frequent letters among the letters outside ASCII of a text; 0 if it cannot be decoded.
+    """Return the proportion of frequent letters among the letters outside ASCII in a text.
 
     Args:
+        data: the text in bytes; if it is not in the encoding `codec`, 0 is returned.
         codec: Python's name of the encoding.
         is_frequent: returns whether a letter is frequent.
     """

@@ -5,7 +5,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 LARGEST_INTEGER = 2**53
-"""The largest absolute value of an integer in a file: float64 represents it exactly, and sums of a few fit 64 bits."""
+"""The largest absolute value of an integer in a file; up to it, float64 is exact, and sums of a few fit 64 bits."""
 
 
 def check_fields(dataclass: Any, values: Mapping[str, object]) -> None:

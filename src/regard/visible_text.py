@@ -21,6 +21,8 @@ RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\
 def escape_controls(text: object, keep: str = "") -> str:
     r"""Replace a tab by ⇥, a line feed by ⏎, and other characters that a terminal would act on by their codes in ‹›.
 
+    Characters in `keep` are not replaced.
+
     >>> escape_controls("\x1b[31mred"), escape_controls("a\tb"), escape_controls("abc\u202efdp.exe")
     ('‹1B›[31mred', 'a⇥b', 'abc‹202E›fdp.exe')
     """
