@@ -35,7 +35,7 @@ CHECKPOINTS = 2
 """The number of latest checkpoints to keep: if the latest is damaged, training resumes from the one before it."""
 
 ASK_STEPS = 10
-"""The steps between two exchanges in which several processes decide whether to stop or to save (see `any_process`)."""
+"""Several processes decide together every so many steps whether to stop or to save (see `any_process`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +76,7 @@ class Run:
 
 
 def training_steps(batches: Batches, position: Position, accumulate: int) -> Iterator[tuple[list[Batch], Position]]:
-    """Yield, without end, the batches of each step and the position in the corpus after the step.
+    """Yield, from `position` on and without end, the batches of each step and the position after the step.
 
     A step has `accumulate` batches, or fewer if it is the last of an epoch.
     """
@@ -216,7 +216,7 @@ def any_process(run: Run, step: int, *conditions: bool) -> list[bool]:
 
 
 def end_reason(run: Run, state: TrainingState) -> str | None:
-    """Return the reason why training is finished, for a message; None = it continues."""
+    """Return the reason why training is finished, for a message; None = training continues."""
     reason = end_reason_of_steps(run, state)
     if reason is None and out_of_time(run, state):
         return f"its {run.config.training.max_minutes:g} minutes are over (training.max_minutes)"

@@ -127,7 +127,7 @@ def loss_of(
 class TeacherForced(nn.Module):
     """A module that computes a model's training loss in `forward`.
 
-    DDP and FSDP need it: they work only if the whole forward pass is in the `forward` of one module.
+    DDP and FSDP need such a module: they work only if the whole forward pass is in one `forward`.
     """
 
     PREFIX = "model."

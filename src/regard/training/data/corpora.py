@@ -25,7 +25,7 @@ def text_files(source: Texts, target: Texts, data: Data) -> dict[str, Path]:
     """Return the text files by name.
 
     The names are source and target, "source 2" and "target 2" for a second corpus, and so on, and "dev source" and "dev
-    target" if the settings have them.
+    target" if the settings `data` have them.
 
     Raises:
         InputError: the numbers of source and target files differ, the settings do not fit the number of corpora, or
@@ -51,7 +51,7 @@ def text_files(source: Texts, target: Texts, data: Data) -> dict[str, Path]:
 
 
 def paths(texts: Texts) -> list[Path]:
-    """Return the paths in an argument of the type `Texts`."""
+    """Return the paths in `texts` as a list; a single text that names no file is split at its commas."""
     if isinstance(texts, Sequence) and not isinstance(texts, str):
         return [Path(one) for one in texts]
     return paths_in(str(texts))

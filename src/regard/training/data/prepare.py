@@ -265,7 +265,10 @@ def read_corpora(data: Path, weights: Sequence[float] | None, n_tokens: tuple[in
 
 
 def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) -> tuple[Vocabulary, Vocabulary]:
-    """Train the source and the target vocabulary on the training pairs; a joint vocabulary is returned twice."""
+    """Train the source and the target vocabulary; a joint vocabulary is returned twice.
+
+    They are trained on the training pairs of `split`. Their default size depends on `n_pairs`, the number of all pairs.
+    """
 
     tags = list(dict.fromkeys(corpus.tag for corpus in split.corpora if corpus.tag))
 

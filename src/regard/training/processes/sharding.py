@@ -45,7 +45,7 @@ def without_exchange(sharded: FSDPModule) -> Iterator[None]:
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """Return the full tensor from its shards, or the tensor itself if it is not sharded; all processes must call it."""
+    """Return the full tensor from its shards, or `tensor` if it is not sharded; all processes must call this."""
     tensor = tensor.detach()
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 

@@ -23,7 +23,7 @@ VOCABULARY_SIZES = {"n_source_tokens", "n_target_tokens"}
 """The fields of a model's config that the user cannot set, because they are the sizes of the vocabularies."""
 
 Tables = dict[str, dict[str, Any]]
-"""The values of settings: `tables[section][name]`."""
+"""The type of the values of settings: `tables["training"]["seed"]` is the value of training.seed."""
 
 
 def read_config(
