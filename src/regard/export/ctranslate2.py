@@ -71,7 +71,7 @@ def supported(model: object) -> Transformer:
 
 
 def build(specs: Any, model: Transformer) -> Any:
-    """Return a CTranslate2 TransformerSpec with the shape and the parameters of a Transformer."""
+    """Return a TransformerSpec of CTranslate2's module `specs` with the shape and parameters of a Transformer."""
     config = model.config
     shape = {
         "num_heads": config.n_heads,

@@ -133,9 +133,9 @@ def without_source_word(translation: Translation, word_of: Sequence[int], word: 
 
 
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:
-    """Return the index of the source word that each target piece needs most, by the index of the target piece.
+    """Return a dict: for the index of a target piece, the index of the source word that the piece needs most.
 
-    Target pieces whose largest need is below CLEAR_NEED are left out.
+    `needs` is one result of `piece_needs`. Pieces whose largest need is below CLEAR_NEED are left out.
 
     >>> needed_words(torch.tensor([[0.1, 3.0], [0.2, 0.1]]))
     {0: 1}

@@ -37,7 +37,7 @@ WORD = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 
 
 def with_copied_text(translation: Translation, alignment: Alignment) -> Translation:
-    """Return the translation with unknown pieces, missing URLs, numbers and unknown words copied from the source."""
+    """Return the translation with unknown pieces replaced, and URLs, numbers and unknown words that it lacks copied."""
     pieces = list(translation.target_pieces)
     for row, token in enumerate(translation.target_ids):
         if token == UNK:

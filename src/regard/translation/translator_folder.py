@@ -248,7 +248,7 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
 
 
 def read_model(kind: Any, config: Any, path: Path) -> Any:
-    """Build a model and load its parameters from a file.
+    """Build a model of the class `kind` and load its parameters from a file.
 
     The shapes in the file are first compared with the shapes of the model on PyTorch's meta device, which allocates no
     memory: a damaged config could describe a model of any size.
@@ -314,7 +314,7 @@ def tensor_shapes(model: Any) -> dict[str, tuple[int, ...]]:
 
 
 def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError unless a file has exactly the parameters of a model, in name and shape."""
+    """Raise InputError unless the names and shapes found in a file are those expected of the model's parameters."""
     again = f"does not fit {DESCRIPTION_FILE} beside it; copy the whole folder again"
     for name in expected.keys() - found.keys():
         raise InputError(f"{path} {again}: the parameter {name} is missing.")

@@ -13,7 +13,7 @@ from regard.translation.search.next_token import read_prefixes, refuse_nan
 from regard.translation.search.token_history import TokenHistory
 
 ChosenTokens = tuple[Int[Tensor, "rows 1"], Float[Tensor, "rows 1"]]
-"""The next token of each hypothesis, and its log-probability."""
+"""The type of a pair of tensors: the id of the next token of each hypothesis, and the token's log-probability."""
 
 ChooseTokens = Callable[
     [Float[Tensor, "rows new vocabulary"], Sequence[int], int, Sequence[int]],

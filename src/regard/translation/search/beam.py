@@ -117,7 +117,7 @@ class SentenceSearch:
         limit: the largest number of tokens of a hypothesis, EOS not counted.
         n_source: the number of source tokens, EOS not counted.
         finished: the finished hypotheses.
-        to_beat: the log-probability that an active hypothesis must exceed so that it can still be among the `n_best`.
+        to_beat: an active hypothesis with at most this log-probability can no longer be among the `n_best`.
     """
 
     beam: Beam
