@@ -129,6 +129,7 @@ def numbers_from_model(model: str | None, text: str, **options: Any) -> "tuple[N
 
     Args:
         model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.
+        options: further arguments of `model_numbers` or `translator_numbers`, such as the head and the query token.
     """
     from regard.translation.translator_folder import holds_translator
 

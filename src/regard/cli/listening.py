@@ -1,4 +1,4 @@
-"""Open the listening socket of a server, and decide which host names and which token its requests need."""
+"""Open the listening socket of a server, and choose the host names and the secret token that requests must name."""
 
 import secrets
 import socket
@@ -21,7 +21,7 @@ class Listening:
     Attributes:
         address: the URL to open in a browser; it contains the token, if there is one.
         hosts: the values of a request's Host header that are accepted, such as "localhost:8000"; empty = all.
-        token: the token that every request needs; None if only this machine can reach the server.
+        token: the secret text that every request needs; None if only this machine can reach the server.
     """
 
     socket: socket.socket

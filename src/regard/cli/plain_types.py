@@ -1,4 +1,4 @@
-"""The types of options in help texts: a flag has none, and an option that may be repeated has that of one value."""
+"""The types of options in help texts: none for a flag; for an option that may be repeated, the type of one value."""
 
 from typing import Any
 

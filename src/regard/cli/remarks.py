@@ -1,4 +1,4 @@
-"""Print remarks on the error stream, which all verbs that show a text share.
+"""Print remarks on the error stream, for all verbs that show a text.
 
 There are three remarks: a text is the name of a file, a model does not know most tokens of a text, or a letter in a
 picture has no font.

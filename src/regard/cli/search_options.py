@@ -32,7 +32,7 @@ Seed = Annotated[int | None, typer.Option("--seed", help="The seed of the drawn 
 def check_search_options(
     greedy: bool, sample: bool, beams: dict[str, float | int | None], drawing: dict[str, float | int | None]
 ) -> None:
-    """Raise InputError if the options choose two search methods, or if an option belongs to another method.
+    """Raise InputError if the options choose two search methods, or if an option belongs to a method not chosen.
 
     Args:
         beams: the values of the options of beam search, by name; None = not given.
@@ -50,7 +50,7 @@ def check_search_options(
 
 
 def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawing: dict[str, Any]) -> "Search":
-    """Return the search method that the options choose; beams and drawing have the options' values by name.
+    """Return the search method that the options choose; `beams` and `drawing` as in `check_search_options`.
 
     Raises:
         InputError: a number is out of range.

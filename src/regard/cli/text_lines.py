@@ -13,7 +13,7 @@ from regard.errors import InputError, reason
 from regard.text.parallel import GZIP, LONGEST_LINE, decoded, refuse_longer
 
 FIRST_BYTES, MOST_BYTES = 2**12, 2**20
-"""The bytes of the first read, which is small so that the first lines are answered soon, and of the largest read."""
+"""The number of bytes of the first read (small, to answer the first lines soon), and of the largest read."""
 
 
 def standard_input() -> BufferedIOBase:

@@ -191,7 +191,7 @@ class Prefixes:
         self.lines = None if file is None else read_file_lines(file)
 
     def of(self, first: int, n: int) -> str | list[str] | None:
-        """Return the prefixes of n lines from line `first` on, or one prefix for all lines; None = no prefix.
+        """Return the prefixes of `n` lines from line number `first` (from 1) on, or one for all; None = no prefix.
 
         Raises:
             InputError: the file of prefixes has too few lines.
@@ -227,7 +227,7 @@ class OutputFormat:
     n_best: bool
 
     def write(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> None:
-        """Print the translations of the lines from number `first` on: a line each, or one for each n-best candidate."""
+        """Print translations in this format; `first` is the number, from 1, of the first translated line."""
         lines = self.as_json(translator, translations) if self.json else self.as_text(translator, translations, first)
         sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
         sys.stdout.buffer.flush()
@@ -238,7 +238,7 @@ class OutputFormat:
             yield json.dumps(one.record(alignment), ensure_ascii=False)
 
     def as_text(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> Iterator[str]:
-        """Yield a line of text for each translation, or for each n-best candidate, with the chosen fields."""
+        """Yield a line for each translation or n-best candidate, with the chosen fields; `first` as in `write`."""
         numbered = [
             (number, one)
             for number, each in enumerate(translations, first - 1)

@@ -19,7 +19,7 @@ def checked_outputs(inputs: Iterable[Path | str | None] = (), **options: Path | 
 
     Args:
         inputs: the files that the verb reads, and the names or folders of models; None = an input that is not given.
-        options: the files that options name, by the option, such as png; None = an option that is not given.
+        options: the file that each option names, such as png=Path("a.png"); None = an option that is not given.
 
     Raises:
         InputError: `check_outputs` refuses the files, or the name of a picture has another ending than its option.
@@ -52,9 +52,9 @@ def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | str | None] =
 
 
 def is_part_of(output: Path, read: Path) -> bool:
-    """Return whether an existing file is an input, or is in a folder that is an input, as the files of a model are.
+    """Return whether the existing file `output` is the file `read`, or one of a model's files in the folder `read`.
 
-    A page, a picture or a table in the folder of a model is not a part of the model.
+    A page, a picture or a table in the folder is not part of the model.
     """
     if not read.is_dir():
         return output.samefile(read)
