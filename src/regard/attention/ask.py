@@ -116,8 +116,8 @@ class Top:
 class Summary:
     """The computed statistics of the attention weights, one field for each statistic.
 
-    The fields have the names and meanings of the fields of `Ask`. A field is None if the `Ask` did not request the
-    statistic.
+    `ask` is the request. All other fields have the names and meanings of the fields of `Ask`; a field is None if the
+    statistic was not requested.
     """
 
     ask: Ask

@@ -299,19 +299,19 @@ class Pyramid:
         return Part(keys, weights, keep)
 
     def positions(self, tokens: range, axis: int) -> range:
-        """Return the range of positions from the first to the last of some shown queries (axis 2) or keys (axis 3)."""
+        """Return the range of positions that spans the shown queries (axis 2) or keys (axis 3) numbered `tokens`."""
         if self.shown is None or not tokens:
             return tokens
         shown = self.shown[axis - 2]
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the range of shown tokens that some rows (axis 2) or columns (axis 3) of a level's map pool."""
+        """Return the range of shown tokens that the rows (axis 2) or columns (axis 3) `cells` of a level's map pool."""
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 
     def sizes(self, cells: range, level: int, axis: int) -> Int[Tensor, " cells"]:
-        """Return how many tokens are pooled in each of some rows (axis 2) or columns (axis 3) of a level's map."""
+        """Return how many tokens each of the rows (axis 2) or columns (axis 3) `cells` of a level's map pools."""
         edges = torch.arange(cells.start, cells.stop + 1) << level
         return edges.clamp(max=self.lengths[axis - 2]).diff()
 
@@ -333,7 +333,7 @@ def pooled(weights: Weights, keep: Keep, side: int) -> tuple[Cells, Cells]:
 
 
 def over_squares(numbers: Weights, side: int, reduce: Callable[[Tensor, int], Tensor], padding: float) -> Cells:
-    """Reduce (sum or amax) each square of `side` × `side` numbers; `padding` fills incomplete squares at the edges."""
+    """Return `reduce` (sum or amax) of each square of `side` × `side` numbers; `padding` fills squares at the edges."""
     right, bottom = -numbers.shape[1] % side, -numbers.shape[0] % side
     if right or bottom:
         numbers = F.pad(numbers, (0, right, 0, bottom), value=padding)

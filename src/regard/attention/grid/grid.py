@@ -157,7 +157,7 @@ def as_indices(positions: Positions, device: torch.device) -> Int[Tensor, " posi
 
 
 def select_positions(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
-    """Return the entries of a tensor at some indices along one axis: a view for a range, a copy for an index tensor."""
+    """Return the entries of a tensor at `positions` along one axis: a view for a range, a copy for an index tensor."""
     if isinstance(positions, range):
         index = (slice(None),) * (axis % tensor.ndim) + (slice(positions.start, positions.stop, positions.step),)
         return tensor[index]

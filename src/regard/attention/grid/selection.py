@@ -64,7 +64,7 @@ def one_entry_per_axis(entries: tuple[Any, ...]) -> list[Any]:
 
 
 def selected_positions(entry: Any, axis: str, size: int) -> Positions:
-    """Return the indices, counted from 0, that an entry of an index selects along one axis."""
+    """Return the indices, counted from 0, that an entry of an index selects along an axis of length `size`."""
     is_list = isinstance(entry, list | range | np.ndarray | Tensor)
     entries = torch.as_tensor(entry, device="cpu") if is_list else None
     if isinstance(entry, bool) or (entries is not None and entries.dtype == torch.bool):

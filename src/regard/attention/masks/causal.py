@@ -36,7 +36,7 @@ class Causal(RangeMask):
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
         """Return (None, stop): the query may attend to all keys before `stop`.
 
-        `stop` is the query's position + 1, or its position if `own` is False.
+        `stop` is position + 1, or position if `own` is False. `length` is not used.
         """
         return None, position + 1 if self.own else position
 

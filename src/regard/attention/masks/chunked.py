@@ -32,6 +32,6 @@ class Chunked(RangeMask):
             raise ValueError(f"Chunked(size={self.size}): size is the length of a chunk, so it must be at least 1.")
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number, Number]:
-        """Return (start, stop): the first key of the query's chunk, and the first key after the chunk."""
+        """Return (start, stop): the first key of the chunk around `position`, and the first key after this chunk."""
         start = position // self.size * self.size
         return start, start + self.size
