@@ -45,7 +45,7 @@ class Statistics(ctypes.Structure):
 
 
 class Vectors(ctypes.Structure):
-    """The C struct `Vectors`: a pointer to queries, keys or values, and the strides of their array, in floats."""
+    """The C struct `Vectors`: a pointer to queries, keys or values, and the strides of the array, counted in floats."""
 
     _fields_ = (("numbers", FLOATS), ("batch", c_int64), ("head", c_int64), ("token", c_int64))
 
@@ -64,7 +64,7 @@ class Vectors(ctypes.Structure):
 
 
 class ByteMask(ctypes.Structure):
-    """The C struct `ByteMask`: a pointer to a boolean mask, and the strides of its array, in bytes."""
+    """The C struct `ByteMask`: a pointer to a boolean mask, and the strides of the array, counted in bytes."""
 
     _fields_ = (("bytes", INTEGERS), ("batch", c_int64), ("head", c_int64), ("query", c_int64))
 

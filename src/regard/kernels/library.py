@@ -21,7 +21,7 @@ BUILD = "python -m regard.kernels.build"
 
 
 def function(name: str, *arguments: Any, returns: Any = None) -> Any | None:
-    """Return a C function from the kernel library; None if no library was built for this processor.
+    """Return the C function `name` of the kernel library; None if no library was built for this processor.
 
     Args:
         arguments: the ctypes of the function's arguments.
@@ -54,7 +54,7 @@ def check_arguments(name: str, arguments: ctypes.Structure) -> None:
 
 @cache
 def error_function(name: str) -> Any | None:
-    """Return the C function that checks the arguments of another C function; None if no library was built."""
+    """Return the C function `name`, which checks the arguments of another C function; None if no library was built."""
     return function(name, ctypes.c_void_p, returns=ctypes.c_char_p)
 
 
@@ -88,7 +88,7 @@ def processor_level() -> str | None:
 
 
 def load(name: str) -> ctypes.CDLL:
-    """Load a library from this folder, if its checksum and that of the C sources agree with `built.json`.
+    """Load the library `name` from this folder, if the checksums of library and C sources agree with `built.json`.
 
     Raises:
         InputError: the checksums differ, or the system cannot load the library.

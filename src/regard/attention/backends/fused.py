@@ -276,6 +276,7 @@ def kernel(
 
     Args:
         attn_mask: a tensor of numbers to be added to the scores; None = nothing is added.
+        causal: whether query i may attend only to keys 0 … i.
     """
     # PyTorch's CPU kernel gives 0, not NaN, for a row of NaN shorter than a vector register (pytorch issue 141128).
     # An exported program must not depend on the number of keys, and other kernels run it.

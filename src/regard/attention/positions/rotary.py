@@ -102,7 +102,7 @@ def rotate(
     sin: Float[Tensor, "tokens pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "batch heads tokens d"]:
-    """Return vectors with each pair of numbers (a, b) replaced by (a cos - b sin, b cos + a sin)."""
+    """Return vectors with each pair (a, b) of numbers (see `Pairing`) replaced by (a cos - b sin, b cos + a sin)."""
     axes = "(pair p)" if pairing == "halves" else "(p pair)"
     first, second = rearrange(vectors, f"batch heads tokens {axes} -> pair batch heads tokens p", pair=2)
     rotated = torch.stack([first * cos - second * sin, second * cos + first * sin])

@@ -1,4 +1,4 @@
-"""Location scores: the score of each key is computed from the query and the position of the key, not its vector."""
+"""Location scores: computed from the query and the position of each key; the key vectors are not used."""
 
 import torch
 from jaxtyping import Float

@@ -66,8 +66,7 @@ class DotScore(Score):
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "_ key_heads keys width"]]:
         """Return transformed queries and keys, whose dot products are the scores.
 
-        The arguments are all queries and keys of a call of `attend`, or the queries and keys of one tile (block of the
-        weights).
+        `query` and `key` are those of a whole call of `attend`, or of one tile (block of the weights).
         """
 
     def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:

@@ -96,7 +96,7 @@ class RelativeBias(nn.Module, Bias):
 def relative_buckets(
     distance: Int[Tensor, "*places"], n_buckets: int, max_distance: int, bidirectional: bool
 ) -> Int[Tensor, "*places"]:
-    """Return the index of the bucket of each distance (the key's position minus the query's).
+    """Return the index, below n_buckets, of the bucket of each distance (the key's position minus the query's).
 
     Args:
         max_distance: all distances from this on, in one direction, share one bucket.
