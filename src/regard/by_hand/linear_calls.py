@@ -73,8 +73,8 @@ def find_output_parameters(
 ) -> Float[Tensor, "d_head d_model"] | None:
     """Find the linear layer whose input is the contexts of all heads; return the rows of its W for one head.
 
-    The result is in float64, and None if no call has the head's recomputed context in its place. `head` is counted
-    from 0.
+    `head` is the head's number from 0, and `context` its context. The result is in float64; None if no linear layer has
+    this context in the head's columns of its input.
     """
     n_tokens, d_head = context.shape
     rows = slice(head * d_head, (head + 1) * d_head)

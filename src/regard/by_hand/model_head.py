@@ -115,7 +115,7 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
 
 
 def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, Matrix] | None:
-    """Return the matrices x, memory, W_q, W_k, W_v and the biases by name, for a worked example that starts from x.
+    """Return x, memory (the input of K and V, if not x), W_q, W_k, W_v and biases by name, for an example from x.
 
     None if the example must start from Q, K and V: a projection was not found (None), or K and V have different inputs.
     """
@@ -146,7 +146,7 @@ def direct_note(projections: dict[str, Projection | None]) -> str:
 
 
 def head_scores(head: Head) -> dict[str, Any]:
-    """Return scale, softcap and bias of a head as arguments of `Numbers`.
+    """Return scale, softcap and bias of a head as keyword arguments of `Numbers`.
 
     Raises:
         InputError: the head's scores are not scaled dot products.
@@ -175,7 +175,7 @@ def head_mask(head: Head) -> Bool[np.ndarray, "queries keys"] | None:
 
 
 def head_softmax(head: Head) -> dict[str, Any]:
-    """Return temperature and sinks of a head as arguments of `Numbers`.
+    """Return temperature and sinks of a head as keyword arguments of `Numbers`.
 
     Raises:
         InputError: the head's weights are not a softmax.

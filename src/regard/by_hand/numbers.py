@@ -193,11 +193,11 @@ def check_size(
     columns: int | None = None,
     why: str,
 ) -> None:
-    """Raise InputError unless a matrix has the given numbers of rows and columns; None = any number.
+    """Raise InputError unless the matrix `name` has the given numbers of rows and columns; None = any number.
 
     Args:
         size: the rows and columns of each matrix, by name.
-        against: the matrix that it must fit, for the message.
+        against: the name of the matrix that `name` must fit, for the message.
         why: the reason for the numbers, for the message.
     """
     have = size[name]

@@ -58,7 +58,7 @@ def example_numbers(name: str) -> Numbers:
 
 
 def missing_file_message(path: Path) -> str:
-    """Return the error message for a missing TOML file; if an example has its name, how to show this example."""
+    """Return the error message for a missing TOML file; it says how to show an example, if one has this name."""
     if path.name in examples.NAMES:
         return f"no file {path}; the built-in example of that name is shown with --example {path.name}."
     return f"no file {path}; name a TOML file of numbers, or take a built-in example (--list names them)."
@@ -91,7 +91,7 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
 
 
 def nearest_key(key: str) -> str:
-    """Return the valid key that is most similar to an unknown key, ignoring case if that suffices."""
+    """Return the valid key that differs from an unknown key only in case, or else the most similar valid key."""
     same = [valid for valid in KEYS if valid.casefold() == key.casefold()]
     return (same or nearest(key, list(KEYS), n=1))[0]
 
@@ -150,7 +150,7 @@ def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[li
 
 
 def read_number(cell: Any, place: str) -> float:
-    """Return a value of a TOML file as a float; raise InputError unless it is a finite number."""
+    """Return an entry of a TOML file as a float; raise InputError, naming its `place`, unless it is a finite number."""
     if isinstance(cell, bool) or not isinstance(cell, int | float):
         raise InputError(f"{place}: {shortened(cell)} is not a number.")
     if isinstance(cell, int) and cell.bit_length() > 1023:
@@ -161,7 +161,7 @@ def read_number(cell: Any, place: str) -> float:
 
 
 def read_flag(cell: Any, place: str) -> bool:
-    """Return a value of a TOML file; raise InputError unless it is true or false."""
+    """Return an entry of a TOML file; raise InputError, naming its `place`, unless it is true or false."""
     if not isinstance(cell, bool):
         raise InputError(f"{place}: {shortened(cell)} is not true or false (true = may attend).")
     return cell

@@ -90,7 +90,7 @@ def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadS
 
 
 def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
-    """Return the given matrices, except W_o, in the order in which they are used."""
+    """Return the given matrices, except W_o, in the order in which they are used; mark the row `query`."""
     queries, keys = numbers.query_texts, numbers.key_texts
     rows = {"x": queries, "Q": queries, "memory": keys, "K": keys, "V": keys}
     stages = [
@@ -115,7 +115,7 @@ def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
 
 
 def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int | None) -> list[Stage]:
-    """Return Q, K and V with their formulas; an empty list if Q, K and V are given."""
+    """Return Q, K and V with their formulas, row `query` of Q marked; an empty list if Q, K and V are given."""
     if "Q" in numbers.matrices:
         return []
     section, n_tokens = "Queries, keys and values", numbers.n_queries
@@ -137,7 +137,7 @@ def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int 
 
 
 def token_rows(numbers: Numbers, name: str, query: int | None) -> dict[str, Any]:
-    """Return the arguments of `Stage` that describe the rows of Q (queries), or K or V (keys), and the marked row."""
+    """Return keyword arguments of `Stage` for the rows of Q, K or V (`name`); in Q, the row `query` is marked."""
     if name == "Q":
         return {"rows": numbers.query_texts, "marked": query}
     return {"rows": numbers.key_texts, "keys": "rows"}
@@ -218,7 +218,7 @@ class HeadStages:
         return f"softmax({scores}{sink}), row by row"
 
     def stage(self, name: str, formula: str, matrix: Matrix, **options: Any) -> Stage:
-        """Return a matrix of this head as a `Stage`, under the title "Head 1 of 2" if there are several heads."""
+        """Return a matrix of this head as a `Stage`, with `options` as further fields."""
         section = "Attention" if self.head is None else f"Head {self.head} of {self.numbers.n_heads}"
         return Stage(section=section, name=self.name(name), formula=formula, matrix=matrix, head=self.head, **options)
 
@@ -228,7 +228,7 @@ class HeadStages:
 
 
 def output_stages(numbers: Numbers, contexts: Sequence[Matrix], query: int | None) -> list[Stage]:
-    """Return the matrices that all heads share at the end: the concatenated contexts, W_o and the output."""
+    """Return the last matrices, which all heads share: the concatenated contexts, W_o, output; mark the row `query`."""
     section = "Output" if numbers.n_heads == 1 else "The heads together"
     rows: dict[str, Any] = {"rows": numbers.query_texts, "marked": query}
     stages, context = [], np.concatenate(contexts, axis=1)
@@ -245,7 +245,7 @@ def output_stages(numbers: Numbers, contexts: Sequence[Matrix], query: int | Non
 
 
 def columns_text(head: int, width: int) -> str:
-    """Return which columns of Q, K or V belong to a head with `width` columns, as text; both are counted from 1.
+    """Return as text which columns of Q, K or V belong to a head with `width` columns; heads and columns count from 1.
 
     >>> columns_text(2, 4), columns_text(2, 1)
     ('columns 5–8', 'column 2')
