@@ -55,6 +55,7 @@ def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -
 
     Args:
         pattern: a self-attention pattern with one batch item.
+        texts, special: for each token, its text, and whether it is a special token such as [SEP].
     """
     sums = torch.zeros(len(ROLES), pattern.n_heads, dtype=torch.float64)
     counts = torch.zeros(len(ROLES), dtype=torch.long)

@@ -7,7 +7,7 @@ layer comes from each token before the layer. Each row is divided by its sum, so
 
     HeadMean()         mean of the heads' weights + identity
     VectorLengths()    the norm of the vector that each token adds, ‖Σ_heads weight · value · W_O‖; for the token
-                       itself, the norm of this vector + its own vector
+                       itself, the norm of the sum of this vector and its own
 
 Source: Abnar & Zuidema 2020, "Quantifying attention flow in transformers", section 3; Kobayashi et al. 2021,
 "Incorporating residual and normalization layers into analysis of masked language models".
@@ -103,7 +103,6 @@ class VectorLengths(Flow):
 
 
 def check_flow(flow: object) -> None:
-    """Raise TypeError unless `flow` is a `Flow`."""
     if not isinstance(flow, Flow):
         raise TypeError(f"flow is {type_name(flow)}; it takes an object such as HeadMean() or VectorLengths().")
 
