@@ -53,8 +53,8 @@ def focus_on(
 
     Args:
         token: the position or the text of the query token; None = choose one.
-        head: a name such as "L3H1" or "encoder L3H1"; without a kind, the last kind of the trace is used. None = choose
-            one.
+        head: a name such as "L3H1" or "encoder L3H1"; without a kind, the last one of the trace. None = choose a head.
+        layer: the number of the layer that the head must be in; None = any layer.
 
     Raises:
         InputError: the token, head or layer does not exist; the message names the most similar ones.
@@ -81,10 +81,10 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """Return the largest salience (see the top of this file) in heads of one layer, and its head and query.
+    """Return the largest salience of a weight in heads of one layer, and the head and query of this weight.
 
-    If no query has a weight above 0 on another word, return -inf, the first head, and the given query or the first
-    word.
+    Salience = (weight - mean weight of its key) · |query position - key position|. If no query has a weight above 0 on
+    another word, return -inf, the first head, and the given query (without one, the first word).
 
     Args:
         query: consider only this query; None = all queries.

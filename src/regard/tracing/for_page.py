@@ -14,8 +14,8 @@ MOST_LETTERS = 2_500
 def trace_for_page(model: Any, text: str | Sequence[int] | None, **options: Any) -> Trace:
     """Return the trace of a text or of token ids, with the vectors of all tokens in each layer where they are found.
 
-    The vectors are left out if the text has more than `MOST_LETTERS` letters (or ids), since they need much memory in a
-    large model, or if the attention or feed-forward part of a layer is not found.
+    To save memory, the vectors are left out if the text has over `MOST_LETTERS` letters (or ids); also if a part of a
+    layer is not found. `options` are further arguments of `regard.trace`, such as `images`.
 
     Raises:
         InputError: there is no such model, or it cannot read the text, or its attention cannot be recorded.

@@ -121,8 +121,8 @@ def merged_pattern(
     """Return a pattern whose queries and keys are groups of the queries and keys of another pattern.
 
     Args:
-        queries: the groups of queries; each query is in one group.
-        keys: the groups of keys; each key is in one group.
+        queries, keys: the groups of queries and of keys; each query and each key is in one group.
+        averages_heads: whether the result has one head, whose weights are the mean over all heads.
     """
     device = pattern.device
     score = MergedWeights(pattern, numbers_of(queries, device), numbers_of(keys, device), averages_heads)
@@ -135,7 +135,7 @@ def merged_pattern(
 def merged_steps(
     attended: Mapping[str, Mapping[int, Attended]], source: Sequence[Group], target: Sequence[Group]
 ) -> dict[str, dict[int, Attended]]:
-    """Return attention calls, by kind and layer number, with groups of tokens as queries and keys of their patterns.
+    """Return the calls `attended`, by kind and layer number, with groups of tokens as queries and keys of the patterns.
 
     Args:
         source: the groups of the tokens that the encoder reads.

@@ -41,7 +41,7 @@ def missing_layer_error(layer: int, layers: Collection[int], use: str) -> InputE
     """Return the InputError for a layer that is not in `layers`.
 
     Args:
-        use: the verb of the message, such as "trace".
+        use: the verb in the message: "trace" gives "no layer 7 to trace".
     """
     near = min(layers, key=lambda candidate: abs(candidate - layer))
     return InputError(f"no layer {layer} to {use}: layers run from {min(layers)} to {max(layers)}; nearest: {near}.")

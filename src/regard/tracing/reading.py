@@ -45,7 +45,7 @@ class ModelInput:
     n_read: int = 0
 
     def written(self, tokenizer: Any, output: torch.Tensor | None) -> tuple[WrittenToken, ...]:
-        """Return the tokens that the model generated, with their probabilities."""
+        """Return the tokens that the model generated, with probabilities from the logits `output`; () if it is None."""
         if self.written_ids is None or output is None:
             return ()
         return written_tokens(tokenizer, self.written_ids, self.target, output, self.n_read)

@@ -68,6 +68,7 @@ def sums_of_heads(
 
     Args:
         patterns: the self-attention patterns by layer number.
+        texts, special: for each token, its text, and whether it is a special token such as [SEP].
     """
     layers = [(layer, role_sums(pattern, texts, special)) for layer, pattern in patterns.items()]
     names = tuple(f"L{layer}H{head}" for layer, sums in layers for head in range(sums.sums.shape[1]))

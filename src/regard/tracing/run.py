@@ -252,8 +252,7 @@ def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> A
 def output_of(outputs: Any) -> torch.Tensor | None:
     """Return a model's logits, or else its last hidden state, as [1 tokens numbers]; None if the model returns neither.
 
-    The tokens of all pictures of a batch are one sequence. A classifier has the logits of each text or picture in place
-    of those of each token.
+    The axes batch and tokens are joined to one. A classifier has logits for each text or picture, not for each token.
     """
     output = next((outputs[name] for name in ("logits", "last_hidden_state") if name in outputs), None)
     if output is None or output.ndim > 3:

@@ -222,7 +222,10 @@ class Trace:
         return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
-        """Return the heads' names, and their weights on the previous token, the first token, …, summed over queries."""
+        """Return the heads' names, and their weights on the previous token, the first token, …, summed over queries.
+
+        `kind` is "encoder" or "decoder"; None = the only kind in the trace.
+        """
         kind = kind or self._only_kind()
         if kind == "cross":
             raise InputError("roles compare a query with the tokens of its own text; give 'encoder' or 'decoder'.")
@@ -382,14 +385,14 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joined:
-    """The words of a trace of words, which `Trace.words` returns: for each, the positions of its tokens in `trace`."""
+    """For a trace of words: the trace of its tokens, and the positions of each word's tokens in source and target."""
 
     trace: Trace
     source: tuple[range, ...]
     target: tuple[range, ...]
 
     def written(self, words: Sequence[Token]) -> tuple[WrittenToken, ...]:
-        """Return the words that the model generated in full, each with the product of its tokens' probabilities."""
+        """Return those of `words` whose tokens were all generated, with the product of the tokens' probabilities."""
         probabilities = {token.position: token.probability for token in self.trace.written}
         return tuple(
             WrittenToken(position, words[position], math.prod(probabilities[i] for i in group), ())

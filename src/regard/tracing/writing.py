@@ -91,7 +91,7 @@ def written_tokens(
     logits: Float[Tensor, "1 tokens vocabulary"],
     n_read: int,
 ) -> tuple[WrittenToken, ...]:
-    """Return the tokens that a model generated, with their probabilities; it read the first `n_read` tokens."""
+    """Return the tokens after the first `n_read`, which a model generated, with their probabilities by `logits`."""
     probabilities = logits[0].double().softmax(dim=-1)
     written = []
     for position in range(n_read, len(tokens)):

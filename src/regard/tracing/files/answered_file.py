@@ -15,7 +15,7 @@ from regard.typed_fields import check_fields
 
 
 def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:
-    """Return an attention call as JSON; `add` adds a tensor to the file, and returns its name there."""
+    """Return a call as JSON, with the statistics that `pattern` has; `add` stores a tensor, and returns its name."""
     known = pattern.summary_known
     ask = {name: getattr(known.ask, name) for name in Ask.__slots__ if name != "groups"}
     statistics: dict[str, Json] = {}

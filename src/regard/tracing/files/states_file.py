@@ -31,9 +31,9 @@ def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callabl
 def states_from_json(
     document: Json, tensors: Mapping[str, Tensor], attended: Mapping[str, Mapping[int, Attended]]
 ) -> dict[str, dict[int, LayerStates]] | None:
-    """Return the vectors of all tokens in each layer from the JSON of `states_to_json`.
+    """Return the vectors of all tokens in each layer from JSON, as `states_to_json` wrote it; None for null.
 
-    An exception is raised unless the shapes of the vectors fit the attention calls.
+    Raise an exception unless the shapes of the vectors fit the attention calls in `attended`.
     """
     if document is None:
         return None

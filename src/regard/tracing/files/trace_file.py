@@ -83,7 +83,7 @@ class TensorTable:
 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> Path:
-    """Write a trace to a file, completely or not at all.
+    """Write a trace, given as its fields by name, to a file, either completely or not at all.
 
     Raises:
         InputError: a score, mask or normaliser is not a class of regard, so `read_record` could not rebuild it; or the
@@ -198,7 +198,7 @@ def images_from_json(document: Json, tensors: Mapping[str, Tensor], tokens: tupl
 
 
 def written_from_json(position: Json, token: Json, probability: Json, alternatives: Json) -> WrittenToken:
-    """Return a token that the model generated from JSON; raise an exception if a field is damaged."""
+    """Return a token that the model generated, given its fields in JSON; raise an exception if one is damaged."""
     check_fields(WrittenToken, {"position": position, "probability": probability})
     pairs = tuple((text, number) for text, number in alternatives)
     if not all(isinstance(text, str) and type(number) is float for text, number in pairs):
@@ -241,7 +241,7 @@ def token_from_json(place: Json = None, **parts: Json) -> Token:
 
 
 def check_patch(patch: Patch, n_images: int, n_tokens: int) -> None:
-    """Raise ValueError unless a patch belongs to an image of the trace, and to a grid that is not far too large."""
+    """Raise ValueError unless a patch is in one of `n_images` images, in a row and a column below `n_tokens`."""
     if not 0 <= patch.image < n_images:
         raise ValueError("a token stands for a patch of an image that the trace lacks.")
     inside = 0 <= patch.row < n_tokens and 0 <= patch.column < n_tokens and patch.height > 0 and patch.width > 0
@@ -250,7 +250,7 @@ def check_patch(patch: Patch, n_images: int, n_tokens: int) -> None:
 
 
 def change_from_json(kind: str, **parts: Any) -> Change:
-    """Return a `Cut`, `Silence` or `Sharpen` from its JSON; raise an exception if it describes no change."""
+    """Return a change of the class `kind` ("Cut", "Silence" or "Sharpen") with the fields `parts`, read from JSON."""
     change_class = {cls.__name__: cls for cls in get_args(Change)}[kind]
     check_fields(change_class, parts)
     return change_class(**parts)

@@ -115,7 +115,7 @@ def layout_of(
         return merged_squares(config.vision_config, encoded, patch)
     one_tile_each = hasattr(image_processor, "crop_to_patches") or hasattr(image_processor, "return_row_col_info")
     if pixels is not None and patch is not None and (pictures or one_tile_each):
-        if not pictures:  # a video, of whose frames each is one tile
+        if not pictures:  # a video, each frame of which is one tile
             return whole_pictures(config, {"pixel_values": pixels.flatten(0, -4)}, patch, n_image_tokens)
         if pixels.ndim == 5 and hasattr(config, "image_grid_pinpoints"):
             return anyres_layout(config, encoded, patch)

@@ -1,7 +1,7 @@
 """Pictures of models that cut each picture into tiles, and mostly read a thumbnail, a small copy of it, too.
 
-The picture of such a trace consists of its tiles, side by side. Each tile is read by the vision model alone. A patch of
-a tile has its row and column in the whole picture. A patch of the thumbnail is as large as what it shows.
+A trace shows such a picture as its tiles, side by side. The vision model reads each tile alone. The row and column of
+a tile's patch are those in the whole picture. A thumbnail's patch has the size of the part of the picture it shows.
 """
 
 import math
@@ -70,7 +70,7 @@ class TiledPicture:
         return tuple(grid.patches())
 
     def joined(self, tiles: Tiles) -> Float[Tensor, "3 all_rows all_columns"]:
-        """Return the picture that is made of these tiles."""
+        """Return the picture that consists of these tiles, given row by row."""
         return rearrange(tiles, "(rows columns) c h w -> c (rows h) (columns w)", rows=self.rows)
 
 
@@ -124,7 +124,7 @@ def rows_with_ends(
     patch_size: int,
     most_tiles: int | None = None,
 ) -> PictureLayout:
-    """Return the place of each token in pictures for LLaVA-NeXT: thumbnail, then rows across all tiles and end tokens.
+    """Return each token's place in pictures for LLaVA-NeXT: thumbnail, rows across all tiles, each with an end token.
 
     A picture keeps its proportions: it lies in the middle of its tiles, between two margins. The patches of the margins
     have no tokens in the text. LLaVA-OneVision resizes the grid of patches of a large picture, so that it has fewer
@@ -164,7 +164,7 @@ def rows_with_ends(
 
 
 def whole_with_ends(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
-    """Return the place of each token in pictures for LLaVA-OneVision, which reads each as one tile, with an end token.
+    """Return each token's place in pictures that LLaVA-OneVision reads as one tile each, followed by an end token.
 
     Args:
         pixels: for each picture, the picture as one tile, and tiles that the model does not read.

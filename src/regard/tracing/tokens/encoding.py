@@ -84,7 +84,7 @@ def encode_text(
 
 
 def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool) -> Any:
-    """Return the tokenizer's output for a text, cut off after `limit` tokens, with the tokens' offsets if possible."""
+    """Return the tokenizer's output for a text (if `as_target`, in the target language), cut after `limit` tokens."""
     text = prompt.text
     check_text(text)
     text_argument = {"text_target": text} if as_target else {"text": text}
@@ -103,7 +103,7 @@ def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool
 PICTURE_CALL = "give it a picture: regard.trace(model, images=[picture]), or regard look --image FILE"
 RECORDING_CALL = "give it a recording: regard.trace(model, audio=wave), or regard look --audio FILE"
 MEDIA_CALLS = {"pixel_values": PICTURE_CALL, "input_values": RECORDING_CALL, "input_features": RECORDING_CALL}
-"""For the main input of a model that reads no text, how to trace this model."""
+"""For each main input of models that read no text: the advice in the error message on how to trace such a model."""
 
 
 def check_reads_text(model: "PreTrainedModel") -> None:
@@ -123,7 +123,7 @@ def check_vocabulary(
     """Raise InputError if a token id is not below the number of rows of the embedding matrix.
 
     Args:
-        were_given: whether the ids were given in place of a text.
+        as_target, were_given: whether the decoder reads the ids; whether the user gave ids in place of a text.
     """
     reader = model.get_decoder() if as_target else model
     try:

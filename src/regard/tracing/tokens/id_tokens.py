@@ -5,17 +5,14 @@ from typing import Any
 
 
 class IdTokens:
-    """Stands for the tokenizer of a model that has none: the text of each token is its id in brackets, such as [17].
-
-    It has what a trace reads of a tokenizer of transformers, and encodes no text.
-    """
+    """Replaces a missing tokenizer: it encodes no text, and the text of each token is its id, such as [17]."""
 
     is_fast = False
     unk_token_id = mask_token_id = None
     all_special_ids: tuple[int, ...] = ()
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[None]:
-        """Return None for each id, as for an id that a tokenizer does not have: a trace shows such ids in brackets."""
+        """Return None for each id, as a tokenizer does for an unknown id; a trace shows the id in brackets instead."""
         return [None] * len(ids)
 
     def convert_tokens_to_string(self, pieces: Iterable[str]) -> str:

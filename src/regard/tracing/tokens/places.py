@@ -39,7 +39,7 @@ class Patch:
         return self.grid_left + self.column * self.width
 
     def __repr__(self) -> str:
-        from regard.attention.representation import describe  # imports torch, without which `regard explain` starts
+        from regard.attention.representation import describe  # here, so that `regard explain` starts without torch
 
         return describe(self)
 

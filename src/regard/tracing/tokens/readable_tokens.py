@@ -76,7 +76,7 @@ def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
 
 
 def exclusive_text(text: str, spans: list[tuple[int, ...]], position: int) -> str | None:
-    """Return the part of the text in the span of one token; None if it is empty or overlaps the span of a neighbour."""
+    """Return the text in a token's span (start, end); None if the span is empty or overlaps that of a neighbour."""
     start, end = spans[position]
     neighbours = [spans[other] for other in (position - 1, position + 1) if 0 <= other < len(spans)]
     shared = any(first < end and start < last for first, last in neighbours)

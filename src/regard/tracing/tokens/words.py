@@ -61,7 +61,7 @@ def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence
 
 
 def check_spans(spans: Sequence[str], sides: Sequence[tuple[Sequence[Token], Sequence[range]]]) -> None:
-    """Raise InputError unless each span (a sequence of words to show as one) is the text of one group of tokens."""
+    """Raise InputError unless each span of words is the text of a group; `sides` has pairs of tokens and groups."""
     found = {spelled(tokens, [group]) for tokens, groups in sides for group in groups}
     for span in spans:
         if not letters_of(span) or letters_of(span) not in found:

@@ -1,7 +1,7 @@
 """Changes the attention of a model while it runs: `regard.changed`, and the argument `changes` of `regard.trace`.
 
-A `TorchFunctionMode` receives every call of `attend` and of F.scaled_dot_product_attention. A call of a layer that is
-to be changed is replaced by a call of `attend` with a changed score and mask. All other calls are left unchanged.
+A `TorchFunctionMode` receives every call of `attend` and of F.scaled_dot_product_attention. If the layer
+that calls is to be changed, `attend` is called instead, with a changed score and mask. Other calls are unchanged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -157,7 +157,7 @@ class AttentionChanger(TorchFunctionMode):
         return 0 <= row < grid.queries and int(change.key) < grid.keys
 
     def enter(self, n_running: int) -> None:
-        """Forget which layers were called when a forward pass starts, that is, when only one module is running."""
+        """Forget which layers were called if only one module is running (`n_running`): a forward pass then starts."""
         if n_running == 1:
             self.called.clear()
 

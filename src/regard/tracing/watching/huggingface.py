@@ -150,7 +150,7 @@ def giving_attentions(config_class: type[Any]) -> type[Any]:
 
 
 COUNTER = SimpleNamespace(calls=0)
-"""Has the number of attention calls that have passed through regard, as `calls`."""
+"""Counts, in its attribute `calls`, the attention calls that have passed through regard."""
 
 
 def warn_of_unseen_attention(model: nn.Module) -> None:
@@ -310,9 +310,9 @@ def mask_and_bias(
 ) -> tuple[Mask | None, Tensor | None]:
     """Return the mask and the bias for a call of `attend`, from the arguments that transformers passes to attention.
 
-    A boolean `attention_mask` is the mask; a float one is added to `position_bias`. If `attention_mask` is None, a call
-    with more than one query is causal if `is_causal` is True; `is_causal` None = the module's attribute is_causal, or
-    True if the module has no such attribute. In a causal call, query 0 is at the position of key 0, as in transformers.
+    A boolean `attention_mask` is the mask; a float one is added to `position_bias`. Without `attention_mask`, a
+    call with more than one query is causal if `is_causal` is True, or if it is None and the module's attribute
+    is_causal is True or missing. In a causal call, query 0 is at the position of key 0, as in transformers.
     """
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         return None, attention_mask if position_bias is None else position_bias + attention_mask

@@ -122,7 +122,7 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
         return attend(call.query, call.key, call.value, score=call.score, mask=call.mask, ask=ask)
 
     def try_to_record(self, step: Callable[..., Attended], *args: Any, **kwargs: Any) -> None:
-        """Record the attention call that `step` returns for the other arguments.
+        """Call `step` with the other arguments, and record the attention call that it returns.
 
         If `step` raises an error, record that no pattern can be made, with the error's text as the reason.
         """
@@ -199,7 +199,7 @@ def attended_of(
     backend: str,
     normalise: Softmax = Softmax(),  # noqa: B008 (frozen)
 ) -> Attended:
-    """Return an attention call that other code computed as an `Attended`, the object that `attend` returns."""
+    """Return an `Attended`, as `attend` returns it, for an attention call that other code computed."""
     call = Call.of(query, key, value, score, mask, normalise)
     return Attended(context=context, pattern=Pattern(call), backend=backend)
 

@@ -58,7 +58,7 @@ class StateRecorder:
 
     def leave_layer(self, output: Any) -> None:
         """Record the output of the innermost layer that is running."""
-        output = getattr(output, "output", output)  # the blocks of regard's own models return a record
+        output = getattr(output, "output", output)  # regard's own layers return more than a tensor
         first = next(iter(output), None) if isinstance(output, tuple | list) else output
         self.running.pop().after = first if isinstance(first, Tensor) else None
 

@@ -65,7 +65,7 @@ class ShiftedWindows:
         return self.rows, self.columns
 
     def order(self, n_pictures: int) -> Int[Tensor, " tokens"]:
-        """Return the number of each patch (row by row, picture by picture), in the order of the windows' tokens."""
+        """Return the patches' indices, which count row by row in each picture, in the order of the windows' tokens."""
         grid = torch.arange(n_pictures * self.rows * self.columns).view(n_pictures, self.rows, self.columns)
         shifted = grid.roll((-self.shift, -self.shift), dims=(1, 2))
         return rearrange(shifted, "b (r m) (c n) -> (b r c m n)", m=self.side, n=self.side)

@@ -48,8 +48,8 @@ class Normalised:
     """The record of attention weights [... queries keys]: the softmax of `scores`.
 
     Attributes:
-        scores: the scores; a column of them may be sinks (extra scores in the softmax's denominator). If `product` is
-            known, it is the last column.
+        scores: the scores; one column may be sinks (extra scores in the softmax's denominator), which is the last one
+            if `product` is known.
         product: how the scores were computed; None = unknown.
         with_sinks: how the scores were computed, if the weights still have the column of the sinks; else None.
     """
@@ -94,7 +94,7 @@ class WrittenOut:
             return func(*args, **kwargs), None
         operands = [*args, *(kwargs[name] for name in OPERANDS if name in kwargs)]
         options = {name: option for name, option in kwargs.items() if name not in OPERANDS}
-        origins = {id(tensor): self.origin(tensor) for tensor in tensors_in(operands)}  # before an in-place operation
+        origins = {id(tensor): self.origin(tensor) for tensor in tensors_in(operands)}  # before they change in place
         result = func(*args, **kwargs)
         try:
             made = rule(lambda tensor: origins.get(id(tensor)), result, *operands, **options)
