@@ -94,7 +94,7 @@ class Evaluator:
     smoothing: float = 0.0
 
     def evaluate(self, folder: Path, names: Sequence[str], step: int) -> DevEvaluation:
-        """Evaluate the newest snapshot of the parameters or the mean of all, whichever has the lower dev loss.
+        """Evaluate the newest snapshot of the parameters or the mean of all snapshots, whichever has a lower dev loss.
 
         Early in training, parameters change fast and their mean is worse than the newest snapshot; later the mean is
         better. Computing both losses takes little time compared with translating.

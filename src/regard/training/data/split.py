@@ -92,7 +92,7 @@ class Split:
         return (pair for pair in pairs if pair[0] in self.held_out)
 
     def translated(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
-        """Choose n dev pairs for evaluations to translate: random, but the same in every run.
+        """Return n random dev pairs, the same in every run, which evaluations during training will translate.
 
         Only pairs whose source has at most `max_tokens` tokens of `vocabulary` are chosen; there may be fewer than n.
         """

@@ -27,7 +27,7 @@ CONNECT_SECONDS = 60
 """The seconds after which connecting fails, if the main process or another process does not answer."""
 
 GRACE_SECONDS = 10
-"""The seconds after which this process exits if another process is lost; it could wait for that process forever."""
+"""The seconds after which this process exits if another process is lost; else it might wait for it forever."""
 
 LAST_BYTE = b"."
 """The byte that a process sends when it has finished; if its connection closes without this byte, it has died."""

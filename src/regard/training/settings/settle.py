@@ -152,7 +152,7 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
 
 
 def chosen_recipe(n_pairs: int, device: torch.device) -> Recipe:
-    """Return the recipe (default settings) for a corpus of `n_pairs` sentence pairs and this type of device."""
+    """Return the recipe (default settings) for a corpus of `n_pairs` sentence pairs and the type of `device`."""
     return next(r for r in RECIPES["cpu" if device.type == "cpu" else "gpu"] if n_pairs <= r.up_to_pairs)
 
 
