@@ -72,7 +72,7 @@ class Batching:
     def next_batch(self) -> list[Waiting]:
         """Take requests from the front of the queue, which must not be empty, and return them.
 
-        They have at most `MOST_AT_ONCE` texts together, unless the first request alone has more.
+        The requests have at most `MOST_AT_ONCE` texts together, unless the first request alone has more.
         """
         batch = [self.waiting.popleft()]
         n_texts = len(batch[0].texts)

@@ -10,10 +10,10 @@ from regard.translation.alignment import Alignment
 from regard.translation.translation import Translation
 
 SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
-"""A regular expression for the white space after a sentence; after a Chinese or Japanese full stop it may be empty."""
+"""A regular expression for the white space after a sentence; a Chinese or Japanese full stop needs none."""
 
 CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<=[、，；：])\s*")
-"""A regular expression for the white space after a clause; after a Chinese or Japanese comma it may be empty."""
+"""A regular expression for the white space after a clause; a Chinese or Japanese comma needs none."""
 
 
 def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | None:

@@ -65,7 +65,7 @@ def trace_translation(
 def decoded_with_states(
     model: TranslatingModel, translation: Translation, device: torch.device
 ) -> tuple[ForcedDecoding, Mapping[str, Mapping[int, LayerStates]]]:
-    """Return the model's output, and by kind of attention and layer number the vectors before, in and after a layer.
+    """Return the model's output, and the vectors of every layer by kind of attention and layer number.
 
     Raises:
         StatesNotFoundError: the model is not a Transformer; only a Transformer's vectors can be recorded.

@@ -97,7 +97,7 @@ class Sample:
 
 
 def random_numbers(seed: int, sentences: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
-    """Return n random numbers in [0, 1) for each sentence number in `sentences`; they depend only on it and `seed`."""
+    """Return n random numbers in [0, 1) for each sentence number in `sentences`, drawn by this number and `seed`."""
     rows = []
     for number in sentences:
         generator = torch.Generator().manual_seed(seed_of(seed, number))
