@@ -19,7 +19,7 @@ FUSED_ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
 
 @torch.no_grad()
 def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
-    """Return the statistics of the attention weights of a call of `attend` that `ask` requests.
+    """Return the statistics that `ask` requests for a call of `attend`, and call `report` with the progress.
 
     Raises:
         ValueError: `ask` requests a statistic that does not exist for these numbers of queries and keys, or for

@@ -46,8 +46,8 @@ def sums_fit_float32(call: Call) -> bool:
     """Return whether the sums of weighted values that the C kernel computes stay within float32.
 
     The kernel computes Σ exp(score - largest score) · value, and divides by Σ exp(score - largest score) afterwards. As
-    the exponentials are at most 1, the first sum is at most the number of keys times the largest value. Values that
-    contain NaN give True.
+    the exponentials are at most 1, the first sum is at most the number of keys times the largest value. The
+    result is True if the values contain NaN.
     """
     value = call.value
     if value.numel() == 0 or value.dtype == torch.float16:
@@ -73,7 +73,7 @@ def read(
 def compute(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None, share: slice | None = None
 ) -> Results:
-    """Run the C kernel for a call of `attend`; return the context and statistics as the kernel wrote them.
+    """Run the C kernel for a call of `attend`; return the statistics in `ask` and, if `contexts`, the context.
 
     Args:
         share: a slice of `Plan.blocks`, the blocks of queries to compute; None = all blocks.

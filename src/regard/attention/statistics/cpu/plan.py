@@ -106,6 +106,7 @@ class KeyLimits:
 
         Args:
             index: the indices of a batch item and a head in `starts` and `stops`, from the method `index`.
+            n_keys: the number of all keys.
         """
         starts, stops = self.starts[index], self.stops[index]
         starts = torch.where(starts < stops, starts, n_keys)  # ignores queries that may attend to no key
@@ -188,7 +189,11 @@ def has_only_numbers(mask: Mask) -> bool:
 
 
 def blocks_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Iterator[HeadBlock]:
-    """Yield the blocks (queries of one head, with a range of keys) to compute, one head after the other."""
+    """Yield the blocks (queries of one head, with a range of keys) to compute, one head after the other.
+
+    Args:
+        limits: the mask as one range of keys for each query; None = there is no mask, or it allows several ranges.
+    """
     size = max(1, min(BLOCK_QUERIES, MAX_BLOCK_SCORES // max(1, grid.keys)))
     queries, reaches = list(spans(grid.queries, size)), dict[tuple[int, int], list[range]]()
     for batch, head in product(range(grid.batch), range(grid.heads)):

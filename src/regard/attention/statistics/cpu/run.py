@@ -62,7 +62,7 @@ class Run:
 
     @classmethod
     def of(cls, call: Call, ask: Ask, plan: Plan, contexts: bool) -> "Run":
-        """Allocate the results, and fill in the C struct of the kernel's arguments.
+        """Allocate the results (the context only if `contexts`), and fill in the C struct of the kernel's arguments.
 
         The method `compute_part` adds the queries, keys and values.
         """

@@ -26,7 +26,7 @@ from regard.attention.statistics.gpu.scores import border, limits_of, scores_of,
 def cells_for(arguments: KernelArguments, shape: tuple[int, int]) -> Float[Tensor, "batch heads rows tiles cells"]:
     """Return an uninitialised tensor for the pooled weights of each tile (block of keys).
 
-    A tile has one number for each row of the map and each column that its keys may belong to.
+    A tile has one number for each of shape[0] map rows and each of the shape[1] map columns that it may overlap.
     """
     (n_keys, _), grid = arguments.tiles, arguments.grid
     tiles, cells = triton.cdiv(grid.keys, n_keys), cells_in_tile(shape[1], grid.keys, n_keys)
@@ -37,7 +37,7 @@ def cells_in_tile(map_columns: int, n_all_keys: int, n_keys: int) -> int:
     """Return how many columns of the pooled map `n_keys` consecutive keys may belong to, rounded up to a power of 2.
 
     Args:
-        n_all_keys: the number of all keys, which are divided among the columns.
+        n_all_keys: the number of all keys, which are divided among the `map_columns` columns.
 
     >>> cells_in_tile(64, 4096, 128), cells_in_tile(3, 10_000, 128)
     (4, 2)
@@ -118,6 +118,7 @@ def columns(
         first_item: the first head to compute, counted over all batch items.
         largest: whether a cell of the map is the maximum of its weights instead of their sum.
         ranges: the number of key ranges of a query.
+        n_keys, n_queries: the number of keys in a block, and of queries that are read at a time.
     """
     tiles = tl.cdiv(sizes.keys, n_keys)
     tile, item, batch, head = tile_of_program(first_item, tiles, sizes.heads)
@@ -176,6 +177,7 @@ def read_queries(
 
     Args:
         keys: the key vectors of the block.
+        log_sums: for each query, log₂ Σ 2^score over its keys.
         where: the batch item, the head and the indices of the keys.
         span: the index of the key range, the first query to add, and the query after the last.
         sums: for each key, the sums and the maxima so far.

@@ -167,6 +167,7 @@ def read_keys(
         sums: for each query, the largest score, the sum of the exponentials, and the sums for entropy, distance and
             context so far.
         masked: whether the mask must be applied.
+        n_keys: the number of keys that are read at a time.
     """
     batch, head, i = where
     start, stop = limits
@@ -212,6 +213,7 @@ def weight_on_key(queries, key, mask_ranges, rule, sizes, where, j, log_sum, ran
     Args:
         where: the batch item, the head and the indices of the queries.
         j: for each query, the index of the key.
+        log_sum: for each query, log₂ Σ 2^score over its keys.
     """
     batch, head, i = where
     inside = (i < sizes.queries) & (j >= 0) & (j < sizes.keys)

@@ -79,7 +79,7 @@ def own_positions(block: Block) -> Int[Tensor, " queries"]:
 
 
 def weights_on_keys(block: Block, keys: Int[Tensor, " queries"]) -> PerQuery:
-    """Return the weight of each query on one key, given by its index; 0 if there is no key with this index."""
+    """Return the weight of each query on the key whose index is in `keys`; 0 if no key has this index."""
     n_keys = block.weights.shape[-1]
     weights = block.weights if n_keys else F.pad(block.weights, (0, 1))
     exists, keys = (keys >= 0) & (keys < n_keys), keys.clamp(0, weights.shape[3] - 1)
