@@ -164,7 +164,7 @@ def new_self_attention(config: TransformerConfig) -> MultiHeadAttention:
 
 
 def new_attention(config: TransformerConfig, positions: Rotary | None) -> MultiHeadAttention:
-    """Return an attention layer with the sizes in the config, and with smaller initial weights than usual.
+    """Return an attention layer with the config's sizes, rotary `positions` and smaller initial weights than usual.
 
     The query, key and value projections have Glorot's initialisation with gain 1/√2, as in fairseq. Post-norm models
     train markedly faster with this gain than with gain 1, the default of `MultiHeadAttention`.

@@ -141,7 +141,7 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch target d_model"]:
         """Return, for each target token, the hidden state to which the output projection is applied.
 
-        From the hidden states a loss can compute the logits in chunks.
+        `forward` has the same arguments. From the hidden states a loss can compute the logits in chunks.
         """
         check_source_lengths(lengths, source.shape[1])
         return self.decoder.read(target, self.decoder.start(self.encoder(source, lengths).output, lengths))[0]

@@ -157,6 +157,7 @@ class SourceRows:
         """Return a `SourceRows` in which each source is read by `rows_per_source` consecutive target rows.
 
         Args:
+            memory: for each decoder block, the cross-attention keys and values of the sources.
             lengths: the number of tokens of each source before its padding; None = no padding.
         """
         key = memory[0].key

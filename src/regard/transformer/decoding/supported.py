@@ -34,7 +34,7 @@ MODULES = (
 def kernel_allowed(device: torch.device) -> bool:
     """Return whether the CPU kernel may compute a decoding step at present.
 
-    The kernel is not used while autograd, autocast or torch.compile is active, or while `use_backend` selects another
+    It may not while autograd, autocast on `device` or torch.compile is active, or while `use_backend` selects another
     backend than "fused".
     """
     needs_modules = torch.is_grad_enabled() or torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling()
