@@ -100,7 +100,7 @@ class Recurrent(nn.Module):
     ) -> Float[Tensor, "batch target d_model"]:
         """Return, for each target token, the hidden state to which the output projection is applied.
 
-        From the hidden states a loss can compute the logits in chunks.
+        `forward` has the same arguments. From the hidden states a loss can compute the logits in chunks.
         """
         return self.decoder.outputs(target, self.start(source, lengths))[0]
 
