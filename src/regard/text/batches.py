@@ -68,11 +68,7 @@ class Batches:
         self.corpus, self.max_tokens, self.seed, self.dropouts = corpus, max_tokens, seed, dropouts
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """Yield the batches of an epoch.
-
-        Args:
-            start: the index of the first batch to yield; the batches before it are left out.
-        """
+        """Yield the batches of epoch `number`, from the batch with index `start` on."""
         n_skipped = 0
         for pool in self._pools(number):
             if n_skipped + len(pool) <= start:

@@ -119,7 +119,7 @@ class Corpus:
         return self.source[pair], self.target[pair]
 
     def order(self, seed: int, epoch: int) -> Numbers:
-        """Return the indices of the pairs in the random order of an epoch."""
+        """Return the indices of all pairs in a random order that depends only on the seed and the epoch."""
         return permutation(len(self), seed, epoch)
 
     def __repr__(self) -> str:

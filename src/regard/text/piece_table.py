@@ -157,5 +157,5 @@ def varint(number: int) -> bytes:
 
 
 def bytes_field(number: int, value: bytes) -> bytes:
-    """Return a protobuf field whose value is bytes, such as a text or a message."""
+    """Return the protobuf field `number` with bytes as its value, such as a text or a message."""
     return varint(number << 3 | BYTES) + varint(len(value)) + value

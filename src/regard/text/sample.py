@@ -111,7 +111,7 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
 
 
 def write_sample(folder: Path, splits: Mapping[str, Pairs], languages: tuple[str, str], *, replace: bool) -> list[Path]:
-    """Write each split into a file for each language, such as train.en and train.ko; return the paths of the files.
+    """Write each split into two files, one for each language, such as train.en and train.ko; return the paths.
 
     Args:
         replace: replace files that exist already.

@@ -224,7 +224,7 @@ def sampled_lines(lines: Iterable[str], n: int) -> list[str]:
 
 
 def trained_model(lines: list[str], n_tokens: int, coverage: float, tags: Sequence[str], byte_fallback: bool) -> bytes:
-    """Train a SentencePiece model on lines and return it as bytes.
+    """Train a SentencePiece model on lines, with the options of `Vocabulary.train`; return the model as bytes.
 
     SentencePiece leaves out lines with "▅", and text that looks like a special piece, such as "<s>". With a coverage of
     1, every letter is therefore listed in `required_chars`; "▅" itself never has a piece of its own.
