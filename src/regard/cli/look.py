@@ -209,7 +209,7 @@ def trace_media(
     medium: dict[str, Any],
     for_page: bool,
 ) -> "Trace":
-    """Return the trace of a model while it reads pictures or a video, with or without a text, or a recording.
+    """Return the trace of a model while it reads pictures or a video (with or without a text), or a recording.
 
     Args:
         medium: the pictures, the video or the recording, and the layers to keep, as arguments of `regard.trace`.

@@ -117,7 +117,7 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
 
 
 def shown(lines: list[str], total: int) -> Iterator[str]:
-    """Yield lines one by one, and show a progress bar on the error stream if it is a terminal."""
+    """Yield the remaining `lines` of `total`; show a progress bar on the error stream if it is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

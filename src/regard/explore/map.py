@@ -190,7 +190,7 @@ class Map:
         return {"keys": keys[given].tolist(), "weights": weights[given].tolist()}
 
     def shown(self, request: HeadRequest) -> tuple[list[int], list[int]]:
-        """Return the positions of queries and of keys that are not special; if none is special, all but the first."""
+        """Return the positions of the queries, and of the keys, that the map shows if `hidden` (see `HeadRequest`)."""
         head = self.trace.heads(request.kind)[0]
         any_special = any(token.special for token in (*self.trace.source, *self.trace.target))
 

@@ -36,7 +36,7 @@ IN_BROWSER = {
 """Both regular expressions for JavaScript; {L}, {N}, {S} stand for letters, numbers and white space."""
 
 AT_ONCE = 2**16
-"""The number of characters that are split at one time."""
+"""The number of characters that a pre-tokenizer splits at one time."""
 
 UNUSED = "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout", "byte_fallback"
 """The settings of a BPE model in tokenizer.json that tokenizers of GPT-2's kind do not use."""
@@ -68,7 +68,7 @@ def byte_pair_tables(description: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def unsupported_setting(description: dict[str, Any]) -> str:
-    """Return what a tokenizer does that the page does not support; an empty text if all is supported."""
+    """Return what the tokenizer of a tokenizer.json does that the page does not support; an empty text if nothing."""
     model, normaliser, splitter = (description[part] for part in ("model", "normalizer", "pre_tokenizer"))
     if normaliser:
         return f"changes the letters of a text first ({normaliser['type']})"

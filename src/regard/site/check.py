@@ -85,11 +85,11 @@ def longest_text(tokenizer: Any, max_tokens: int) -> list[int]:
 def differences_of(
     session: Any, loaded: LoadedModel, ids: list[int], changed: bool, in_two_runs: bool = False
 ) -> Difference:
-    """Return the largest differences for a text with the token ids `ids`.
+    """Compare an exported model with the original on the tokens `ids`, and return the largest differences.
 
     Args:
         in_two_runs: whether a causal model reads the text in two runs; the second gets keys and values of the first.
-        changed: whether to compare the models with two heads of the first layer changed: one cut, one sharpened.
+        changed: whether two heads of the first layer are changed: one with weights cut, one with half the temperature.
     """
     n_tokens, last = len(ids), len(ids) - 1
     shapes = {given.name: given.shape for given in session.get_inputs()}

@@ -140,7 +140,7 @@ class CausalGraph(Graph):
 
 @contextmanager
 def recording(model: "PreTrainedModel") -> Iterator[None]:
-    """Make a model compute its attention by `recorded_attention` inside a `with` block."""
+    """Within the with-block, make a model compute its attention by `recorded_attention`."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, recorded_attention)

@@ -16,7 +16,7 @@ KINDS = {"model": "WordPiece", "normalizer": "BertNormalizer", "pre_tokenizer": 
 """For each part of a tokenizer, the type that the page supports, as tokenizer.json names it."""
 
 AT_ONCE = 2**16
-"""The number of letters that are split at one time."""
+"""The number of letters that the tokenizer splits at one time."""
 
 HANGUL = range(0xAC00, 0xD7A4)
 """The syllables of Hangul, which Unicode's NFD takes apart by a rule."""

@@ -25,7 +25,7 @@ def check_table_path(path: Path) -> Path:
 
 
 def write_table(roles: Roles, path: Path) -> Path:
-    """Write a table with a row for each head: its name, its mean weight on the previous token, … Return the path."""
+    """Write a table with a row for each head: the name, the mean weight on the previous token, …; return the path."""
     if path.suffix.lower() == ".csv":
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

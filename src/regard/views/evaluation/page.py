@@ -24,7 +24,7 @@ from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.views.output_file import check_writable, write_output
 
 N_WORST = 200
-"""The number of lines shown, those with the lowest chrF."""
+"""The number of lines that the page shows: the lines with the lowest chrF."""
 
 
 def write_page(evaluation: Evaluation, path: Path, name: str, against: str | None = None) -> Path:
@@ -139,5 +139,5 @@ def sentence(line: SentenceScore) -> str:
 
 
 def marked(parts: list[Part], tag: str) -> str:
-    """Return a text as HTML, in which each part that differs from the other text is a <tag> element, such as <del>."""
+    """Return the text made of `parts` as HTML; a part that `differs` is a <tag> element, such as <del>."""
     return "".join(f"<{tag}>{escape(part.text)}</{tag}>" if part.differs else escape(part.text) for part in parts)

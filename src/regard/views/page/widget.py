@@ -1,7 +1,7 @@
 """The page of a trace as a Jupyter widget: Python reads and sets which head and which token the page shows.
 
 The page runs in a sandboxed frame. Whenever the reader chooses another head or token, the page posts its URL fragment
-(such as #head=L3H1&query=7) to the notebook; it shows the head and token of any fragment that the notebook posts.
+(such as #head=L3H1&query=7) to the notebook. The page shows the head and token of any fragment that the notebook posts.
 A widget that is displayed twice shows the same head and token in both frames; each frame has its own other settings.
 """
 
@@ -116,7 +116,7 @@ class TraceWidget(anywidget.AnyWidget):
         return None if query == "all" else int(query)
 
     def _focus(self, token: TokenReference | None, head: str | None = None) -> Focus:
-        """Return a head (None = the one that the page shows) with a query token (None = chosen by `focus_on`)."""
+        """Return the `Focus` on a head (None = the head shown now) and a query token (None = chosen by `focus_on`)."""
         return focus_on(self.trace, token, head or f"{self.head.kind} {self.head.name}")
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:

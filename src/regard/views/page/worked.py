@@ -109,7 +109,7 @@ def layer_record(numbers: Numbers, blocks: dict[str, str]) -> dict[str, Any]:
 def vectors_record(
     name: str, matrix: Float[np.ndarray, "tokens columns"], n_heads: int, blocks: dict[str, str]
 ) -> dict[str, Any]:
-    """Encode Q, K or V, with the columns of all heads, into `blocks`, and return its JSON record."""
+    """Encode Q, K or V, with the columns of all heads, into `blocks` as `name`, and return a JSON record of it."""
     heads = torch.from_numpy(np.stack(np.split(matrix, n_heads, axis=1)))
     step = step_of(heads, BITS)
     blocks[name] = encode_integers(integers_of(heads, step))

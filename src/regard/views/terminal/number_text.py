@@ -35,7 +35,7 @@ class Layout:
     Attributes:
         cells: the numbers as text, all equally wide.
         headers: the names of the columns.
-        tight: whether a column has one space before its numbers, instead of one before and one after its numbers.
+        tight: True = one space before the numbers of a column; False = one space before and one after them.
     """
 
     cells: Sequence[Sequence[str]]
@@ -119,7 +119,7 @@ def fewest_digits(numbers: Sequence[Sequence[float]]) -> int:
 
 
 def layout_options(most: int, fewest: int, named: bool) -> Iterator[tuple[int, bool, bool]]:
-    """Yield settings of layouts, best first: (number of decimals, whether names are cut, whether columns are tight)."""
+    """Yield settings, best first: (decimals, whether names are cut, whether columns are tight); `named` = has names."""
     yield most, False, False
     if named:
         yield most, True, False

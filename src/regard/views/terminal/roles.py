@@ -21,10 +21,10 @@ PHRASES = {
     "distance": "mean distance, in tokens",
     "entropy": "entropy, in nats",
 }
-"""For each role, the keys to which its heads attend, as a phrase; for distance and entropy, what the number is."""
+"""For each role, a phrase for the keys to which a head attends; for distance and entropy, for the number."""
 
 LETTERS = {role: role[0].upper() for role in KEY_ROLES} | {"separator": "|", "same": "="}
-"""For each role, such as "previous" (token), the character that stands for it in the grid of all heads."""
+"""For each role, such as "previous" (attends to the previous token), its character in the grid of all heads."""
 
 N_HEADS = 4
 """The number of heads that are listed for each role."""
@@ -36,7 +36,7 @@ def show(roles: Roles, title: str = "", console: Console | None = None) -> None:
 
 
 def view(roles: Roles, title: str) -> RenderableType:
-    """Return what `show` prints: a table of the heads with the largest values of each role, a grid of all heads.
+    """Return what `show` prints: the heads that attend most to each kind of key (role), and a grid of all heads.
 
     The grid shows the role of each head: the kind of key, such as the previous token, for which the head's share of
     attention is furthest above the mean over all heads.
