@@ -28,8 +28,8 @@ class SoftmaxFormula:
         sinks: an extra score in each head's softmax that belongs to no key; None = no sinks.
         projection: a score that maps queries and keys to vectors whose dot products are the scores; None = queries and
             keys are used unchanged.
-        other_score: a score that is not a dot product; of the other attributes, only temperature and sinks then have an
-            effect. None = the scores are dot products.
+        other_score: a score that is not a dot product; scale, softcap, bias and projection are then not used. None =
+            the scores are dot products.
     """
 
     scale: float

@@ -54,7 +54,7 @@ class Vectors(ctypes.Structure):
         """Return the C struct that describes a tensor of queries, keys or values to the C function.
 
         Args:
-            tensor: the vectors of all batch items and heads of a call, or of some; its last axis has stride 1.
+            tensor: the vectors of all or some batch items and heads of a call; the last axis has stride 1.
             batch, head: the indices that tensor[0, 0] has in the whole call. The pointer is moved back by so many batch
                 items and heads, so that the C function can index the tensor as if it were complete.
         """

@@ -5,7 +5,7 @@
 A `Choice` computes the preference, a number for each query and key. The three choices are:
 
     Largest()                the key with the largest score; no gradient
-    Sampled(seed)            a key sampled with the probabilities of softmax; no gradient: train with `reinforce`
+    Sampled(seed)            a key sampled with the probabilities of softmax; no gradient: train with `regard.reinforce`
     StraightThrough(soft)    the key with the largest weight of the normaliser `soft`, with the gradient of `soft`
 """
 
