@@ -49,7 +49,7 @@ class ProjectingModel(Protocol):
 def smoothed_loss(
     logits: Float[Tensor, "batch tokens vocabulary"], expected: Int[Tensor, "batch tokens"], smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """Return the cross-entropy with label smoothing in nats, summed over all tokens that are not padding.
+    """Return the cross-entropy with the label `expected`, smoothed, in nats, summed over all tokens but padding.
 
     >>> import torch
     >>> smoothed_loss(torch.zeros(1, 3, 10), torch.tensor([[4, 5, 0]])) / 2  # uniform over 10: log 10 a token
@@ -65,7 +65,7 @@ def smoothed_loss(
 def divergence_loss(
     logits: Float[Tensor, "predictions tokens vocabulary"], expected: Int[Tensor, "predictions tokens"]
 ) -> Float[Tensor, ""]:
-    """Return the R-Drop divergence D in nats, summed over all tokens that are not padding.
+    """Return the R-Drop divergence D in nats, summed over all tokens that are not padding in `expected`.
 
         D = (KL(p ‖ p′) + KL(p′ ‖ p)) / 2
 
