@@ -155,9 +155,9 @@ def merge_pieces(
     word's columns; it is 0 for a target word without rows.
 
     Args:
-        rows_to: the index of the target word that each row belongs to. Rows beyond this list, such as the row of EOS,
+        rows_to: for each row the index of its target word, below n_rows. Rows beyond this list, such as the row of EOS,
             are left out.
-        columns_to: the index of the source word that each column belongs to. Columns beyond this list are left out.
+        columns_to: for each column the index of its source word, below n_columns. Other columns are left out.
 
     >>> merge_pieces(torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), [0, 0], [0, 0], 1, 1)
     tensor([[0.7500]])

@@ -84,7 +84,7 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
     """Raise TypeError unless `texts` is a list of str (or another sequence, but not a str itself).
 
     Args:
-        name: what the message calls a text, such as "the target".
+        name, first: what the message calls a text, such as "the target", and the line number of the first text.
     """
     if isinstance(texts, str) or not hasattr(texts, "__len__"):
         given = repr(texts) if isinstance(texts, str) else type_name(texts)

@@ -290,7 +290,7 @@ def load_parameters(model: nn.Module, path: Path) -> None:
 def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise InputError if the config describes a model far larger than the file of its parameters.
 
-    The model is far larger if the config has more layers than the file has tensors, or if the sinusoidal position table
+    The model is far larger if the config has more layers than `shapes` has tensors, or if the sinusoidal position table
     has over `LARGEST_TABLE` entries more than all tensors together. The check comes before the model is built, so that
     a damaged config cannot exhaust the memory.
     """
