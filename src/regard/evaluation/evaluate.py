@@ -177,7 +177,7 @@ def signature(name: str, settings: Any) -> str:
 
 
 def exact_matches(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool) -> list[bool]:
-    """Return for each line whether it equals one of its references, ignoring spaces at both ends."""
+    """Return for each line whether it equals a reference, ignoring spaces at both ends, and case if `lowercase`."""
 
     def normalised(text: str) -> str:
         return text.strip().lower() if lowercase else text.strip()
