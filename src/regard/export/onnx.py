@@ -54,7 +54,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 
 
 def write_graphs(graphs: Graphs, contents: TranslatorContents, folder: Path) -> None:
-    """Write encoder.onnx, decoder.onnx, config.json and the vocabularies of a translator to a folder."""
+    """Write `graphs` as encoder.onnx and decoder.onnx, and a translator's config.json and vocabularies to a folder."""
     import_extra("onnxscript", "export,translation")
     max_tokens = contents.model.config.max_tokens
     for graph, name in ((graphs.encoder, "encoder"), (graphs.decoder, "decoder")):
@@ -219,6 +219,6 @@ class LoadedExport:
 
 
 def empty(axes: Sequence[str | int]) -> Float[np.ndarray, "*axes"]:
-    """Return an empty tensor of the state before the first token; the axis "past" has size 0, "batch" size 1."""
+    """Return a tensor of the state before the first token; of its axes, "past" has size 0 and "batch" size 1."""
     sizes = {"batch": 1, "past": 0}
     return np.zeros([axis if isinstance(axis, int) else sizes[axis] for axis in axes], dtype=np.float32)

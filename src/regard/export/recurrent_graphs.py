@@ -52,7 +52,9 @@ def onnx_cells(op: Any, x: Any, lengths: Any, weights: Sequence[Any], lstm: bool
 
     Args:
         op: onnxscript's opset, whose methods create nodes.
+        x, lengths: the embeddings of the source tokens, batch first, and the number of tokens of each source.
         weights: for each layer, the input weights, the hidden weights and the biases in ONNX's layout.
+        lstm: build LSTM operators; False = GRU operators.
 
     Returns:
         The last layer's state at every token, the last state of every layer, and the last LSTM memory of every layer;
