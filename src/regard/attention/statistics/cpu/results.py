@@ -73,7 +73,7 @@ class MapCells:
     @classmethod
     @lru_cache(4)
     def of(cls, queries: int, keys: int, rows: int, columns: int) -> "MapCells":
-        """Return the cells of a map that pools queries × keys weights to rows × columns numbers.
+        """Return the rows × columns cells of a map that pools the weights of queries × keys.
 
         The result is cached, since the layers of a model often have maps of the same size.
         """

@@ -23,7 +23,7 @@ from regard.kernels.library import check_arguments
 from regard.kernels.threads import gnu_openmp_parallel, run_on_threads
 
 WEIGHTS_PER_THREAD = 2**18
-"""The number of weights for which one more thread is started; for fewer, starting it takes longer than it saves."""
+"""One more thread is started for each 2^18 weights; for fewer weights, starting one takes longer than it saves."""
 
 SECONDS_AT_ONCE = 0.5
 """Seconds after which the C kernel returns, so that Python can report progress and handle Ctrl-C."""

@@ -67,7 +67,7 @@ def entropies(block: Block) -> PerQuery:
 
 
 def mean_distances(block: Block) -> PerQuery:
-    """Return each query's mean distance to the keys in tokens, weighted by its weights; 0 if all its weights are 0."""
+    """Return each query's mean distance to the keys in tokens, weighted by attention; 0 if all its weights are 0."""
     distances = (block.tile.along(3, block.weights.device) - own_positions(block)[:, None]).abs().to(block.weights)
     total = block.weights.sum(dim=-1)
     return (block.weights * distances).sum(dim=-1) / total.masked_fill(total == 0, 1.0)
