@@ -58,7 +58,7 @@ class Latents(Described):
 
 
 class Norm(nn.RMSNorm):
-    """An RMS norm that computes in the data type of its weight, also under autocast, and returns its input's type."""
+    """An RMS norm, computed in the data type of its weight, also under autocast; the output has the input's type."""
 
     def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
         return super().forward(x.to(self.weight.dtype)).to(x.dtype)
