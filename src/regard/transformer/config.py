@@ -86,12 +86,12 @@ class TransformerConfig:
 
     @property
     def key_heads(self) -> int:
-        """Number of key and value heads: n_key_heads, or n_heads if that is None."""
+        """Number of key and value heads: n_key_heads, or n_heads if n_key_heads is None."""
         return self.n_heads if self.n_key_heads is None else self.n_key_heads
 
     @property
     def decoder_layers(self) -> int:
-        """Number of decoder blocks: n_decoder_layers, or n_layers if that is None."""
+        """Number of decoder blocks: n_decoder_layers, or n_layers if n_decoder_layers is None."""
         return self.n_layers if self.n_decoder_layers is None else self.n_decoder_layers
 
     @classmethod

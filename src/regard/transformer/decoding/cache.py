@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.attention.layers.key_value import KeyValue
 
 MIN_BUFFER_TOKENS = 8
-"""A new buffer has room for at least so many tokens; a full buffer is replaced by a buffer twice as large."""
+"""A new buffer has room for at least this many tokens; a full buffer is replaced by a buffer twice as large."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,8 +133,8 @@ def copy_with_room(
     """Return a copy of the cached tokens with room for further tokens.
 
     Args:
-        room: the size of the token axis of the copy; if `tokens` has at least as many tokens, the size is twice their
-            number instead.
+        room: the size of the token axis of the copy; if `tokens` has at least as many tokens, the size is twice the
+            number of tokens instead.
     """
     n_tokens = tokens.shape[4]
     copy = tokens.new_empty(*tokens.shape[:4], room if n_tokens < room else 2 * n_tokens, tokens.shape[5])

@@ -82,7 +82,7 @@ def is_standard(module: nn.Module) -> bool:
 def has_config_widths(block: DecoderBlock) -> bool:
     """Return whether the layers of a block have the widths that its d_model, d_ff and numbers of heads require.
 
-    A layer with another width is a replaced layer.
+    A layer with another width has replaced the original layer.
     """
     attention, feed_forward = block.self_attention, block.feed_forward
     d_model, d_key = attention.n_heads * attention.d_head, attention.n_key_heads * attention.d_head
