@@ -67,7 +67,7 @@ class Memory:
     lengths: Int[Tensor, " batch"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Memory":
-        """Return the batch items with the indices `rows`, in the order of `rows`; an index may be repeated."""
+        """Return the memory of the sources with the indices `rows`, in this order; an index may be repeated."""
         states = self.states.index_select(0, rows)
         keys = states if self.keys is self.states else self.keys.index_select(0, rows)
         return Memory(states=states, keys=keys, lengths=self.lengths.index_select(0, rows))

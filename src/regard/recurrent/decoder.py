@@ -53,7 +53,7 @@ class State:
     n_tokens: int
 
     def select(self, rows: Int[Tensor, " rows"]) -> "State":
-        """Return the batch items with the indices `rows`, in the order of `rows`; an index may be repeated."""
+        """Return the state of the batch items with the indices `rows`, in this order; an index may be repeated."""
         return replace(
             self,
             memory=self.memory.select(rows),
