@@ -46,7 +46,7 @@ class Side:
     Attributes:
         ids: the ids of all texts, concatenated.
         ends: 0, and then the index in `ids` at which each text ends: text n is `ids[ends[n] : ends[n + 1]]`.
-        path: the file of the ids, for messages.
+        path: the file of the ids, for error messages.
         n_tokens: the size of the vocabulary; None = not known.
     """
 

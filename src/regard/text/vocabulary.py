@@ -29,7 +29,7 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of padding, of unknown characters, and of the beginning and the end of a text."""
 
 LINES = 2_000_000
-"""The largest number of lines to train a vocabulary on; of more lines, a random sample is taken."""
+"""The largest number of lines to train a vocabulary on; if there are more, a random sample is taken."""
 
 FEWEST = 16
 """The smallest number of pieces that a vocabulary may have: the special pieces, ▁ and a few letters."""
