@@ -8,7 +8,7 @@ from typing import Any
 from regard.visible_text import escape_controls
 
 LONGEST_MESSAGE = 1_000
-"""The most characters of an error message; of a longer one, the middle is left out."""
+"""The most characters of an error message; of a longer message, the middle is left out."""
 
 
 class InputError(ValueError):
@@ -90,7 +90,7 @@ def import_extra(module: str, extra: str) -> Any:
     """Import and return a module that is installed only with an extra of regard, such as regard[translation].
 
     Args:
-        extra: the extra, or several with commas between.
+        extra: the name of the extra, or several names with commas between.
 
     Raises:
         InputError: the module is not installed.
