@@ -225,7 +225,7 @@ def in_threads(request: HeadRequest, tasks: Sequence[Callable[[], Any]]) -> list
     The tensors of a map are so small that to split one operation among cores would take longer than it saves.
 
     Raises:
-        InputError: a task raises ValueError.
+        InputError: a task raises ValueError; the message names the head of `request`.
     """
     n_threads = torch.get_num_threads()
     try:

@@ -43,7 +43,7 @@ def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
 def projection_record(first: Trace, kind: str, layer: int) -> dict[str, Any] | None:
     """Return the JSON record of a layer's arrays, in the order of the file; None if the trace has no projections.
 
-    `LayerOutput` in front/src/data.ts describes the record.
+    `LayerOutput` in front/src/data.ts describes the record. `first` is the trace of any text.
     """
     if first.states is None:
         return None

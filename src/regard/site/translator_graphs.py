@@ -22,7 +22,10 @@ class TracedEncoderGraph(EncoderGraph):
     """Encodes sources for the decoder, and returns the queries, keys and values of each encoder layer."""
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return the cross-attention keys and values of each decoder layer, then Q, K and V of each encoder layer."""
+        """Return the cross-attention keys and values of each decoder layer, then Q, K and V of each encoder layer.
+
+        `source` has the ids of padded sources, and `lengths` the number of tokens of each source.
+        """
         encoded, tensors = self.encode(source, lengths)
         return *tensors, *(getattr(pattern, part) for pattern in encoded.patterns for part in PARTS)
 

@@ -88,7 +88,7 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
 
 
 def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
-    """Add to the config.json at `path`: settings of beam search, the alignment `rule`, unassigned code points."""
+    """Add to config.json at `path`: the settings of beam search, the word alignment `rule`, unassigned code points."""
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= {
         "beam": {"size": beam.size, "length_penalty": beam.length_penalty},

@@ -7,7 +7,7 @@ from regard.tracing.comparison import Comparison
 
 
 def as_json(comparison: Comparison) -> str:
-    """Return a comparison of two traces as JSON text. A layer with fewer heads than another has null for the others.
+    """Return a comparison of two traces as JSON text. In a layer with fewer heads, missing heads are null.
 
         {"models": [name, name], "at_most": 0.001, "first": {"head": "L3H1", "token": "it"} or null, "output": number,
          "layers": [{"kind": "encoder", "layer": 3, "heads": [number for each head], "tokens": [token for each head],

@@ -253,8 +253,8 @@ def with_visible_controls(content: Any) -> Any:
 def medium_record(name: str, medium: Tensor | None, axes: tuple[str, str], blocks: Blocks) -> dict[str, Any] | None:
     """Encode the image or spectrogram that the model read, one byte for each number, and add it to `blocks`.
 
-    Return the array's name in `blocks` ("block"), its height and its width (under the names in `axes`); None if
-    `medium` is None.
+    Return {"block": the array's name in `blocks`, axes[0]: its height, axes[1]: its width}; None if `medium` is
+    None.
     """
     if medium is None:
         return None

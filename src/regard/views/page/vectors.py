@@ -42,8 +42,8 @@ def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None
 
     Returns:
         The layer's record for the page, and the encoded arrays "query" and "key". None if the page cannot compute the
-        weights: they are not the softmax of dot products, or `bias_by_distance` cannot express the bias, or rounding
-        to MOST_BITS bits changes a weight by more than PRECISION.
+        weights: they are not the softmax of dot products, or the bias depends on more than head and distance, or
+        rounding to MOST_BITS bits changes a weight by more than PRECISION.
     """
     formula = pattern.call.formula
     if formula is None or formula.other_score is not None or formula.temperature == 0:

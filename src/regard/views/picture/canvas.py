@@ -24,10 +24,8 @@ DPI = 200
 """The resolution of a PNG in dots per inch."""
 
 INK, FAINT, EDGE, RULE, MASKED = "#16202c", "#5d6875", "#b9c1ca", "#e9edf1", "#e3e5e8"
-"""The colours of text, captions, frames, the lines between grid cells, and masked cells.
-
-INK is also the colour of the outline around the selected row or head.
-"""
+"""The colours of text (and of the outline around the selected row or head), captions, frames, the lines between grid
+cells, and masked cells."""
 
 BLUE = "#1c5fa8"
 """The colour of circles, arcs and written weights."""

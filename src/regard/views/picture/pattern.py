@@ -27,10 +27,7 @@ from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, MASKED, RULE, ST
 from regard.views.picture.fonts import Fonts
 
 MOST_CIRCLES, MOST_CELLS, MOST_NAMED = 40, 256, 60
-"""The most tokens for which each weight is a circle, each weight has its own cell, and each token has a label.
-
-A pattern has as many tokens as it has queries or keys, whichever are more.
-"""
+"""The most queries or keys for which each weight is a circle, has its own cell, and each token has a label."""
 
 LARGEST_CELL, FULL = 0.36, 0.94
 """The largest side of a cell in inches; the diameter of the circle for a weight of 1, as a share of the side."""
@@ -72,7 +69,7 @@ def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS
 def allowed_cells(
     pattern: Pattern, heads: Sequence[int], rows: int, columns: int
 ) -> Bool[Tensor, "heads rows columns"]:
-    """Return for each cell whether the mask allows any of its queries to attend to any of its keys."""
+    """Return for each cell whether the mask allows any of the cell's queries to attend to any of its keys."""
     selected_heads = pattern.grid.whole().part(range(1), torch.tensor(heads))
     like = torch.empty((), device=pattern.device)  # gives the type and device of the result
     cells = Pooled(replace(pattern.grid, batch=1, heads=len(heads)), like, rows, columns, "max")

@@ -17,10 +17,8 @@ from regard.views.picture.sentence import lay_out_sentence
 from regard.views.shared_text import decoder_note, token_label
 
 HEADS_WIDTH, HEADS_TALLEST, BETWEEN, TALLEST = 2.45, 3.5, 0.4, 6.0
-"""The width of the grid of heads, its largest height, the space left of the grid, and the pattern's largest height.
-
-All are in inches.
-"""
+"""The width in inches of the grid of heads, its largest height, the space left of the grid, and the largest height of
+the pattern."""
 
 CAPTION_LINE = 0.165
 """The height of a line of the caption, in inches."""
@@ -78,7 +76,7 @@ def text_figure(trace: Trace, focus: Focus) -> Figure:
 
 
 def strongest_key(focus: Focus, fonts: Fonts) -> str:
-    """Return a line with the query and the key on which it has its largest weight."""
+    """Return a line of text that names the query, and the key with the query's largest weight."""
     strongest = focus.head.top(focus.query, 1)
     words = [token_label(focus.query, focus.head.queries)]
     words += [token_label(key.position, focus.head.keys) for key in strongest]

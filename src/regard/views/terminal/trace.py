@@ -69,7 +69,7 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
 
 
 def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType]:
-    """Return the query's largest weight on another word as a table of `n_heads` heads and a grid of all heads."""
+    """Return the query's largest weights on other words: a table of the top `n_heads` heads, a grid of all heads."""
     heads = trace.heads(focus.head.kind)
     strongest = strongest_other_words(heads, focus.query)
     name = (isolated(token_label(focus.query, focus.head.queries)), "bold")
