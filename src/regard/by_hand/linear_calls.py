@@ -92,7 +92,7 @@ def find_output_parameters(
 
 
 def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projection | None:
-    """Return the parameters of some output columns of a linear layer, in float64.
+    """Return the input `source` of a linear layer, and its parameters of the output columns `columns`, in float64.
 
     None if the layer's weight is not a floating-point matrix, or does not fit the width of the input.
     """

@@ -65,7 +65,7 @@ def missing_file_message(path: Path) -> str:
 
 
 def parse_numbers(text: str, file: str, title: str) -> Numbers:
-    """Return the inputs and parameters of attention from TOML text; `title` is for a text without a title.
+    """Return the inputs and parameters of attention from TOML text; `file` is its name, `title` the default title.
 
     Raises:
         InputError: the text is not TOML, or a key or value in it cannot be used.

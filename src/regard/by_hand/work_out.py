@@ -47,7 +47,7 @@ def work_out(numbers: Numbers, token: TokenReference | None = None) -> WorkedAtt
 
 
 def worked_example(name: str, token: TokenReference | None = None) -> WorkedAttention:
-    """Return a built-in example with every matrix computed; raise InputError if there is no example of this name."""
+    """Return a built-in example with every matrix computed, the query `token` marked; raise InputError if unknown."""
     return work_out(example_numbers(name), token)
 
 
@@ -64,7 +64,7 @@ def projections(numbers: Numbers) -> dict[str, Matrix]:
 
 
 def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadSteps]:
-    """Return the matrices of every step for each head, computed from the head's columns of Q, K and V."""
+    """Return the matrices of every step for each head, computed from the head's columns of Q, K and V (`projected`)."""
     columns = [np.split(projected[name], numbers.n_heads, axis=1) for name in ("Q", "K", "V")]
     biases: Any = (None,) * numbers.n_heads
     if numbers.bias is not None:
