@@ -61,7 +61,7 @@ class Movement:
 
 
 def movement(layers: Sequence[int], patterns: Sequence[Pattern], states: Sequence[LayerStates], token: int) -> Movement:
-    """Return how each layer changes the vector of the token at position `token`."""
+    """Return how `layers`, with these patterns and states, change the vector of the token at position `token`."""
     added = [
         contributions(pattern, token, state.projection).vectors for pattern, state in zip(patterns, states, strict=True)
     ]

@@ -116,7 +116,7 @@ def longest_sources(
     plane: Plane,
     most: int,
 ) -> Arrows:
-    """Return the `most` longest vectors that key tokens add to each query token, and the sum of the others.
+    """Return the `most` longest vectors that key tokens add to each query token, and the sum of all other vectors.
 
     The norms of all vectors are computed from dot products, and then only the longest vectors are computed:
 
