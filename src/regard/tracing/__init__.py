@@ -18,7 +18,7 @@ writing.py            let a model generate text
 model_loading.py      load a model with its tokenizer or processor
 for_page.py           run a model for the page, which also shows how layers move tokens
 
-tokens/               the tokens of a text: letters, words, places
+tokens/               tokens with readable text, their words, and the patch or frame that a token stands for
 media/                pictures, videos and recordings as input of a model
 watching/             record the attention calls of any model
 files/                save a trace to a file and load it

@@ -1,4 +1,4 @@
-"""A trace for a page: with the vectors of all tokens in each layer, if they can be recorded."""
+"""Makes the trace that an HTML page shows, with the vectors of all tokens in each layer if they can be recorded."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from regard.tracing.trace import Trace
 from regard.tracing.watching.layer_states import StatesNotFoundError
 
 MOST_LETTERS = 2_500
-"""Vectors are recorded for texts of up to this many letters, which MiniLM reads as about 512 tokens."""
+"""The vectors of tokens are recorded for texts of up to this many letters, which MiniLM reads as about 512 tokens."""
 
 
 def trace_for_page(model: Any, text: str | Sequence[int] | None, **options: Any) -> Trace:

@@ -139,7 +139,7 @@ def from_pretrained(auto_class: Any, description: str, source: str, local: bool)
     Args:
         auto_class: a class of transformers such as AutoModel or AutoTokenizer.
         description: the name of the model, tokenizer or processor in error messages.
-        local: whether to download nothing, unless a file is missing in the hub's cache.
+        local: whether to try the files on this machine first, and to download a model of the hub only if that fails.
 
     Raises:
         InputError: the model, tokenizer or processor cannot be loaded.

@@ -63,7 +63,7 @@ def read_text(
 ) -> ModelInput:
     """Return the input of a model that reads a text, and a target if it is given; let it generate text if requested.
 
-    The model generates text if `new_tokens` or `generation` is given.
+    The other arguments are those of `regard.trace`: with `new_tokens` or `generation`, the model generates text.
     """
     if new_tokens is None and generation is None:
         inputs, source, target_tokens = encode(model, tokenizer, prompt, target, truncate)
@@ -129,7 +129,7 @@ def with_generated(
     new_tokens: int | None,
     generation: "GenerationConfig | None",
 ) -> ModelInput:
-    """Let a model generate text after the input `given`; return the input that includes the generated tokens."""
+    """Let a model generate text after `given`, as `write` does; return the input that includes the new tokens."""
     with changing(model, given.changes):
         ids = write(model, given.inputs, new_tokens, generation)
     if model.config.is_encoder_decoder:

@@ -46,7 +46,7 @@ class Roles:
         return [(self.heads[head], float(numbers[head])) for head in order if numbers[head] > 0]
 
     def role(self, head: str) -> str:
-        """Return the role by which a head differs most from the average head: the largest value above the average.
+        """Return the role, such as "previous", in which a head's value exceeds the mean value of all heads by most.
 
         The role with the largest value would nearly always be the same, since most heads attend to the first token.
         """

@@ -155,7 +155,7 @@ class Trace:
     def contributions(self, token: TokenReference, layer: int, kind: str | None = None) -> Contributions:
         """Return the vectors that the keys add to a query's token, and their norms, for each head of a layer.
 
-        For one head, use `trace["L3H1"].contributions("it")`.
+        `kind` None = the only kind in the trace. For one head, use `trace["L3H1"].contributions("it")`.
 
         Raises:
             InputError: there is no such token or layer, or the trace was made without keep=("hidden",).

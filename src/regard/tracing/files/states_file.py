@@ -10,7 +10,7 @@ from regard.effects.movement import LayerStates
 from regard.json_file import Json
 
 STATES = ("before", "attention", "feed_forward", "after")
-"""The names of the vectors of the tokens that a trace may have for each layer."""
+"""The names of the four vectors that a trace may have for each token in each layer."""
 
 
 def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callable[[Tensor], str]) -> Json:

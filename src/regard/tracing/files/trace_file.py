@@ -162,7 +162,7 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
 def attended_from_json(
     document: Json, tensors: Mapping[str, Tensor], tokens: Mapping[str, tuple[Token, ...]]
 ) -> dict[str, dict[int, Attended]]:
-    """Return the attention calls by kind and layer; raise an exception unless their shapes are those of the tokens."""
+    """Return the attention calls by kind and layer; raise an exception unless their shapes fit `tokens`."""
     attended = {
         kind: {int(layer): step_from_json(step, tensors) for layer, step in layers.items()}
         for kind, layers in document.items()

@@ -153,7 +153,7 @@ def encoder_tokens(
 
     Args:
         model: the name of the model's class, for messages.
-        n_sequences: the number of sequences whose tokens attend to one another only.
+        n_sequences: the number of sequences; a token attends only to tokens of its own sequence.
         n_tokens: the number of tokens in each sequence.
         grid: the numbers of rows and columns of patches, if they differ from layer to layer; None = as in `layout`.
 

@@ -54,7 +54,7 @@ def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) 
 def frames_of(
     pixels: Float[Tensor, "patches numbers"], rows: int, merge: int, patch_size: int, n_times: int = 1
 ) -> Float[Tensor, "frames 3 height width"]:
-    """Return the frames that are made of these patches.
+    """Return the frames of a video, or the picture as one frame, put together from patches.
 
     Args:
         pixels: the pixels of each patch, in the order of the processor: square by square, and row by row in a square.

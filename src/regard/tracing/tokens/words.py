@@ -1,4 +1,4 @@
-"""The words of a text, and sequences of words, as groups of the tokens into which a tokenizer divides them."""
+"""Groups the tokens of a text into words, and into sequences of words such as "Eiffel Tower"."""
 
 from collections.abc import Sequence
 

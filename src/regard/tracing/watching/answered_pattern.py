@@ -76,7 +76,7 @@ class AnsweredPattern(Pattern):
         return self.known
 
     def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
-        """Return the statistics that `ask` requests, all of which must be stored.
+        """Return the statistics that `ask` requests, all of which must be stored; `report` is never called.
 
         Raises:
             InputError: a requested statistic is not stored; the message names it.

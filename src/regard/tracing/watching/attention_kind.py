@@ -52,7 +52,7 @@ def is_causal(model: nn.Module) -> bool:
     """Return whether a model without an encoder uses causal attention.
 
     A model is causal if one of its modules has is_causal=True. If no module has this attribute, a model is causal if
-    transformers has its type for causal language modelling, and not for masked language modelling.
+    transformers lists its config.model_type among causal, and not among masked language models.
     """
     if any(getattr(module, "is_causal", False) is True for module in model.modules()):
         return True

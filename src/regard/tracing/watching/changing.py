@@ -128,7 +128,7 @@ class AttentionChanger(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def changed(self, call: Call, dropout: float, ask: Ask | None) -> Attended | None:
-        """Return the result of an attention call with the changes applied; None if no change is for its layer."""
+        """Return the result of `attend` for a call with the changes applied; None if no change is for its layer."""
         kind, layer = self.kind_of(self.running.path), layer_of(self.running.path) or 0
         self.layers.setdefault(kind, set()).add(layer)
         if kind != "cross":

@@ -310,8 +310,8 @@ def mask_and_bias(
 ) -> tuple[Mask | None, Tensor | None]:
     """Return the mask and the bias for a call of `attend`, from the arguments that transformers passes to attention.
 
-    A boolean `attention_mask` is the mask; a float one is added to `position_bias`. Without `attention_mask`, a
-    call with more than one query is causal if `is_causal` is True, or if it is None and the module's attribute
+    A boolean `attention_mask` is the mask; a float one is added to `position_bias`. Without `attention_mask`, a call
+    with more than one query is causal if `is_causal` is True, or if `is_causal` is None and the module's attribute
     is_causal is True or missing. In a causal call, query 0 is at the position of key 0, as in transformers.
     """
     if attention_mask is not None and attention_mask.dtype != torch.bool:

@@ -78,7 +78,7 @@ def in_one_sequence(attended: Attended) -> Attended:
 
 
 def call_of(attended: Attended) -> Call:
-    """Return the call of an attention step that is to be joined with others.
+    """Return the `Call` of an attention step: its queries, keys and values, score and mask.
 
     Raises:
         InputError: statistics were recorded in place of the queries and keys.

@@ -193,10 +193,10 @@ class Recorder(AttentionInterceptor):
         self.before.append((self.n_calls.total(), self.n_seen))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:
-        """When a module ends, list it as unseen if its class is named like attention and it made no attention call.
+        """When a module ends, list it as unseen if its class is named like attention and it called no attention.
 
-        If attention was recorded in a module that is named like attention, its submodules with such names, such as an
-        output projection, are removed from the list.
+        A module without output, which raised an error, is not listed. If attention was recorded in a module that is
+        named like attention, its submodules with such names, such as an output projection, are removed from the list.
         """
         n_calls, n_seen = self.before.pop()
         if not has_output or not ATTENTION_NAME.search(type(module).__name__):

@@ -29,9 +29,9 @@ class Product:
     """The record of attention scores [... queries keys]: scale · query keyᵀ + bias; -∞ where `keep` is False.
 
     Attributes:
-        sinks: for each head, an extra score in the softmax's denominator: a column of the tensor; None = the tensor has
-            no such column.
-        sinks_first: whether the sinks are the first column of the tensor, not the last.
+        sinks: for each head, an extra score in the softmax's denominator, in a column of the scores; None = the scores
+            have no such column.
+        sinks_first: whether the sinks are the first column of the scores, not the last.
     """
 
     query: Tensor
@@ -183,7 +183,7 @@ def einsum(origin_of: OriginOf, result: Tensor, equation: Any, *operands: Any) -
 
 
 def spell_out(axes: str, n_axes: int) -> str:
-    """Return the axes of an einsum operand, such as "...qd", with a capital letter for each axis of the ellipsis."""
+    """Return the `n_axes` axes of an einsum operand such as "...qd", with a capital letter for each axis of "..."."""
     return axes.replace("...", ascii_uppercase[-(n_axes - len(axes) + 3) :] if n_axes > len(axes) - 3 else "")
 
 
