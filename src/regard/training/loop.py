@@ -35,7 +35,7 @@ CHECKPOINTS = 2
 """The number of latest checkpoints to keep: if the latest is damaged, training resumes from the one before it."""
 
 ASK_STEPS = 10
-"""Several processes decide together every so many steps whether to stop or to save (see `any_process`)."""
+"""At every step divisible by this number, several processes together decide whether to stop or to save."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

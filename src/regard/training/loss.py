@@ -49,7 +49,7 @@ class ProjectingModel(Protocol):
 def smoothed_loss(
     logits: Float[Tensor, "batch tokens vocabulary"], expected: Int[Tensor, "batch tokens"], smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """Return the cross-entropy with the label `expected`, smoothed, in nats, summed over all tokens but padding.
+    """Return the cross-entropy of `logits` with the smoothed labels `expected` in nats, summed over non-padding tokens.
 
     >>> import torch
     >>> smoothed_loss(torch.zeros(1, 3, 10), torch.tensor([[4, 5, 0]])) / 2  # uniform over 10: log 10 a token
