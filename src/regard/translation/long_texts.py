@@ -19,7 +19,7 @@ CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<=[、，；：])\s*")
 def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | None:
     """Divide a text into sentences, and each sentence that is too long into parts of one or more clauses.
 
-    Each part is as long as `fits`, which is True for a short text, allows. The result is None if a clause is too long.
+    `fits` tells whether a text is short enough; each part is as long as possible. None = one clause alone is too long.
 
     >>> sentences_that_fit("One, two. Three, four, five. Six.", lambda part: len(part) <= 12)
     ['One, two.', 'Three, four,', 'five.', 'Six.']

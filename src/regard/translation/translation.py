@@ -28,7 +28,7 @@ class TranslationReader(Protocol):
 
     @property
     def usual(self) -> Usual | None:
-        """The limits below which a source (letters per piece) or its translation (score) is unusual; None = unknown."""
+        """Limits below which a source (letters per piece) or translation (probability) is unusual; None = not known."""
 
     @property
     def calibration(self) -> Calibration | None:

@@ -326,7 +326,7 @@ class Translator:
 
     @property
     def usual(self) -> Usual | None:
-        """The limits below which a source (letters per piece) or its translation (score) is unusual; None = unknown."""
+        """Limits below which a source (letters per piece) or translation (probability) is unusual; None = not known."""
         return Usual.stored_in(self.extra)
 
     @property
