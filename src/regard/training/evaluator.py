@@ -143,7 +143,7 @@ class Evaluator:
         return self.loaded_loss()
 
     def loaded_loss(self, smoothing: float = 0.0) -> float:
-        """Return the dev loss of the loaded parameters in nats per target token; `smoothing` is ε of label smoothing."""
+        """Return the dev loss of the loaded parameters in nats per target token; `smoothing`: ε of label smoothing."""
         self.model.eval()
         total, n_tokens = torch.zeros((), dtype=torch.float64), 0
         with torch.inference_mode():
