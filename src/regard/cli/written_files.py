@@ -8,7 +8,7 @@ from regard.errors import InputError
 from regard.visible_text import escape_controls
 
 STDOUT = Path("-")
-"""As the path of --json: write to standard output, and nothing else."""
+"""The path of --json with which the JSON, and nothing else, is written to standard output."""
 
 NEVER_READ = {".html", ".png", ".svg", ".pdf", ".csv", ".parquet"}
 """The endings of pages, pictures and tables, which no model reads from its folder."""

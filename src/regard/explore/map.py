@@ -26,10 +26,10 @@ TILE = 256
 """The number of rows and of columns of a tile; tiles at the end of the text may have fewer."""
 
 TURN_SECONDS = 0.5
-"""How long the levels of a map are computed without a pause, before other requests are answered."""
+"""How long cells of a map are computed without a pause, before other requests are answered."""
 
 MOST_BYTES = 2**29
-"""The most bytes of all pyramids together; the pyramid of a head takes a quarter of this for 131,072 tokens."""
+"""The most bytes of all `Pyramid` objects; the pyramid of one head takes a quarter of this for 131,072 tokens."""
 
 N_STRONGEST = 8
 """How many keys with the largest weights are returned for a query."""

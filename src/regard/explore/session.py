@@ -77,9 +77,9 @@ class Session:
         return answer
 
     def page(self, found: Trace, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return a trace as the JSON data of a page; for a long text the weights are left out, and requested later.
+        """Return a trace as the JSON data of a page; for a long text without weights, which the page requests later.
 
-        The `Map` that answers the later requests stays in memory until the next long text. `alignment` is the result of
+        The `Map` that answers these requests stays in memory until the next long text. `alignment` is the result of
         `Translation.page_record` if the trace is of a translation, else None.
         """
         if fits_page(found):

@@ -18,7 +18,7 @@ from regard.views.output_file import check_writable, write_output
 from regard.views.picture.fonts import Fonts
 
 WIDTH, MARGIN = 9.0, 0.35
-"""The width and margin of a page, in inches. A README shows 9 inches as 900 pixels, so 9 points are 12 pixels."""
+"""The width and margin of a page, in inches. A README shows 9 inches as 900 pixels, so 9 points are 12.5 pixels."""
 
 DPI = 200
 """The resolution of a PNG in dots per inch."""

@@ -67,7 +67,7 @@ def table(roles: Roles) -> Table:
 
 
 def head_map(roles: Roles) -> Columns:
-    """Return a grid of layers × heads: the letter of a head's role (P: previous token), and its percentage."""
+    """Return a grid of layers × heads: the letter of a head's role (P: previous token), the percentage of attention."""
     layers: dict[str, list[Text]] = {}
     for head in roles.heads:
         role = roles.role(head)
