@@ -102,7 +102,7 @@ class KeyLimits:
         return batch % len(self.starts), head % self.starts.shape[1]
 
     def reaches(self, index: tuple[int, int], size: int, n_keys: int) -> list[range]:
-        """Return, for each group of `size` consecutive queries, the range of keys that contains all their allowed keys.
+        """Return, for each group of `size` consecutive queries, a range with all keys that the group may attend to.
 
         Args:
             index: the indices of a batch item and a head in `starts` and `stops`, from the method `index`.

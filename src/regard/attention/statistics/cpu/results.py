@@ -16,7 +16,7 @@ from regard.attention.ask import PER_QUERY, Ask, Summary, Top
 from regard.attention.grid.grid import Grid
 
 CPU = torch.device("cpu")
-"""The device of every tensor that is passed to the C kernel; torch's default device may be another one."""
+"""The device of every tensor that is passed to the C kernel; torch's default device may be another device."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

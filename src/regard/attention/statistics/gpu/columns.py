@@ -210,7 +210,7 @@ def into_map(
 ) -> Float[Tensor, "batch heads rows columns"]:
     """Return the pooled map (`ask.pooled` rows and columns), combined from the weights of all tiles (blocks of keys).
 
-    The keys of one column of the map may lie in several tiles; the numbers of these tiles are added in a fixed order.
+    The keys of one column of the map may lie in several tiles; the weights of these tiles are pooled in a fixed order.
 
     Args:
         cells: the pooled weights of each tile, as the kernel `columns` wrote them.

@@ -1,4 +1,4 @@
-"""The keys that a kernel reads for a block of queries (a tile), and those for which it must apply the mask.
+"""The keys that a kernel reads for a block of queries (a tile), and the keys for which it must apply the mask.
 
 Each tile of queries has four borders, which are key positions in ascending order:
 

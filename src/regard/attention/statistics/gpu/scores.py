@@ -78,7 +78,7 @@ def scores_of(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
 def tanh(doubled):
     """Return tanh(x), given doubled = 2 x / ln 2.
 
-    Near 0 a Taylor series is used, which keeps more digits than the formula with 2^doubled.
+    Near 0 a Taylor series is used, which keeps more digits than 1 - 2 / (1 + 2^doubled).
     """
     x = doubled * 0.34657359  # ln 2 / 2
     squared = x * x
