@@ -22,7 +22,7 @@ class KeyValue(Described):
         return self.key.shape[2]
 
     def append(self, tokens: "KeyValue") -> "KeyValue":
-        """Return the keys and values of this object, followed along the token axis by those in `tokens`."""
+        """Return the keys and values of this object, with those of `tokens` appended along the token axis."""
         key, value = torch.cat([self.key, tokens.key], dim=2), torch.cat([self.value, tokens.value], dim=2)
         return KeyValue(key=key, value=value)
 
