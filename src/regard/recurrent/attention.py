@@ -104,7 +104,7 @@ class SourceAttention(nn.Module):
 
         Args:
             first: the position of the first query in the target, counted from 0.
-            previous: for each query, the attention weights of the step before; only a location-aware score uses them.
+            previous: for each query, the weights of the previous decoder step; only a location-aware score uses them.
         """
         return attend(**self.arguments(queries, memory, first, previous))
 

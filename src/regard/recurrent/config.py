@@ -48,8 +48,8 @@ class RecurrentConfig:
     """The attention score between a decoder's state (the query) and an encoder's state (the key). "location" replaces
     the key by its position; "location_aware" also depends on the attention weights of the previous decoder step."""
     attention: Attention = "soft"
-    """The keys with nonzero weights: all ("soft"), the best one ("hard"), those near the position of the target token
-    ("local_m"), or those near a predicted position ("local_p")."""
+    """The keys with nonzero weights: all ("soft"), the best key ("hard"), the keys near the target token's position
+    ("local_m"), or the keys near a predicted position ("local_p")."""
     reach: int = 10
     """The largest distance, in tokens, of a key from the centre of local attention ("local_m", "local_p")."""
     share: Share = "target"
@@ -57,7 +57,7 @@ class RecurrentConfig:
     dropout: float = 0.2
     """Dropout probability, for embeddings, between layers and before the output projection."""
     max_tokens: int = 1024
-    """The largest number of tokens in a text. A "location" score has parameters for so many positions."""
+    """The largest number of tokens in a text. A "location" score has parameters for this many positions."""
 
     def __post_init__(self) -> None:
         counts = ("n_source_tokens", "n_target_tokens", "d_model", "n_layers", "reach", "max_tokens")
