@@ -195,7 +195,7 @@ def encoded_chunks(
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:
     """Return whether a pair is kept: no text is empty or too long, and the lengths of the two texts are similar.
 
-    If the pair is left out, its reason is counted in `report`; a kept pair with an unknown piece is counted there too.
+    A pair left out adds 1 to its reason's count in `report`; a kept pair with an unknown piece adds 1 to `unknown`.
     """
     shorter, longer = sorted((len(source), len(target)))
     if shorter == 0:

@@ -58,7 +58,7 @@ class Report:
     unknown: int = 0
 
     def table(self) -> str:
-        """Return the counts as text, one count a line; counts of 0 are left out, except of pairs read and kept."""
+        """Return the counts as text, one on each line; except for pairs read and kept, counts of 0 are left out."""
         rows = {
             "pairs read": self.read,
             "files with a byte order mark, removed": self.byte_order_marks,

@@ -35,7 +35,7 @@ FEWEST = 16
 """The smallest number of pieces that a vocabulary may have: the special pieces, ▁ and a few letters."""
 
 MIN_TEXTS_FOR_THREADS = 64
-"""Fewer texts are encoded with one thread, because starting several threads would take longer."""
+"""With fewer texts, one thread encodes all of them, because starting several threads would take longer."""
 
 
 class Vocabulary:
