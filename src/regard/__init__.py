@@ -17,7 +17,7 @@ _imported, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:
-    """Import and return a public name of `__init__.pyi`; for any other, raise AttributeError with the nearest names."""
+    """Import and return a public name of `__init__.pyi`; for other names, raise AttributeError with similar names."""
     if name in __all__:
         return _imported(name)
     from difflib import get_close_matches

@@ -15,8 +15,8 @@ class InputError(ValueError):
     """A text, name, number or file that the user gave cannot be used.
 
     The message says what was given, what is allowed, and what to do. The command line prints it as one line and exits
-    with status 2. Names and values from a file can be in it, so control characters are shown by their codes, and a very
-    long message is shortened.
+    with status 2. It may contain names and values from a file, so control characters are shown by their codes, and a
+    very long message is shortened.
     """
 
     def __init__(self, message: str) -> None:
