@@ -3,7 +3,7 @@
 The kernel, `kernels/attention.c`, computes one block of queries of one head after the other. For each block it reads
 the keys that its queries may attend to, as many at a time as fit into the processor's cache:
 
-    scores   = query · keyᵀ                 scores that are not dot products are computed by torch operations before
+    scores   = query · keyᵀ                 torch operations compute scores that are not dot products
     weights  = softmax(scores)              all statistics are computed while the weights are in the cache
     context += weights · value              if the context is to be computed
 

@@ -5,8 +5,8 @@
 Each program (instance of the kernel) computes a block of keys (a tile), and reads the queries that may attend to the
 keys. Only one program adds to each sum, so there are no atomic operations, and every run gives the same bits.
 
-For the pooled map, a program reads the queries of one row of the map after the other, and adds up the weights in each
-cell of the row that its keys belong to. The keys of a cell may belong to several tiles; `into_map` adds up their sums.
+For the pooled map, a program reads the queries of one row of the map after the other, and adds up the weights of its
+keys in each cell of this row. The keys of a cell may belong to several tiles; `into_map` adds up the sums of the tiles.
 """
 
 from typing import no_type_check
