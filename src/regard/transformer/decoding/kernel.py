@@ -297,7 +297,7 @@ class CompiledDecoder:
 
         Args:
             x: the embeddings of the newest tokens; the kernel replaces them by the decoder's output.
-            cache: the keys and values of all tokens; the kernel writes the newest token's, which are last in each row.
+            cache: the keys and values of all tokens; the kernel writes the vectors of the last token of each row.
             queries: the kernel writes the cross-attention queries of the newest tokens into this tensor.
         """
         row_table, buffer, n_rows = cache.row_table, cache.buffer.vectors, x.shape[0]
