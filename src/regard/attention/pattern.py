@@ -295,7 +295,8 @@ class Pattern(ThroughDense):
                 seconds.
 
         Raises:
-            ValueError: `pooled` is larger than the pattern, or weights may be negative and have no entropy.
+            ValueError: the map `ask.pooled` has more rows or columns than the weights, or weights may be negative and
+                have no entropy.
         """
         with progress_callback(report) as callback:
             return summary_of(self.call, ask, callback)

@@ -49,7 +49,7 @@ def available_lines(stream: BufferedIOBase) -> Iterator[list[bytes]]:
 def read_lines(
     stream: BufferedIOBase, file: Path | None = None, prompt: Callable[[], None] = lambda: None
 ) -> Iterator[list[str]]:
-    """Yield the lines of a stream as text, without a byte order mark and without CR at the ends of lines.
+    """Yield lists of lines of a stream, as they arrive, without a byte order mark and without CR at the ends of lines.
 
     Args:
         file: the name of the stream for messages; None = standard input.

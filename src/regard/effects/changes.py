@@ -197,7 +197,7 @@ class HeadSet:
         )
 
     def has_heads_in(self, kind: str, layer: int) -> bool:
-        """Return whether the name selects heads in a layer, given by its kind of attention and its number."""
+        """Return whether some of these heads are in the layer of this kind of attention and this number."""
         return self.kind in (None, kind) and self.layer in (None, layer)
 
 

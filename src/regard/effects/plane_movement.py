@@ -174,7 +174,12 @@ def arrows(
     plane: Plane,
     names: Int[Tensor, "tokens arrows"],
 ) -> Arrows:
-    """Return vectors as arrows: their projections onto a plane, their norms, and their angles to `change`."""
+    """Return vectors as arrows: their projections onto a plane, their norms, and their angles to `change`.
+
+    Args:
+        change: for each token, what its layer adds to its vector in all.
+        names: for each arrow, the number of the head or source token that it belongs to.
+    """
     return Arrows(placed(plane.directions(vectors), vectors), angle_between(vectors, change[:, None]), names)
 
 

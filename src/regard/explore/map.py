@@ -29,7 +29,7 @@ TURN_SECONDS = 0.5
 """How long cells of a map are computed without a pause, before other requests are answered."""
 
 MOST_BYTES = 2**29
-"""The most bytes of all `Pyramid` objects; the pyramid of one head takes a quarter of this for 131,072 tokens."""
+"""The most bytes of the stored maps of all heads; the map of one head at 131,072 tokens takes a quarter of this."""
 
 N_STRONGEST = 8
 """How many keys with the largest weights are returned for a query."""
@@ -149,7 +149,7 @@ class Map:
         return {"done": sum(pyramid.done), "of": len(pyramid.done)}
 
     def tile(self, request: TileRequest) -> bytes:
-        """Return the cells of a tile, row after row, as little-endian float32; NaN = a cell that is masked out.
+        """Return the numbers of a tile (square of the map), row after row, as little-endian float32; NaN = masked out.
 
         Raises:
             InputError: there is no such tile, or its cells are not computed yet, or a score is NaN or infinite.

@@ -93,7 +93,7 @@ def onnx_weights(cells: Cells) -> Iterator[Tensor]:
 
 
 class EncoderGraph(nn.Module):
-    """The encoder as a module of tensors: encodes sources, and computes the decoder state before the first token."""
+    """Encodes sources, and computes the decoder state before the first token; takes and returns only tensors."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()

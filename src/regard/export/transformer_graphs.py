@@ -140,7 +140,7 @@ def transformer_graphs(model: Transformer) -> Graphs:
 
 
 def decoding_state(lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]) -> DecodingState:
-    """Return the state with `keys_values`: first each block's key and value of cross-, then of self-attention."""
+    """Return the decoding state with these keys and values: cross-attention's of all blocks, then self-attention's."""
     half = len(keys_values) // 2
     cache = BlockCache(blocks_of(keys_values[half:]))
     return DecodingState(lengths=lengths, memory=blocks_of(keys_values[:half]), cache=cache)

@@ -114,7 +114,7 @@ def unusable(why: str) -> InputError:
 
 
 def description() -> str:
-    """Return one line of text: the level of the compiled kernels in use, or the reason why none are in use.
+    """Return one line of text: the level of the kernels in use, such as x86-64-v3, or the reason why none are in use.
 
     >>> description().startswith("kernels: ")
     True

@@ -53,9 +53,10 @@ def wordpiece_tables(tokenizer: Any, description: dict[str, Any]) -> dict[str, A
 
 
 def letter_tables(normalise: Any) -> dict[str, Any]:
-    """Return the letters that a function removes ("dropped"), puts between spaces ("spaced") or replaces ("letters").
+    """Return what the function `normalise` does with each letter of a text.
 
-    `normalise` is this function of a text; "decomposes" is whether it takes the syllables of Hangul apart.
+    The keys: "dropped", the letters that it removes; "spaced", those that it puts between spaces; "letters", what it
+    replaces others by; and "decomposes", whether it takes the syllables of Hangul apart.
     """
     dropped, spaced, letters = [], [], {}
     decomposes = normalise("한") == unicodedata.normalize("NFD", "한")

@@ -8,7 +8,8 @@ head.py               one head of a trace, indexed by tokens; the average over t
 merged_pattern.py     patterns of words, and averages over heads
 focus.py              choose the query token and the head that a view shows
 comparison.py         find the differences of two traces: `regard.compare`
-roles.py              what every head attends to; scan.py: over a file of texts
+roles.py              what every head attends to in a text
+scan.py               what every head attends to in a file of texts
 
 Run a Hugging Face model:
 
@@ -16,7 +17,7 @@ run.py                run a model and record its attention: `regard.trace`
 reading.py            prepare the input of a model: text, picture or recording
 writing.py            let a model generate text
 model_loading.py      load a model with its tokenizer or processor
-for_page.py           run a model for the page, which also shows how layers move tokens
+for_page.py           run a model for the HTML page, with the hidden vectors of all layers that the page shows
 
 tokens/               tokens with readable text, their words, and the patch or frame that a token stands for
 media/                pictures, videos and recordings as input of a model

@@ -183,7 +183,7 @@ def is_on_this_machine(source: str) -> bool:
     """Return whether `source` is the folder of a model, or the name of a model in the hub's cache.
 
     Raises:
-        InputError: `source` is a folder without a model, or with one of far too many layers.
+        InputError: `source` is a folder without a model, or its model has far too many layers.
     """
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError

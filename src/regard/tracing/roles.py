@@ -64,7 +64,7 @@ class Roles:
 def sums_of_heads(
     patterns: Mapping[int, Pattern], texts: Sequence[str], special: Sequence[bool]
 ) -> tuple[tuple[str, ...], RoleSums]:
-    """Return the names of all heads, and their weights on the previous token, the first token, …, summed over queries.
+    """Return the names of all heads, and the weights of each head in each role (previous token, first token …), summed.
 
     Args:
         patterns: the self-attention patterns by layer number.

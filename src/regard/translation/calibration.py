@@ -97,7 +97,7 @@ def mean_chrf(group: Sequence[tuple[float, float]]) -> float:
 
 
 def large_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[tuple[float, float]]]:
-    """Join neighbouring groups of texts until each has at least `GROUP` texts, or all are one group."""
+    """Join neighbouring groups of (score, chrF) pairs until each has at least `GROUP` pairs, or all are one group."""
     joined: list[list[tuple[float, float]]] = []
     for group in groups:
         if joined and len(joined[-1]) < GROUP:

@@ -1,1 +1,1 @@
-"""Backends: implementations that compute the context of `attend`, one per file; `choose.py` chooses one of them."""
+"""Backends: implementations of `attend`, one per file; `choose.py` chooses one of them for each call."""

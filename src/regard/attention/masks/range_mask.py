@@ -105,9 +105,9 @@ class RangeMask(Mask):
             )
 
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:
-        """Return (start, stop) for the first and the last of these queries, in the shortest and the longest batch item.
+        """Return the key range (start, stop) of the first and the last query, in the shortest and the longest item.
 
-        All other starts and stops lie between these, since `limits` is monotonic in position and length.
+        The ranges of all other queries lie between these, since `limits` is monotonic in position and length.
         """
         offset, lengths, keys = first_position(self.offset, grid), self.item_lengths, grid.keys
         ends = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)

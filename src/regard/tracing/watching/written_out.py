@@ -208,7 +208,7 @@ def scaled(origin_of: OriginOf, result: Tensor, left: Any, right: Any) -> Produc
 
 
 def divided(origin_of: OriginOf, result: Tensor, scores: Any, number: Any) -> Product | None:
-    """Return a `Product` (record of scores) if a division is scores without a mask divided by a number; else None."""
+    """Return a `Product` (record of scores) if `scores / number` are scores without a mask and a number; else None."""
     if not is_number(number) or float(number) == 0:
         return None
     return times(origin_of(scores), 1 / float(number))

@@ -110,7 +110,8 @@ class VocabularySettings(Section):
     """The number of pieces in each vocabulary; None = estimated from the texts."""
 
     joint: bool | None = None
-    """Use one vocabulary for both languages; None = do so if at least half of the languages' letters are common."""
+    """Use one vocabulary for both languages; None = do so if the languages share at least half of
+    their letters."""
 
     coverage: Annotated[float, Range(0.9, 1)] = 1.0
     """The share of the characters in the corpus that the vocabulary must cover; below 1, rare characters become

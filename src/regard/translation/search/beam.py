@@ -5,10 +5,10 @@
     cp(x, y) = β Σ_i log min(Σ_j p_ij, 1)           p_ij: attention weight of y's token j, EOS included, on x's token i
 
 A beam has `size` slots for each sentence. Every step extends the active hypotheses by every token, and the most
-probable extensions take the slots. An extension by EOS is a finished hypothesis and keeps its slot, so fewer hypotheses
-stay active. The search for a sentence ends when no hypothesis is active, or when no active one can beat the worst of
-the `n_best` finished ones: log-probability only falls, so an active hypothesis with log-probability log P cannot reach
-a score above log P / lp(limit + 1), where `limit` is the largest number of tokens.
+probable extensions take the slots. An extension by EOS is a finished hypothesis: it is not extended further, but
+keeps its slot, so fewer stay active. The search for a sentence ends when none is active, or when none can beat the
+worst of the `n_best` finished ones: log-probability only falls, so an active hypothesis with log-probability log P
+cannot reach a score above log P / lp(limit + 1), where `limit` is the largest number of tokens.
 
 Source: Sutskever, Vinyals & Le 2014, section 3.2 (finished hypotheses leave the beam); Wu et al. 2016, section 7,
 eq. 14.

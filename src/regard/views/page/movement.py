@@ -26,7 +26,7 @@ BITS = 23
 
 
 def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | None:
-    """Encode how the layers of a trace change the hidden vectors, for a page, and add the arrays to `blocks`.
+    """Encode how the layers of a trace change the hidden vectors, for a page; add its arrays, as text, to `blocks`.
 
     Returns:
         A record for "encoder" and for "decoder", if present; None if the trace has no hidden vectors,

@@ -74,7 +74,7 @@ class HeadGrid:
         return self.above + self.side * len(self.layers) + 0.9 + LINE * min(N_LISTED, len(self.strongest))
 
     def draw(self, page: Page, left: float, top: float) -> None:
-        """Draw title, grid and list; `left` and `top` are inches from the page's top left."""
+        """Draw title, grid and list of the strongest heads; `left` and `top` are inches from the page's top left."""
         n_heads, layers, side = self.n_heads, self.layers, self.side
         page.write_lines(page.area(left, top, self.width, self.above), self.title, LINE)
         weights = {(head.layer, head.head): weight for head, _, weight in self.strongest}

@@ -109,5 +109,5 @@ def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
 @no_type_check
 @triton.jit
 def start_of(table, n, batch, head):
-    """Return a pointer to the numbers of a `Table` for the n-th key range, one batch item and one head."""
+    """Return a pointer to the numbers that a `Table` has for one batch item, one head and the n-th range of keys."""
     return table.numbers + tl.cast(n, tl.int64) * table.part + batch * table.batch + head * table.head

@@ -27,7 +27,7 @@ def level_1(encoding: str, first: int, last: int) -> set[str]:
 
 
 def make_subset(source: Path) -> None:
-    """Write the font that comes with regard to `OWN_FILE`; `source` is the font file of Noto Sans CJK."""
+    """Write `OWN_FILE`, the font file in this package, a part of `source`, the font file of Noto Sans CJK."""
     letters = {chr(code) for first, last in RANGES for code in range(first, last + 1)}
     letters |= level_1("gb2312", 0xB0, 0xD7) | level_1("euc_jp", 0xB0, 0xCF)
     options = subset.Options(
