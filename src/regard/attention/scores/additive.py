@@ -1,4 +1,7 @@
-"""Additive scores: a small network of one hidden layer scores each key for a query."""
+"""Additive scores: a small network of one hidden layer scores each key for a query.
+
+scores = v · tanh(W query + U key)
+"""
 
 import math
 
@@ -71,7 +74,9 @@ class Additive(nn.Module, Preparable):
         nn.init.xavier_uniform_(self.key_weight)
         nn.init.uniform_(self.vector, -1 / math.sqrt(self.d_hidden), 1 / math.sqrt(self.d_hidden))
 
-    forward = Preparable.__call__
+    def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
+        """Return v · tanh(W query + U key) for every query and key; `tile` is not used."""
+        return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:
         """Return the projected keys, U key; a decoder computes them once and uses them in all steps."""

@@ -1,4 +1,7 @@
-"""Concat scores: additive attention of Luong et al., a network whose input is the concatenation of query and key."""
+"""Concat scores: additive attention of Luong et al., a network whose input is the concatenation of query and key.
+
+scores = v · tanh(W [query ; key])
+"""
 
 import math
 
@@ -46,7 +49,9 @@ class Concat(nn.Module, Preparable):
         nn.init.xavier_uniform_(self.weight)
         nn.init.uniform_(self.vector, -1 / math.sqrt(self.d_hidden), 1 / math.sqrt(self.d_hidden))
 
-    forward = Preparable.__call__
+    def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
+        """Return v · tanh(W [query ; key]) for every query and key; `tile` is not used."""
+        return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:
         """Return the projected keys, W_key key; a decoder computes them once and uses them in all steps."""

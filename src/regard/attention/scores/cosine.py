@@ -1,4 +1,7 @@
-"""Cosine scores: the cosine of the angle between query and key, times a scale."""
+"""Cosine scores: the cosine of the angle between query and key, times a scale.
+
+scores = scale · cos(query, key)
+"""
 
 import torch
 from jaxtyping import Float

@@ -1,4 +1,7 @@
-"""Distance scores: the negative squared distance between query and key."""
+"""Distance scores: the negative squared distance between query and key.
+
+scores = -scale · ‖query - key‖²
+"""
 
 from dataclasses import dataclass
 

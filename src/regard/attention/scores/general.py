@@ -1,10 +1,14 @@
-"""General scores: a learned matrix W between query and key, which may have different widths."""
+"""General scores: a learned matrix W between query and key, which may have different widths.
+
+scores = queryᵀ W key
+"""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.scores.score import DotScore, check_built_for, check_sizes
+from regard.attention.grid.grid import Tile
+from regard.attention.scores.score import DotScore, Key, Query, Scores, check_built_for, check_sizes
 
 
 class General(nn.Module, DotScore):
@@ -42,7 +46,9 @@ class General(nn.Module, DotScore):
         """Initialise W by the Xavier uniform distribution (Glorot & Bengio 2010)."""
         nn.init.xavier_uniform_(self.weight)
 
-    forward = DotScore.__call__
+    def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
+        """Return queryᵀ W key for every query and key."""
+        return query @ self.weight.to(query) @ key.mT
 
     def as_dot(
         self,

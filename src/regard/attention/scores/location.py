@@ -1,4 +1,7 @@
-"""Location scores: computed from the query and the position of each key; the key vectors are not used."""
+"""Location scores: computed from the query and the position of each key; the key vectors are not used.
+
+scores = W query            row j of W gives the score of the key at position j
+"""
 
 import torch
 from jaxtyping import Float

@@ -1,7 +1,9 @@
 """Location-aware scores: an additive network whose input includes the attention weights of the previous decoding step.
 
-The previous weights let a decoder distinguish similar keys by their positions relative to the keys that the decoder has
-just attended to.
+    scores_ij = w · tanh(W query_i + V key_j + U f_ij + b)          f_i = F ∗ weights_{i-1}
+
+∗ is a convolution over the keys. The previous weights let a decoder distinguish similar keys by their positions
+relative to the keys that the decoder has just attended to.
 """
 
 import math
@@ -116,7 +118,9 @@ class LocationAware(nn.Module, Preparable):
         """
         return LocationAwareAfter(self, weights)
 
-    forward = Preparable.__call__
+    def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
+        """Return the score of every query with every key in the first decoding step; the previous weights are 0."""
+        return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:
         """Return the projected keys, V key; a decoder computes them once and uses them in all steps."""

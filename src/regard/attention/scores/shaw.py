@@ -1,4 +1,7 @@
-"""Shaw's relative keys: a learned vector for the distance between query and key is added to the key."""
+"""Shaw's relative keys: a learned vector for the distance between query and key is added to the key.
+
+scores = scale · query · (key + a[clip(j - i)])          for the query at position i and the key at position j
+"""
 
 import math
 

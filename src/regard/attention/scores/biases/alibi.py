@@ -1,4 +1,7 @@
-"""ALiBi: a bias that decreases linearly with the distance between query and key."""
+"""ALiBi: a bias that decreases linearly with the distance between query and key.
+
+scores += -slope_h · |i - j|          for head h, the query at position i and the key at position j
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""The bias of the Forgetting Transformer: the forget gate of a token lowers the scores of all keys before the token."""
+"""The bias of the Forgetting Transformer: the forget gate of a token lowers the scores of all keys before the token.
+
+scores += log(f_{j+1} · … · f_i)          f_k, the forget gate of token k, is from 0 to 1
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""T5's relative bias: a learned number for each head and each bucket (range) of distances between query and key."""
+"""T5's relative bias: a learned number for each head and each bucket (range) of distances between query and key.
+
+scores += b_h[bucket(j - i)]          for head h, the query at position i and the key at position j
+"""
 
 import math
 
