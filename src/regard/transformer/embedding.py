@@ -7,6 +7,7 @@ Source: Vaswani et al. 2017, sections 3.4 and 3.5.
 
 import math
 
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -46,9 +47,10 @@ class Embedding(nn.Module):
         Args:
             first: the position of the first token: the number of cached tokens before it.
         """
-        x = self.by_token(tokens) * math.sqrt(self.d_model)
+        x = F.embedding(tokens, self.by_token.weight) * math.sqrt(self.d_model)
         position_vectors = self.position_vectors(tokens.shape[1], first)
-        return self.dropout(x if position_vectors is None else x + position_vectors)
+        x = x if position_vectors is None else x + position_vectors
+        return self.dropout(x) if self.training else x
 
     def position_vectors(self, n_tokens: int, first: int) -> Float[Tensor, "tokens d_model"] | None:
         """Return the vectors of `n_tokens` positions from `first` on; None if positions are rotary."""

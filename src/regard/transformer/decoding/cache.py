@@ -6,6 +6,7 @@ it, and reordering the rows (as beam search does) changes a table of row numbers
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float, Int
@@ -85,7 +86,7 @@ class BufferCache:
         """For each target text and token, the row of the buffer that contains the token's keys and values."""
         if self.buffer_rows is not None:
             return self.buffer_rows
-        return torch.arange(self.rows, device=self.buffer.vectors.device)[:, None].expand(-1, self.n_tokens)
+        return row_column(self.rows, self.buffer.vectors.device).expand(-1, self.n_tokens)
 
     def block(self, number: int) -> KeyValue:
         key, value = self.tokens(slice(number, number + 1))[:, 0].unbind(1)
@@ -115,8 +116,7 @@ class BufferCache:
         if buffer.n_written > n or n == room or self.rows > n_buffer_rows or read_only:
             buffer, buffer_rows = TokenBuffer(copy_with_room(self.tokens(), room), n), None
         elif buffer_rows is not None:
-            newest = torch.arange(self.rows, device=buffer_rows.device)[:, None]
-            buffer_rows = torch.cat([buffer_rows, newest], dim=1)
+            buffer_rows = torch.cat([buffer_rows, row_column(self.rows, buffer_rows.device)], dim=1)
         buffer.n_written = n + 1
         return BufferCache(buffer, n + 1, buffer_rows)
 
@@ -140,3 +140,9 @@ def copy_with_room(
     copy = tokens.new_empty(*tokens.shape[:4], room if n_tokens < room else 2 * n_tokens, tokens.shape[5])
     copy[..., :n_tokens, :] = tokens
     return copy
+
+
+@lru_cache(maxsize=256)
+def row_column(rows: int, device: torch.device) -> Int[Tensor, "rows 1"]:
+    """Return the numbers 0, 1, …, rows - 1 as a column; the tensor is cached and must not be changed."""
+    return torch.arange(rows, device=device)[:, None]

@@ -44,8 +44,8 @@ class DecodingState:
         An index may occur several times, as when a beam search continues a text in two ways.
         """
         state = replace(self, cache=None if self.cache is None else self.cache.select(rows))
-        if self.memory[0] is None:
-            return state
+        if self.memory[0] is None or (self.n_sources == 1 and rows.shape[0] == self.rows_per_source):
+            return state  # there is no source, or all rows read the only one as before
         sources = rows // self.rows_per_source
         if self.compiled is not None and torch.equal(sources, self.compiled.sources.source_of_row):
             return state
