@@ -10,7 +10,7 @@ import checked_calls  # before regard is imported
 import jaxtyping
 import pytest
 import torch
-from browser import browser, tab  # noqa: F401 (fixtures of all folders)
+from browser import browser, opened, tab  # noqa: F401 (fixtures of all folders)
 from hypothesis import settings
 from torch import Tensor
 from trained_translator import train_translator, train_vocabularies

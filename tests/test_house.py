@@ -45,12 +45,13 @@ ROOMS = {
     "training": "text translation atomic_files device errors json_file tensor_file typed_fields",
     "views": "attention effects tracing by_hand evaluation atomic_files errors visible_text",
     "regard": "",
+    "lessons": "by_hand tracing views errors",
     "explore": "attention effects tracing translation by_hand views errors typed_fields",
     "serve": "explore translation errors",
     "site": "attention text transformer effects tracing translation export views errors",
     "cli": (
-        "explore serve site kernels attention text tracing evaluation translation by_hand export training views errors "
-        "visible_text regard"
+        "explore serve site lessons kernels attention text tracing evaluation translation by_hand export training "
+        "views errors visible_text regard"
     ),
     "__main__": "cli",
 }

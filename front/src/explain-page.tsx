@@ -10,8 +10,6 @@ export function ExplainPage() {
   const say = words();
   const { text, worked } = trace.value;
   const { source, notes } = worked!;
-  const heads = layer.value.heads;
-  const items = queryItems.value;
   return (
     <>
       <header class="top">
@@ -24,27 +22,37 @@ export function ExplainPage() {
       </header>
       {complaint.value && <p class="notice" role="alert">{complaint.value}</p>}
       <main class="alone">
-        <div class="controls" role="group" aria-label={say.shown}>
-          {heads > 1 && (
-            <Choose
-              label={say.head}
-              value={head.value ?? 0}
-              options={Object.fromEntries(Array.from({ length: heads }, (_, n) => [n, say.headOf(n + 1, heads)]))}
-              choose={(which) => chooseHead(0, Number(which))}
-            />
-          )}
-          <span>{say.query}</span>
-          <p class="tokens queries" role="listbox" aria-label={say.queries} dir={directionOf(items)} tabIndex={0}>
-            {items.map((item) => (
-              <span key={item.index} class="word" role="option" aria-selected={queryItem.value === item} onClick={() => (query.value = item.positions[0])}>
-                <bdi>{item.text}</bdi>
-              </span>
-            ))}
-          </p>
-        </div>
+        <ExampleControls />
         <StepByStep />
       </main>
       <footer><p>{say.oneFile}</p></footer>
     </>
+  );
+}
+
+/** The choice of a head and of a query of a worked example. */
+export function ExampleControls() {
+  const say = words();
+  const heads = layer.value.heads;
+  const items = queryItems.value;
+  return (
+    <div class="controls" role="group" aria-label={say.shown}>
+      {heads > 1 && (
+        <Choose
+          label={say.head}
+          value={head.value ?? 0}
+          options={Object.fromEntries(Array.from({ length: heads }, (_, n) => [n, say.headOf(n + 1, heads)]))}
+          choose={(which) => chooseHead(0, Number(which))}
+        />
+      )}
+      <span>{say.query}</span>
+      <p class="tokens queries" role="listbox" aria-label={say.queries} dir={directionOf(items)} tabIndex={0}>
+        {items.map((item) => (
+          <span key={item.index} class="word" role="option" aria-selected={queryItem.value === item} onClick={() => (query.value = item.positions[0])}>
+            <bdi>{item.text}</bdi>
+          </span>
+        ))}
+      </p>
+    </div>
   );
 }

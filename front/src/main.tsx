@@ -4,6 +4,8 @@ import { effect } from "@preact/signals";
 import { render } from "preact";
 import "./page.css";
 import { hueOf } from "./colours";
+import { course, firstTrace, type Course } from "./course";
+import { CoursePage } from "./course-page";
 import type { Trace } from "./data";
 import { ExplainPage } from "./explain-page";
 import { follow } from "./link";
@@ -13,14 +15,18 @@ import { answererOf } from "./site/answerer";
 import { head, layer, lock, moveQuery, queryItem, release, show, step } from "./state";
 import { language } from "./words";
 
-const data = JSON.parse(document.getElementById("trace")!.textContent!) as Trace;
+const data = JSON.parse(document.getElementById("trace")!.textContent!) as Trace | Course;
 const site = document.getElementById("site");
 if (site) answerer.value = answererOf(JSON.parse(site.textContent!));
-show(data);
+if ("lessons" in data) {
+  course.value = data;
+  language.value = data.language ?? language.value;
+}
+show("lessons" in data ? firstTrace(data) : data);
 follow();
 effect(() => document.documentElement.style.setProperty("--hue", String(hueOf(head.value, layer.value.heads))));
 effect(() => void (document.documentElement.lang = language.value));
-render(data.worked ? <ExplainPage /> : <Page />, document.getElementById("page")!);
+render("lessons" in data ? <CoursePage /> : data.worked ? <ExplainPage /> : <Page />, document.getElementById("page")!);
 
 const ARROWS: Record<string, () => void> = {
   ArrowLeft: () => step(0, -1),

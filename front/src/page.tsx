@@ -131,7 +131,7 @@ export function Choose({ label, value, options, choose }: ChooseProps) {
   );
 }
 
-function Controls() {
+export function Controls() {
   const say = words();
   const kinds = Object.keys(trace.value.kinds);
   const named = say as unknown as Record<string, string>;

@@ -57,7 +57,7 @@ whenever(() => {
 
 export const layerOf = (number: number): Layer => kind.value.layers.find((layer) => layer.layer === number) ?? kind.value.layers[0];
 export const headName = (layer = layerNumber.value, which = head.value): string =>
-  which === null ? `L${layer} ${words().average}` : `L${layer}H${which}`;
+  trace.value.worked ? `${words().exampleHead} ${(which ?? 0) + 1}` : which === null ? `L${layer} ${words().average}` : `L${layer}H${which}`;
 
 function itemAt(items: Item[], position: number | null): Item | null {
   return position === null ? null : (items.find((item) => item.positions.includes(position)) ?? null);

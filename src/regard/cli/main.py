@@ -19,6 +19,7 @@ from regard.cli.evaluate import evaluate
 from regard.cli.explain import explain
 from regard.cli.explore import explore
 from regard.cli.export import export
+from regard.cli.learn import learn
 from regard.cli.look import look
 from regard.cli.option_names import in_options
 from regard.cli.plain_types import Verb, Verbs
@@ -40,7 +41,7 @@ UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 VERBS = {
     "Look at attention": (look, explore, site, compare, scan),
-    "Learn how it works": (demo, explain),
+    "Learn how it works": (learn, demo, explain),
     "Translate": (sample, train, translate, evaluate, score, serve, back_translate, export),
 }
 """The groups of verbs in `regard --help`, and their verbs."""

@@ -1,0 +1,115 @@
+"""`regard learn`: a course about attention, in lessons."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.written_files import checked_outputs, print_written
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.lessons.lesson import Lesson, LessonText
+
+TEXT_WIDTH = 92
+"""The widest lines of a lesson's text, in terminal cells."""
+
+
+def learn(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[lesson]", help="A lesson, by name or number.", show_default="list them")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write all lessons as a page for any browser, with live pictures.")
+    ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option("--language", help="The language of the lessons: en or ko.", show_default="by your locale"),
+    ] = None,
+) -> None:
+    """Learn what attention is and does, in eleven short lessons with numbers that you can follow.
+
+    The page has the same lessons with live pictures: choose a token, step through a computation, move the
+    temperature, cut an edge.
+
+    \b
+    [bold]Examples[/bold]
+      regard learn --html course.html
+      regard learn
+      regard learn query-key-value
+      regard learn 5 --language ko
+    """
+    from regard.cli.progress import spinner
+    from regard.lessons.lesson import NAMES, lesson
+
+    language_shown = checked_language(language)
+    chosen = None if name is None else lesson(name)
+    outputs = checked_outputs(html=html)
+    if html is not None:
+        with spinner("writing the lessons"):
+            from regard.lessons.course_page import write_course
+
+            write_course(html, chosen, language)
+    elif chosen is None:
+        list_lessons([lesson(name) for name in NAMES], language_shown)
+    else:
+        show_lesson(chosen, chosen.texts[language_shown])
+    print_written(outputs)
+
+
+def checked_language(language: str | None) -> str:
+    """Return the language of the lessons: the given one, or else Korean in a Korean locale, or else English.
+
+    Raises:
+        InputError: the given language is neither en nor ko.
+    """
+    if language is None:
+        locale = next(filter(None, (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))), "")
+        return "ko" if locale.startswith("ko") else "en"
+    if language not in ("en", "ko"):
+        raise InputError(f"--language {language}: the lessons are in English and Korean; give en or ko.")
+    return language
+
+
+def list_lessons(lessons: "list[Lesson]", language: str) -> None:
+    longest = max(len(one.name) for one in lessons)
+    for number, one in enumerate(lessons, 1):
+        print(f"{number:>3}  {one.name:<{longest}}  {one.texts[language].title}")
+    print("\nregard learn 1 shows the first one; regard learn --html course.html writes all of them as a page.")
+
+
+def show_lesson(lesson: "Lesson", said: "LessonText") -> None:
+    """Print a lesson: its text, the numbers of its example or of MiniLM's head, and commands that show more."""
+    from rich.console import Console
+
+    from regard.lessons.lesson import FORMULA, NAMES
+
+    console = Console(highlight=False, markup=False)
+    text = Console(highlight=False, markup=False, width=min(console.width, TEXT_WIDTH))
+    console.rule(f"{NAMES.index(lesson.name) + 1}  {said.title}", align="left")
+    for paragraph in said.text:
+        formula = paragraph.startswith(FORMULA)
+        text.print(f"\n    {paragraph.removeprefix(FORMULA)}" if formula else f"\n{paragraph.replace('`', '')}")
+    console.print()
+    show_attention(lesson)
+    console.print()
+    for command in lesson.commands:
+        console.print(f"  $ {command}", soft_wrap=True)
+
+
+def show_attention(lesson: "Lesson") -> None:
+    """Print the matrices of a lesson's example, or where MiniLM's head looks in the lesson's sentence."""
+    if lesson.example is not None:
+        from regard.by_hand.work_out import worked_example
+        from regard.views.terminal.matrices import show as show_matrices
+
+        show_matrices(worked_example(lesson.example))
+    elif lesson.sentence is not None:
+        from regard.cli.progress import spinner
+
+        with spinner("running MiniLM"):
+            from regard.tracing.run import trace
+
+            seen = trace("MiniLM", lesson.sentence)
+        seen.show(token=lesson.token, head=lesson.head)

@@ -1,0 +1,76 @@
+"""All lessons as one web page that needs no network; its views are those of the page of a trace."""
+
+from pathlib import Path
+from typing import Any
+
+from regard.by_hand.work_out import worked_example
+from regard.lessons.lesson import NAMES, Lesson, lesson
+from regard.tracing.focus import focus_on
+from regard.tracing.for_page import trace_for_page
+from regard.tracing.model_loading import LoadedModel, load
+from regard.views.output_file import check_writable, write_output
+from regard.views.page import document
+from regard.views.page.data import page_data
+from regard.views.page.worked import worked_data
+
+
+def write_course(path: Path, first: Lesson | None = None, language: str | None = None) -> Path:
+    """Write all lessons as one web page, and return the path.
+
+    Args:
+        first: the lesson that the page shows first; None = lesson 1.
+        language: the language that the page shows first, "en" or "ko"; None = the language of the browser.
+
+    Raises:
+        InputError: MiniLM is not installed and cannot be downloaded, or the file cannot be written.
+    """
+    check_writable(path)
+    return write_output(path, document(course_data(load(), first, language), "Attention in eleven lessons"))
+
+
+def course_data(model: LoadedModel, first: Lesson | None = None, language: str | None = None) -> dict[str, Any]:
+    """Return all lessons as the JSON data of a page, which `Course` in `front/src/course.ts` describes.
+
+    Args:
+        model: MiniLM, which reads the sentences of the lessons.
+        first, language: as for `write_course`.
+    """
+    lessons = [lesson(name) for name in NAMES]
+    subjects = list(dict.fromkeys(subject for one in lessons if (subject := subject_of(one)) is not None))
+    return {
+        "lessons": [lesson_record(one, subjects) for one in lessons],
+        "traces": [
+            trace_data(next(one for one in lessons if subject_of(one) == subject), model) for subject in subjects
+        ],
+        "first": NAMES.index(first.name) if first else 0,
+        "language": language,
+    }
+
+
+def subject_of(lesson: Lesson) -> tuple[str | int | None, ...] | None:
+    """Return what tells apart the attention that lessons show; None if the lesson shows none."""
+    if lesson.example is None and lesson.sentence is None:
+        return None
+    return lesson.example, lesson.query, lesson.sentence, lesson.head, lesson.token
+
+
+def lesson_record(lesson: Lesson, subjects: list[Any]) -> dict[str, Any]:
+    subject = subject_of(lesson)
+    return {
+        "name": lesson.name,
+        "views": lesson.views,
+        "commands": lesson.commands,
+        "trace": None if subject is None else subjects.index(subject),
+        "texts": {
+            language: {"title": said.title, "text": said.text, "try": said.try_}
+            for language, said in lesson.texts.items()
+        },
+    }
+
+
+def trace_data(lesson: Lesson, model: LoadedModel) -> dict[str, Any]:
+    """Return the attention that a lesson shows as the JSON data of a page: its example's, or MiniLM's."""
+    if lesson.example is not None:
+        return worked_data(worked_example(lesson.example, lesson.query))
+    trace = trace_for_page(model.model, lesson.sentence, tokenizer=model.tokenizer)
+    return page_data(trace, focus_on(trace, token=lesson.token, head=lesson.head))

@@ -1,0 +1,53 @@
+"""Tests of `regard learn`: the list of lessons, a lesson on the terminal, the page, refusals."""
+
+from pathlib import Path
+
+import pytest
+from cli_runner import output, refused
+
+from regard.lessons.lesson import NAMES, lesson
+
+pytestmark = pytest.mark.usefixtures("minilm_once")
+
+
+def test_without_arguments_it_lists_the_lessons() -> None:
+    lines = output("learn", "--language", "en").splitlines()
+    assert [line.split()[1] for line in lines[: len(NAMES)]] == list(NAMES)
+    assert (
+        lines[-1] == "regard learn 1 shows the first one; regard learn --html course.html writes all of them as a page."
+    )
+
+
+def test_a_lesson_has_its_text_its_numbers_and_its_commands() -> None:
+    text = output("learn", "query-key-value", "--language", "en", columns=100)
+    assert "2  Query, key and value: every number by hand" in text
+    assert "    weights = softmax(Q Kᵀ / √d_k)        context = weights V\n" in text
+    assert "x2  0.0009  0.9088  0.0903" in text
+    assert "x2  1.9991  7.8141  0.2735" in text
+    assert text.endswith("\n  $ regard explain\n  $ regard explain --example one-word\n")
+
+
+def test_a_lesson_on_a_sentence_shows_where_the_head_looks() -> None:
+    assert "  snake  0.674  ██" in output("learn", "7", "--language", "en")
+
+
+@pytest.mark.parametrize("variable", ["LC_ALL", "LANG"])
+def test_the_language_is_that_of_the_locale(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    assert lesson("1").texts["en"].title in output("learn")
+    monkeypatch.setenv(variable, "ko_KR.UTF-8")
+    assert lesson("1").texts["ko"].title in output("learn")
+
+
+def test_all_lessons_are_written_as_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "course.html"
+    assert output("learn", "3", "--language", "ko", "--html", page).endswith(f"\nwrote {page}\n")
+    assert '"first":2,"language":"ko"' in page.read_text(encoding="utf-8")
+
+
+def test_refusals() -> None:
+    assert refused("learn", "--language", "de") == (
+        "--language de: the lessons are in English and Korean; give en or ko."
+    )
+    assert refused("learn", "13").startswith("no lesson '13'; there are looking-back,")

@@ -1,0 +1,46 @@
+"""The page of all lessons in a real browser: each lesson shows its text and its views, and a link opens it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from axe import violations
+from playwright.sync_api import Page, expect
+
+from regard.lessons.course_page import course_data
+from regard.lessons.lesson import NAMES, lesson
+from regard.tracing.model_loading import LoadedModel
+from regard.views.page import document
+
+
+@pytest.fixture(scope="module")
+def course(minilm: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("course") / "course.html"
+    path.write_text(document(course_data(minilm), "course"), encoding="utf-8")
+    return path
+
+
+def test_a_reader_goes_through_all_lessons(opened: Callable[..., Page], course: Path) -> None:
+    page = opened(course)
+    for name in NAMES:
+        one = lesson(name)
+        expect(page.locator("h1")).to_have_text(one.texts["en"].title)
+        for view in one.views:
+            expect(page.locator(f"[data-view={view}]")).to_be_visible()
+        expect(page.locator(".lesson-views > *")).to_have_count(len(one.views))
+        assert page.locator("pre").inner_text().splitlines() == list(one.commands)
+        if name in ("masks", "movement"):
+            assert violations(page) == []
+        if name != NAMES[-1]:
+            page.locator(".turn button").last.click()
+
+
+def test_a_link_opens_a_lesson_in_korean_with_its_numbers(opened: Callable[..., Page], course: Path) -> None:
+    page = opened(course, address="#lesson=model&language=ko", width=360)
+    expect(page.locator("h1")).to_have_text(lesson("model").texts["ko"].title)
+    expect(page.locator("[data-view=strongest] li").first).to_contain_text("0.6741")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.locator("nav").first.get_by_role("button", name="4 · 온도").click()
+    page.locator("[data-view=what-if] input[type=range]").fill("2")
+    after = page.locator("[data-view=what-if] table.changes tbody td:nth-child(3)")
+    expect(after).to_have_text(["0.3499", "0.2725", "0.2122", "0.1653"])
