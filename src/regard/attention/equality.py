@@ -28,10 +28,8 @@ class EqualFields:
 
 
 def are_equal(one: object, two: object) -> bool:
-    """Return whether two values are equal; a tensor equals only itself."""
     return one is two or not (isinstance(one, Tensor) or isinstance(two, Tensor) or one != two)
 
 
 def values_of(part: Any) -> list[object]:
-    """Return the values of the fields of a dataclass instance."""
     return [getattr(part, field.name) for field in fields(part)]

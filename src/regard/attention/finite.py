@@ -96,7 +96,7 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
 
 
 def hides_overflow(call: Call) -> bool:
-    """Return whether scores that overflow may give wrong weights that are neither NaN nor all 0.
+    """Return whether an overflow of scores can go unnoticed: the weights would be wrong, but neither NaN nor all 0.
 
     True for every normaliser but softmax, and for a softmax with temperature 0 or with scale / temperature below
     `SMALLEST_SCALE`. Any other softmax gives NaN if the largest score is infinite.
@@ -106,10 +106,11 @@ def hides_overflow(call: Call) -> bool:
 
 
 def fits(call: Call) -> bool:
-    """Return True only if no score of a call, and no sum of weighted values, can overflow the data type of the weights.
+    """Return True only if no score, and no sum of weighted values, can overflow the data type of the attention weights.
 
-    (norm of all queries + norm of all keys)² is an upper bound of every dot product and squared distance. For other
-    scores, such as `Additive`, this number is only an estimate. NaN and infinity in query, key and value count as 0.
+    (norm of all queries + norm of all keys)² is an upper bound of every dot product and of every squared distance. For
+    other scores, such as `Additive`, this number is only an estimate. NaN and infinity in query, key and value count as
+    0.
     """
     largest, temperature = torch.finfo(call.dtype).max, getattr(call.normalise, "temperature", 1.0) or 1.0
     query, key = call.query.detach(), call.key.detach()

@@ -32,7 +32,7 @@ def need_gradients(tensors: Iterable[Tensor]) -> bool:
 def checkpointed(
     function: Callable[..., Result], *arguments: object, reads: Iterable[Tensor] = (), draws: bool = False
 ) -> Result:
-    """Return function(*arguments); the backward pass recomputes intermediate tensors (gradient checkpointing).
+    """Return function(*arguments), with gradient checkpointing: the backward pass recomputes intermediate tensors.
 
     The function is called without checkpointing if nothing requires gradients, or if checkpointing is not supported
     (torch.func, exported programs, inference-mode tensors).
@@ -50,7 +50,10 @@ def checkpointed(
 
 
 def raising_outside(function: Callable[..., Result], *arguments: object, **options: Any) -> Result:
-    """Return checkpoint(function, …), but raise an error of `function` only after `checkpoint` removed its hooks."""
+    """Call `checkpoint(function, …)`, and raise an error of `function` only after `checkpoint` has removed its hooks.
+
+    Needed for versions of PyTorch whose `checkpoint` leaves its hooks in place if the function raises.
+    """
     errors: list[BaseException] = []
     is_first = True
 

@@ -86,7 +86,7 @@ class ProgressBar:
 
 
 def start_bar(done: int, total: int) -> "tuple[Progress, TaskID] | None":
-    """Start a progress bar on stderr at `done` of `total`; return it and the id of its task, for updates.
+    """Start a progress bar on stderr at `done` of `total`; return it and the id of its task, with which it is updated.
 
     None if stderr is neither a terminal nor a notebook that has ipywidgets: nothing is shown then.
     """

@@ -47,7 +47,7 @@ Cells = Float[Tensor, "rows columns"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The weights of some queries on a range of keys, in one head or summed over several heads.
+    """The attention weights of some queries on a range of keys: those of one head, or summed over several heads.
 
     Attributes:
         keep: the mask, True where the query may attend to the key in at least one of the heads; None = True everywhere.
@@ -74,13 +74,17 @@ class HeadWeights:
         self.log_sums = torch.zeros(pattern.shape[2], 1, dtype=self.call.dtype, device=self.call.device)
 
     def all_weights(self, queries: range) -> list[Part]:
-        """Store the log-sum-exps of some queries; return these queries' weights, in parts of consecutive keys.
+        """Return the weights of some queries on all keys, and store the log-sum-exp of each query.
 
-        The parts may lack keys to which none of these queries may attend.
+        There is one `Part` for each range of at most KEYS_AT_ONCE keys, which starts at a multiple of 32. Ranges of
+        keys to which none of these queries may attend are left out.
         """
         if self.softmax is None:
             return [self.weights(queries, range(self.tile.shape[3]))]
-        parts = [(keys, *self.masked_scores(queries, keys)) for keys in self.reached_keys(queries)]
+        reach = self.reach(queries)
+        starts = range(reach.start >> STORED << STORED, reach.stop, KEYS_AT_ONCE) if len(reach) else []
+        ranges = [range(start, min(start + KEYS_AT_ONCE, reach.stop)) for start in starts]
+        parts = [(keys, *self.masked_scores(queries, keys)) for keys in ranges]
         log_sums = self.log_sums_of(queries, [scores for _, scores, _ in parts])
         self.log_sums[queries.start : queries.stop] = log_sums
         return [Part(keys, (scores - log_sums).exp_(), keep) for keys, scores, keep in parts]
@@ -97,7 +101,7 @@ class HeadWeights:
         return Part(keys, (scores - self.log_sums[queries.start : queries.stop]).exp_(), keep)
 
     def masked_scores(self, queries: range, keys: range) -> tuple[Weights, Keep]:
-        """Return the scores divided by the temperature, -∞ where masked; and the mask, None = no key is masked."""
+        """Return the scores divided by the temperature, -∞ where masked, and the mask (see `Part`)."""
         assert self.softmax is not None
         tile = self.tile.part(queries=queries, keys=keys)
         scores, keep = scores_of(self.call, tile)[0, 0], self.keep(tile)
@@ -106,17 +110,16 @@ class HeadWeights:
         return scores if keep is None else torch.where(keep, scores, -math.inf), keep
 
     def keep(self, tile: Tile) -> Keep:
-        """Return the mask of a tile, True where the query may attend to the key; None = True everywhere."""
         keep = self.call.keep(tile)
         return None if keep is None or bool(keep.all()) else keep.expand(tile.shape)[0, 0]
 
     def log_sums_of(self, queries: range, scores: list[Float[Tensor, "queries _"]]) -> Float[Tensor, "queries 1"]:
-        """Return the log-sum-exp of each query's scores and sink (an extra score that belongs to no key).
+        """Return the log-sum-exp of each query's masked scores and its sink (a score that belongs to no key).
 
         For a query that may attend to no key, the result is 0.
 
         Args:
-            scores: the masked scores of the queries on all keys, in parts.
+            scores: the masked scores of the queries on all keys, one tensor for each range of keys.
         """
         assert self.softmax is not None
         parts = [torch.logsumexp(part, dim=-1, keepdim=True) for part in scores]
@@ -135,12 +138,6 @@ class HeadWeights:
         """Return a range of keys that contains every key to which at least one of these queries may attend."""
         mask, grid = self.call.mask, self.call.grid
         return range(grid.keys) if mask is None or self.softmax is None else mask.reach(grid, queries)
-
-    def reached_keys(self, queries: range) -> list[range]:
-        """Return `reach(queries)`, split into ranges of at most KEYS_AT_ONCE keys that start at multiples of 32."""
-        reach = self.reach(queries)
-        starts = range(reach.start >> STORED << STORED, reach.stop, KEYS_AT_ONCE) if len(reach) else []
-        return [range(start, min(start + KEYS_AT_ONCE, reach.stop)) for start in starts]
 
 
 class Pyramid:
@@ -180,7 +177,7 @@ class Pyramid:
 
     @torch.no_grad()
     def compute(self, row: int) -> None:
-        """Compute and store one row of the map whose cells pool 32 × 32 weights, unless the row is stored already.
+        """Compute and store one row of the map of level 5 (32 × 32 weights per cell), unless it is stored already.
 
         Raises:
             ValueError: a score is NaN or infinite.
@@ -199,28 +196,26 @@ class Pyramid:
         self.done[row] = True
 
     def store(self, row: int, part: Part) -> None:
-        """Store the sum and the largest weight of each square of 32 × 32 weights in `part`.
+        """Store the sum and the largest weight of each square of 32 × 32 weights, for one row of squares.
 
         Args:
-            row: the row of squares to which the queries belong.
-            part: the weights of 32 queries; the index of its first key must be a multiple of 32.
+            row: the index of the row of squares.
+            part: the weights of the 32 queries of this row; the index of its first key must be a multiple of 32.
         """
         columns = slice(part.keys.start >> STORED, -(-part.keys.stop >> STORED))
         self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in self.pooled(part, STORED))
 
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
-        """Return the sum and the largest weight of each square of 2^level × 2^level weights (means over heads)."""
+        """Return the sum and the largest weight of each cell of a level's map, averaged over the heads."""
         weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
         return pooled(weights, part.keep, 1 << level)
 
     @torch.no_grad()
     def read(self, level: int, rows: range, columns: range, pool: Pool) -> Cells:
-        """Return a part of the map of a level, whose cells are means or maxima (`pool`) of 2^level × 2^level weights.
+        """Return some rows and columns of the map of a level.
 
-        A cell in which no query may attend to any key is NaN.
-
-        Args:
-            rows, columns: the rows and columns of the map to return.
+        The cell of a level shows the mean or the maximum (`pool`) of 2^level × 2^level weights. A cell in which no
+        query may attend to any key is NaN.
 
         Raises:
             ValueError: the level is 5 (STORED) or higher, and `compute` has not yet computed all rows; or a score is
@@ -244,10 +239,7 @@ class Pyramid:
         return largest.float().masked_fill(largest == -math.inf, math.nan)
 
     def computed_squares(self, level: int, rows: range, columns: range) -> tuple[Cells, Cells]:
-        """Compute the sum and the largest weight of each cell in some rows and columns of a map that is not stored.
-
-        A cell pools 2^level × 2^level weights.
-        """
+        """Compute the sum and the largest weight of each cell in a part of the map of a level below 5."""
         shown_keys = self.tokens(columns, level, axis=3)
         keys = self.positions(shown_keys, axis=3)
         parts = []
@@ -268,11 +260,11 @@ class Pyramid:
         return sums, largest
 
     def selected(self, part: Part, queries: range) -> Part:
-        """Return the weights in `part` of the shown queries on the shown keys; the other tokens are left out.
+        """Return the weights of `part` without the queries and keys that the maps do not show.
 
         Args:
-            queries: indices of the queries, counted among the shown queries. The `keys` of the result are counted
-                among the shown keys.
+            queries: the queries of `part`, numbered among the queries that are shown. The `keys` of the result are
+                numbered in the same way.
         """
         if self.shown is None:
             return part
@@ -285,7 +277,10 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, queries: range, parts: list[Part]) -> Part:
-        """Join parts with different keys into one part of the shown tokens; its first key index is a multiple of 32."""
+        """Return the shown tokens of several parts, with the same queries and consecutive keys, as one part.
+
+        The index of its first key is rounded down to a multiple of 32; the keys added in front have weight 0.
+        """
         selected = [self.selected(part, queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
         end = max((part.keys.stop for part in selected), default=0)
@@ -299,19 +294,27 @@ class Pyramid:
         return Part(keys, weights, keep)
 
     def positions(self, tokens: range, axis: int) -> range:
-        """Return the range of positions that spans the shown queries (axis 2) or keys (axis 3) numbered `tokens`."""
+        """Return the smallest range of positions in the text that contains the shown tokens numbered `tokens`.
+
+        Args:
+            axis: 2 = the tokens are queries; 3 = keys.
+        """
         if self.shown is None or not tokens:
             return tokens
         shown = self.shown[axis - 2]
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the range of shown tokens that the rows (axis 2) or columns (axis 3) `cells` of a level's map pool."""
+        """Return the numbers, among the shown tokens, of the tokens that some rows or columns of a level's map cover.
+
+        Args:
+            cells: the indices of the rows (axis 2: queries) or columns (axis 3: keys).
+        """
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 
     def sizes(self, cells: range, level: int, axis: int) -> Int[Tensor, " cells"]:
-        """Return how many tokens each of the rows (axis 2) or columns (axis 3) `cells` of a level's map pools."""
+        """Return how many tokens each row (axis 2: queries) or column (axis 3: keys) of a level's map covers."""
         edges = torch.arange(cells.start, cells.stop + 1) << level
         return edges.clamp(max=self.lengths[axis - 2]).diff()
 
@@ -333,7 +336,10 @@ def pooled(weights: Weights, keep: Keep, side: int) -> tuple[Cells, Cells]:
 
 
 def over_squares(numbers: Weights, side: int, reduce: Callable[[Tensor, int], Tensor], padding: float) -> Cells:
-    """Return `reduce` (sum or amax) of each square of `side` × `side` numbers; `padding` fills squares at the edges."""
+    """Return the sum or the maximum (`reduce`) of each square of `side` × `side` numbers.
+
+    Squares at the right and bottom edges are filled up with `padding`.
+    """
     right, bottom = -numbers.shape[1] % side, -numbers.shape[0] % side
     if right or bottom:
         numbers = F.pad(numbers, (0, right, 0, bottom), value=padding)

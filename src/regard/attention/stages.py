@@ -21,11 +21,10 @@ def tensors_in(part: object) -> tuple[Tensor, ...]:
     if isinstance(part, Tensor):
         return (part,)
     if isinstance(part, nn.Module):
-        return (
-            *part.parameters(),
-            *part.buffers(),
-            *(tensor for inner in parts_of_module(part) for tensor in tensors_in(inner)),
-        )
+        attributes = [value for module in part.modules() for value in vars(module).values()]
+        dataclasses = [value for value in attributes if hasattr(value, "__dataclass_fields__")]
+        inner = (tensor for value in dataclasses for tensor in tensors_in(value))
+        return (*part.parameters(), *part.buffers(), *inner)
     tensors: tuple[Tensor, ...] = ()
     for name in getattr(part, "__dataclass_fields__", ()):
         value = getattr(part, name)
@@ -43,12 +42,6 @@ def modules_in(part: object) -> tuple[nn.Module, ...]:
         return (part,)
     names = getattr(part, "__dataclass_fields__", ())
     return tuple(module for name in names for module in modules_in(getattr(part, name)))
-
-
-def parts_of_module(module: nn.Module) -> list[object]:
-    """Return the dataclass instances, such as a bias or a mask, that a module or its submodules have as attributes."""
-    values = [value for inner in module.modules() for value in vars(inner).values()]
-    return [value for value in values if not isinstance(value, dict) and hasattr(value, "__dataclass_fields__")]
 
 
 def parameters_in(part: object) -> tuple[nn.Parameter, ...]:

@@ -188,14 +188,14 @@ def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
 def rows_of(
     call: Call, tensor: Float[Tensor, "any_batch any_heads any d"], tile: Tile, positions: Positions
 ) -> Float[Tensor, "batch heads positions d"]:
-    """Return the vectors of `tensor` at `positions`, for the batch items and heads of a tile (block of the weights).
+    """Return the vectors of `tensor` at some positions, for the batch items and heads of a tile (block of the weights).
 
     The vectors are converted to the data type of the weights. A batch of 1 is broadcast, and a key head that a group of
     query heads shares is repeated.
 
     Args:
         tensor: the queries, keys or values of the call, or other vectors, one for each key.
-        positions: indices along the third axis of `tensor`.
+        positions: indices of tokens: along the third axis of `tensor`.
     """
     group = call.grid.heads // tensor.shape[1]
     heads = tile.heads if group == 1 else as_indices(tile.heads, tensor.device) // group

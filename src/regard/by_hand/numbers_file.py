@@ -43,7 +43,11 @@ def read_numbers(path: Path) -> Numbers:
     try:
         text = path.read_bytes().decode().removeprefix("\ufeff")
     except FileNotFoundError as error:
-        raise InputError(missing_file_message(path)) from error
+        if path.name in examples.NAMES:
+            shown = f"the built-in example of that name is shown with --example {path.name}"
+        else:
+            shown = "name a TOML file of numbers, or take a built-in example (--list names them)"
+        raise InputError(f"no file {path}; {shown}.") from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name a TOML file.") from error
     except UnicodeDecodeError as error:
@@ -55,13 +59,6 @@ def read_numbers(path: Path) -> Numbers:
 def example_numbers(name: str) -> Numbers:
     """Return the inputs and parameters of a built-in example; raise InputError if there is no example of this name."""
     return parse_numbers(examples.text(name), f"{name}.toml", name)
-
-
-def missing_file_message(path: Path) -> str:
-    """Return the error message for a missing TOML file; it says how to show an example, if one has this name."""
-    if path.name in examples.NAMES:
-        return f"no file {path}; the built-in example of that name is shown with --example {path.name}."
-    return f"no file {path}; name a TOML file of numbers, or take a built-in example (--list names them)."
 
 
 def parse_numbers(text: str, file: str, title: str) -> Numbers:
@@ -76,7 +73,9 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
         raise InputError(f"{file} is not TOML: {str(error)[0].lower()}{str(error)[1:]}.") from error
     for key in given:
         if key not in KEYS:
-            raise InputError(f"{file} has the unknown key {key!r}; nearest: {nearest_key(key)}.")
+            same_letters = [valid for valid in KEYS if valid.casefold() == key.casefold()]
+            suggestion = (same_letters or nearest(key, list(KEYS), n=1))[0]
+            raise InputError(f"{file} has the unknown key {key!r}; nearest: {suggestion}.")
     return Numbers(
         title=read_text("title", given) or title,
         source=read_text("source", given),
@@ -88,12 +87,6 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
         mask=read_mask(given),
         temperature=checked_temperature(read_number(given.get("temperature", 1.0), "temperature")),
     )
-
-
-def nearest_key(key: str) -> str:
-    """Return the valid key that differs from an unknown key only in case, or else the most similar valid key."""
-    same = [valid for valid in KEYS if valid.casefold() == key.casefold()]
-    return (same or nearest(key, list(KEYS), n=1))[0]
 
 
 def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:

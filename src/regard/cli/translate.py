@@ -248,14 +248,10 @@ class OutputFormat:
         for (number, one), alignment in zip(numbered, pairs, strict=True):
             text = " ".join(one.text.splitlines())  # with byte pieces, a translation may have line ends
             fields = [str(number), text, f"{one.score:.6f}"] if self.n_best else [text]
-            fields += score_fields(one) if self.scores else []
+            if self.scores:
+                expected = one.expected_chrf
+                fields += [f"{one.mean_log_probability:.6f}", "-" if expected is None else f"{expected:.1f}"]
             yield " ||| ".join(fields if alignment is None else [*fields, alignment.pharaoh])
-
-
-def score_fields(translation: "Translation") -> list[str]:
-    """Return the fields that --scores adds: the mean log-probability of a piece, and the expected chrF or "-"."""
-    expected = translation.expected_chrf
-    return [f"{translation.mean_log_probability:.6f}", "-" if expected is None else f"{expected:.1f}"]
 
 
 def remarks(translation: "Translation") -> Iterator[str]:

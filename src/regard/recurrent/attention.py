@@ -138,7 +138,7 @@ class SourceAttention(nn.Module):
         }
 
     def score_after(self, previous: Float[Tensor, "batch target source"] | None) -> Score:
-        """Return the attention score for the keys in a `Memory`, to which `prepare` has already applied the projection.
+        """Return the attention score of a decoder step, for the keys in a `Memory`, which are projected already.
 
         Args:
             previous: the attention weights of the previous decoder step; only a location-aware score uses them.

@@ -88,7 +88,11 @@ class Batches:
         return round(sum(counts) * n_pools / len(counts)) if counts else 0
 
     def batch(self, pairs: Numbers, epoch: int) -> Batch:
-        """Return some pairs of the corpus as one batch; BPE-dropout, if any, depends on the epoch."""
+        """Return the pairs with the indices `pairs` as one batch.
+
+        Args:
+            epoch: with BPE-dropout, the division of a text into pieces depends on the number of the epoch.
+        """
         rows = [side.rows(pairs) for side in (self.corpus.source, self.corpus.target)]
         if self.dropouts is not None:
             keys = ((self.seed, epoch, int(pairs[0]), side) for side in SIDES)
@@ -103,14 +107,17 @@ class Batches:
         )
 
     def _pools(self, epoch: int) -> Iterator[list[Numbers]]:
-        """Yield, for each pool of 10,000 pairs, its batches in random order; a batch is an array of pair indices."""
+        """Yield the batches of an epoch, in lists: the batches of each pool of 10,000 pairs, in random order.
+
+        A batch is an array of pair indices.
+        """
         order = self.corpus.order(self.seed, epoch)
         for first in range(0, len(order), POOL):
             batches = list(self._cut(order[first : first + POOL]))
             yield [batches[index] for index in permutation(len(batches), self.seed, epoch, first)]
 
     def _cut(self, pairs: Numbers) -> Iterator[Numbers]:
-        """Sort pairs by length, divide them into batches, and yield the indices of the pairs in each batch."""
+        """Divide pairs into batches of similar lengths; yield the indices of the pairs in each batch."""
         source, target = self.corpus.source.lengths(pairs) + 1, self.corpus.target.lengths(pairs) + 1
         order = np.lexsort((source, target))
         pairs, source, target = pairs[order], source[order], target[order]

@@ -28,10 +28,10 @@ NEVER = 2**31
 
 
 class BPEDropout:
-    """BPE-dropout for the texts of one language.
+    """BPE-dropout for the texts of one language: texts are divided into other pieces each time (Provilkov et al. 2020).
 
     Args:
-        probability: the probability that a merge is skipped.
+        probability: the probability that a merge of two symbols to a piece is skipped.
         max_tokens: the largest number of pieces in a text; a text that would have more keeps its pieces without
             dropout.
 
@@ -106,7 +106,9 @@ class BPEDropout:
         return symbols, first_letter
 
     def ranks(self, symbols: Numbers, word: Numbers, positions: Numbers) -> Numbers:
-        """Return, for each position, the rank of merging its symbol with the next one; `NEVER` at the end of a word.
+        """Return, for each of the `positions` in `symbols`, the rank of the merge with the next symbol.
+
+        `NEVER` = the symbol is the last of its word, or the two symbols cannot be merged.
 
         Args:
             symbols: the ids of the symbols of all words, concatenated.
@@ -119,9 +121,9 @@ class BPEDropout:
 
 
 class Merges:
-    """The pairs of symbols that BPE can merge, and the rank of each pair: the pair of lowest rank is merged first.
+    """The merges of BPE: which pairs of symbols can be joined, and in which order (rank; lowest first) they are joined.
 
-    A pair can be merged if both symbols and the joined symbol are pieces of the vocabulary.
+    Two symbols can be joined if they, and the result, are pieces of the vocabulary.
 
     Args:
         pieces: all pieces of the vocabulary, the special ones first.
@@ -148,7 +150,7 @@ class Merges:
 
 
 def spellings(pieces: Sequence[str]) -> Side:
-    """Return a `Side` (concatenated lists of ids), whose n-th list has the ids of the letters of piece n.
+    """Return the ids of the letters of each piece; the result is indexed by the id of the piece.
 
     A special piece, or a piece with a letter that has no id, is not divided: its only "letter" is its own id.
     """
@@ -162,5 +164,5 @@ def spellings(pieces: Sequence[str]) -> Side:
 
 
 def ids_of(pieces: Sequence[str]) -> dict[str, int]:
-    """Return the id of every piece that is not special. The special pieces are PAD, UNK, BOS and EOS."""
+    """Return a dict from pieces to ids, without the special pieces PAD, UNK, BOS and EOS."""
     return {piece: number for number, piece in enumerate(pieces) if number > EOS}

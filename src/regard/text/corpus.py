@@ -41,7 +41,7 @@ Lengths = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """All sources, or all targets, of a corpus, as token ids.
+    """The texts of a corpus in one language (all sources, or all targets), as token ids.
 
     Attributes:
         ids: the ids of all texts, concatenated.

@@ -18,9 +18,10 @@ from regard.text.keyed_random import Numbers, permutation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinedSide:
-    """All sources, or all targets, of several corpora, as token ids.
+    """The texts of several corpora in one language (all sources, or all targets), as token ids.
 
     Attributes:
+        sides: the texts of each corpus.
         starts: for each corpus, the index of its first pair.
     """
 

@@ -248,7 +248,7 @@ def random_rank(source: str, seed: int) -> int:
 
 
 def dev_limit(sources: Iterable[str], n: int, seed: int) -> int:
-    """Return the n-th smallest `random_rank` of the different source texts: the largest rank of a dev pair.
+    """Return the largest `random_rank` of a dev pair, so that the dev pairs have n different sources.
 
     Dev pairs, which are held out for evaluations during the training, are the pairs whose source has at most this rank.
     Equal sources have equal ranks, so no source is in both the dev pairs and the training pairs, and there may be more
@@ -259,7 +259,7 @@ def dev_limit(sources: Iterable[str], n: int, seed: int) -> int:
         n: the number of different source texts to choose; if there are fewer, all are chosen.
 
     Returns:
-        The rank; -1, which is below every rank, if n is 0 or there are no sources.
+        The n-th smallest rank; -1, which is below every rank, if n is 0 or there are no sources.
     """
     smallest: list[int] = []  # a heap of the n smallest ranks, negated, so that the largest of them comes first
     in_heap: set[int] = set()

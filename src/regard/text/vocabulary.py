@@ -151,7 +151,7 @@ class Vocabulary:
         return {self.processor.IdToPiece(token): token for token in unused}
 
     def _with_unused(self, clean: str, ids: list[int]) -> list[int]:
-        """Return ids with UNK replaced by the id of an unused piece where the unknown letters are exactly this piece.
+        """Return ids with UNK replaced by the id of an unused piece where the unknown letters are this piece.
 
         Args:
             clean: the cleaned text.

@@ -62,7 +62,7 @@ class Comparison:
         return None
 
     def place(self, row: int, head: int) -> tuple[str, str]:
-        """Return the name of a head, and the query token at which the two patterns of the head differ most.
+        """Return a head's name, and the query token at which the head's patterns in the two traces differ most.
 
         Args:
             row: the index of the head's layer in `layers`.

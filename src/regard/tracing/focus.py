@@ -81,13 +81,13 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """Return the largest salience of a weight in heads of one layer, and the head and query of this weight.
+    """Find the most salient weight in heads of one layer; return its salience, and its head and query as a `Focus`.
 
     Salience = (weight - mean weight of its key) · |query position - key position|. If no query has a weight above 0 on
     another word, return -inf, the first head, and the given query (without one, the first word).
 
     Args:
-        query: consider only this query; None = all queries.
+        query: the only query to consider; None = all queries.
     """
     pattern, first = heads[0].pattern, heads[0]
     head_numbers, device = [head.number for head in heads], pattern.device

@@ -140,9 +140,9 @@ def average_of(heads: Collection[Head], layer: int) -> Head:
 
 
 def nearest_heads(name: str, names: list[str]) -> list[str]:
-    """Return the three of `names` nearest to a name such as "L3H1": by layer number, then by head number.
+    """Return the three of `names` that are nearest to a head's name, by layer number, then by head number.
 
-    If the name has another form, return the most similar names.
+    A name that is not of the form "L3H1" is compared letter by letter.
     """
     match = re.fullmatch(r"L(\d+)H(\d+)", name.upper())
     if match is None:

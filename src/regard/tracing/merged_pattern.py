@@ -58,7 +58,7 @@ class MergedWeights(Score):
         return merged / torch.bincount(place, minlength=merged.shape[2]).to(merged)[:, None]
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a mask: True where any token of the query's group may attend to any of the key's; None = all True."""
+        """Return True where a token of the query's group may attend to one of the key's group; None = everywhere."""
         place, part = self.source_tile(tile)
         keep = self.source.keep(part)
         if keep is None:
@@ -69,14 +69,14 @@ class MergedWeights(Score):
         return self.merged(allowed, place, tile) > 0
 
     def source_tile(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
-        """Return the block of the weights of `source` from which a block of the merged weights is computed.
+        """Return the part of `source` (the pattern of tokens) from which a tile of the merged weights is computed.
 
         Args:
-            tile: the block of the merged weights, in which each query is a group of tokens.
+            tile: a block of the merged weights, in which each query is a group of tokens.
 
         Returns:
-            For each token in these groups, the index of its group among the queries of `tile`; and the block of
-            `source`, which has these tokens as queries, and all keys.
+            For each token in these groups, the index of its group among the queries of `tile`; and the tile of `source`
+                that has these tokens as queries, and all keys.
         """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)
@@ -91,7 +91,7 @@ class MergedWeights(Score):
     def merged(
         self, numbers: Float[Tensor, "batch heads tokens keys"], place: Int[Tensor, " tokens"], tile: Tile
     ) -> Float[Tensor, "batch heads queries groups"]:
-        """Return the sums of `numbers` over the tokens of each group of queries and of each group of keys.
+        """Return the sum of `numbers` over the tokens of each group of queries and of each group of keys.
 
         Args:
             numbers: a block of the weights of `source`, or of its mask as 0 and 1.
@@ -135,9 +135,10 @@ def merged_pattern(
 def merged_steps(
     attended: Mapping[str, Mapping[int, Attended]], source: Sequence[Group], target: Sequence[Group]
 ) -> dict[str, dict[int, Attended]]:
-    """Return the calls `attended`, by kind and layer number, with groups of tokens as queries and keys of the patterns.
+    """Return attention calls with groups of tokens (words), not single tokens, as queries and keys of the patterns.
 
     Args:
+        attended: the calls, by kind of attention and layer number.
         source: the groups of the tokens that the encoder reads.
         target: the groups of the tokens that the decoder reads.
     """

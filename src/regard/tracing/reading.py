@@ -129,7 +129,11 @@ def with_generated(
     new_tokens: int | None,
     generation: "GenerationConfig | None",
 ) -> ModelInput:
-    """Let a model generate text after `given`, as `write` does; return the input that includes the new tokens."""
+    """Let a model generate text after the input `given`; return the input with the generated tokens appended.
+
+    Args:
+        new_tokens, generation: the arguments of `regard.trace`.
+    """
     with changing(model, given.changes):
         ids = write(model, given.inputs, new_tokens, generation)
     if model.config.is_encoder_decoder:

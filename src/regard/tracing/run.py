@@ -196,11 +196,15 @@ def check_arguments(
 def encoder_of_medium(
     model: "PreTrainedModel", medium: Media, steps: Mapping[int, WatchedStep], keeps_states: bool
 ) -> tuple[tuple[Token, ...], dict[int, Attended]]:
-    """Return a token for each patch or frame that the encoder reads, and the encoder's attention over all of them.
+    """Return the tokens and the attention of the encoder for pictures or a recording, joined to one sequence.
 
     Args:
         steps: the attention calls of the encoder by layer number.
         keeps_states: whether the vectors of the layers are recorded too.
+
+    Returns:
+        A token for each patch or frame that the encoder reads; and each layer's attention call, over all of these
+            tokens.
 
     Raises:
         InputError: the encoder reads other sequences than the pictures and their tiles, or its layers have different

@@ -96,11 +96,14 @@ def training_steps(batches: Batches, position: Position, accumulate: int) -> Ite
 
 
 def own_rows(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[list[Tensor], bool]:
-    """Return the tensors of a batch with only one process's rows, and whether there are rows for this process.
+    """Return the rows of a batch that one process computes, as the tensors of a smaller batch.
 
     Of n processes, the one with this rank gets the rows rank, rank + n, rank + 2n, and so on. Batches are sorted by
-    length, so that all processes get sentences of similar lengths. If a batch has fewer than n rows, a process without
-    rows gets the first row and False: it must compute a loss, here multiplied by 0, before gradients are exchanged.
+    length, so that all processes get sentences of similar lengths.
+
+    Returns:
+        The tensors, and True. If the batch has fewer than n rows, a process without rows gets the first row and False:
+            it must compute a loss, here multiplied by 0, before gradients are exchanged.
     """
     rows = slice(rank, None, n) if rank < len(batch.source) else slice(0, 1)
     tensors = [tensor[rows].to(device) for tensor in (batch.source, batch.lengths, batch.target, batch.expected)]
@@ -134,7 +137,7 @@ def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
 
 
 class StepTotals:
-    """Sums since the last log entry: the loss, the numbers of tokens, and the time.
+    """The loss, the numbers of tokens and the time of the steps since the last log entry, summed.
 
     The loss is summed on the device, so that adding a step does not wait for the GPU.
     """

@@ -37,7 +37,8 @@ LEAST_PREDICTIONS = 128
 class ProjectedLoss(torch.autograd.Function):
     """The training loss of the logits `x @ weight.T + bias`, summed over all tokens that are not padding.
 
-    The first axis of `x` has length 1, or 2 with R-Drop: two predictions of each token. `labels` has each token once.
+    The logits of all tokens are never in memory at once. The first axis of `x` has length 1, or 2 with R-Drop: two
+    predictions of each token. `labels` has each token once.
     """
 
     @staticmethod
@@ -91,7 +92,9 @@ def losses_and_gradient(
     """Return the loss of each prediction, and the gradient of the sum of all losses with respect to the logits.
 
     Args:
-        logs: log softmax(logits); overwritten. With R-Drop, the first half has p of every token, the second half p′.
+        logs: log softmax(logits), overwritten. With R-Drop, each token has two predictions p and p′: first those p of
+            all tokens, then those p′ of all tokens.
+        labels: the label of each prediction.
         smoothing, r_drop: the ε of label smoothing, and R-Drop's α.
     """
     losses = -(1 - smoothing) * logs.gather(1, labels[:, None]) - smoothing * logs.mean(dim=-1, keepdim=True)
@@ -104,10 +107,10 @@ def losses_and_gradient(
 def loss_gradient_(
     logs: Float[Tensor, "tokens vocabulary"], labels: Int[Tensor, " tokens"], smoothing: float
 ) -> Float[Tensor, "tokens vocabulary"]:
-    """Compute softmax(logits) - q, the gradient of the loss, in place of `logs`; q is the smoothed label.
+    """Return softmax(logits) - q, the gradient of the cross-entropy with the smoothed label q; overwrite `logs`.
 
     Args:
-        logs: log softmax(logits); overwritten.
+        logs: log softmax(logits).
     """
     slope = logs.exp_().sub_(smoothing / logs.shape[1])
     return slope.scatter_add_(1, labels[:, None], torch.full_like(slope[:, :1], smoothing - 1))

@@ -104,7 +104,7 @@ class Terminal(Watcher):
         self.printed.set()
 
     def print_while_quiet(self) -> None:
-        """Print the current task whenever no line was printed for `QUIET_SECONDS`; a thread runs this method."""
+        """Print the current task whenever nothing was printed for `QUIET_SECONDS`; this runs in a thread of its own."""
         quiet_seconds = 0
         while not self.ended.is_set():
             if self.printed.wait(QUIET_SECONDS):

@@ -132,8 +132,9 @@ class DecoderBlock(Block):
         attention = self.self_attention(self.before(self.self_attention_norm, x), mask=mask, cache=cache)
         x = self.after(self.self_attention_norm, self.residual(x, attention.output))
         cross = None
-        if self.cross_attention is not None:
-            queries = rows_by_source(self.before(self.cross_attention_norm, x), memory)
+        if self.cross_attention is not None and memory is not None:
+            y = self.before(self.cross_attention_norm, x)
+            queries = y.reshape(memory.key.shape[0], -1, y.shape[2])  # targets of the same source, concatenated
             cross = self.cross_attention(queries, memory, mask=memory_mask)
             x = self.after(self.cross_attention_norm, self.residual(x, cross.output.view_as(x)))
         y = self.feed_forward(self.before(self.feed_forward_norm, x))
@@ -147,16 +148,6 @@ class DecoderBlock(Block):
             The `memory` argument of `forward`, or None if the block has no cross-attention.
         """
         return None if self.cross_attention is None else self.cross_attention.prepare(memory)
-
-
-def rows_by_source(x: Hidden, memory: KeyValue | None) -> Float[Tensor, "sources queries d_model"]:
-    """Concatenate the tokens of all rows (targets) of x with the same source, so that no source is copied for its rows.
-
-    Args:
-        memory: the keys and values of the sources, each read by equally many consecutive rows of x; None = there is no
-            source, and x is returned.
-    """
-    return x if memory is None else x.reshape(memory.key.shape[0], -1, x.shape[2])
 
 
 def new_self_attention(config: TransformerConfig) -> MultiHeadAttention:

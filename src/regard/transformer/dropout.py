@@ -69,6 +69,6 @@ def draw_kept(like: Float[Tensor, "*axes"], p: float) -> Float[Tensor, "*axes"]:
 def draw_threshold(p: float) -> int:
     """Return 2^16 p, rounded up or down at random so that the mean is 2^16 p.
 
-    An element is dropped if its 16 random bits are below this threshold.
+    `draw_kept` drops an element if its 16 random bits, read as a number, are below this threshold.
     """
     return math.floor(p * LEVELS + torch.rand((), dtype=torch.float64, device="cpu").item())

@@ -183,10 +183,10 @@ def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfi
 
 
 def shared_matrices(model: "MarianMTModel") -> Share:
-    """Return which vocabulary matrices the converted Transformer shares, as a value of `TransformerConfig.share`.
+    """Return `TransformerConfig.share` for a Marian model: which vocabulary matrices its conversion shares.
 
-    The value is "none" if the Marian model does not scale its embeddings: then the copied embeddings are divided by
-    √d_model, but the output projection is not.
+    "none" if the Marian model does not scale its embeddings: then the copied embeddings are divided by √d_model, but
+    the output projection is not.
     """
     source, target = (side.embed_tokens.weight for side in (model.model.encoder, model.model.decoder))
     if target is not model.lm_head.weight or not model.config.scale_embedding:
@@ -224,9 +224,9 @@ def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int |
 
 
 def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
-    """Return, for each index of a vector in `Transformer`, the index of the same entry in Marian's vector.
+    """Return, for each index of a vector in `Transformer`, the index of the same number in Marian's vector.
 
-    `Transformer` alternates sines and cosines; Marian has all sines before all cosines.
+    Position vectors alternate sines and cosines in `Transformer`; in Marian all sines come before all cosines.
 
     >>> marian_order(6)
     tensor([0, 3, 1, 4, 2, 5])
@@ -240,5 +240,4 @@ def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
 def reorder(
     parameter: Float[Tensor, "*shape"], axis: int | None, order: Int[Tensor, " d_model"]
 ) -> Float[Tensor, "*shape"]:
-    """Return a parameter with the entries along one axis permuted by `order`; unchanged if the axis is None."""
     return parameter if axis is None else parameter.index_select(axis, order.to(parameter.device))

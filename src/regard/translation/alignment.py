@@ -101,11 +101,12 @@ class Alignment:
         return rendered(alignment_figure(self.source_words, self.target_words, self.weights))
 
     def _merged(self, rows: list[int], rows_to: Sequence[int], n_rows: int) -> Float[Tensor, "n_rows source_words"]:
-        """Return the attention weights of `n_rows` groups of target pieces on the source words, a row for each group.
+        """Return attention weights on source words, averaged over groups of target pieces: a row for each group.
 
         Args:
             rows: the indices of the target pieces in all groups.
-            rows_to: for each of these pieces, the number of its group; a row is the mean over the group's pieces.
+            rows_to: for each of these pieces, the number of its group.
+            n_rows: the number of groups.
         """
         columns = representative_pieces(self.source_pieces, self.source_word_of)
         columns_to = [self.source_word_of[column] for column in columns]
@@ -136,7 +137,7 @@ def representative_pieces(pieces: Sequence[str], word_of: Sequence[int]) -> list
 
 
 def rank_of(text: str) -> int:
-    """Return how well a piece represents its word: 0 for empty `text`, 1 for punctuation alone, 2 for other text."""
+    """Return how well a piece with this text represents its word: 0 = no text, 1 = only punctuation, 2 = other text."""
     if not text:
         return 0
     return 1 if all(category(letter).startswith("P") for letter in text) else 2

@@ -41,10 +41,11 @@ CLEAR_NEED = 1.0
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
-    """Return the rule that aligns the largest number of target pieces with the source word that the piece needs.
+    """Return the alignment rule that most often aligns a target piece with the source word that the piece needs most.
 
-    A piece needs the source word without which its log-probability falls most, by at least `CLEAR_NEED`. If no piece
-    needs a word, the default rule is returned. In a tie, the mean over heads is preferred to a single head.
+    The need is measured: a piece needs the source word without which its log-probability falls most, by at least
+    `CLEAR_NEED`. If no piece needs a word, the default rule is returned. In a tie, the mean over heads is preferred to
+    a single head.
 
     Args:
         translations: source texts with their target texts, such as dev pairs; the first `PAIRS` that have 2 to
@@ -101,9 +102,10 @@ def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
 def piece_needs(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[Float[Tensor, "target_pieces source_words"]]:
-    """Return, for each translation, how far each target piece's log-probability falls without each source word.
+    """Return how much each target piece needs each source word: the fall of its log-probability without the word.
 
-    The falls are in nats; a fall above 0 means that the piece is less probable without the word.
+    There is one matrix for each translation. A fall is in nats; above 0 means that the piece is less probable without
+    the word.
     """
     whole = token_log_probabilities(model, translations, device, BATCH_TOKENS)
     alignments = [word_alignment(one, torch.empty(0, 0), "") for one in translations]
@@ -133,9 +135,12 @@ def without_source_word(translation: Translation, word_of: Sequence[int], word: 
 
 
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:
-    """Return a dict: for the index of a target piece, the index of the source word that the piece needs most.
+    """Return a dict from target pieces to the source words that they need most; both are given by their indices.
 
-    `needs` is one result of `piece_needs`. Pieces whose largest need is below CLEAR_NEED are left out.
+    Pieces whose largest need is below CLEAR_NEED are left out.
+
+    Args:
+        needs: one result of `piece_needs`.
 
     >>> needed_words(torch.tensor([[0.1, 3.0], [0.2, 0.1]]))
     {0: 1}

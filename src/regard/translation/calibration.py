@@ -30,10 +30,14 @@ GROUP = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calibration:
-    """The centres of the groups of dev texts, between which the expected chrF is interpolated.
+    """A function from the score of a translation to its expected chrF, measured on the dev texts.
+
+    The dev texts are divided into groups of similar scores. Between the centres of the groups, the function is
+    interpolated.
 
     Attributes:
-        mean_log_probability: the mean log-probability of the pieces of each group's translations, in rising order.
+        mean_log_probability: the mean score of each group, in rising order; a score is the mean log-probability of the
+            pieces of a translation.
         chrf: the mean chrF of each group's translations, from 0 to 100, in rising order.
     """
 
@@ -42,7 +46,7 @@ class Calibration:
 
     @classmethod
     def of(cls, mean_log_probabilities: Sequence[float], chrf: Sequence[float]) -> "Calibration | None":
-        """Return the calibration fitted to translations of dev texts; None = there are fewer than `FEWEST_TEXTS` texts.
+        """Fit the calibration to translations of dev texts; None = there are fewer than `FEWEST_TEXTS` texts.
 
         Args:
             mean_log_probabilities: the mean log-probability of the pieces of each translation.
@@ -75,10 +79,10 @@ class Calibration:
 
 
 def pooled(texts: Iterable[tuple[float, float]]) -> list[list[tuple[float, float]]]:
-    """Divide texts into the groups of isotonic regression, whose mean chrF rises from group to group.
+    """Divide texts, sorted by score, into groups whose mean chrF rises from group to group (isotonic regression).
 
     Args:
-        texts: the mean log-probability and the chrF of each text, sorted by the mean log-probability.
+        texts: the score (mean log-probability) and the chrF of each text, sorted by the score.
 
     >>> pooled([(-3.0, 10.0), (-2.0, 50.0), (-1.0, 30.0), (0.0, 60.0)])
     [[(-3.0, 10.0)], [(-2.0, 50.0), (-1.0, 30.0)], [(0.0, 60.0)]]

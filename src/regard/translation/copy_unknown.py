@@ -37,7 +37,10 @@ WORD = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 
 
 def with_copied_text(translation: Translation, alignment: Alignment) -> Translation:
-    """Return the translation with unknown pieces replaced, and URLs, numbers and unknown words that it lacks copied."""
+    """Return a translation with unknown pieces, and words that it lacks, replaced by words of the source.
+
+    The words that are copied are URLs, numbers and words with unknown letters.
+    """
     pieces = list(translation.target_pieces)
     for row, token in enumerate(translation.target_ids):
         if token == UNK:
@@ -94,7 +97,14 @@ def replaced(part: re.Match[str] | None, text: str, word: str) -> str:
 
 
 def kept_text(translation: Translation, alignment: Alignment, index: int) -> str | None:
-    """Return what to copy of the source word `index`: a URL, e-mail address or unknown word; None = nothing."""
+    """Return the part of a source word that a translation must contain: a URL, e-mail address or unknown word.
+
+    Args:
+        index: the index of the source word.
+
+    Returns:
+        None = the word need not be copied.
+    """
     word = alignment.source_words[index]
     address = ADDRESS.search(word)
     if address:
@@ -106,7 +116,7 @@ def kept_text(translation: Translation, alignment: Alignment, index: int) -> str
 
 
 def of_one_script(word: str, unknown: str) -> str:
-    """Return the part of a word that is written in the script of its first unknown letter.
+    """Return the part of a word that is written in the same script as its first unknown letter.
 
     A Korean particle after a Latin name is not part of the name. Digits and punctuation belong to every script.
 

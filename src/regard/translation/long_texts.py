@@ -34,7 +34,7 @@ def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | No
 
 
 def fitting_runs(clauses: Sequence[str], fits: Callable[[str], bool]) -> list[str] | None:
-    """Join adjacent clauses with spaces into parts as long as `fits` allows; return None if one clause is too long."""
+    """Join adjacent clauses with spaces into parts as long as `fits` allows; None = one clause alone is too long."""
     runs = list[str]()
     for clause in filter(None, clauses):
         if runs and fits(f"{runs[-1]} {clause}"):
@@ -98,10 +98,14 @@ def joined_alignment(source: str, parts: Sequence[Alignment]) -> Alignment:
 
 
 def places_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int]:
-    """Return, for each of `part_words`, the index of the word in `words` that contains it.
+    """Return, for each word of the parts of a text, the index of the word of the whole text that contains it.
 
-    `words` are those of a whole text, `part_words` those of its parts, divided at white space. A Chinese or Japanese
-    text has no spaces between sentences, so that a word of the whole text may contain words of several parts.
+    A Chinese or Japanese text has no spaces between sentences, so that a word of the whole text (divided at white
+    space) may contain words of several parts.
+
+    Args:
+        words: the words of the whole text.
+        part_words: the words of all parts, in order.
 
     >>> places_in_text(["你好。再见。", "Tom."], ["你好。", "再见。", "Tom."])
     [0, 0, 1]

@@ -131,7 +131,7 @@ def special_id(folder: Path, config: dict[str, Any], name: str) -> int:
 
 
 def piece_table(path: Path, n_rows: int) -> list[str]:
-    """Read a table of ids, and return its pieces in the order of the ids; "" for an id without a piece.
+    """Read a table of ids, a JSON file {piece: id}; return the pieces in the order of their ids, "" for an unused id.
 
     Args:
         n_rows: the number of rows in the model's vocabulary matrix.
@@ -151,9 +151,10 @@ def piece_table(path: Path, n_rows: int) -> list[str]:
 
 
 def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) -> list[int | None]:
-    """Return, for each token id of regard's vocabulary, the index of the token's row in Marian's embedding matrices.
+    """Return, for each id of regard's vocabulary, the row of Marian's embedding matrices that belongs to this id.
 
-    None = a new row, which padding needs if the row of Marian's padding becomes the row of BOS.
+    The special pieces have other ids in regard than in Marian. None = a new row: padding needs one if Marian has the
+    same row for padding and for the start of a target (BOS).
 
     Args:
         table: the pieces of Marian's vocabulary, by id.
@@ -203,7 +204,7 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
 
 
 def in_order(rows: Tensor, order: Sequence[int | None], new: float) -> Tensor:
-    """Return the rows of a tensor whose indices are in `order`; None gives a new row, filled with the number `new`."""
+    """Return the rows of a tensor in the order of the indices `order`; None = a row filled with the number `new`."""
     ordered = rows[[0 if row is None else row for row in order]]
     for place, row in enumerate(order):
         if row is None:

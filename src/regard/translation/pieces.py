@@ -43,11 +43,11 @@ def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
 
 
 def words_and_pieces(text: str, pieces: Sequence[str], whole: bool = True) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return the words of a text, divided at white space, and the index of the word that each piece belongs to.
+    """Return the words of a text, divided at white space, and for each piece the index of its word.
 
     A word of control characters alone has no pieces. A word with "▁" in it has the pieces of several words, because the
-    vocabulary reads "▁" as a space. If the pieces have more words than the text, or fewer, the text joined from the
-    pieces is divided instead.
+    vocabulary reads "▁" as a space. If the pieces have more words than the text, or fewer, the words are those of the
+    text that the pieces spell.
 
     Args:
         whole: False = the pieces are only the beginning of the text, so that they may have fewer words.

@@ -36,7 +36,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usual:
-    """The limits below which a text is unusual: the first percentiles over the dev texts.
+    """The limits below which a source or a translation is unusual: 99 of 100 dev texts are above each limit.
 
     Attributes:
         letters_a_piece: the limit of the number of letters per subword piece of a source.
@@ -59,7 +59,7 @@ class Usual:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "Usual | None":
-        """Return the limits below which a text is unusual, as stored with a translator; None = they are missing."""
+        """Return the limits that were stored with a translator; None = they are missing or invalid."""
         values = extra.get("usual")
         names = "letters_a_piece", "score"
         if not isinstance(values, dict) or not all(isinstance(values.get(name), float) for name in names):
@@ -67,7 +67,7 @@ class Usual:
         return cls(**{name: values[name] for name in names})
 
     def differences(self, translation: Measured) -> Iterator[str]:
-        """Yield a remark if the source has too few letters per piece, another if its translation is too improbable."""
+        """Yield a remark if the source has too few letters per piece, and one if the translation is too improbable."""
         if len(translation.source_ids) < 2:  # an empty text
             return
         letters, score = letters_a_piece(translation), translation.mean_log_probability

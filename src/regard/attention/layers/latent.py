@@ -177,7 +177,7 @@ class LatentAttention(nn.Module):
         return Latents(latent=torch.cat([cache.latent, latent], 1), turned=torch.cat([cache.turned, turned], 1))
 
     def from_tokens(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return the queries of x in every head, and the keys and values of every head, computed from `latents`."""
+        """Return queries, keys and values of every head; the queries come from x, keys and values from `latents`."""
         plain, turned = self.query_parts(x, latents.n_tokens)
         key, value = (split_heads(to(latents.latent), self.n_heads) for to in (self.to_key, self.to_value))
         turned_key = latents.turned[:, None].expand(-1, self.n_heads, -1, -1)
@@ -186,7 +186,8 @@ class LatentAttention(nn.Module):
     def from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
         """Return the queries of x, and `latents` as the keys and values of one head that all query heads share.
 
-        The part of a query without rotary position is multiplied by W_keyᵀ of its head, to attend to the latents.
+        The part of a query without rotary position is multiplied by W_keyᵀ of its head, so that its dot product with a
+        latent equals the dot product of the original query with the key that W_key computes from the latent.
         """
         plain, turned = self.query_parts(x, latents.n_tokens)
         plain = einsum(plain, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
@@ -203,7 +204,7 @@ class LatentAttention(nn.Module):
         return plain, self.positions(turned, token_positions(n_keys - x.shape[1], x.shape[1], x.device))
 
     def by_head(self, projection: nn.Linear) -> Float[Tensor, "heads d d_latent"]:
-        """Return the weight matrix of a projection from d_latent to all heads, split into one matrix for each head."""
+        """Return the weight matrix of a projection from latents to all heads, as one matrix for each head."""
         return rearrange(projection.weight, "(heads d) latent -> heads d latent", heads=self.n_heads)
 
     def reset_parameters(self) -> None:

@@ -14,7 +14,7 @@ from regard.attention.stages import modules_in, parameters_in, replace_parameter
 
 
 def held_modules(*parts: Score | Normaliser) -> nn.ModuleList | None:
-    """Return the modules in fields of a score and a normaliser, such as `RelativeBias`; None if there are none.
+    """Return the modules that are fields of a score or a normaliser, such as a `RelativeBias`; None if there are none.
 
     A score or normaliser that is itself a module is left out, because nn.Module registers a module that is assigned to
     an attribute.
@@ -24,7 +24,7 @@ def held_modules(*parts: Score | Normaliser) -> nn.ModuleList | None:
 
 
 def held_parameters(*parts: Score | Normaliser) -> nn.ParameterList | None:
-    """Return the parameters in fields of a score and a normaliser, such as `Softmax.sinks`; None if there are none.
+    """Return the parameters in fields of a score or a normaliser, such as `Softmax.sinks`; None if there are none.
 
     Parameters inside modules are left out.
     """
@@ -33,10 +33,11 @@ def held_parameters(*parts: Score | Normaliser) -> nn.ParameterList | None:
 
 
 def current_parts(score: Score, normalise: Normaliser, parameters: nn.ParameterList | None) -> tuple[Score, Normaliser]:
-    """Return the score and the normaliser with their parameters replaced by the present parameters of the layer.
+    """Return copies of a score and a normaliser whose parameters are the present parameters of the attention layer.
 
     Args:
-        parameters: the parameters of the layer, in the order of `held_parameters`; None = do not replace any.
+        parameters: the parameters of the layer, in the order in which `held_parameters` returned them; None = the score
+            and the normaliser have no parameters, and are returned unchanged.
     """
     if parameters is None:
         return score, normalise

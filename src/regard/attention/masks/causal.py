@@ -41,7 +41,7 @@ class Causal(RangeMask):
         return None, position + 1 if self.own else position
 
     def is_lower_triangle(self, grid: Grid) -> bool:
-        """Return whether query i may attend to exactly the keys 0 … i, the causal mask built into PyTorch's kernels."""
+        """Return whether query i may attend to exactly the keys 0 … i, as `is_causal=True` says in PyTorch."""
         return self.own and first_position(self.offset, grid) == 0
 
 

@@ -7,7 +7,7 @@ from regard.attention.representation import short_repr
 
 
 def check_whole(mask: str, **numbers: object) -> None:
-    """Raise TypeError unless the arguments `numbers` of a mask are integers; the argument `offset` may also be None.
+    """Raise TypeError unless each of the arguments `numbers` of a mask is an integer; `offset` may also be None.
 
     >>> check_whole("Window", before=1.5, after=0, offset=None)
     Traceback (most recent call last):

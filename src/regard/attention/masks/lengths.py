@@ -8,7 +8,7 @@ from regard.attention.gradients import in_torch_func
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], keys: int) -> set[int]:
-    """Return {smallest length, largest length}, or {0, keys} if Python may not read the lengths (`may_read`).
+    """Return the smallest and the largest of the lengths, as a set; {0, keys} if Python may not read them (`may_read`).
 
     >>> sorted(shortest_and_longest(torch.tensor([5, 3, 4]), keys=11))
     [3, 5]

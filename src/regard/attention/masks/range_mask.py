@@ -45,8 +45,9 @@ class RangeMask(Mask):
         must be non-decreasing in the position, and monotonic (in either direction) in the length.
 
         Args:
-            position: the key position of the query; a mask whose `per_query` is False must not depend on it.
-            length, keys: the length of the query's batch item, from `item_lengths`; and the number of all keys.
+            position: the key position of the query; the limits must not depend on it if `per_query` is False.
+            length: the entry of `item_lengths` for the batch item of the query.
+            keys: the number of all keys.
         """
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
@@ -105,9 +106,10 @@ class RangeMask(Mask):
             )
 
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:
-        """Return the key range (start, stop) of the first and the last query, in the shortest and the longest item.
+        """Return the keys (start, stop) of the first and the last query, in the shortest and the longest batch item.
 
-        The ranges of all other queries lie between these, since `limits` is monotonic in position and length.
+        `limits` is monotonic in position and length, so the key ranges of all other queries and items lie between
+        these.
         """
         offset, lengths, keys = first_position(self.offset, grid), self.item_lengths, grid.keys
         ends = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)

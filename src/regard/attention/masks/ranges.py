@@ -57,11 +57,11 @@ class Ranges:
         return complement
 
     def with_disjoint(self, other: "Ranges") -> "Ranges":
-        """Return the ranges of both masks as one `Ranges`; the ranges of one query in both masks must not overlap."""
+        """Return the union of two masks in which no query has overlapping ranges."""
         return Ranges(concatenated(self.starts, other.starts), concatenated(self.stops, other.stops), self.n_keys)
 
     def without_empty(self) -> "Ranges":
-        """Return a copy without each range r that is empty for every query; at least one range is kept."""
+        """Return a copy without the ranges that are empty for every query; at least one range is kept."""
         filled: Bool[Tensor, " ranges"] = (self.starts < self.stops).flatten(1).any(dim=1)
         numbers = filled.nonzero().flatten() if bool(filled.any()) else torch.zeros_like(filled[:1], dtype=torch.int64)
         return Ranges(self.starts[numbers], self.stops[numbers], self.n_keys)
@@ -79,6 +79,5 @@ class Ranges:
 
 
 def concatenated(first: Limits, second: Limits) -> Limits:
-    """Return `first` and `second` concatenated along the ranges axis, after their other axes are broadcast."""
     shape = (first[0] + second[0]).shape
     return torch.cat([first.expand(-1, *shape), second.expand(-1, *shape)])

@@ -29,9 +29,10 @@ GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 
 
 def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
-    """Return a sample of the standard Gumbel distribution for each query and key of a tile (block of the weights).
+    """Return independent samples of the standard Gumbel distribution, one for each query and key of a tile.
 
-    The same seed and the same indices of batch item, head, query and key always give the same number.
+    A tile is a block of the attention weights. The same seed and the same indices of batch item, head, query and key
+    always give the same number.
 
     Args:
         like: a tensor with the data type and device of the result.
@@ -46,7 +47,7 @@ def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
 
 
 def mix(state: Int[Tensor, "*places"]) -> Int[Tensor, "*places"]:
-    """Return a hash of each number, computed by the last step of SplitMix64.
+    """Return a hash of each number, computed by the finalizer of SplitMix64.
 
     If one bit of a number changes, about half of the bits of its hash change.
     """
@@ -56,7 +57,7 @@ def mix(state: Int[Tensor, "*places"]) -> Int[Tensor, "*places"]:
 
 
 def shifted_right(state: Int[Tensor, "*places"], by: int) -> Int[Tensor, "*places"]:
-    """Return int64 numbers shifted right by `by` bits as unsigned numbers: the highest bits become 0."""
+    """Return int64 numbers shifted right by `by` bits, with zeros in the highest bits (a logical shift)."""
     return (state >> by) & (2 ** (64 - by) - 1)
 
 

@@ -53,7 +53,7 @@ class Stretch(Described, ABC):
 
     @property
     def size(self) -> float:
-        """The factor by which rotated queries and keys are multiplied; 1 unless a subclass changes it."""
+        """The factor by which rotated queries and keys are multiplied: 1, or another number in YaRN."""
         return 1.0
 
 

@@ -102,7 +102,10 @@ def rotate(
     sin: Float[Tensor, "tokens pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "batch heads tokens d"]:
-    """Return vectors with each pair (a, b) of numbers (see `Pairing`) replaced by (a cos - b sin, b cos + a sin)."""
+    """Return vectors in which each pair (a, b) of numbers is rotated to (a cos - b sin, b cos + a sin).
+
+    `pairing` says which two numbers of a vector form a pair (see `Rotary`).
+    """
     axes = "(pair p)" if pairing == "halves" else "(p pair)"
     first, second = rearrange(vectors, f"batch heads tokens {axes} -> pair batch heads tokens p", pair=2)
     rotated = torch.stack([first * cos - second * sin, second * cos + first * sin])

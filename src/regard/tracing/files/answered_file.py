@@ -15,7 +15,12 @@ from regard.typed_fields import check_fields
 
 
 def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:
-    """Return a call as JSON, with the statistics that `pattern` has; `add` stores a tensor, and returns its name."""
+    """Return an attention call whose trace has only statistics, no queries and keys, as JSON.
+
+    Args:
+        pattern: the pattern of the call, which has the statistics.
+        add: adds a tensor to the file, and returns the tensor's name in the file.
+    """
     known = pattern.summary_known
     ask = {name: getattr(known.ask, name) for name in Ask.__slots__ if name != "groups"}
     statistics: dict[str, Json] = {}

@@ -14,7 +14,12 @@ STATES = ("before", "attention", "feed_forward", "after")
 
 
 def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callable[[Tensor], str]) -> Json:
-    """Return the vectors of all tokens in each layer as JSON; `add` adds a tensor to the file, and returns its name."""
+    """Return the vectors of all tokens in each layer as JSON.
+
+    Args:
+        states: the vectors, by kind of attention and layer number.
+        add: adds a tensor to the file, and returns the tensor's name in the file.
+    """
     return {
         kind: {
             str(layer): {

@@ -60,17 +60,17 @@ JSON_SCALARS = (type(None), bool, int, float, str)
 
 @dataclass(slots=True)
 class TensorTable:
-    """The tensors to write into a file; the name of each is a number.
+    """The tensors to write into a file, each of which is stored once; its name in the file is a number.
 
     Attributes:
         tensors: copies of the tensors on the CPU, by name.
         names: the name of each tensor, by memory address, shape, stride, type and device.
+        originals: the tensors that were added, kept so that no other tensor gets the same memory address.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     names: dict[tuple[object, ...], str] = field(default_factory=dict)
     originals: list[Tensor] = field(default_factory=list)
-    """The tensors that were added, kept alive so that no other tensor gets the same memory address."""
 
     def add(self, tensor: Tensor) -> str:
         """Return the name of a tensor in the table; add a copy of the tensor to the table if it is not there yet."""
@@ -318,7 +318,7 @@ def to_json(value: object, table: TensorTable) -> Json:
 
 
 def parts_of(rule: object) -> dict[str, object]:
-    """Return what defines a score, mask or normaliser, by name: dataclass fields, or attributes of an nn.Module."""
+    """Return, by name, the values that define a score, mask or normaliser: dataclass fields or attributes."""
     if is_dataclass(rule):
         return {part.name: getattr(rule, part.name) for part in fields(rule) if part.init}
     module_attributes = vars(nn.Module())

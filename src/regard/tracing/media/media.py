@@ -34,11 +34,12 @@ class Media:
     """Pictures, a video or a recording, as input of a model.
 
     Attributes:
+        inputs: the keyword arguments with which the model is called.
         images: the pictures or frames after the processor's resizing and cropping, with numbers from 0 to 1.
         spectrogram: the spectrogram of the recording; None for a picture, and for models that read the waveform.
-        source_of: a function that returns the tokens of the encoder, given the number of sequences that the encoder
-            reads, the number of tokens in each, and the grid (rows, columns) of patches; None = the grid is the same in
-            all layers, unlike in models such as Swin.
+        source_of: returns the tokens of the encoder, called as source_of(number of sequences that the encoder reads,
+            number of tokens in each, (rows, columns) of the grid of patches). The grid is None if it is the same in all
+            layers, unlike in models such as Swin.
         target: the tokens of the decoder, or of the language model; empty if there is none.
     """
 
@@ -96,7 +97,7 @@ def read_pictures(model: "PreTrainedModel", processor: Any, images: Any, video: 
 def layout_of(
     model: "PreTrainedModel", processor: Any, encoded: Mapping[str, Any], pictures: Sequence[Any], n_image_tokens: int
 ) -> PictureLayout:
-    """Return the place of every token that stands for a part of a picture, given how the processor divided it.
+    """Return the pictures as the model reads them, and the patch that each of its tokens stands for.
 
     Args:
         encoded: the output of the processor.
@@ -136,7 +137,7 @@ def layout_of(
 
 
 def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> PictureLayout:
-    """Return the place of each token in pictures of any resolution ("anyres"), for LLaVA-NeXT and LLaVA-OneVision."""
+    """Return pictures and patches (see `layout_of`) for LLaVA-NeXT and LLaVA-OneVision, which cut pictures in tiles."""
     pixels = list(encoded["pixel_values"])
     if any(number > 1 for number in encoded.get("batch_num_images", ())):
         return whole_with_ends(pixels, patch_size)

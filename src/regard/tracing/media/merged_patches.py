@@ -20,7 +20,7 @@ from regard.tracing.tokens.places import Patch, PatchGrid
 
 
 def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) -> PictureLayout:
-    """Return the place of each token in pictures or a video, if the model merges squares of patches to one text token.
+    """Return pictures and patches for a model in which one text token stands for a square of several patches.
 
     Args:
         vision: the configuration of the vision model.
@@ -54,12 +54,13 @@ def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) 
 def frames_of(
     pixels: Float[Tensor, "patches numbers"], rows: int, merge: int, patch_size: int, n_times: int = 1
 ) -> Float[Tensor, "frames 3 height width"]:
-    """Return the frames of a video, or the picture as one frame, put together from patches.
+    """Put the frames of a video, or a picture as one frame, together from their patches.
 
     Args:
         pixels: the pixels of each patch, in the order of the processor: square by square, and row by row in a square.
         rows: the number of rows of squares.
         merge: the number of rows, and of columns, of patches in a square.
+        patch_size: the side length of a patch in pixels.
         n_times: the number of patches that follow one another in time; 1 for a picture.
     """
     return rearrange(

@@ -35,7 +35,7 @@ class PictureLayout:
 
 
 def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, n_image_tokens: int) -> PictureLayout:
-    """Return the place of each token in pictures of which each is divided into one grid of patches.
+    """Return pictures and patches for a model that divides each picture into one grid of patches, without tiles.
 
     Args:
         encoded: the output of the processor.
@@ -61,7 +61,7 @@ def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, 
 
 
 def with_grid(layout: PictureLayout, grid: tuple[int, int]) -> PictureLayout:
-    """Return a copy of a layout with other patches: `grid` has their numbers of rows and columns in each picture."""
+    """Return a copy of a layout in which each picture is divided into `grid` = (rows, columns) of patches."""
     sizes = [image.shape[1:] for image in layout.images]
     grids = [
         PatchGrid(image=number, rows=grid[0], columns=grid[1], height=height, width=width)
@@ -71,7 +71,7 @@ def with_grid(layout: PictureLayout, grid: tuple[int, int]) -> PictureLayout:
 
 
 def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> list[PatchGrid]:
-    """Return, for each picture, the grid that its image tokens in the text form: that of the patches, or a coarser one.
+    """Return, for each picture, the grid of its image tokens in the text: as fine as the vision model's, or coarser.
 
     Args:
         grids: for each picture, the grid of patches in the vision model.

@@ -77,9 +77,9 @@ class TiledPicture:
 def tiles_in_turn(
     pixels: Tiles, shapes: Sequence[tuple[int, int]], patch_size: int, n_image_tokens: int
 ) -> PictureLayout:
-    """Return the place of each token in pictures whose tiles follow one another in the text, row by row.
+    """Return pictures and patches for models such as InternVL, whose text has the tiles of a picture one after another.
 
-    A picture of more than one tile has a thumbnail after its tiles.
+    The tiles are in the order of rows. A picture of more than one tile has a thumbnail after its tiles.
 
     Args:
         pixels: the tiles and thumbnails of all pictures.
@@ -124,11 +124,11 @@ def rows_with_ends(
     patch_size: int,
     most_tiles: int | None = None,
 ) -> PictureLayout:
-    """Return each token's place in pictures for LLaVA-NeXT: thumbnail, rows across all tiles, each with an end token.
+    """Return pictures and patches for LLaVA-NeXT: a thumbnail, then rows of patches across all tiles of the picture.
 
-    A picture keeps its proportions: it lies in the middle of its tiles, between two margins. The patches of the margins
-    have no tokens in the text. LLaVA-OneVision resizes the grid of patches of a large picture, so that it has fewer
-    tokens.
+    Each row is followed by a token that ends the row. A picture keeps its proportions: it lies in the middle of its
+    tiles, between two margins. The patches of the margins have no tokens in the text. LLaVA-OneVision resizes the grid
+    of patches of a large picture, so that it has fewer tokens.
 
     Args:
         pinpoints: the possible heights and widths of all tiles of a picture together, in pixels.
@@ -164,7 +164,7 @@ def rows_with_ends(
 
 
 def whole_with_ends(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
-    """Return each token's place in pictures that LLaVA-OneVision reads as one tile each, followed by an end token.
+    """Return pictures and patches for LLaVA-OneVision with several pictures: one tile each, followed by an end token.
 
     Args:
         pixels: for each picture, the picture as one tile, and tiles that the model does not read.
@@ -176,7 +176,9 @@ def whole_with_ends(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
 
 
 def margins(size: tuple[int, int], full: tuple[int, int], rounded: Callable[[float], int]) -> tuple[int, int]:
-    """Return the margins above and beside a picture that fills a rectangle as far as its proportions allow.
+    """Return the two margins left when a picture, with its proportions kept, is fitted into a rectangle.
+
+    The first is the height of the margin above the picture, the second the width of the margin beside it.
 
     Args:
         size: the height and the width of the picture, in any unit.

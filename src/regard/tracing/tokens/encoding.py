@@ -84,7 +84,11 @@ def encode_text(
 
 
 def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool) -> Any:
-    """Return the tokenizer's output for a text (if `as_target`, in the target language), cut after `limit` tokens."""
+    """Return the tokenizer's output for a text, cut after `limit` tokens.
+
+    Args:
+        as_target: whether the text is in the target language, for tokenizers with two languages.
+    """
     text = prompt.text
     check_text(text)
     text_argument = {"text_target": text} if as_target else {"text": text}
@@ -120,10 +124,11 @@ def check_reads_text(model: "PreTrainedModel") -> None:
 def check_vocabulary(
     model: "PreTrainedModel", tokenizer: Any, ids: torch.Tensor, as_target: bool, were_given: bool
 ) -> None:
-    """Raise InputError if a token id is not below the number of rows of the embedding matrix.
+    """Raise InputError if a model has no embedding for a token id, because the tokenizer belongs to another model.
 
     Args:
-        as_target, were_given: whether the decoder reads the ids; whether the user gave ids in place of a text.
+        as_target: whether the decoder reads the ids.
+        were_given: whether the user gave ids in place of a text.
     """
     reader = model.get_decoder() if as_target else model
     try:

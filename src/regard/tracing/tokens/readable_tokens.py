@@ -52,10 +52,15 @@ def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = F
             tokens.append(Token(text=piece, piece=piece, special=True))
             continue
         after_a_word = position > 0 and not special[position - 1]
-        if spans:
-            joined = after_a_word and follows_directly(text, spans, position)
+        if after_a_word and spans:
+            start, before = spans[position][0], spans[position - 1][1]
+            joined = start <= before and not text[start : start + 1].isspace()
+        elif after_a_word:
+            parts = (pieces[position - 1 : position], pieces[position - 1 : position + 1])
+            first, both = (tokenizer.convert_tokens_to_string(part).strip() for part in parts)
+            joined = not both[len(first) :].startswith(" ")
         else:
-            joined = after_a_word and decoded_without_space(tokenizer, pieces[position - 1], piece)
+            joined = False
         shown = f"[UNK:{letters}]" if unknown else display_text(letters or piece_text(piece, tokenizer))
         tokens.append(Token(shown, piece, joined))
     return tuple(tokens)
@@ -76,23 +81,15 @@ def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
 
 
 def exclusive_text(text: str, spans: list[tuple[int, ...]], position: int) -> str | None:
-    """Return the text in a token's span (start, end); None if the span is empty or overlaps that of a neighbour."""
+    """Return the text between the start and the end of a token's span; None if it is empty or shared with a neighbour.
+
+    Args:
+        spans: for each token, the start and the end of its text, from the tokenizer.
+    """
     start, end = spans[position]
     neighbours = [spans[other] for other in (position - 1, position + 1) if 0 <= other < len(spans)]
     shared = any(first < end and start < last for first, last in neighbours)
     return text[start:end] if end > start and not shared else None
-
-
-def follows_directly(text: str, spans: list[tuple[int, ...]], position: int) -> bool:
-    """Return whether there is no white space between the span of the token at `position` and the span before it."""
-    start, before = spans[position][0], spans[position - 1][1]
-    return start <= before and not text[start : start + 1].isspace()
-
-
-def decoded_without_space(tokenizer: Any, before: str, piece: str) -> bool:
-    """Return whether a tokenizer without offsets decodes `before` and `piece` without a space between them."""
-    first, both = (tokenizer.convert_tokens_to_string(pieces).strip() for pieces in ([before], [before, piece]))
-    return not both[len(first) :].startswith(" ")
 
 
 def display_text(letters: str) -> str:

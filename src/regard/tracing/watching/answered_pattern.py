@@ -40,7 +40,7 @@ class ForgottenCall(Call):
 
     @classmethod
     def after(cls, call: Call) -> "ForgottenCall":
-        """Return what is kept of a call once its tensors are freed: sizes, type, device, first tensor with NaN."""
+        """Return the sizes, type and device of a call, and the name of its first tensor with NaN; no tensor is kept."""
         tensors = ((name, getattr(call, name)) for name in ("query", "key", "value"))
         nan = next((name for name, tensor in tensors if may_hold_nan(tensor) and bool(tensor.isnan().any())), None)
         return cls(call.grid, call.dtype, call.device, nan)

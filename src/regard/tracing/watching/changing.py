@@ -157,7 +157,7 @@ class AttentionChanger(TorchFunctionMode):
         return 0 <= row < grid.queries and int(change.key) < grid.keys
 
     def enter(self, n_running: int) -> None:
-        """Forget which layers were called if only one module is running (`n_running`): a forward pass then starts."""
+        """Empty `called` if only one module is running: then a forward pass of the model begins."""
         if n_running == 1:
             self.called.clear()
 

@@ -76,11 +76,11 @@ def indices(tile: Tile, device: torch.device) -> list[Tensor]:
 
 
 def over_tile(mod: Callable[..., Tensor], scored: bool, n_buffers: int) -> Callable[..., Tensor]:
-    """Vectorise a function of one batch item, head, query and key: the result takes 1-D tensors of indices.
+    """Vectorise a function of a single batch item, head, query and key, so that it takes tensors of indices.
 
     Args:
         mod: a `score_mod` or a `mask_mod` of FlexAttention.
-        scored: True for a `score_mod`, whose first argument is a score; the result takes a tensor of scores there.
+        scored: whether the first argument is a score (`score_mod`), for which the result takes a tensor of scores.
         n_buffers: the number of further tensors at the end of the arguments, which are passed unchanged.
     """
     for axis in (3, 2, 1, 0):

@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def four_axes(tensor: Tensor, lead: Sequence[int], n_heads: int | None) -> Tensor:
-    """Reshape a tensor, which can be broadcast to [*lead, rows, columns], to [batch heads rows columns].
+    """Reshape a tensor that broadcasts to attention weights [*lead, rows, columns] to [batch heads rows columns].
 
     If `lead` has two axes, they are batch and heads. Otherwise the leading axes are joined to one axis of batch ·
     heads, which is then split.

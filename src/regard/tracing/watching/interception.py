@@ -77,7 +77,7 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
 
     @abstractmethod
     def before_change(self, tensor: Tensor) -> None:
-        """Handle a tensor that is about to be changed in place."""
+        """Called with a tensor before an operation changes it in place."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a torch function, and record the call if it computes attention."""
@@ -109,7 +109,12 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
         return result
 
     def with_statistics(self, func: Any, ask: Ask, args: Any, kwargs: Any) -> Attended | None:
-        """Return the context and the statistics of an attention call, computed together; None if that is impossible."""
+        """Compute context and statistics of an attention call together, by regard's kernels; None if they cannot.
+
+        Args:
+            func, args, kwargs: the torch function of attention and its arguments.
+            ask: the statistics to compute.
+        """
         if func is attend:
             return attend(*args, **{**kwargs, "ask": ask}) if kwargs.get("ask") is None else None
         try:
@@ -205,7 +210,7 @@ def attended_of(
 
 
 def has_weights(pattern: Pattern, scores: Tensor) -> bool:
-    """Return whether the weights of a pattern are the softmax of the scores that the model computed.
+    """Return whether the weights of a pattern are the softmax of the scores that the model itself computed.
 
     In every head, up to 64 queries are compared. The scores may have one more column, for sinks (extra scores in the
     softmax's denominator).

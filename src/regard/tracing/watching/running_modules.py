@@ -18,11 +18,12 @@ HEAD_COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "heads",
 
 @dataclass(frozen=True, slots=True)
 class HeadCounts:
-    """The numbers of heads of a module, as far as its attributes say.
+    """The numbers of heads of a module, found in the attributes or the config of the module.
 
     Attributes:
         query_heads: the number of query heads; None = unknown.
-        key_heads: the number of key heads of a module of transformers with grouped queries; None = unknown.
+        key_heads: the number of key heads, if the module (of the library transformers) has fewer key heads than query
+            heads; None = unknown.
         group: the number of query heads that share a key head; 1 if `key_heads` is None.
     """
 

@@ -54,10 +54,10 @@ def sdpa_call(
 
 
 def is_packed(heads: HeadCounts, query: Tensor, key: Tensor) -> bool:
-    """Return whether queries are packed: the query heads that share a key head lie on the axis of queries.
+    """Return whether the query heads that share a key head lie on the axis of queries ("packed" queries).
 
-    For a single query token of a model with grouped queries and a mask, transformers passes queries of shape
-    [batch key_heads group width] instead of [batch query_heads 1 width].
+    For a single query token of a model with grouped queries and a mask, transformers passes queries of shape [batch
+    key_heads group width] instead of [batch query_heads 1 width].
     """
     grouped = query.ndim == key.ndim == 4 and heads.key_heads == key.shape[1]
     return grouped and query.shape[1:3] == (heads.key_heads, heads.group)

@@ -65,13 +65,16 @@ class ShiftedWindows:
         return self.rows, self.columns
 
     def order(self, n_pictures: int) -> Int[Tensor, " tokens"]:
-        """Return the patches' indices, which count row by row in each picture, in the order of the windows' tokens."""
+        """Return, for each token in the order in which the layer reads them (window by window), the index of its patch.
+
+        Patches are numbered row by row, picture after picture.
+        """
         grid = torch.arange(n_pictures * self.rows * self.columns).view(n_pictures, self.rows, self.columns)
         shifted = grid.roll((-self.shift, -self.shift), dims=(1, 2))
         return rearrange(shifted, "b (r m) (c n) -> (b r c m n)", m=self.side, n=self.side)
 
     def in_rows(self, attended: Attended) -> Attended:
-        """Join the windows of an attention step to one sequence, in which the patches follow one another row by row.
+        """Join the windows of an attention call to one sequence, in which the patches follow one another row by row.
 
         The biases of the windows become one matrix of patches × patches for each head.
 

@@ -26,7 +26,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Product:
-    """The record of attention scores [... queries keys]: scale · query keyᵀ + bias; -∞ where `keep` is False.
+    """How attention scores [... queries keys] were computed: scale · query keyᵀ + bias; -∞ where `keep` is False.
 
     Attributes:
         sinks: for each head, an extra score in the softmax's denominator, in a column of the scores; None = the scores
@@ -45,7 +45,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Normalised:
-    """The record of attention weights [... queries keys]: the softmax of `scores`.
+    """How attention weights [... queries keys] were computed: as the softmax of `scores`.
 
     Attributes:
         scores: the scores; one column may be sinks (extra scores in the softmax's denominator), which is the last one
@@ -61,7 +61,7 @@ class Normalised:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedSum:
-    """The record of an attention context [... queries d_value]: weights @ value."""
+    """How attention contexts [... queries d_value] were computed: as weights @ value."""
 
     weights: Normalised
     value: Tensor
@@ -69,7 +69,7 @@ class WeightedSum:
 
 
 Origin = Product | Normalised
-"""The record of how a tensor was computed: `Product` for scores, `Normalised` for weights."""
+"""How a tensor was computed: `Product` for attention scores, `Normalised` for attention weights."""
 
 OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "mat2", "other")
 """The names of the operands of torch's functions, in the order in which every one of these functions takes them."""
@@ -121,11 +121,11 @@ def version(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-# The rules: each is called with the result and the arguments of an operation, and returns a record of the result.
+# The rules: each is called with the result and the arguments of an operation, and returns how the result was computed.
 
 
 def matrix_product(origin_of: OriginOf, result: Tensor, left: Tensor, right: Tensor) -> Product | WeightedSum | None:
-    """Return the record of left @ right: a context if `left` is attention weights, scores if not; None for vectors."""
+    """Return a `WeightedSum` for weights @ value, a `Product` for any other product of matrices; None for vectors."""
     if left.ndim < 2 or right.ndim < 2:
         return None
     weights = origin_of(left)
@@ -144,16 +144,16 @@ def added_product(
     beta: Number = 1,
     alpha: Number = 1,
 ) -> Product:
-    """Return the `Product` (record of attention scores) of baddbmm: beta · bias + alpha · left @ right."""
+    """Return the `Product` of torch.baddbmm, which computes beta · bias + alpha · left @ right."""
     if beta == 0:
         return Product(left, right.mT, float(alpha))
     return Product(left, right.mT, float(alpha), bias if beta == 1 else beta * bias)
 
 
 def einsum(origin_of: OriginOf, result: Tensor, equation: Any, *operands: Any) -> Product | WeightedSum | None:
-    """Return the record of an einsum: a context if the first operand is attention weights, else scores.
+    """Return a `WeightedSum` if the first operand of an einsum is attention weights, else a `Product`.
 
-    Return None if the einsum does not have two operands, or if its result is neither a context nor scores.
+    Return None if the einsum does not have two operands, or if its result is neither contexts nor scores.
     """
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
@@ -183,7 +183,7 @@ def einsum(origin_of: OriginOf, result: Tensor, equation: Any, *operands: Any) -
 
 
 def spell_out(axes: str, n_axes: int) -> str:
-    """Return the `n_axes` axes of an einsum operand such as "...qd", with a capital letter for each axis of "..."."""
+    """Return the axes of an einsum operand, such as "...qd", with a letter for each of its `n_axes` axes: "YZqd"."""
     return axes.replace("...", ascii_uppercase[-(n_axes - len(axes) + 3) :] if n_axes > len(axes) - 3 else "")
 
 
@@ -202,13 +202,13 @@ def arrange(tensor: Tensor, axes: list[str], wanted: list[str]) -> Tensor | None
 
 
 def scaled(origin_of: OriginOf, result: Tensor, left: Any, right: Any) -> Product | None:
-    """Return a `Product` (record of scores) if a multiplication is scores without a mask times a number; else None."""
+    """Return the `Product` of scores * number; None unless one factor is scores without a mask, the other a number."""
     product, number = (origin_of(left), right) if origin_of(left) is not None else (origin_of(right), left)
     return times(product, number)
 
 
 def divided(origin_of: OriginOf, result: Tensor, scores: Any, number: Any) -> Product | None:
-    """Return a `Product` (record of scores) if `scores / number` are scores without a mask and a number; else None."""
+    """Return the `Product` of scores / number; None unless `scores` is attention scores without a mask."""
     if not is_number(number) or float(number) == 0:
         return None
     return times(origin_of(scores), 1 / float(number))
@@ -227,7 +227,7 @@ def is_number(value: Any) -> bool:
 
 
 def biased(origin_of: OriginOf, result: Tensor, left: Any, right: Any, *, alpha: Number = 1) -> Product | None:
-    """Return a `Product` (record of scores) if an addition is scores plus a bias; else None."""
+    """Return the `Product` of scores + bias; None unless one of the two terms is attention scores."""
     product, bias = (origin_of(left), right) if isinstance(origin_of(left), Product) else (origin_of(right), left)
     if alpha != 1 or not isinstance(product, Product):
         return None
@@ -238,9 +238,9 @@ def biased(origin_of: OriginOf, result: Tensor, left: Any, right: Any, *, alpha:
 
 
 def masked(origin_of: OriginOf, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
-    """Return the record of scores.masked_fill(mask, value), if the result is attention scores or weights; else None.
+    """Return how scores.masked_fill(mask, value) was computed; None unless the result is attention scores or weights.
 
-    The result is scores with keys masked out if `value` is -∞, or if it is at most -10,000 and each query still has an
+    The result is scores with masked keys if `value` is -∞, or if it is at most -10,000 and each query still has an
     unmasked key. If `scores` is a tensor of weights and masked_fill changes no weight, the result is weights.
     """
     product = origin_of(scores)
@@ -255,7 +255,7 @@ def masked(origin_of: OriginOf, result: Tensor, scores: Tensor, mask: Tensor, va
 
 
 def chosen(origin_of: OriginOf, result: Tensor, first: Any, second: Any = None, third: Any = None) -> Origin | None:
-    """Return the record of a torch.where, if it masks out keys of scores or leaves weights unchanged; else None.
+    """Return how a torch.where was computed, if it masks keys of scores or leaves weights unchanged; else None.
 
     torch.where(keep, scores, number), scores.where(keep, number) and torch.where(mask, number, scores) mask keys.
     """
@@ -266,7 +266,7 @@ def chosen(origin_of: OriginOf, result: Tensor, first: Any, second: Any = None, 
 
 
 def normalised(origin_of: OriginOf, result: Tensor, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Any:
-    """Return a `Normalised` (record of weights) if a softmax is over the last axis; else None."""
+    """Return the `Normalised` of scores.softmax(dim); None unless `dim` is the last axis."""
     if dim not in (-1, result.ndim - 1) or result.ndim < 2:
         return None
     product = origin_of(scores)
@@ -276,7 +276,7 @@ def normalised(origin_of: OriginOf, result: Tensor, scores: Tensor, dim: int | N
 
 
 def concatenated(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0) -> Product | None:
-    """Return a `Product` (record of scores) if cat puts a column of sinks after or before scores; else None.
+    """Return the `Product` of cat([scores, sinks], -1) or cat([sinks, scores], -1); None for any other concatenation.
 
     A sink is an extra score in the softmax's denominator, the same for all queries of a head.
     """
@@ -297,7 +297,7 @@ def concatenated(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0
 
 
 def reduced(origin_of: OriginOf, result: Tensor, scores: Any, number: Any, *, alpha: Number = 1) -> Origin | None:
-    """Return the record of the scores if a subtraction is scores minus one number for each query; else None.
+    """Return how the scores in scores - number were computed, if there is one number for each query; else None.
 
     Such a subtraction does not change the softmax of the scores.
     """
@@ -306,7 +306,7 @@ def reduced(origin_of: OriginOf, result: Tensor, scores: Any, number: Any, *, al
 
 
 def without_sinks(origin_of: OriginOf, result: Tensor, weights: Any, index: Any) -> Normalised | None:
-    """Return the record of weights[..., :-1] or weights[..., 1:], if the column cut off has the weights on sinks.
+    """Return the `Normalised` of weights[..., :-1] or weights[..., 1:], if the column cut off has the weights on sinks.
 
     A sink is an extra score in a softmax that belongs to no key; its weight is cut off after the softmax. None if
     another part of `weights` is taken.
@@ -322,7 +322,7 @@ def without_sinks(origin_of: OriginOf, result: Tensor, weights: Any, index: Any)
 
 
 def passed_on(origin_of: OriginOf, result: Tensor, tensor: Any, *_: Any, **__: Any) -> Origin | None:
-    """Return the record of a dropout, a conversion or a view: the record of its input, with the new leading axes.
+    """Return how the input of a dropout, a conversion or a view was computed, with the leading axes of the result.
 
     Return None if the sizes of the last two axes, queries and keys, change.
     """
@@ -339,7 +339,7 @@ def passed_on(origin_of: OriginOf, result: Tensor, tensor: Any, *_: Any, **__: A
 
 
 def reshaped(product: Product, old: torch.Size, new: torch.Size) -> Product:
-    """Return the record of scores after a view has changed their leading axes from `old` to `new`.
+    """Return the `Product` of scores whose leading axes a view has changed from `old` to `new`.
 
     Query, key, bias and mask are expanded to `old` and then reshaped to `new`.
     """
@@ -368,4 +368,4 @@ RULES: dict[str, Callable[..., Origin | WeightedSum | None]] = {
     "getitem": without_sinks,
     **dict.fromkeys(("dropout", *VIEWS, *CONVERSIONS), passed_on),
 }
-"""For each operation, by its name without underscores: the function that returns a record of its result."""
+"""For each operation, by its name without underscores: the function that returns how its result was computed."""

@@ -131,7 +131,7 @@ def write_new_data(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Given:
-    """The optional inputs of training besides the texts: a translator to fine-tune, or the user's own vocabularies.
+    """The translator to fine-tune, or the user's own vocabularies, if the settings name them.
 
     Attributes:
         start: the translator to fine-tune, whose vocabularies and parameters are copied.
@@ -153,7 +153,7 @@ class Given:
         return cls(start, read_own_vocabularies(config.vocabulary))
 
     def settings(self, config: TrainConfig) -> TrainConfig:
-        """Return the settings, with those that follow from the translator or from the vocabularies filled in.
+        """Fill in the settings that follow from the translator or the vocabularies; return the result.
 
         Raises:
             InputError: a setting differs from the translator or from the vocabularies.
@@ -163,7 +163,7 @@ class Given:
         return config if self.own is None else with_own_vocabularies(config, self.own)
 
     def vocabularies(self) -> Vocabularies | None:
-        """Return the given source and target vocabulary; None = train new ones."""
+        """Return the source and the target vocabulary of the translator or of the user; None = train new ones."""
         return self.own if self.start is None else (self.start.source_vocabulary, self.start.target_vocabulary)
 
 

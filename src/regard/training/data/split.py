@@ -101,10 +101,14 @@ class Split:
 
 
 def sources_with_own_targets(chosen: Iterable[Pair], others: Iterable[Pair]) -> frozenset[str]:
-    """Return the sources of the `chosen` pairs that share no target with a training pair.
+    """Return the sources of dev pairs that have no target in common with a training pair.
 
-    The training pairs are first the pairs in `others`. If a chosen source shares a target with a training pair, all
-    pairs of this source become training pairs. This is repeated until no such source is left.
+    If a dev source has a target of a training pair, all its pairs become training pairs. This is repeated until no such
+    source is left.
+
+    Args:
+        chosen: the pairs that were chosen as dev pairs.
+        others: the training pairs at first.
 
     >>> chosen = [("a", "1"), ("b", "1"), ("b", "2"), ("c", "3"), ("d", "4")]
     >>> sorted(sources_with_own_targets(chosen, [("e", "2"), ("f", "4")]))

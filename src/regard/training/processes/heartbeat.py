@@ -90,7 +90,7 @@ class Heartbeat:
                         return
 
     def report_lost(self, rank: int) -> None:
-        """Note that a process is lost; exit after `GRACE_SECONDS` unless `finish` or `close` is called before."""
+        """Note that a process is lost; end this process after `GRACE_SECONDS`, unless `finish` or `close` is called."""
         self.message = (
             f"process {rank + 1} of {self.n} is lost: it was ended or killed, or its machine or the network failed. "
             "The same command, started again on every machine, resumes from the latest checkpoint."

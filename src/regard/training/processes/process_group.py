@@ -250,12 +250,13 @@ class Processes:
                 optimiser.state[parameter][key] = self.shard_like(tensors, f"{name}:{key}", like)
 
     def shard_like(self, tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
-        """Send tensors[name] from the main process to all processes; return this process's shard of that tensor.
+        """Send a tensor from the main process to all processes; return this process's shard of it.
 
         The result has the data type, device and sharding of `like`: if `like` is not sharded, it is the full tensor.
 
         Args:
             tensors: in the main process, the full tensors by name; other processes do not read this argument.
+            name: the name of the tensor to send.
             like: the parameter, or the tensor of the optimiser, that the result will be copied into.
 
         Raises:

@@ -36,7 +36,7 @@ def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
 
 @contextmanager
 def without_exchange(sharded: FSDPModule) -> Iterator[None]:
-    """Within the with-block, backward passes sum gradients in each process and do not exchange them."""
+    """Let backward passes in the with-block add up gradients in each process, without exchanging them."""
     sharded.set_requires_gradient_sync(False)
     try:
         yield
@@ -53,8 +53,8 @@ def full_tensor(tensor: Tensor) -> Tensor:
 def part_from_main(tensor: Tensor, like: Tensor) -> Tensor:
     """Send a tensor from the main process to all processes; return this process's shard of it, sharded as `like` is.
 
-    If `like` is not sharded, the result is the full tensor. All processes must call this function, with a tensor of the
-    full shape; only the main process's numbers are used.
+    If `like` is not sharded, the result is the full tensor. All processes must call this function with a tensor of the
+    full shape; only the numbers of the main process are used.
     """
     if isinstance(like, DTensor):
         return distribute_tensor(tensor, like.device_mesh, like.placements)

@@ -65,7 +65,7 @@ class ModelDefaults:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """The default settings for corpora of a range of sizes.
+    """The default settings for corpora of up to a certain size.
 
     Attributes:
         up_to_pairs: the number of sentence pairs of the largest corpus that the recipe is for.

@@ -281,7 +281,10 @@ def check(value: Any, hint: Any, name: str) -> None:
         return
     for kind in kinds:
         if get_origin(kind) is tuple:
-            check_list(value, get_args(kind)[0], name)
+            if not isinstance(value, tuple) or not value:
+                refuse(name, list(value) if isinstance(value, tuple) else value, "a list, such as [1, 2]")
+            for member in value:
+                check(member, get_args(kind)[0], name)
         elif get_origin(kind) is Literal:
             if value not in get_args(kind):
                 refuse(name, value, " or ".join(f'"{choice}"' for choice in get_args(kind)))
@@ -292,14 +295,6 @@ def check(value: Any, hint: Any, name: str) -> None:
                 refuse(name, value, f"{TYPE_WORDS[number_type]} {allowed}")
         elif kind in TYPE_WORDS:
             refuse_type(name, value, kind)
-
-
-def check_list(values: Any, hint: Any, name: str) -> None:
-    """Raise InputError for the setting `name` unless it has at least one value, and each fits the type hint."""
-    if not isinstance(values, tuple) or not values:
-        refuse(name, list(values) if isinstance(values, tuple) else values, "a list, such as [1, 2]")
-    for value in values:
-        check(value, hint, name)
 
 
 def alternatives(hint: Any) -> tuple[Any, ...]:

@@ -77,9 +77,9 @@ def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = 
 
 @contextmanager
 def removed_if_refused(folder: Path, is_new: bool) -> Iterator[None]:
-    """If the with-block raises InputError before any settings are stored, remove what the training wrote in the folder.
+    """If the with-block refuses a new training by InputError, remove what the training has written in its folder.
 
-    The training must have called `claim` on the folder.
+    After settings are stored in the folder, nothing is removed. The training must have called `claim` on the folder.
 
     Args:
         is_new: whether this training created the folder, so that the folder is removed too.
@@ -227,7 +227,7 @@ def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) 
 
 
 def resumed_section(folder: Path, name: str, stored: Section, requested: Section, default: Section) -> Section:
-    """Return the section `name` of a resumed training's settings: `stored`, with the allowed changes of `requested`.
+    """Return one section of the settings with which a training is resumed: `stored`, with the changes of `requested`.
 
     A setting of `requested` that equals `default` counts as not given. A change that is not allowed raises InputError.
     """
@@ -237,20 +237,15 @@ def resumed_section(folder: Path, name: str, stored: Section, requested: Section
         old, new, unset = (getattr(section, key) for section in (stored, requested, default))
         if new in (unset, old) or path in CHECKED_BY_CONTENT:
             continue
-        if key == "changes":
-            refuse_model_changes(folder, name, old, new)
+        if key == "changes":  # fields of the model's config
+            for changed, value in new.items():
+                if old.get(changed) != value:
+                    raise changed_setting(folder, f"{name}.{changed}", value, old.get(changed, "the preset's"))
             continue
         if path not in MAY_CHANGE:
             raise changed_setting(folder, path, new, old)
         changes[key] = new
     return replace(stored, **changes)  # type: ignore[type-var]
-
-
-def refuse_model_changes(folder: Path, section: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Raise InputError if a field of the model's config in `new` (requested) differs from `old` (stored)."""
-    for name, value in new.items():
-        if old.get(name) != value:
-            raise changed_setting(folder, f"{section}.{name}", value, old.get(name, "the preset's"))
 
 
 def changed_setting(folder: Path, path: str, new: Any, old: Any) -> InputError:

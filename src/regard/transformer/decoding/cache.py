@@ -49,12 +49,14 @@ class BlockCache:
 
 @dataclass(slots=True, eq=False)
 class TokenBuffer:
-    """A tensor with the keys and values of all decoder blocks, which several `BufferCache`s may share.
+    """The keys and values of all decoder blocks in one tensor, to which each decoding step appends one token.
+
+    Several `BufferCache`s may share it.
 
     Attributes:
         vectors: the keys (index 0 of axis 2) and the values (index 1). Tokens from n_written on are not set.
-        n_written: the number of tokens written so far. A `BufferCache` with fewer tokens must copy the buffer
-            before it appends a token, because another cache uses the next position.
+        n_written: the number of tokens written so far. A `BufferCache` with fewer tokens must copy the buffer before it
+            appends a token, because another cache uses the next position.
     """
 
     vectors: Float[Tensor, "rows blocks 2 key_heads room d_head"]
@@ -130,7 +132,7 @@ class BufferCache:
 def copy_with_room(
     tokens: Float[Tensor, "rows blocks 2 key_heads tokens d_head"], room: int
 ) -> Float[Tensor, "rows blocks 2 key_heads room d_head"]:
-    """Return a copy of the cached tokens with room for further tokens.
+    """Return a copy of cached tokens, followed by free memory for further tokens.
 
     Args:
         room: the size of the token axis of the copy; if `tokens` has at least as many tokens, the size is twice the
@@ -144,5 +146,5 @@ def copy_with_room(
 
 @lru_cache(maxsize=256)
 def row_column(rows: int, device: torch.device) -> Int[Tensor, "rows 1"]:
-    """Return the numbers 0, 1, …, rows - 1 as a column; the tensor is cached and must not be changed."""
+    """Return the numbers 0, 1, …, rows - 1 as a column; the tensor is cached, and must not be changed."""
     return torch.arange(rows, device=device)[:, None]

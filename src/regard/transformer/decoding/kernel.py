@@ -244,7 +244,7 @@ class CompiledDecoder:
 
     @classmethod
     def joined(cls, decoder: DecoderArguments, sources: SourceRows) -> "CompiledDecoder":
-        """Return the arguments of the C kernel for a decoder and sources; the kernel must support both."""
+        """Return the arguments of the C kernel for a decoder and sources that the kernel supports."""
         arguments = StepArguments.from_buffer_copy(decoder.arguments)
         source_keys = struct_array(VectorLayout, [block.key for block in sources.memory])
         source_values = struct_array(VectorLayout, [block.value for block in sources.memory])
@@ -284,10 +284,7 @@ class CompiledDecoder:
         return x, cache, queries
 
     def new_cache(self, x: Vectors) -> BufferCache:
-        """Return a cache of one token for each row of x, whose keys and values are not set yet.
-
-        The cache has room for a target a little longer than the longest source.
-        """
+        """Return a cache with room for a target a little longer than the longest source, and one token, not set yet."""
         room, sizes = self.sources.n_tokens + MIN_BUFFER_TOKENS, self.arguments
         vectors = x.new_empty(x.shape[0], sizes.blocks, 2, sizes.key_heads, room, sizes.d_head)
         return BufferCache(TokenBuffer(vectors, n_written=1), n_tokens=1)

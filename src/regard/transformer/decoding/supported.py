@@ -62,7 +62,7 @@ def structure_reason(decoder: nn.Module) -> str | None:
 
 
 def hooked(module: nn.Module) -> bool:
-    """Return whether a module has forward hooks, or a `forward` that was set on the instance."""
+    """Return whether a module has forward hooks, or a method `forward` that replaces the one of its class."""
     return bool(module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
 
 
@@ -80,10 +80,7 @@ def is_standard(module: nn.Module) -> bool:
 
 
 def has_config_widths(block: DecoderBlock) -> bool:
-    """Return whether the layers of a block have the widths that its d_model, d_ff and numbers of heads require.
-
-    A layer with another width has replaced the original layer.
-    """
+    """Return False if a layer of a block was replaced by one whose width does not fit d_model, d_ff and n_heads."""
     attention, feed_forward = block.self_attention, block.feed_forward
     d_model, d_key = attention.n_heads * attention.d_head, attention.n_key_heads * attention.d_head
     d_ff, gates = feed_forward.narrow.in_features, ACTIVATIONS[feed_forward.activation].gated
@@ -98,14 +95,13 @@ def has_config_widths(block: DecoderBlock) -> bool:
 
 
 def structure(block: DecoderBlock) -> tuple[Any, ...]:
-    """Return the settings and layer widths of a block, which must be equal in all blocks for the CPU kernel."""
+    """Return the settings and the layer widths of a block; the CPU kernel needs them to be equal in all blocks."""
     heads = [(attention.n_heads, attention.n_key_heads, attention.d_head) for attention in attentions(block)]
     widths = [layer.weight.shape for layer in linear_layers(block)] + [norm.weight.shape for norm in norms(block)]
     return block.norm_first, block.feed_forward.activation, block.self_attention.positions, heads, widths
 
 
 def normalized_shape(block: DecoderBlock) -> tuple[int, ...]:
-    """Return the `normalized_shape` of the norms of a block: (d_model,)."""
     return (block.self_attention.n_heads * block.self_attention.d_head,)
 
 

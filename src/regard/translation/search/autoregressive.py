@@ -27,7 +27,11 @@ hypothesis has so far, which is the same for all; and for each hypothesis the la
 
 
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
-    """For each source extend a hypothesis by the tokens that `choose` returns, until EOS; return it in a 1-tuple."""
+    """Extend one hypothesis for each source, token by token, until EOS; return each hypothesis in a tuple of its own.
+
+    Args:
+        choose: returns the next token of each hypothesis.
+    """
     step, log_probability = read_prefixes(model, sources)
     numbers, limits, totals = list(range(len(sources.limits))), list(sources.limits), log_probability.tolist()
     history, found = TokenHistory(sources.prefix.tolist()), dict[int, Hypothesis]()

@@ -132,7 +132,7 @@ class SentenceSearch:
         history: TokenHistory,
         coverage: Float[Tensor, "rows source"] | None,
     ) -> list[Extension]:
-        """Add the extensions that end with EOS to the finished hypotheses; return the others that stay in the beam.
+        """Move hypotheses that end with EOS from the beam to `finished`; return the extensions that stay in the beam.
 
         Args:
             extensions: extensions of this sentence's hypotheses by one token, most probable first.
@@ -148,7 +148,7 @@ class SentenceSearch:
         return [one for one in possible if one.token != EOS] if ended else possible
 
     def add(self, extension: Extension, tokens: list[int], coverage: Float[Tensor, " source"] | None) -> None:
-        """Add the hypothesis that `extension` has ended with EOS; `tokens` are its tokens without EOS."""
+        """Add the hypothesis that an extension by EOS has finished; `tokens` are its tokens without EOS."""
         score = extension.log_probability / self.beam.lp(len(tokens) + 1)
         score += 0.0 if coverage is None else self.beam.cp(coverage[: self.n_source])
         self.finished.append(

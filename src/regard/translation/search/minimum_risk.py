@@ -66,7 +66,6 @@ class MinimumRisk:
         ]
 
     def searches(self) -> list[Sample]:
-        """Return `n_samples` copies of the search `sample`, each with a seed of its own."""
         return [replace(self.sample, seed=seed_of(self.sample.seed, number)) for number in range(self.n_samples)]
 
     def ranked(

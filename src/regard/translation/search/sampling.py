@@ -74,7 +74,9 @@ class Sample:
     def draw(
         self, log_probability: Float[Tensor, "rows vocabulary"], numbers: Float[Tensor, " rows"]
     ) -> Int[Tensor, " rows"]:
-        """Draw a token for each row: the first at which the cumulative probability exceeds the row's random number.
+        """Draw a token for each row from its distribution, given a random number from 0 to 1 for each row.
+
+        The token is the first at which the cumulative probability exceeds the random number.
 
         >>> log_probability = torch.tensor([[0.2, 0.5, 0.3]]).log()
         >>> [int(Sample().draw(log_probability, torch.tensor([u]).double())) for u in (0.1, 0.6, 0.9)]
@@ -97,7 +99,7 @@ class Sample:
 
 
 def random_numbers(seed: int, sentences: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
-    """Return n random numbers in [0, 1) for each sentence number in `sentences`, drawn by this number and `seed`."""
+    """Return n random numbers in [0, 1) for each sentence; they depend only on the seed and the sentence's number."""
     rows = []
     for number in sentences:
         generator = torch.Generator().manual_seed(seed_of(seed, number))

@@ -95,13 +95,17 @@ def document(
     Args:
         data: the trace, as `page_data` returns it.
         text: the text that the model read; the title of the page begins with it.
-        sources: further directives of the content security policy, such as "connect-src 'self'".
+        sources: further directives of the content security policy, such as "connect-src 'self'"; without them, the page
+            may load nothing.
         scripts: the scripts that may run in addition to the page's own, in the notation of the policy.
         site: the settings of a worker that runs the model (see `site_page`); None = the page has no worker.
     """
     style, script = read_source("built/page.css"), read_source("built/page.js")
+    images = "img-src data:"  # the page's own pictures
+    loaded = f"{images}; {sources}" if sources else images
+    allowed = f"script-src {digest(script)}{scripts and f' {scripts}'}; style-src {digest(style)}"
     return Template(read_source("page.html")).substitute(
-        policy=content_security_policy(script, style, sources, scripts),
+        policy=f"default-src 'none'; {loaded}; {allowed}; base-uri 'none'; form-action 'none'",
         title=html.escape(page_title(text)),
         style=style,
         trace=safe_json(data),
@@ -112,16 +116,6 @@ def document(
 
 def read_source(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def content_security_policy(script: str, style: str, sources: str = "", scripts: str = "") -> str:
-    """Return the content security policy of a page: only this script, this style sheet and `scripts` may run.
-
-    `sources` are further directives of the policy; without them, the page may load nothing.
-    """
-    allowed = f"script-src {digest(script)}{scripts and f' {scripts}'}; style-src {digest(style)}"
-    loaded = f"img-src data:; {sources}; " if sources else "img-src data:; "  # data: pictures are the page's own
-    return f"default-src 'none'; {loaded}{allowed}; base-uri 'none'; form-action 'none'"
 
 
 def digest(text: str) -> str:

@@ -87,7 +87,10 @@ def layer_record(numbers: Numbers, blocks: dict[str, str]) -> dict[str, Any]:
     """Return a worked example as the JSON record of a layer, and add the encoded Q, K, V and mask to `blocks`."""
     projected = projections(numbers)
     d_key = projected["Q"].shape[1] // numbers.n_heads
-    keep = numbers.keep
+    keep, bias = numbers.keep, None
+    if numbers.bias is not None:  # None replaces -∞, which JSON does not have
+        flat = numbers.bias.reshape(len(numbers.bias), -1).tolist()
+        bias = {"numbers": [[None if number == -np.inf else number for number in head] for head in flat], "full": True}
     if keep is not None:
         blocks["mask"] = encode_bits(np.broadcast_to(keep, (1, numbers.n_queries, numbers.n_keys)))
     return {
@@ -100,7 +103,7 @@ def layer_record(numbers: Numbers, blocks: dict[str, str]) -> dict[str, Any]:
         "softcap": numbers.softcap,
         "temperature": numbers.temperature,
         "sinks": None if numbers.sinks is None else list(numbers.sinks),
-        "bias": None if numbers.bias is None else {"numbers": without_infinities(numbers.bias), "full": True},
+        "bias": bias,
         "mask": None if keep is None else "mask",
         "masks": 0 if keep is None else 1,
     }
@@ -114,9 +117,3 @@ def vectors_record(
     step = step_of(heads, BITS)
     blocks[name] = encode_integers(integers_of(heads, step))
     return {"block": name, "step": step, "heads": n_heads, "width": heads.shape[2]}
-
-
-def without_infinities(bias: Float[np.ndarray, "heads queries keys"]) -> list[list[float | None]]:
-    """Return the numbers of a bias as a list for each head, row after row; None replaces -∞."""
-    flat = bias.reshape(len(bias), -1).tolist()
-    return [[None if number == -np.inf else number for number in head] for head in flat]

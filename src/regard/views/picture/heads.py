@@ -33,7 +33,7 @@ from regard.views.picture.canvas import (
     save_figure,
     weight_colours,
 )
-from regard.views.picture.fonts import Fonts, fonts_for
+from regard.views.picture.fonts import fonts_for
 from regard.views.picture.pattern import SHADES, PatternCells, half_capital, label_text, pattern_cells
 from regard.views.shared_text import decoder_note, single_line, size_label
 
@@ -119,10 +119,13 @@ def write_heads(trace: Trace, path: Path, layer: int | None = None, kind: str | 
 def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None) -> Figure:
     """Return the figure of the heads of one layer, or of all layers × heads; see `write_heads` for the arguments."""
     heads = select_heads(trace, layer, kind)
-    tokens = (*heads[0].queries, *heads[0].keys)
-    fonts = fonts_for(trace.model + trace.text + "".join(token.text for token in tokens))
-    name_all = layer is not None and max(len(heads[0].queries), len(heads[0].keys)) <= MOST_NAMED
-    left, above = label_widths(heads[0], fonts) if name_all else (0.4, 0.35)
+    sides = heads[0].queries, heads[0].keys
+    fonts = fonts_for(trace.model + trace.text + "".join(token.text for side in sides for token in side))
+    name_all = layer is not None and max(map(len, sides)) <= MOST_NAMED
+    left, above = 0.4, 0.35
+    if name_all:
+        longest = (max(fonts.width(label_text(token, 8.0, fonts), 8.0) for token in side) for side in sides)
+        left, above = (width + 0.1 for width in longest)
     mosaic = mosaic_of(heads, one_layer=layer is not None)
     side = whole_pixels((ROOM - left) / max(mosaic.shape[1], mosaic.size[1] * 3))
     caption = fonts.lines(" ".join([*notes(mosaic), decoder_note(trace, heads[0].kind), fonts.advice]), 8.5, ROOM)
@@ -261,9 +264,3 @@ def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
             for column, token in enumerate(head.keys):
                 x, text = left + column + 0.5 + half_capital(size) / side, label_text(token, size, page.fonts)
                 page.write(axes, x, -0.06 / side, text, size, rotation=90, rotation_mode="anchor", ha="left")
-
-
-def label_widths(head: Head, fonts: Fonts) -> tuple[float, float]:
-    """Return the widths in inches of the longest label of a query token, and of the longest label of a key token."""
-    widths = [max(fonts.width(label_text(t, 8.0, fonts), 8.0) for t in tokens) for tokens in (head.queries, head.keys)]
-    return widths[0] + 0.1, widths[1] + 0.1

@@ -186,15 +186,14 @@ def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]
     weights = {head.name: weight for head, _, weight in strongest}
     layers = group_by_layer(heads)
     names, n_heads = [f"L{layer[0].layer} " for layer in layers], max(map(len, layers))
-    rows = [[grid_cell(weights.get(h.name, 0.0), h.name == focus.head.name) for h in layer] for layer in layers]
-    for row in rows:
-        row += [Text()] * (n_heads - len(row))
+    rows = []
+    for layer in layers:
+        row = [Text()] * n_heads
+        for place, head in enumerate(layer):
+            left, right = ("[", "]") if head.name == focus.head.name else (" ", " ")
+            row[place] = Text.assemble(left, weight_block(weights.get(head.name, 0.0)), right)
+        rows.append(row)
     return Columns(names, [f"H{head}".center(4) for head in range(n_heads)], rows, gap=0)
-
-
-def grid_cell(weight: float, chosen: bool) -> Text:
-    """Return the text of one head in the grid, four terminal cells wide, in brackets if the head is `chosen`."""
-    return Text.assemble("[" if chosen else " ", weight_block(weight), "]" if chosen else " ")
 
 
 def weight_block(weight: float) -> Text:

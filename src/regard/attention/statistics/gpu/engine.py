@@ -7,7 +7,7 @@ largest weights, and the weights on groups of keys, are computed by torch operat
 """
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.util import find_spec
@@ -87,7 +87,8 @@ def read(
 
     This module must support the call: `unsupported_reason` must return None.
     """
-    with without_autocast(call.device), current_device(call.device):
+    on_device = torch.cuda.device(call.device) if call.device.type == "cuda" else nullcontext()
+    with without_autocast(call.device), on_device:
         query, key, value = map(contiguous_rows, (call.query, call.key, call.value))
         call = call.changed(query=query, key=key, value=value)
         results = Results.of(call, ask, contexts)
@@ -99,11 +100,6 @@ def read(
             gathered = gather_statistics(blocks_of(call), call.grid, call.empty(), rest)
             summary = replace(summary, top=gathered.top, groups=gathered.groups)
         return results.context, summary
-
-
-def current_device(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context manager that makes `device` the CUDA device on which Triton runs kernels."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @dataclass(slots=True, eq=False)
