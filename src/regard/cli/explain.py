@@ -88,7 +88,7 @@ def explain(
     check_options(file, example, text, {"--head": head, "--model": model, "--target": target}, digits)
     outputs = checked_outputs([file, model], html=html, json=json)
     with spinner("working it out"):
-        from regard.by_hand.numbers_file import named_mask
+        from regard.by_hand.numbers_file import example_numbers, named_mask, read_numbers
         from regard.by_hand.work_out import work_out
 
         causal = mask is not None and named_mask(mask) is not None
@@ -96,7 +96,7 @@ def explain(
         if text is not None:
             numbers, query = numbers_from_model(model, text, head=head, token=token, target=target, truncate=truncate)
         else:
-            numbers = numbers_from_file(file, example)
+            numbers = example_numbers(example or "self-attention") if file is None else read_numbers(file)
         worked = work_out(numbers.changed(temperature=temperature, causal=causal), query)
     if html is not None:
         from regard.views.page.worked import write_worked_page
@@ -141,13 +141,6 @@ def numbers_from_model(model: str | None, text: str, **options: Any) -> "tuple[N
     from regard.by_hand.model_head import model_numbers
 
     return model_numbers(model, text, **options)
-
-
-def numbers_from_file(file: Path | None, example: str | None) -> "Numbers":
-    """Return the inputs and parameters of attention in a TOML file, or else in an example (None = self-attention)."""
-    from regard.by_hand.numbers_file import example_numbers, read_numbers
-
-    return example_numbers(example or "self-attention") if file is None else read_numbers(file)
 
 
 def print_examples() -> None:

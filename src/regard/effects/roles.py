@@ -98,6 +98,5 @@ def key_roles(
 
 
 def token_numbers(texts: Sequence[str]) -> Int[Tensor, " tokens"]:
-    """Return a number for each token; tokens with the same text have the same number."""
     numbers: dict[str, int] = {}
     return torch.tensor([numbers.setdefault(text, len(numbers)) for text in texts], dtype=torch.long)

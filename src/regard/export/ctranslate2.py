@@ -177,7 +177,6 @@ class LoadedExport:
         )
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """Translate greedily to at most `limit` pieces; return the pieces' ids, without EOS, and the translation."""
         forbidden = [[self.target.id_to_piece(token)] for token in (PAD, BOS)]
         found = self.translator.translate_batch(
             [self.source.encode(text, out_type=str)],
@@ -190,7 +189,6 @@ class LoadedExport:
         return [self.target.piece_to_id(piece) for piece in pieces], self.target.decode_pieces(pieces)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """Return log P(tokens, EOS | text), the log-probability of a translation of the text, in nats."""
         target = [self.target.id_to_piece(token) for token in tokens]
         scored = self.translator.score_batch([self.source.encode(text, out_type=str)], [target])
         return float(sum(scored[0].log_probs))

@@ -105,7 +105,12 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
     is_sinusoidal = config.positions == "sinusoidal"
     # Pegasus has all sines before all cosines; in regard they alternate
     order = marian_order(config.d_model).argsort() if is_sinusoidal else torch.arange(config.d_model)
-    layers = [*parameter_names(config), *final_norms()]
+    final_norms = [  # the norms after the last blocks, which Marian lacks
+        (f"{side}.norm.{name}", f"model.{side}.layer_norm.{name}", 0)
+        for side in ("encoder", "decoder")
+        for name in ("weight", "bias")
+    ]
+    layers = [*parameter_names(config), *final_norms]
     parameters = {name: reorder(ours[name_here], axis, order) for name_here, name, axis in layers}
     parameters["final_logits_bias"] = padded(parameters["final_logits_bias"][None], size, axis=1, value=-math.inf)
     for name in ("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"):
@@ -118,17 +123,6 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
         )
     pegasus.load_state_dict(parameters)
     return pegasus
-
-
-def final_norms() -> Iterator[tuple[str, str, int | None]]:
-    """Yield the parameters of the norms after the last encoder block and the last decoder block, which Marian lacks.
-
-    Each item is the parameter's name in regard, its name in Pegasus, and the index of its d_model axis.
-    `parameter_names` in transformer/marian.py yields the same for all other parameters.
-    """
-    for side in ("encoder", "decoder"):
-        for end in ("weight", "bias"):
-            yield f"{side}.norm.{end}", f"model.{side}.layer_norm.{end}", 0
 
 
 def padded(parameter: Float[Tensor, "*shape"], size: int, axis: int, value: float) -> Float[Tensor, "*longer"]:
@@ -171,7 +165,6 @@ class LoadedExport:
             self.model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True).eval()
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """Translate greedily to at most `limit` pieces; return the pieces' ids, without EOS, and the translation."""
         with quiet_transformers(progress=False), warnings.catch_warnings(action="ignore"):
             given = self.tokenizer(text, return_tensors="pt")
             tokens = self.model.generate(**given, num_beams=1, do_sample=False, max_length=limit + 1)[0, 1:].tolist()
@@ -180,7 +173,6 @@ class LoadedExport:
 
     @torch.inference_mode()
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """Return log P(tokens, EOS | text), the log-probability of a translation of the text, in nats."""
         expected = torch.tensor([[*tokens, EOS]])
         given = self.tokenizer(text, return_tensors="pt")
         logits = self.model(**given, decoder_input_ids=torch.tensor([[BOS, *tokens]])).logits

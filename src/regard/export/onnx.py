@@ -167,7 +167,6 @@ class LoadedExport:
         )
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        """Translate greedily to at most `limit` pieces; return the pieces' ids, without EOS, and the translation."""
         tokens: list[int] = []
         steps = self.steps(self.read(text))
         logits = next(steps)["logits"][0]
@@ -180,7 +179,6 @@ class LoadedExport:
         return tokens, self.target.decode(tokens)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        """Return log P(tokens, EOS | text), the log-probability of a translation of the text, in nats."""
         steps = self.steps(self.read(text))
         outputs = [next(steps), *map(steps.send, tokens)]
         logits = torch.from_numpy(np.concatenate([step["logits"] for step in outputs])).double()

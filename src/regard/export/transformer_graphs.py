@@ -98,7 +98,9 @@ class DecoderGraph(nn.Module):
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Decoded, tuple[Tensor, ...]]:
         """Return the decoder's output, and the logits, keys and values that `forward` returns."""
-        decoded = self.decoder(token, decoding_state(lengths, keys_values))
+        half = len(keys_values) // 2
+        memory, cache = blocks_of(keys_values[:half]), BlockCache(blocks_of(keys_values[half:]))
+        decoded = self.decoder(token, DecodingState(lengths=lengths, memory=memory, cache=cache))
         return decoded, (decoded.logits[:, 0], *tensors_of(decoded.state.cache.blocks))
 
 
@@ -139,15 +141,8 @@ def transformer_graphs(model: Transformer) -> Graphs:
     )
 
 
-def decoding_state(lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]) -> DecodingState:
-    """Return the decoding state with these keys and values: cross-attention's of all blocks, then self-attention's."""
-    half = len(keys_values) // 2
-    cache = BlockCache(blocks_of(keys_values[half:]))
-    return DecodingState(lengths=lengths, memory=blocks_of(keys_values[:half]), cache=cache)
-
-
 def tensors_of(blocks: Sequence[KeyValue]) -> tuple[Tensor, ...]:
-    """Return the key and the value of the first block, of the second, and so on, as one flat tuple."""
+    """Return the key and the value of the first block, of the second block, and so on, as one tuple."""
     return tuple(tensor for block in blocks for tensor in (block.key, block.value))
 
 

@@ -27,12 +27,13 @@ def tokenizer_tables(tokenizer: Any, n_ids: int) -> dict[str, Any]:
     of_bytes = description["model"].get("type") == "BPE"
     check_added_tokens(description, name)
     tables = byte_pair_tables(description, name) if of_bytes else wordpiece_tables(tokenizer, description)
-    before, after = ids_around(tokenizer)
+    ids, inner = tokenizer("a")["input_ids"], tokenizer("a", add_special_tokens=False)["input_ids"]
+    start = next(i for i in range(len(ids)) if ids[i : i + len(inner)] == inner)
     return {
         "pieces": pieces_of(tokenizer, list(range(max(n_ids, len(tokenizer)))), as_target=True),
         "unknown": tokenizer.unk_token_id,
-        "before": before,
-        "after": after,
+        "before": ids[:start],
+        "after": ids[start + len(inner) :],
         "special": sorted(set(tokenizer.all_special_ids) - {tokenizer.mask_token_id}),
         "whole": {token["content"]: token["id"] for token in description["added_tokens"]},
         **tables,
@@ -53,10 +54,3 @@ def check_added_tokens(description: dict[str, Any], name: str) -> None:
                 f"{name} looks at the letters around {token['content']!r}, which a site does not; choose a model such "
                 "as MiniLM or GPT-2."
             )
-
-
-def ids_around(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Return the ids that a tokenizer adds before and after a text."""
-    ids, inner = tokenizer("a")["input_ids"], tokenizer("a", add_special_tokens=False)["input_ids"]
-    start = next(i for i in range(len(ids)) if ids[i : i + len(inner)] == inner)
-    return ids[:start], ids[start + len(inner) :]

@@ -29,7 +29,6 @@ def permutation(n: int, *key: int | str) -> Numbers:
 
 
 def uniform(generator: np.random.Philox, n: int) -> NDArray[np.float64]:
-    """Return the next n random numbers of a generator, uniform in [0, 1)."""
     return (generator.random_raw(n) >> np.uint64(11)).astype(np.float64) / 2**53
 
 

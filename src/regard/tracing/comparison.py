@@ -137,7 +137,9 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
         weights[row, here] = distance.largest[0].amax(dim=-1).cpu()
     sides = {kind: trace.heads(kind)[0].queries for kind in trace.kinds}
     models = (trace.model, other.model)
-    output = output_distance(trace.output, other.output)
+    first, second, output = trace.output, other.output, None
+    if first is not None and second is not None and first.shape == second.shape:
+        output = float((first.cpu().double() - second.cpu().double()).abs().max()) if first.numel() else 0.0
     return Comparison(models, tuple(layers), sides, distances, queries, weights, output, at_most)
 
 
@@ -174,9 +176,3 @@ def check_comparable(trace: Trace, other: Trace) -> None:
             f"the traces have {counts[0]} and {counts[1]} in {different}; compare traces of the same architecture and "
             "of the same layers."
         )
-
-
-def output_distance(output: Tensor | None, other: Tensor | None) -> float | None:
-    if output is None or other is None or output.shape != other.shape:
-        return None
-    return float((output.cpu().double() - other.cpu().double()).abs().max()) if output.numel() else 0.0

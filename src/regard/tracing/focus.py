@@ -76,7 +76,6 @@ def focus_on(
 
 
 def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
-    """Return one list of heads for each layer, given heads in the order of their layers."""
     return [list(group) for _, group in groupby(heads, key=attrgetter("layer"))]
 
 

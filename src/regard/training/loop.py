@@ -154,7 +154,6 @@ class StepTotals:
         return time.perf_counter() - self.start
 
     def add(self, loss: Tensor, batches: list[Batch]) -> None:
-        """Add the loss and the numbers of tokens of one step."""
         self.loss += loss
         self.n_expected += sum(batch.n_tokens for batch in batches)
         self.n_tokens += sum(batch.n_tokens + int(batch.lengths.sum()) for batch in batches)

@@ -47,12 +47,9 @@ def read_any_translator(folder: Path, device: torch.device | str = "cpu") -> Tra
     Raises:
         InputError: the folder has no translator and no Marian model, or a file is damaged.
     """
-    is_marian = not holds_translator(folder) and holds_marian(folder)
+    has_marian_model = (folder / "config.json").is_file() and (folder / "source.spm").is_file()
+    is_marian = has_marian_model and not holds_translator(folder)
     return read_marian(folder, device) if is_marian else read_translator(folder, device)
-
-
-def holds_marian(folder: Path) -> bool:
-    return (folder / "config.json").is_file() and (folder / "source.spm").is_file()
 
 
 def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorContents:
@@ -67,7 +64,11 @@ def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorC
             raise InputError(f"{folder} is incomplete: {name} is missing; a Marian folder has it beside config.json.")
     config, tokenizer = read_json(folder / "config.json"), read_json(folder / "tokenizer_config.json", {})
     special = ("pad_token_id", "decoder_start_token_id", "eos_token_id")
-    ids = MarianIds(*(special_id(folder, config, name) for name in special))
+    for name in special:
+        if type(config.get(name)) is not int:
+            given = f"{folder / 'config.json'} has {name} = {config.get(name)!r:.40}"
+            raise InputError(f"{given}; it must be the id of a piece.")
+    ids = MarianIds(*(config[name] for name in special))
     model = marian_model(folder)
     separate = bool(tokenizer.get("separate_vocabs"))
     unknown = str(tokenizer.get("unk_token", "<unk>"))
@@ -119,14 +120,6 @@ def read_json(path: Path, default: Any = None) -> dict[str, Any]:
         raise InputError(f"{path} is damaged: it is not JSON; copy the folder again.") from error
     if not isinstance(value, dict):
         raise InputError(f"{path} is damaged: it is not a JSON object; copy the folder again.")
-    return value
-
-
-def special_id(folder: Path, config: dict[str, Any], name: str) -> int:
-    """Return the id of the special piece `name` in Marian's config.json; raise InputError if it is missing."""
-    value = config.get(name)
-    if type(value) is not int:
-        raise InputError(f"{folder / 'config.json'} has {name} = {value!r:.40}; it must be the id of a piece.")
     return value
 
 

@@ -132,7 +132,10 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
     config = config_from(folder, kind.config, about["config"])
     model = read_model(kind.model, config, folder / PARAMETERS_FILE)
     names = (JOINT_VOCABULARY, JOINT_VOCABULARY) if about["joint"] else (SOURCE_VOCABULARY, TARGET_VOCABULARY)
-    loaded = {name: read_vocabulary(folder / name) for name in dict.fromkeys(names)}
+    for name in names:
+        if not (folder / name).is_file():
+            raise InputError(f"{folder} is incomplete: {name} is missing; copy the folder again.")
+    loaded = {name: Vocabulary.load(folder / name) for name in dict.fromkeys(names)}
     source, target = (loaded[name] for name in names)
     sizes = config.n_source_tokens, config.n_target_tokens
     for name, vocabulary, size in zip(names, (source, target), sizes, strict=True):
@@ -323,10 +326,3 @@ def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected:
     for name, shape in expected.items():
         if found[name] != shape:
             raise InputError(f"{path} {again}: {name} has the shape {found[name]} and the model takes {shape}.")
-
-
-def read_vocabulary(path: Path) -> Vocabulary:
-    """Read a vocabulary file of a translator's folder; raise InputError if it is missing or damaged."""
-    if not path.is_file():
-        raise InputError(f"{path.parent} is incomplete: {path.name} is missing; copy the folder again.")
-    return Vocabulary.load(path)

@@ -17,7 +17,6 @@ def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, 
 
 
 def check_sizes(d_model: int, n_heads: int, n_key_heads: int) -> None:
-    """Raise ValueError unless n_heads divides d_model and n_key_heads divides n_heads."""
     if n_heads < 1 or d_model % n_heads:
         raise ValueError(
             f"d_model={d_model} does not split evenly into n_heads={n_heads}; "

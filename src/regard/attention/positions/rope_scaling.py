@@ -172,7 +172,6 @@ class LlamaStretch(Stretch):
 
 
 def check_ramp(scaling: Stretch, max_tokens: int, fast: float, slow: float) -> None:
-    """Raise ValueError unless max_tokens >= 1 and 0 < slow < fast."""
     if max_tokens < 1 or not 0 < slow < fast:
         raise ValueError(
             f"{type(scaling).__name__} was given max_tokens={max_tokens}, fast={fast}, slow={slow}; "

@@ -92,7 +92,6 @@ def checked(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def positive(number: Json) -> int:
-    """Return `number`; raise TypeError unless it is a positive int."""
     if type(number) is not int or number < 1:
         raise TypeError(f"{number!r:.40} is not a size.")
     return number

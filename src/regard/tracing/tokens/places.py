@@ -77,16 +77,11 @@ class PatchGrid:
     left: int = 0
 
     def patch(self, row: int, column: int) -> Patch:
-        """Return the patch in a row and a column of the grid."""
         height, width = self.height / self.rows, self.width / self.columns
         start = (float(self.top), float(self.left))
         return Patch(self.image, row, column, height, width, self.n_images, self.thumbnail, *start)
 
     def patches(self, rows: range | None = None, columns: range | None = None) -> list[Patch]:
-        """Return the patches row by row.
-
-        Args:
-            rows, columns: return only the patches in these rows and columns; None = all.
-        """
+        """Return the patches in some rows and columns of the grid (None = all), row by row."""
         rows, columns = rows or range(self.rows), columns or range(self.columns)
         return [self.patch(row, column) for row in rows for column in columns]

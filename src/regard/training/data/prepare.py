@@ -175,7 +175,6 @@ def new_writing_folder(data: Path) -> Path:
 
 
 def writing_folder(data: Path) -> Path:
-    """Return the temporary path at which the folder `data` is written."""
     return data.with_name(f".{data.name}.writing")
 
 
@@ -332,6 +331,5 @@ def load(data: Path, config: SettledConfig) -> Prepared:
 
 
 def bpe_dropouts(config: SettledConfig, source: Vocabulary, target: Vocabulary) -> tuple[BPEDropout, BPEDropout] | None:
-    """Return BPE-dropout for sources and for targets, or None if vocabulary.bpe_dropout is 0."""
     probability, longest = config.vocabulary.bpe_dropout, config.data.max_tokens
     return (BPEDropout(source, probability, longest), BPEDropout(target, probability, longest)) if probability else None

@@ -285,5 +285,4 @@ def default_precision(device: torch.device) -> Precision:
 
 
 def value_or_default(value: Value | None, default: Value) -> Value:
-    """Return `value`, or `default` if the value is None."""
     return default if value is None else value

@@ -56,7 +56,12 @@ def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = 
         InputError: a text cannot be read, another training runs in the folder, the folder was made for other texts, or
             it has files but is not a training's.
     """
-    checksums = {name: text_checksum(path) for name, path in texts.items()}
+    checksums = {}
+    for name, path in texts.items():
+        try:
+            checksums[name] = checksum(path)
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {reason(error)}.") from error
     about = folder / ABOUT
     with os_errors_as_input_errors(folder):
         if about.exists():
@@ -136,18 +141,6 @@ def make_folder(folder: Path) -> None:
         raise InputError(
             f"{folder} is not empty and is not a training's folder: it has {shown}; name a new folder with --out."
         )
-
-
-def text_checksum(path: Path) -> dict[str, Any]:
-    """Return the size and SHA-256 of a text file.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    try:
-        return checksum(path)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {reason(error)}.") from error
 
 
 def read_about(path: Path) -> dict[str, Any]:

@@ -94,7 +94,6 @@ def topk(numbers: Float[Tensor, "rows columns"], n: int) -> tuple[Float[Tensor, 
 
 
 def log_softmax(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*batch vocabulary"]:
-    """Return the log-softmax of logits in float32, or in float64 for float64 logits."""
     return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 

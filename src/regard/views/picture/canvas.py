@@ -108,7 +108,6 @@ def outline(colour: str, points: float) -> dict[str, Any]:
 
 
 def text_colour(weight: float) -> str:
-    """Return a colour of text that is legible on the colour in which `weight` is drawn."""
     return "white" if weight > 0.45 else INK
 
 

@@ -81,7 +81,6 @@ class Fonts:
         return FontProperties(family=list(self.family), size=size, weight="bold" if bold else "normal")
 
     def width(self, text: str, size: float, bold: bool = False) -> float:
-        """Return the width of a text in inches, in a font of `size` points."""
         if not text:
             return 0.0
         pixels, _, _ = renderer().get_text_width_height_descent(self.drawable(text), self.properties(size, bold), False)
