@@ -23,7 +23,12 @@ class LinearCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """The columns of a linear layer that computed a head's queries, keys or values: source @ parameters + bias."""
+    """The part of a linear layer that computed the queries, keys or values of one head: source @ parameters + bias.
+
+    Attributes:
+        source: the input of the layer.
+        parameters: the columns of the layer's matrix that belong to the head.
+    """
 
     source: Float[Tensor, "tokens d_model"]
     parameters: Float[Tensor, "d_model d_head"]
@@ -48,10 +53,14 @@ def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
 
 
 def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[LinearCall]) -> Projection | None:
-    """Find the linear layer that computed a head's queries, keys or values.
+    """Find the linear layer, and the columns of its output, that computed a head's queries, keys or values.
 
-    Return the input and the parameters of the output columns that are equal to `part`; None if no call has such
-    columns.
+    Args:
+        part: the queries, the keys or the values of the head.
+        calls: the recorded calls of linear layers.
+
+    Returns:
+        The input of the layer and the parameters of these columns; None if no output has columns equal to `part`.
     """
     n_tokens, d_head = part.shape
     for candidate in calls:
@@ -92,7 +101,7 @@ def find_output_parameters(
 
 
 def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projection | None:
-    """Return the input `source` of a linear layer, and its parameters of the output columns `columns`, in float64.
+    """Return the input of a linear layer, and the parameters of some columns of its output, in float64.
 
     None if the layer's weight is not a floating-point matrix, or does not fit the width of the input.
     """
@@ -111,7 +120,7 @@ def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projectio
 
 
 def reproduces(found: Projection, part: Float[Tensor, "tokens d_head"], dtype: torch.dtype) -> bool:
-    """Return whether source @ parameters + bias of a projection equals `part`, except for rounding in `dtype`."""
+    """Return whether a projection gives the queries, keys or values `part`, except for rounding in `dtype`."""
     bias = torch.zeros(()) if found.bias is None else found.bias
     largest = found.source.abs() @ found.parameters.abs() + bias.abs()
     error = (found.source @ found.parameters + bias - part.cpu().double()).abs()

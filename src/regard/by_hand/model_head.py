@@ -115,9 +115,10 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
 
 
 def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, Matrix] | None:
-    """Return x, memory (the input of K and V, if not x), W_q, W_k, W_v and biases by name, for an example from x.
+    """Return x, W_q, W_k, W_v and biases by name, if Q, K and V of a head were all computed by linear layers.
 
-    None if the example must start from Q, K and V: a projection was not found (None), or K and V have different inputs.
+    The dict also has "memory", the input of K and V, if it is not x. None if a projection was not found (None), or if K
+    and V have different inputs; the example then starts from Q, K and V.
     """
     query, key, value = (projections[name] for name in "QKV")
     if query is None or key is None or value is None or not torch.equal(key.source, value.source):

@@ -84,7 +84,7 @@ class Numbers:
 
     @property
     def keys_from(self) -> str:
-        """The name of the matrix whose rows are the keys' tokens: "memory", "x", or "K" if K is given."""
+        """The name of the given matrix with a row for each key: "memory", "x", or, if Q, K and V are given, "K"."""
         return next(name for name in ("memory", "x", "K") if name in self.matrices)
 
     @property
@@ -193,11 +193,12 @@ def check_size(
     columns: int | None = None,
     why: str,
 ) -> None:
-    """Raise InputError unless the matrix `name` has the given numbers of rows and columns; None = any number.
+    """Raise InputError unless a matrix has the rows and columns that another matrix requires; None = any number.
 
     Args:
         size: the rows and columns of each matrix, by name.
-        against: the name of the matrix that `name` must fit, for the message.
+        name: the matrix to check.
+        against: the name of the other matrix, for the message.
         why: the reason for the numbers, for the message.
     """
     have = size[name]

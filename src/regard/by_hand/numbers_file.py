@@ -90,7 +90,7 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
 
 
 def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:
-    """Return a value of a TOML file, a list of rows or for a bias a list of numbers, as a matrix.
+    """Return a value of a TOML file as a matrix; the list of numbers of a bias becomes a matrix of one row.
 
     Raises:
         InputError: the value is not a matrix (or a bias) of finite numbers.

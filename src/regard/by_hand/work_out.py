@@ -90,7 +90,11 @@ def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadS
 
 
 def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
-    """Return the given matrices, except W_o, in the order in which they are used; mark the row `query`."""
+    """Return the matrices from which the example starts, as `Stage`s in the order in which they are used; not W_o.
+
+    Args:
+        query: the row to mark; None = no row.
+    """
     queries, keys = numbers.query_texts, numbers.key_texts
     rows = {"x": queries, "Q": queries, "memory": keys, "K": keys, "V": keys}
     stages = [
@@ -115,7 +119,12 @@ def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
 
 
 def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int | None) -> list[Stage]:
-    """Return Q, K and V with their formulas, row `query` of Q marked; an empty list if Q, K and V are given."""
+    """Return Q, K and V with their formulas, as `Stage`s; an empty list if Q, K and V are given.
+
+    Args:
+        projected: Q, K and V by name.
+        query: the row of Q to mark; None = no row.
+    """
     if "Q" in numbers.matrices:
         return []
     section, n_tokens = "Queries, keys and values", numbers.n_queries
@@ -137,7 +146,12 @@ def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int 
 
 
 def token_rows(numbers: Numbers, name: str, query: int | None) -> dict[str, Any]:
-    """Return keyword arguments of `Stage` for the rows of Q, K or V (`name`); in Q, the row `query` is marked."""
+    """Return the names of the rows of Q, K or V, and the marked row of Q, as keyword arguments of `Stage`.
+
+    Args:
+        name: "Q", "K" or "V".
+        query: the row of Q to mark; None = no row.
+    """
     if name == "Q":
         return {"rows": numbers.query_texts, "marked": query}
     return {"rows": numbers.key_texts, "keys": "rows"}
@@ -227,7 +241,12 @@ class HeadStages:
 
 
 def output_stages(numbers: Numbers, contexts: Sequence[Matrix], query: int | None) -> list[Stage]:
-    """Return the last matrices, which all heads share: the concatenated contexts, W_o, output; mark the row `query`."""
+    """Return the last matrices, which all heads share, as `Stage`s: the concatenated contexts, W_o and the output.
+
+    Args:
+        contexts: the context of each head.
+        query: the row to mark; None = no row.
+    """
     section = "Output" if numbers.n_heads == 1 else "The heads together"
     rows: dict[str, Any] = {"rows": numbers.query_texts, "marked": query}
     stages, context = [], np.concatenate(contexts, axis=1)

@@ -82,7 +82,7 @@ class WorkedAttention:
 
     @property
     def sink(self) -> list[str]:
-        """A list with one remark on the sink, a score in every softmax that belongs to no key; empty = no sink."""
+        """A list with a remark on the sink, a score in every softmax that belongs to no key; empty = no sink."""
         sinks, temperature = self.numbers.sinks, self.numbers.temperature
         if sinks is None:
             return []

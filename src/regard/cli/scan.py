@@ -117,7 +117,12 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
 
 
 def shown(lines: list[str], total: int) -> Iterator[str]:
-    """Yield the remaining `lines` of `total`; show a progress bar on the error stream if it is a terminal."""
+    """Yield the lines; show a progress bar on the error stream if it is a terminal.
+
+    Args:
+        lines: the lines that are not read yet.
+        total: the number of all lines.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -52,9 +52,9 @@ def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | str | None] =
 
 
 def is_part_of(output: Path, read: Path) -> bool:
-    """Return whether the existing file `output` is the file `read`, or one of a model's files in the folder `read`.
+    """Return whether the existing file `output` is the input `read`, or a file of the model in the folder `read`.
 
-    A page, a picture or a table in the folder is not part of the model.
+    A page, a picture or a table in the folder of a model is not part of the model.
     """
     if not read.is_dir():
         return output.samefile(read)

@@ -65,5 +65,5 @@ class Plane:
         return self.directions(vectors - self.middle)
 
     def directions(self, differences: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
-        """Return the coordinates of differences of vectors along the two axes of the plane."""
+        """Return the coordinates of vectors along the two axes of the plane, without subtracting `middle`."""
         return differences.to(self.axes) @ self.axes.T

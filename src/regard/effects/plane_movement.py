@@ -99,11 +99,13 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, most: int) 
 def longest_heads(
     by_head: Float[Tensor, "tokens heads d_model"], change: Float[Tensor, "tokens d_model"], plane: Plane, most: int
 ) -> Arrows:
-    """Return the `most` longest vectors that heads add to each token, and the sum of the other heads' vectors.
+    """Return arrows for the `most` heads that add the longest vectors to each token, and one for all other heads.
 
-    `change` is the total change of each token's vector in the layer, for the angles.
+    Args:
+        by_head: the vector that each head adds to each token.
+        change: the total change of each token's vector in the layer, for the angles.
     """
-    names = longest_first(by_head.norm(dim=-1), most)
+    names = by_head.norm(dim=-1).argsort(dim=-1, descending=True, stable=True)[:, :most]
     own = by_head.gather(1, names[:, :, None].expand(-1, -1, by_head.shape[2]))
     return with_others(own, names, by_head.sum(dim=1), by_head.shape[1], change, plane)
 
@@ -116,7 +118,7 @@ def longest_sources(
     plane: Plane,
     most: int,
 ) -> Arrows:
-    """Return the `most` longest vectors that key tokens add to each query token, and the sum of all other vectors.
+    """Return arrows for the `most` key tokens that add the longest vectors to each query token, and one for all others.
 
     The norms of all vectors are computed from dot products, and then only the longest vectors are computed:
 
@@ -131,18 +133,13 @@ def longest_sources(
     products = torch.einsum("hkd,gkd->khg", written, written)
     by_key = rearrange(weights, "h q k -> k q h")
     squares = ((by_key @ products) * by_key).sum(dim=-1)
-    names = longest_first(squares.T, most)
+    names = squares.T.argsort(dim=-1, descending=True, stable=True)[:, :most]
     own = []
     for start in range(0, len(names), QUERIES_AT_ONCE):
         keys = names[start : start + QUERIES_AT_ONCE]
         of_keys = weights[:, start : start + QUERIES_AT_ONCE].gather(2, keys.expand(len(weights), -1, -1))
         own.append(torch.einsum("hqk,hqkd->qkd", of_keys, written[:, keys]))
     return with_others(torch.cat(own), names, total, weights.shape[2], change, plane)
-
-
-def longest_first(lengths: Float[Tensor, "tokens all"], most: int) -> Int[Tensor, "tokens some"]:
-    """Return, for each token, the indices of its `most` largest lengths, largest first; equal lengths by index."""
-    return lengths.argsort(dim=-1, descending=True, stable=True)[:, :most]
 
 
 def with_others(
@@ -153,13 +150,13 @@ def with_others(
     change: Float[Tensor, "tokens d_model"],
     plane: Plane,
 ) -> Arrows:
-    """Return vectors as arrows, and one more arrow for the sum of the vectors that are left out.
+    """Return an arrow for each of the vectors `own`, and one more arrow for the sum of the other vectors.
 
     Args:
-        own: for each token, the vectors with an arrow of their own.
+        own: for each token, the longest vectors that are added to it.
         names: the indices of the heads or key tokens that add these vectors.
-        total: for each token, the sum of all vectors.
-        n_all: the number of all vectors; if none is left out, there is no further arrow.
+        total: for each token, the sum of all vectors that are added to it.
+        n_all: the number of these vectors; if `own` has all of them, there is no further arrow.
         change: the total change of each token's vector in the layer, for the angles.
     """
     if names.shape[1] < n_all:
@@ -174,17 +171,16 @@ def arrows(
     plane: Plane,
     names: Int[Tensor, "tokens arrows"],
 ) -> Arrows:
-    """Return vectors as arrows: their projections onto a plane, their norms, and their angles to `change`.
+    """Return vectors as arrows in a plane, with their norms and their angles to the total change of the token's vector.
 
     Args:
-        change: for each token, what its layer adds to its vector in all.
-        names: for each arrow, the number of the head or source token that it belongs to.
+        names: for each vector, the index of the head, key token or part of the layer that adds it.
     """
     return Arrows(placed(plane.directions(vectors), vectors), angle_between(vectors, change[:, None]), names)
 
 
 def placed(where: Float[Tensor, "*shape 2"], vectors: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 3"]:
-    """Return the coordinates `where` of vectors in a plane, with the norm of each vector as third number."""
+    """Return the two coordinates of each vector in a plane, followed by its norm in all dimensions."""
     return torch.cat([where, vectors.norm(dim=-1, keepdim=True)], dim=-1)
 
 
@@ -199,7 +195,7 @@ def angle_between(a: Float[Tensor, "*#shape d_model"], b: Float[Tensor, "*#shape
 def nearest_tokens(
     vectors: Float[Tensor, "tokens d_model"],
 ) -> tuple[Int[Tensor, "tokens nearest"], Float[Tensor, "tokens nearest"]]:
-    """Return, for each token, the positions of the tokens at the smallest angles to its vector, and these angles."""
+    """Return, for each token, the tokens whose vectors have the smallest angles to its own, and these angles."""
     unit = vectors.double() / vectors.double().norm(dim=-1, keepdim=True).clamp(min=1e-300)
     cosines = (unit @ rearrange(unit, "tokens d -> d tokens")).fill_diagonal_(-2.0)
     n_nearest = min(N_NEAREST, len(vectors) - 1)

@@ -46,7 +46,7 @@ class RoleSums:
         return RoleSums(self.sums + other.sums, self.n_queries + other.n_queries)
 
     def means(self) -> Float[Tensor, "roles heads"]:
-        """Return the sums divided by the numbers of queries; NaN for a role for which no query has a key."""
+        """Return the sums divided by the numbers of queries; NaN for a role that no key has for any query."""
         return self.sums / self.n_queries[:, None]
 
 
@@ -79,11 +79,12 @@ def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -
 def key_roles(
     tokens: Int[Tensor, " keys"], separators: Bool[Tensor, " keys"], queries: Int[Tensor, " queries"]
 ) -> Iterator[Bool[Tensor, "queries keys"]]:
-    """Yield a tensor for each role in `KEY_ROLES`, such as "previous": True where the key has the role for the query.
+    """Yield, for each role in `KEY_ROLES`, whether a key has this role for a query (is its previous token, …).
 
     Args:
         tokens: for each token, a number; tokens with the same text have the same number.
         separators: True for the special tokens.
+        queries: the positions of the queries.
     """
     keys, query = torch.arange(len(tokens)), queries[:, None]
     yield keys == query - 1

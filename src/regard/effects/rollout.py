@@ -37,7 +37,7 @@ class Flow(ABC):
     def back(
         self, pattern: Pattern, states: LayerStates | None, shares: Float[Tensor, " tokens"]
     ) -> Float[Tensor, " tokens"]:
-        """Return shares @ flow: which fraction of a later vector comes from each token before the layer.
+        """Return which fraction of a vector in a later layer comes from each token before this layer: shares @ flow.
 
         Args:
             states: the vectors of the tokens in the layer; None if `needs_states` is False.

@@ -37,10 +37,11 @@ N_STRONGEST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadRequest:
-    """The head that a request is about; a map is an image of the weights of a head for a long text.
+    """A request about one head of a long text, whose weights the page shows as a map (an image).
 
     Attributes:
         map: the number of the map, different for each text, so that a request for an earlier text is refused.
+        kind, layer: the kind of attention, and the number of the layer.
         head: the number of the head; None = the mean over all heads of the layer.
         hidden: True = the map has no special tokens; if the text has none, the map leaves out the first token.
     """
@@ -59,10 +60,10 @@ class HeadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileRequest(HeadRequest):
-    """The tile of a map that a request is about: a map shows a head's weights as cells, a tile is a block of cells.
+    """A request for one tile (square part) of the map of a head.
 
     Attributes:
-        level: a cell is a square of 2^level queries × 2^level keys.
+        level: a cell of the map is a square of 2^level queries × 2^level keys.
         row, column: the position of the tile among the tiles of this level, counted in tiles.
         pool: whether a cell has the mean or the largest of the weights in its square.
     """
@@ -75,7 +76,7 @@ class TileRequest(HeadRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRequest(HeadRequest):
-    """The query of a head that a request is about: `query` is its position."""
+    """A request for the strongest keys of the query at position `query`, in one head."""
 
     query: int
 
@@ -100,7 +101,9 @@ def read_request(cls: type[Requested], content: object) -> Requested:
 
 
 class Map:
-    """Computes square images (tiles) of the weights of a long trace. The methods must not be called concurrently.
+    """Answers requests for the weights of a long text: tiles (square images) of the map of a head, and single rows.
+
+    The methods must not be called concurrently.
 
     Args:
         number: the map's number, which every request for this map contains (`HeadRequest.map`).
@@ -123,14 +126,14 @@ class Map:
                 )
 
     def record(self) -> dict[str, int]:
-        """Return the map's "number", the side of a "tile" in cells, and the lowest level "stored" in memory.
+        """Return what the page needs to request tiles: the map's "number", the side of a "tile" in cells, and "stored".
 
-        A cell of level n stands for 2^n × 2^n weights.
+        "stored" is the lowest level that is kept in memory; a cell of level n stands for 2^n × 2^n weights.
         """
         return {"number": self.number, "tile": TILE, "stored": STORED}
 
     def turn(self, request: HeadRequest) -> dict[str, int]:
-        """Compute the coarse cells of a head's map for a short time; return {"done": rows done so far, "of": all rows}.
+        """Compute rows of the stored map of a head for a short time; return {"done": rows so far, "of": all rows}.
 
         Raises:
             InputError: there is no such head, or its scores are NaN or infinite.
@@ -209,7 +212,7 @@ class Map:
         return pattern
 
     def pyramid(self, request: HeadRequest) -> Pyramid:
-        """Return a head's weights pooled over squares of several sizes; the pyramids used last stay in memory."""
+        """Return the object that computes the map of a head; those used last stay in memory."""
         pattern, name = self.pattern(request), (request.kind, request.layer, request.head, request.hidden)
         if name not in self.pyramids:
             self.pyramids[name] = Pyramid(pattern, request.head, self.shown(request) if request.hidden else None)

@@ -130,10 +130,14 @@ def compare_line(contents: TranslatorContents, exported: Exported, line: str) ->
 
 @torch.inference_mode()
 def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesis, tokens: Sequence[int]) -> float:
-    """Return how much the original `model` prefers its translation `original` to the export's, with the ids `tokens`.
+    """Return how clearly the original model prefers its own translation to the export's, where the two first differ.
 
-    The gap is the original model's logit for its own piece minus that for the export's piece, where the pieces first
-    differ. If all pieces are the same, the export has joined them to a different text, and the gap is infinite.
+    The gap is the original model's logit for its own piece minus that for the export's piece. If all pieces are the
+    same, the export has joined them to a different text, and the gap is infinite.
+
+    Args:
+        original: the translation of the original model.
+        tokens: the ids of the export's translation.
     """
     ours, theirs = [*original.tokens, EOS], [*tokens, EOS]
     differing = next((i for i, (own, other) in enumerate(zip(ours, theirs, strict=False)) if own != other), None)

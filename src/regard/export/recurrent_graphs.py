@@ -34,7 +34,7 @@ torch.library.define(
 
 
 def empty_results(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return uninitialised tensors with the shapes of what the operator `regard::read_cells` returns, for torch.export.
+    """Return uninitialised tensors of the shapes that the operator `regard::read_cells` returns, for torch.export.
 
     The operator returns the last layer's hidden state at every token, the last hidden state of every layer, and the
     last LSTM memory of every layer. Each tensor concatenates the states of the forward and the backward direction.

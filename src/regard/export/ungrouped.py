@@ -28,5 +28,5 @@ def ungrouped(model: Transformer) -> Transformer:
 
 
 def repeated_heads(parameter: Float[Tensor, "*shape"], d_head: int, group: int) -> Float[Tensor, "*longer"]:
-    """Return the parameter of a key or value projection with each head's `d_head` rows repeated `group` times."""
+    """Return the parameter of a key or value projection with the `d_head` rows of each head repeated `group` times."""
     return repeat(parameter, "(heads d_head) ... -> (heads group d_head) ...", d_head=d_head, group=group)

@@ -51,7 +51,7 @@ class Vectors(ctypes.Structure):
 
     @classmethod
     def of(cls, tensor: Float[Tensor, "_batch _heads tokens d"], batch: int = 0, head: int = 0) -> "Vectors":
-        """Return the C struct that describes a tensor of queries, keys or values to the C function.
+        """Return the C struct that describes queries, keys or values to the C function.
 
         Args:
             tensor: the vectors of all or some batch items and heads of a call; the last axis has stride 1.

@@ -115,10 +115,11 @@ def pattern_of(part: dict[str, Any]) -> str:
 
 @cache
 def class_of(name: str) -> str:
-    """Return a class of characters of the package tokenizers, as ranges of code points for a regular expression.
+    """Return the characters of a class in the package tokenizers, as ranges for a regular expression of JavaScript.
 
     Args:
-        name: a class in the package's regular expressions, such as "\\\\s"; or "digits", the class of its `Digits`.
+        name: a class in the package's regular expressions, such as "\\\\s"; or "digits", the class of its pre-tokenizer
+            `Digits`.
     """
     from tokenizers import Regex, pre_tokenizers
 

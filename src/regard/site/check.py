@@ -30,7 +30,7 @@ TEXTS = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The largest differences between an exported model and the original.
+    """The largest differences between what an exported model computes and what the original computes.
 
     Attributes:
         weights: the largest difference of an attention weight in any head.

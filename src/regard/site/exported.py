@@ -68,7 +68,7 @@ class Exported:
 
 
 def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON data `page` of a trace without its texts, tokens and arrays: all that is equal for all texts."""
+    """Return what the JSON data of all texts have in common: `page` without its texts, tokens and arrays."""
     kinds = {
         kind: record | {"layers": [layer_shape(first, kind, layer) for layer in first.attended[kind]]}
         for kind, record in page["kinds"].items()

@@ -47,7 +47,15 @@ PAST = "past "
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """The mask and changes that `recorded_attention` applies, and the query, key and value tensors of each layer."""
+    """What `recorded_attention` needs for one run of a model: the changes to apply, and a list for its tensors.
+
+    Attributes:
+        hidden: True where a query may not attend to a key; None = nowhere.
+        cut, changed: `cut` is True where weights are cut, in those layers and heads in which `changed` is True.
+        temperature: the divisor of the scores of each head.
+        past: the cached keys and values of earlier tokens.
+        steps: the recorded query, key and value of each layer.
+    """
 
     hidden: Bool[Tensor, "queries keys"] | None
     """True where a query may not attend to a key in any head; None = every query may attend to every key."""

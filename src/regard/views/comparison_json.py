@@ -13,9 +13,10 @@ def as_json(comparison: Comparison) -> str:
          "layers": [{"kind": "encoder", "layer": 3, "heads": [number for each head], "tokens": [token for each head],
                      "weights": [number for each head]}]}
 
-    "first" is the head and query token where the traces first differ by more than "at_most"; "output" is the
-    largest difference of the models' outputs. For each head, "heads" has the largest fraction of a query's attention
-    that goes to other keys in the second trace, "tokens" the query's token, "weights" a weight's largest difference.
+    "first" is the head and query token where the traces first differ by more than "at_most"; "output" is the largest
+    difference of the models' outputs. For each head, "heads" has the largest fraction of a query's attention that goes
+    to other keys in the second trace, "tokens" the token of this query, and "weights" the largest difference of a
+    weight.
     """
     layers = []
     for row, (kind, layer) in enumerate(comparison.layers):

@@ -19,7 +19,7 @@ def deflated(data: bytes) -> str:
 
 
 def encode_units(units: UInt16[np.ndarray, "heads queries keys"]) -> str:
-    """Encode weights, given as unsigned 16-bit integers, as text in the order [heads keys queries].
+    """Encode weights, given as unsigned 16-bit integers, as text; keys come before queries.
 
     Neighbouring queries often give a key similar weights, so this order compresses better.
     """

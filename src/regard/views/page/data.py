@@ -47,9 +47,10 @@ Blocks = dict[str, str]
 def page_data(
     trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None, max_values: int | None = None
 ) -> dict[str, Any]:
-    """Return a trace as the JSON data of a page, which first shows the query token and the head in `focus`.
+    """Return a trace with all its weights as the JSON data of a page.
 
     Args:
+        focus: the query token and the head that the page shows first.
         alignment: the alignments of a translation's candidates, as `Translation.page_record` returns them; None = the
             trace is not of a translation.
         max_values: the most numbers in the value vectors of the page; above it, the page has no values. None = the
@@ -74,7 +75,7 @@ def page_data(
 
 
 def map_data(trace: Trace, map_record: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON data of a page that has no weights of a trace, but requests them from a server: for long texts.
+    """Return a long trace as the JSON data of a page, without weights: the page requests them from a server.
 
     The page first shows the last query in the first head of the last kind of attention.
 
@@ -205,8 +206,10 @@ def check_size(trace: Trace) -> None:
 def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
     """Encode the mask of a layer into `blocks`, one bit for each query and key (1 = the query may attend to the key).
 
-    Nothing is added if `blocks` already has an equal mask, or if the mask hides no key from any query. Return the
-    entries "mask" and "masks" of the layer's record (see `encode_layers`).
+    Nothing is added if `blocks` already has an equal mask, or if the mask hides no key from any query.
+
+    Returns:
+        The entries "mask" and "masks" of the layer's record (see `encode_layers`).
     """
     if pattern.mask is None:
         return {"mask": None, "masks": 0}
@@ -251,10 +254,14 @@ def with_visible_controls(content: Any) -> Any:
 
 
 def medium_record(name: str, medium: Tensor | None, axes: tuple[str, str], blocks: Blocks) -> dict[str, Any] | None:
-    """Encode the image or spectrogram that the model read, one byte for each number, and add it to `blocks`.
+    """Encode an image or spectrogram that the model read into `blocks`, a byte for each number; return its record.
 
-    Return {"block": the array's name in `blocks`, axes[0]: its height, axes[1]: its width}; None if `medium` is
-    None.
+    Args:
+        name: the name in `blocks`.
+        axes: the names of height and width in the record.
+
+    Returns:
+        {"block": name, axes[0]: height, axes[1]: width}; None if `medium` is None.
     """
     if medium is None:
         return None

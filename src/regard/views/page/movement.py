@@ -69,9 +69,12 @@ def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str
 
 
 def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
-    """Stack the arrows of all layers in `group`, a field of `LayerArrows`; return the fields of `Arrows` by name.
+    """Stack the arrows of all layers; return the fields of `Arrows` by name, each with an axis for the layers in front.
 
     Layers with fewer arrows are padded with zeros, and with -2 in "names".
+
+    Args:
+        group: a field of `LayerArrows`: "parts", "heads" or "sources".
     """
     groups: list[Arrows] = [getattr(layer, group) for layer in layers]
     most = max(arrows.names.shape[1] for arrows in groups)
@@ -85,7 +88,7 @@ def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
 
 
 def array_record(name: str, array: Shaped[Tensor, "*shape"], blocks: dict[str, str]) -> dict[str, Any]:
-    """Add an encoded array to `blocks`; return a record of its name in `blocks`, its rounding step and its shape."""
+    """Encode an array into `blocks`; return a JSON record with its name there, its rounding step and its shape."""
     step = step_of(array, BITS) if array.is_floating_point() else 1.0
     blocks[name] = encode_integers(integers_of(array, step))
     return {"block": name, "step": step, "shape": list(array.shape)}

@@ -20,7 +20,7 @@ N_SHOWN = 8
 
 
 def output_record(name: str, attended: Attended, state: LayerStates, blocks: dict[str, str]) -> dict[str, Any] | None:
-    """Encode a layer's output projection into `blocks`; return the JSON record of its arrays, which have these names:
+    """Encode a layer's output projection into `blocks`; return the JSON record of these arrays:
 
         columns        [heads × d_value, N_SHOWN]   the first columns of W_O
         bias           [N_SHOWN]                    the first numbers of the bias; missing if there is no bias

@@ -38,12 +38,12 @@ VALUE_BITS = 20
 
 
 def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """Encode the queries and keys of a layer.
+    """Encode the queries and keys of a layer, from which the page computes the weights.
 
     Returns:
-        The layer's record for the page, and the encoded arrays "query" and "key". None if the page cannot compute the
-        weights: they are not the softmax of dot products, or the bias depends on more than head and distance, or
-        rounding to MOST_BITS bits changes a weight by more than PRECISION.
+        The layer's JSON record, and the encoded arrays "query" and "key". None if the page cannot compute the weights:
+            they are not the softmax of dot products, or the bias depends on more than head and distance, or rounding to
+            MOST_BITS bits changes a weight by more than PRECISION.
     """
     formula = pattern.call.formula
     if formula is None or formula.other_score is not None or formula.temperature == 0:
@@ -80,9 +80,10 @@ def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
 
 
 def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> tuple[float, float] | None:
-    """Return the largest rounding steps, of queries and of keys, that change no weight by more than PRECISION.
+    """Return to multiples of what queries and keys can be rounded so that no weight changes by more than PRECISION.
 
-    Return None if even MOST_BITS bits do not suffice.
+    Returns:
+        The largest such step for the queries, and for the keys; None if even MOST_BITS bits do not suffice.
     """
     bits = FEWEST_BITS
     while bits <= MOST_BITS:
@@ -96,7 +97,7 @@ def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key
 
 
 def step_of(vectors: Tensor, bits: int) -> float:
-    """Return the rounding step, a power of two, for which the largest absolute value in `vectors` takes `bits` bits."""
+    """Return the step of rounding to `bits` bits: the power of two of which the largest number has below 2^bits."""
     largest = float(vectors.abs().max()) if vectors.numel() else 0.0
     return 2.0 ** (math.frexp(largest)[1] - bits) if largest else 1.0
 
@@ -110,7 +111,7 @@ def integers_of(vectors: Tensor, step: float) -> Int[np.ndarray, "*shape"]:
 
 
 def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> float:
-    """Return the largest difference between the pattern's weights and weights computed from rounded vectors."""
+    """Return by how much a weight changes at most if it is computed from these rounded queries and keys."""
     score = ScaledDot(formula.scale, formula.softcap, unrounded(formula.bias))
     normalise = Softmax(formula.temperature, formula.sinks)
     value = pattern.value[:1].float()
@@ -124,10 +125,13 @@ def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key:
 
 
 def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] | None:
-    """Return a bias that depends only on the head and on the distance between query and key, as a list for each head.
+    """Return the bias of each head for each distance between query and key, if the bias depends on nothing else.
 
-    A list runs from the lowest distance in `grid` (last query, first key) to the highest (first query, last key). None
-    if there is no bias, or if the bias depends on anything else.
+    A list has the biases of one head, from the lowest distance in `grid` (last query, first key) to the highest (first
+    query, last key).
+
+    Returns:
+        A list for each head; None if there is no bias, or if it depends on anything else.
     """
     bias = formula.bias
     if bias is None or not isinstance(unrounded(bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:

@@ -30,10 +30,11 @@ PAGE_BYTES = 9_800_000
 
 
 def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]:
-    """Encode the weights of layers, rounded as finely as the size of a page allows.
+    """Encode the weights of layers as exactly as the size of a page allows.
 
     Returns:
-        The rounding step in units of 1/10,000, and the encoded weights of each layer by name.
+        The step, in units of 1/10,000, to whose multiples weights below 0.01 are rounded; and the encoded weights of
+            each layer by name.
 
     Raises:
         InputError: a weight is NaN.

@@ -86,7 +86,7 @@ class Mosaic:
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:
-        """Return the row and the column, in cells, of the top left corner of the pattern in row and column `place`."""
+        """Return the top left corner, in cells, of the pattern in row place[0] and column place[1] of patterns."""
         rows, columns = self.size
         return place[0] * (rows + self.below), place[1] * (columns + self.between)
 

@@ -86,7 +86,7 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
 
 
 def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
-    """Return where each picture, and the weights over it, are drawn: the drawings of one picture are side by side."""
+    """Return the positions and sizes of all drawings: each picture, and beside it the query's weights over it."""
     pictures = [list(group) for _, group in groupby(panels, key=lambda panel: panel.first.image)]
     n_drawings = 1 + max(map(len, pictures))
     at_once = 2 if n_drawings == 2 and len(pictures) > 2 else 1
@@ -107,7 +107,12 @@ def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
 
 
 def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, largest: float) -> None:
-    """Draw the picture in `cell`, or the query's weights over it; the weight `largest` has the brightest colour."""
+    """Draw a picture, or the query's weights over it, into `axes`.
+
+    Args:
+        cell: which of the two, and which picture.
+        largest: the weight that has the brightest colour.
+    """
     first = cell.panel.first
     _, height, width = trace.images[first.image].shape
     shown = trace.images[first.image].permute(1, 2, 0).cpu().numpy()

@@ -69,7 +69,11 @@ def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS
 def allowed_cells(
     pattern: Pattern, heads: Sequence[int], rows: int, columns: int
 ) -> Bool[Tensor, "heads rows columns"]:
-    """Return for each cell whether the mask allows any of the cell's queries to attend to any of its keys."""
+    """Return, for each cell of a drawn pattern, whether the mask allows one of the weights that the cell stands for.
+
+    Args:
+        rows, columns: the numbers of cells; a cell may stand for several queries and keys.
+    """
     selected_heads = pattern.grid.whole().part(range(1), torch.tensor(heads))
     like = torch.empty((), device=pattern.device)  # gives the type and device of the result
     cells = Pooled(replace(pattern.grid, batch=1, heads=len(heads)), like, rows, columns, "max")
@@ -199,9 +203,10 @@ def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) ->
 
 
 def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, float, float]:
-    """Return the space for the labels at the left, top, right and bottom of a pattern; all lengths are in inches.
+    """Return the space for the labels at the left, top, right and bottom of a pattern, in inches.
 
-    `side` is the side of a cell.
+    Args:
+        side: the side of a cell in inches.
     """
     if not names_all_tokens(focus):
         longest = max(
@@ -278,9 +283,7 @@ def half_capital(size: float) -> float:
 
 
 def spread(positions: Sequence[float], distance: float, end: float) -> list[float]:
-    """Move positions, given in rising order, apart until neighbours are at least `distance` apart.
-
-    The last position is at most `end`.
+    """Move positions, given in rising order, until neighbours are at least `distance` apart and none is above `end`.
 
     >>> spread([1.0, 1.5, 9.5], 2.0, 10.0)
     [1.0, 3.0, 9.5]

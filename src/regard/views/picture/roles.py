@@ -64,10 +64,7 @@ def draw(roles: Roles, title: str) -> Figure:
 
 
 def as_grid(roles: Roles, role: str, layers: list[int]) -> np.ndarray:
-    """Return how much of its attention each head gives to keys of the kind `role`, as a matrix [layers heads].
-
-    A layer that has fewer heads than another is filled up with NaN.
-    """
+    """Return how much attention each head gives to keys of a role, as a matrix [layers heads]; NaN = no such head."""
     cells = {head: float(number) for head, number in zip(roles.heads, roles[role], strict=True)}
     n_heads = 1 + max(int(head.partition("H")[2]) for head in roles.heads)
     return np.array([[cells.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers])

@@ -168,7 +168,7 @@ class Sentence:
         return Curve([ends[0], *turns, ends[1]], [Curve.MOVETO, *3 * [Curve.CURVE4]])
 
     def _edge(self, box: Box, other: Box) -> float:
-        """Return the height, on the page, of the edge of `box` that faces `other`, a box on another line.
+        """Return the height on the page of the edge of `box`, lower or upper, that faces `other` on another line.
 
         The weight written below a box counts as part of the box.
         """
@@ -192,7 +192,7 @@ class Sentence:
 
 
 def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
-    """Lay out the text of a trace: in one line of large letters, in several lines of smaller letters, or an excerpt."""
+    """Place the tokens of a text: in one line of large letters, in several lines of smaller letters, or an excerpt."""
     head = focus.head
     written = [key for key in head.top(focus.query, N_WRITTEN) if key.weight >= 0.0005]
     strongest = {key.position for key in written}
@@ -213,10 +213,11 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
 
 
 def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
-    """Return the positions around some tokens, in rising order; -1 stands for each run of tokens that is left out.
+    """Return the positions near some tokens of a text, in rising order; -1 stands for tokens that are left out.
 
     Args:
         reaches: the positions of these tokens, each with the number of neighbours to keep on each side.
+        n_tokens: the number of tokens of the text.
 
     >>> excerpt({3: 1, 7: 2}, 12)
     [-1, 2, 3, 4, 5, 6, 7, 8, 9, -1]
@@ -232,12 +233,12 @@ def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
 def place_boxes(
     tokens: Sequence[Token], positions: Sequence[int], fonts: Fonts, size: float, first_line: int, written: set[int]
 ) -> list[Box]:
-    """Place tokens side by side in lines; a token whose weight is written is wide enough for the number.
+    """Place tokens side by side in lines, as boxes; a token with its weight below it is wide enough for the number.
 
     Args:
         positions: the positions of the tokens to place; -1 = a box with ….
         size, first_line: the font size in points, and the number of the first of the lines.
-        written: the positions of the tokens whose weights are written.
+        written: the positions of the tokens whose weights are written below them.
     """
     placed: list[Box] = []
     right, line = 0.0, first_line

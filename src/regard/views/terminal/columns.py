@@ -13,11 +13,13 @@ from regard.visible_text import escape_controls, isolated
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """A table that is cut into blocks of columns, printed one below another with row labels, if the terminal is narrow.
+    """A table of many columns, which is printed as several tables below one another if the terminal is narrow.
 
     A label or header wider than half of the terminal is cut off with ….
 
     Attributes:
+        labels: the label of each row, printed in each of the tables.
+        headers: the header of each column.
         gap: the number of terminal cells between two columns.
     """
 

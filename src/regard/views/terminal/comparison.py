@@ -64,9 +64,9 @@ def head_table(comparison: Comparison) -> Table:
 
 
 def grid(comparison: Comparison) -> Columns:
-    """Return a grid of layers × heads: the largest percentage of a query's attention that goes to other keys.
+    """Return a grid of layers × heads: how much of a query's attention goes to other keys in the second trace.
 
-    The percentage compares the second trace with the first. The head in which the traces first differ is in brackets.
+    The numbers are percentages, the largest of all queries. The head in which the traces first differ is in brackets.
     """
     first = comparison.first
     several = len(comparison.tokens) > 1

@@ -130,7 +130,7 @@ def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A matrix as lines of text.
+    """A matrix as lines of text, to be printed beside other matrices.
 
     Attributes:
         heading: a line with the matrix's name and formula, and a line with its shape.
@@ -151,9 +151,11 @@ class Block:
 
 
 def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None) -> Block:
-    """Return the matrix that is the result of a step (`stage`) as lines of text, at most `width` terminal cells wide.
+    """Return a matrix as lines of text, at most `width` terminal cells wide.
 
-    `digits` is the number of decimals of rounded numbers; None = 4, or fewer if the columns do not fit otherwise.
+    Args:
+        stage: the matrix, with its names and its formula.
+        digits: the number of decimals of rounded numbers; None = 4, or fewer if the columns do not fit otherwise.
     """
     notable = worked.strongest[:NOTABLE]
     n_rows, n_columns = stage.matrix.shape
@@ -174,25 +176,19 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
     names = [shortened(stage.columns[column], LABEL_CELLS) for column in candidates] if stage.columns else []
     layout, is_best = choose_layout(numbers, names, room, digits)
     columns = layout.columns_to_show(candidates, n_columns, first_columns, room)
-    row_lines = [Text.assemble(" " * INDENT, row) for row in line_starts(stage, rows, labels, label_cells)]
+    styles = ["bold" if row is not None and row == stage.marked else "" for row in rows]
+    if stage.summed:
+        labels, styles = [*labels, SUM], [*styles, ""]
+    row_lines = [
+        Text.assemble(" " * INDENT, (label + " " * (label_cells - cell_len(label)), style))
+        for label, style in zip(labels, styles, strict=True)
+    ]
     tint, values = Tint.of(stage), iter(zip(layout.cells, numbers, strict=True))
     for line, row in zip(row_lines, [*rows, *([SUM] if stage.summed else [])], strict=True):
         if row is not None:
             line.append_text(row_text(layout, columns, *next(values), tint))
     header = Text(" " * (INDENT + label_cells) + layout.header(columns), style="dim") if names else None
     return Block(heading(stage), header, tuple(row_lines), not is_best or None in columns or None in rows)
-
-
-def line_starts(stage: Stage, rows: Sequence[int | None], labels: Sequence[str], label_cells: int) -> Iterator[Text]:
-    """Yield the label of each of `rows` (None = a gap in the matrix), padded to `label_cells` terminal cells.
-
-    If the matrix has a row of sums, the label of this row is the last.
-    """
-    for row, name in zip(rows, labels, strict=True):
-        bold = "bold" if row is not None and row == stage.marked else ""
-        yield Text(name + " " * (label_cells - cell_len(name)), style=bold)
-    if stage.summed:
-        yield Text(SUM.ljust(label_cells))
 
 
 def row_text(
@@ -225,7 +221,9 @@ def heading(stage: Stage) -> tuple[Text, Text]:
 def row_label(stage: Stage, row: int | None, marking: bool) -> str:
     """Return the label of a row of a matrix; ⋮ if `row` is None, which stands for rows that are left out.
 
-    If `marking`, MARK is put before the label of the query `worked.query`.
+    Args:
+        marking: whether a row of the worked example is marked: then MARK, or space of its width, comes before the
+            label.
     """
     if not stage.rows:
         return "⋮" if row is None else ""

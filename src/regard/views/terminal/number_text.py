@@ -5,7 +5,7 @@ has all its digits (0.1361). If the columns do not fit, names are shortened firs
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
@@ -58,15 +58,15 @@ class Layout:
     def columns_to_show(
         self, candidates: Sequence[int], count: int, notable: Sequence[int], room: int
     ) -> list[int | None]:
-        """Choose as many columns as fit into `room` terminal cells, the notable ones first.
+        """Choose as many columns of a wide matrix as fit into `room` terminal cells, the notable ones first.
+
+        Args:
+            candidates: the columns of the matrix that this layout has: their indices in the matrix.
+            count: the number of columns of the matrix.
+            notable: the columns to choose first, by their indices in the matrix.
 
         Returns:
             The indices, in this layout, of the columns to show; None wherever columns between them are left out.
-
-        Args:
-            candidates: for each column of this layout, its position in the whole matrix.
-            count: the number of columns of the whole matrix.
-            notable: the positions of the columns that are chosen first.
         """
         index = {column: i for i, column in enumerate(candidates)}
 
@@ -86,7 +86,7 @@ class Layout:
 def choose_layout(
     numbers: Sequence[Sequence[float]], names: Sequence[str], room: int, digits: int | None
 ) -> tuple[Layout, bool]:
-    """Choose the best layout whose columns all fit; if none fits, the most compact layout.
+    """Choose how to print a matrix: the first of several layouts whose columns all fit, or the most compact one.
 
     Args:
         numbers: the numbers of each row.
@@ -100,7 +100,10 @@ def choose_layout(
     most = DIGITS if digits is None else digits
     fewest = min(most, fewest_digits(numbers)) if digits is None else most
     n_columns = len(numbers[0])
-    for step, (decimals, cut_names, tight) in enumerate(layout_options(most, fewest, bool(names))):
+    options = [(most, False, False)]  # decimals, whether names are cut, whether columns are tight; best first
+    if names:
+        options += [(most, True, False), *((decimals, True, True) for decimals in range(most, fewest - 1, -1))]
+    for step, (decimals, cut_names, tight) in enumerate(options):
         cells = aligned(numbers, decimals)
         longest = max(3, len(cells[0][0])) if cut_names else LABEL_CELLS
         layout = Layout(cells, [shortened(name, longest) for name in names] or [""] * n_columns, tight)
@@ -118,26 +121,17 @@ def fewest_digits(numbers: Sequence[Sequence[float]]) -> int:
     return max(0, FEWEST_DIGITS - max(0, math.floor(math.log10(largest)))) if largest else FEWEST_DIGITS
 
 
-def layout_options(most: int, fewest: int, named: bool) -> Iterator[tuple[int, bool, bool]]:
-    """Yield settings, best first: (decimals, whether names are cut, whether columns are tight); `named` = has names."""
-    yield most, False, False
-    if named:
-        yield most, True, False
-        for decimals in range(most, fewest - 1, -1):
-            yield decimals, True, True
-
-
 # Rows and columns to show
 
 
 def positions_to_show(
     count: int, notable: Sequence[int], fits: Callable[[Sequence[int | None]], bool]
 ) -> list[int | None]:
-    """Choose as many of the positions 0 to count - 1 as fit, at least one; None stands for each gap between them.
+    """Choose as many of the rows or columns 0 to count - 1 as fit, at least one; None stands for a gap between them.
 
     Args:
-        notable: the positions that are chosen first.
-        fits: returns whether a choice of positions, with None for each gap, fits into the space.
+        notable: the rows or columns that are chosen first.
+        fits: returns whether a choice, with None for each gap, fits into the space.
 
     >>> positions_to_show(9, (4,), lambda positions: len(positions) <= 6)
     [0, 1, None, 4, None, 8]
@@ -154,9 +148,9 @@ def positions_to_show(
 
 
 def by_priority(count: int, notable: Sequence[int]) -> list[int]:
-    """Return the positions 0 to count - 1 by priority.
+    """Return the rows or columns 0 to count - 1 in the order in which they are chosen.
 
-    The positions in `notable` come first, then two from the front for each one from the back.
+    Those in `notable` come first, then two from the front for each one from the back.
 
     >>> by_priority(6, (3,))
     [3, 0, 1, 5, 2, 4]
@@ -166,7 +160,7 @@ def by_priority(count: int, notable: Sequence[int]) -> list[int]:
 
 
 def with_gaps(positions: Iterable[int], count: int) -> list[int | None]:
-    """Sort positions, and put None wherever some of the positions 0 to count - 1 are missing.
+    """Sort rows or columns, and put None wherever some of the numbers 0 to count - 1 are missing.
 
     >>> with_gaps({0, 1, 5}, 7)
     [0, 1, None, 5, None]

@@ -27,10 +27,10 @@ The C kernel reads keys and values once for each block of queries; copying them 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """A part of the C kernel's work: some blocks of queries, and the vectors of their heads in float32.
+    """Some heads of a call, converted to float32 for the C kernel, and the blocks of queries of these heads.
 
     Attributes:
-        numbers: the indices of these blocks in `Plan.blocks`.
+        numbers: the indices of the blocks in `Plan.blocks`.
         query: queries; index [0, 0] is batch item `batch` and head `head` of the call.
         key: keys; index [0, 0] is batch item `batch` and key head `key_head` of the call.
         value: values of the same batch items and heads as `key`; None = no context is computed.
@@ -46,10 +46,12 @@ class Part:
 
 
 def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[Part]:
-    """Yield the blocks of queries for the C kernel, in parts with float32 queries, keys and, if `contexts`, values.
+    """Yield queries, keys and values in float32, a few heads at a time, with the blocks of these heads.
 
-    If the kernel can read the inputs without a conversion, there is one part with all blocks. Other inputs are
-    converted for a few heads of one batch item at a time, and each part has the blocks of these heads.
+    If the kernel can read the inputs without a conversion, all heads and blocks are yielded at once.
+
+    Args:
+        contexts: whether the values are needed.
     """
     query, key, formula = call.query, call.key, call.softmax
     if formula.projection is not None:

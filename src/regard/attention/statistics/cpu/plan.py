@@ -66,7 +66,7 @@ class HeadBlock:
         return rows * (keys + 3 + -(-keys // max(1, width))) + 2 * width
 
     def parts(self) -> list["HeadBlock"]:
-        """Split the block into blocks of the same queries with `width` consecutive keys each."""
+        """Return blocks with the same queries, and `width` consecutive keys each, that together make up this block."""
         parts = spans(len(self.keys), max(1, self.width))
         return [replace(self, keys=self.keys[part.start : part.stop]) for part in parts]
 
@@ -95,17 +95,14 @@ class KeyLimits:
         return cls(*limits)
 
     def index(self, batch: int, head: int) -> tuple[int, int]:
-        """Return the indices (batch, head) into `starts` and `stops` for a batch item and a head.
-
-        The index is 0 on an axis of size 1, which is broadcast.
-        """
+        """Return the indices of a batch item and a head in `starts`: 0 on an axis of size 1, which is broadcast."""
         return batch % len(self.starts), head % self.starts.shape[1]
 
     def reaches(self, index: tuple[int, int], size: int, n_keys: int) -> list[range]:
         """Return, for each group of `size` consecutive queries, a range with all keys that the group may attend to.
 
         Args:
-            index: the indices of a batch item and a head in `starts` and `stops`, from the method `index`.
+            index: the indices of the batch item and the head in `starts` and `stops`, from the method `index`.
             n_keys: the number of all keys.
         """
         starts, stops = self.starts[index], self.stops[index]
@@ -118,7 +115,7 @@ class KeyLimits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """How the C kernel divides a call of `attend` into blocks: queries of one head, with a range of keys.
+    """The blocks into which the C kernel divides a call of `attend`: some queries of one head, with a range of keys.
 
     Attributes:
         limits: the mask as one range of keys for each query; None = there is no mask, or it allows several ranges.
@@ -149,7 +146,7 @@ class Plan:
     @staticmethod
     @lru_cache(8)
     def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
-        """Return the plan that `of` returns, from a cache of the last plans.
+        """Return the plan for a call of these sizes with this mask, from a cache.
 
         The module constants BLOCK_QUERIES and SCORES_IN_CACHE are arguments because they are part of the cache key.
         """
@@ -157,7 +154,7 @@ class Plan:
         return plan_of_blocks(limits, tuple(blocks_of(grid, mask, limits)))
 
     def share(self, blocks: slice) -> "Plan":
-        """Return a `Plan` (division of a call into blocks) with only some of the blocks, selected by a slice."""
+        """Return a plan with only some of the blocks, for a process that computes a part of the call."""
         return plan_of_blocks(self.limits, self.blocks[blocks])
 
 

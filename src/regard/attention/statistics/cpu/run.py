@@ -124,8 +124,8 @@ class Run:
     def bounds_of(self, part: Part) -> Iterator[Int[Tensor, "blocks 8"]]:
         """Yield the bounds (fields of the C struct `BlockBounds`) of the blocks in `part`, some blocks at a time.
 
-        If torch operations compute the scores or masks, they compute about `COMPUTED_AT_ONCE` numbers before each
-        yield. Otherwise the bounds of all blocks are yielded at once.
+        Before some blocks are yielded, torch operations compute their scores or masks, if the kernel cannot: about
+        `COMPUTED_AT_ONCE` numbers. If the kernel can, the bounds of all blocks are yielded at once.
         """
         bounds, blocks, scores = self.plan.bounds[part.numbers], self.plan.blocks[part.numbers], self.scores
         if scores is not None and not scores.computes_masks:

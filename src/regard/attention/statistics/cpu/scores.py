@@ -49,7 +49,7 @@ class DistanceTable:
         return cls(torch.cat([first_column.flip(1), first_row], dim=1).contiguous(), grid.queries)
 
     def vectors(self) -> kernel.Vectors:
-        """Return the table as the C struct of a bias matrix with one row for each query.
+        """Return the bias as the C struct of a matrix with one row for each query, without storing the matrix.
 
         The rows overlap in memory: the row of query i starts one number before the row of query i - 1.
         """

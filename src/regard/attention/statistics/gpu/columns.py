@@ -24,9 +24,12 @@ from regard.attention.statistics.gpu.scores import border, limits_of, scores_of,
 
 
 def cells_for(arguments: KernelArguments, shape: tuple[int, int]) -> Float[Tensor, "batch heads rows tiles cells"]:
-    """Return an uninitialised tensor for the pooled weights of each tile (block of keys).
+    """Return an uninitialised tensor to which the kernel `columns` writes the pooled map, before tiles are combined.
 
-    A tile has one number for each of shape[0] map rows and each of the shape[1] map columns that it may overlap.
+    A tile (block of keys) has one number for each row of the map, and for each column that it may overlap.
+
+    Args:
+        shape: the numbers of rows and columns of the map.
     """
     (n_keys, _), grid = arguments.tiles, arguments.grid
     tiles, cells = triton.cdiv(grid.keys, n_keys), cells_in_tile(shape[1], grid.keys, n_keys)
@@ -34,10 +37,12 @@ def cells_for(arguments: KernelArguments, shape: tuple[int, int]) -> Float[Tenso
 
 
 def cells_in_tile(map_columns: int, n_all_keys: int, n_keys: int) -> int:
-    """Return how many columns of the pooled map `n_keys` consecutive keys may belong to, rounded up to a power of 2.
+    """Return how many columns of the pooled map a tile (block of keys) may overlap, rounded up to a power of 2.
 
     Args:
-        n_all_keys: the number of all keys, which are divided among the `map_columns` columns.
+        map_columns: the number of columns of the map, among which all keys are divided.
+        n_all_keys: the number of all keys.
+        n_keys: the number of keys in a tile.
 
     >>> cells_in_tile(64, 4096, 128), cells_in_tile(3, 10_000, 128)
     (4, 2)
@@ -208,12 +213,9 @@ def read_queries(
 def into_map(
     cells: Float[Tensor, "batch heads rows tiles cells"], arguments: KernelArguments, ask: Ask
 ) -> Float[Tensor, "batch heads rows columns"]:
-    """Return the pooled map (`ask.pooled` rows and columns), combined from the weights of all tiles (blocks of keys).
+    """Return the pooled map, given the pooled weights of each tile (block of keys) as the kernel `columns` wrote them.
 
     The keys of one column of the map may lie in several tiles; the weights of these tiles are pooled in a fixed order.
-
-    Args:
-        cells: the pooled weights of each tile, as the kernel `columns` wrote them.
     """
     assert ask.pooled is not None
     (rows, columns), (n_keys, _), grid, device = ask.pooled, arguments.tiles, arguments.grid, cells.device

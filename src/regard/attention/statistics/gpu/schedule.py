@@ -37,10 +37,9 @@ def limits_of(ranges: Ranges, grid: Grid) -> Limits:
 
 
 def along_keys(limits: Limits, tile: int, step: int) -> Borders:
-    """Return the four borders of each tile (block of queries); the borders are key positions in ascending order.
+    """Return, for each tile (block of queries), the four borders between which a kernel reads keys and needs a mask.
 
-    A kernel reads the keys from the first border to the last, and needs no mask between the second border and the
-    third. All borders except the last are multiples of `step`.
+    The borders are key positions (see `Borders`). All of them except the last are multiples of `step`.
 
     Args:
         tile: the number of queries in a tile.
@@ -55,10 +54,10 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 
 
 def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
-    """Return the four borders of each tile (block of keys); the borders are query positions in ascending order.
+    """Return, for each tile (block of keys), the four borders between which a kernel reads queries and needs a mask.
 
-    A kernel reads the queries from the first border to the last, and needs no mask between the second border and the
-    third. If key ranges do not move forward from one query to the next, more queries are read and masked than needed.
+    The borders are query positions (see `Borders`). If key ranges do not move forward from one query to the next, more
+    queries are read and masked than needed.
 
     Args:
         n_keys: the number of all keys.
@@ -93,7 +92,7 @@ def remaining_minimum(limits: OneSide) -> OneSide:
 
 
 def borders(begin: Tensor, whole_from: Tensor, whole_to: Tensor, end: Tensor) -> Borders:
-    """Join the four borders of each tile, `begin` to `end`, to one tensor, and make them ascend where they do not.
+    """Return four borders of each tile as one tensor, raised or lowered so that they ascend.
 
     If the mask must be applied to all weights of a tile, its second and its third border become equal.
     """
