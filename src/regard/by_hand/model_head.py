@@ -176,11 +176,7 @@ def head_mask(head: Head) -> Bool[np.ndarray, "queries keys"] | None:
 
 
 def head_softmax(head: Head) -> dict[str, Any]:
-    """Return temperature and sinks of a head as keyword arguments of `Numbers`.
-
-    Raises:
-        InputError: the head's weights are not a softmax.
-    """
+    """Return temperature and sinks of a head as keyword arguments of `Numbers`."""
     normalise = head.pattern.normalise
     if not isinstance(normalise, Softmax):
         raise InputError(

@@ -90,11 +90,7 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
 
 
 def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:
-    """Return a value of a TOML file as a matrix; the list of numbers of a bias becomes a matrix of one row.
-
-    Raises:
-        InputError: the value is not a matrix (or a bias) of finite numbers.
-    """
+    """Return a value of a TOML file as a matrix; the list of numbers of a bias becomes a matrix of one row."""
     if name in BIASES:
         if not isinstance(rows, list) or not rows or any(isinstance(entry, list) for entry in rows):
             raise InputError(f"{name} must be one row of numbers, like [1, 0, 2].")
@@ -177,11 +173,7 @@ def read_text(name: str, given: dict[str, Any]) -> str:
 
 
 def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
-    """Return the tokens named under the key `name`, None if the key is missing.
-
-    Raises:
-        InputError: the value is not a list of words.
-    """
+    """Return the tokens named under the key `name`, None if the key is missing."""
     if name not in given:
         return None
     texts = given[name]

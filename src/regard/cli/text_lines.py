@@ -88,11 +88,7 @@ def open_lines(stack: ExitStack, path: Path) -> BufferedIOBase:
 
 
 def read_file_lines(path: Path) -> list[str]:
-    """Read all lines of a text file; - is standard input.
-
-    Raises:
-        InputError: the file cannot be read, or a line is not UTF-8 or too long.
-    """
+    """Read all lines of a text file; - is standard input."""
     if str(path) == "-":
         return [line for lines in read_lines(standard_input()) for line in lines]
     try:

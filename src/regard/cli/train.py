@@ -139,9 +139,6 @@ def numbers(
 
     Args:
         example: a valid value, for the error message.
-
-    Raises:
-        InputError: the value does not consist of numbers.
     """
     if text is None:
         return None

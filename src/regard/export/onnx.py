@@ -73,11 +73,7 @@ def write_graphs(graphs: Graphs, contents: TranslatorContents, folder: Path) -> 
 
 
 def graphs_of(model: Any) -> Graphs:
-    """Return the encoder and the decoder graph of a model.
-
-    Raises:
-        InputError: the model is neither a Transformer nor a Recurrent, or has attention="local_m".
-    """
+    """Return the encoder and the decoder graph of a model."""
     if isinstance(model, Transformer):
         return transformer_graphs(model)
     if isinstance(model, Recurrent):

@@ -73,7 +73,13 @@ def letter_tables(normalise: Any) -> dict[str, Any]:
 
 
 def split_tables(split: Any) -> dict[str, list[Range]]:
-    """Return the letters at which the function `split` divides words ("blank"), or which it makes words ("apart")."""
+    """Return the letters at which a function divides a text into words.
+
+    The keys: "blank", the letters that it leaves out, such as spaces; "apart", those that become words of their own.
+
+    Args:
+        split: the function; it returns pairs (word, (start, end)).
+    """
     blank, apart = [], []
     codes = list(all_letters())
     for start in range(0, len(codes), AT_ONCE):

@@ -63,11 +63,7 @@ class Side:
         return self.ends[pairs + 1] - self.ends[pairs]
 
     def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, Lengths]:
-        """Return the ids of the texts with the indices `pairs`, concatenated, and the number of ids in each text.
-
-        Raises:
-            InputError: an id is not in the vocabulary.
-        """
+        """Return the ids of the texts with the indices `pairs`, concatenated, and the number of ids in each text."""
         lengths = self.lengths(pairs)
         before = np.cumsum(lengths) - lengths
         ids = self.ids[np.repeat(self.ends[pairs] - before, lengths) + np.arange(lengths.sum())]

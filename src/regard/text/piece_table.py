@@ -51,11 +51,7 @@ SPECIAL = (
 
 
 def pieces_of(model: bytes) -> list[Piece]:
-    """Return the pieces of a SentencePiece model, in the order of their ids.
-
-    Raises:
-        ValueError: the model is not a protobuf message.
-    """
+    """Return the pieces of a SentencePiece model, in the order of their ids."""
     found = []
     for number, value, _ in fields(model):
         if number == PIECE and isinstance(value, bytes):

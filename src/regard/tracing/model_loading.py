@@ -140,9 +140,6 @@ def from_pretrained(auto_class: Any, description: str, source: str, local: bool)
         auto_class: a class of transformers such as AutoModel or AutoTokenizer.
         description: the name of the model, tokenizer or processor in error messages.
         local: whether to try the files on this machine first, and to download a model of the hub only if that fails.
-
-    Raises:
-        InputError: the model, tokenizer or processor cannot be loaded.
     """
     try:
         with quiet_transformers(progress=not local):

@@ -73,11 +73,7 @@ class Scan:
         self.n_words += n_words
 
     def roles(self) -> Roles:
-        """Return how much each head attends to the previous token, the first token, and so on, over all texts.
-
-        Raises:
-            InputError: no text was read.
-        """
+        """Return how much each head attends to the previous token, the first token, and so on, over all texts."""
         if self.sums is None:
             raise InputError("there is no text in the file; give one text a line.")
         return Roles(self.heads, self.sums.means())

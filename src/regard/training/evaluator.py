@@ -122,11 +122,7 @@ class Evaluator:
         )
 
     def load_mean(self, folder: Path, names: Sequence[str]) -> None:
-        """Copy the mean of the parameters in the named snapshot files into the model.
-
-        Raises:
-            InputError: a file cannot be read, or has the parameters of another model.
-        """
+        """Copy the mean of the parameters in the named snapshot files into the model."""
         with torch.no_grad():
             tensors = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
             for name, mean in mean_parameters(folder, names).items():

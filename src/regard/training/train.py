@@ -210,11 +210,7 @@ def restore_checkpoint(
 
 
 def state_in(checkpoint: Checkpoint) -> TrainingState:
-    """Return the training state in a checkpoint.
-
-    Raises:
-        InputError: the checkpoint's state.json is not a training state.
-    """
+    """Return the training state in a checkpoint."""
     try:
         return TrainingState.from_json(checkpoint.state)
     except (TypeError, ValueError, KeyError) as error:

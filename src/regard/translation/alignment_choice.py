@@ -112,26 +112,16 @@ def piece_needs(
     erased = [
         (index, word) for index, alignment in enumerate(alignments) for word in range(len(alignment.source_words))
     ]
-    without = token_log_probabilities(
-        model,
-        [without_source_word(translations[index], alignments[index].source_word_of, word) for index, word in erased],
-        device,
-        BATCH_TOKENS,
-    )
+    shortened = []
+    for index, word in erased:
+        pieces = zip(translations[index].source_ids, alignments[index].source_word_of, strict=False)
+        source_ids = *(piece for piece, word_of_piece in pieces if word_of_piece != word), EOS
+        shortened.append(replace(translations[index], source_ids=source_ids))
+    without = token_log_probabilities(model, shortened, device, BATCH_TOKENS)
     needs = [torch.zeros(len(one.target_word_of), len(one.source_words)) for one in alignments]
     for (index, word), lower in zip(erased, without, strict=True):
         needs[index][:, word] = (whole[index] - lower)[: len(needs[index])].float()
     return needs
-
-
-def without_source_word(translation: Translation, word_of: Sequence[int], word: int) -> Translation:
-    """Return the translation with the pieces of one source word removed from `source_ids`.
-
-    Args:
-        word_of: for each source piece except EOS, the index of the word that it belongs to.
-    """
-    kept = [token for token, of in zip(translation.source_ids, word_of, strict=False) if of != word]
-    return replace(translation, source_ids=(*kept, EOS))
 
 
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:

@@ -59,11 +59,7 @@ class AlignmentRule:
         return rows.gather(1, reading[:, :, None].expand(-1, -1, n_columns))
 
     def layer_among(self, n_layers: int) -> int:
-        """Return the index of this rule's layer in a model with `n_layers` decoder layers.
-
-        Raises:
-            ValueError: the layer does not exist.
-        """
+        """Return the index of this rule's layer in a model with `n_layers` decoder layers."""
         if self.layer is None:
             return max(n_layers - 2, 0)
         if not -n_layers <= self.layer < n_layers:

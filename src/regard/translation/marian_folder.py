@@ -89,11 +89,7 @@ def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorC
 
 
 def marian_model(folder: Path) -> Transformer:
-    """Return the Transformer with the parameters of the Marian model in a folder.
-
-    Raises:
-        InputError: transformers is not installed or cannot load the model, or a setting of it is not supported.
-    """
+    """Return the Transformer with the parameters of the Marian model in a folder."""
     check_layer_counts(folder)
     try:
         with quiet_transformers(progress=False):
@@ -128,9 +124,6 @@ def piece_table(path: Path, n_rows: int) -> list[str]:
 
     Args:
         n_rows: the number of rows in the model's vocabulary matrix.
-
-    Raises:
-        InputError: the file is damaged, or an id has no row in the model.
     """
     table = [""] * n_rows
     for piece, number in read_json(path).items():

@@ -65,11 +65,7 @@ def trace_translation(
 def decoded_with_states(
     model: TranslatingModel, translation: Translation, device: torch.device
 ) -> tuple[ForcedDecoding, Mapping[str, Mapping[int, LayerStates]]]:
-    """Return the model's output, and the vectors of every layer by kind of attention and layer number.
-
-    Raises:
-        StatesNotFoundError: the model is not a Transformer; only a Transformer's vectors can be recorded.
-    """
+    """Return the model's output, and the vectors of every layer by kind of attention and layer number."""
     if not isinstance(model, Transformer):
         raise StatesNotFoundError(
             f"the vectors of {type(model).__name__} cannot be kept, since it is no regard.Transformer; trace without "

@@ -12,11 +12,7 @@ ENDINGS = (".csv", ".parquet")
 
 
 def check_table_path(path: Path) -> Path:
-    """Check that a table can be written at a path, and return the path.
-
-    Raises:
-        InputError: the path does not end in .csv or .parquet, pyarrow is missing, or no file can be written there.
-    """
+    """Check that a table can be written at a path, and return the path."""
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"cannot tell what kind of table {path} is; its name must end in .csv or .parquet.")
     if path.suffix.lower() == ".parquet":

@@ -39,7 +39,7 @@ class TiledPicture:
     patch_size: int
 
     def grid(self, merge: int = 1) -> PatchGrid:
-        """Return the grid of all tiles' patches; with `merge` > 1, of squares of merge × merge patches."""
+        """Return the grid of the patches of all tiles together; merge > 1: a token stands for merge × merge patches."""
         cells = self.side // self.patch_size // merge
         return PatchGrid(
             image=self.image, rows=self.rows * cells, columns=self.columns * cells,
@@ -47,7 +47,7 @@ class TiledPicture:
         )  # fmt: skip
 
     def tiles(self, merge: int = 1) -> list[tuple[Patch, ...]]:
-        """Return the patches, or the squares of merge × merge patches, of each tile."""
+        """Return the patches of each tile; merge > 1: a token stands for a square of merge × merge patches."""
         cells, grid = self.side // self.patch_size // merge, self.grid(merge)
         return [
             tuple(grid.patches(range(row * cells, (row + 1) * cells), range(column * cells, (column + 1) * cells)))
@@ -56,7 +56,7 @@ class TiledPicture:
         ]
 
     def thumbnail(self, merge: int = 1, margin: tuple[int, int] = (0, 0)) -> tuple[Patch, ...]:
-        """Return the patches, or the squares of merge × merge patches, of the thumbnail, a small copy of the picture.
+        """Return the patches of the thumbnail, a small copy of the picture; `merge` as in `grid`.
 
         Args:
             margin: the height of the margins above and below the picture, and the width of those beside it, in pixels.

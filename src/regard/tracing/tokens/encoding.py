@@ -44,11 +44,7 @@ def encode(
 
 
 def decoder_start_id(model: "PreTrainedModel") -> int:
-    """Return the id of the first input token of the decoder of an encoder-decoder.
-
-    Raises:
-        InputError: no configuration of the model has a decoder_start_token_id.
-    """
+    """Return the id of the first input token of the decoder of an encoder-decoder."""
     for config in (model.config, getattr(model, "generation_config", None)):
         if isinstance(start := getattr(config, "decoder_start_token_id", None), int):
             return start

@@ -32,9 +32,6 @@ def prompt_of(tokenizer: Any, given: Any, writes: bool) -> Prompt:
     Args:
         given: a str; a list of messages, each {"role": …, "content": …}; or token ids, as a list or a tensor.
         writes: whether the model is to generate the next message of the chat.
-
-    Raises:
-        InputError: the tokenizer has no template for chats, or the messages or the ids are not valid.
     """
     if is_chat(given):
         return Prompt(chat_text(tokenizer, list(given), writes), is_whole=True)

@@ -128,6 +128,6 @@ def asks_for_something(ask: Ask) -> bool:
 
 
 def wording(name: str, ask: Ask) -> str:
-    """Return the statistic `name` of `ask` as an argument of `Ask` is written, such as "top=8"."""
+    """Return a statistic as it is written in a call of `Ask`, such as "top=8"."""
     asked = getattr(ask, name)
     return f"{name}=…" if isinstance(asked, Tensor) else f"{name}={asked!r}"

@@ -78,11 +78,7 @@ def in_one_sequence(attended: Attended) -> Attended:
 
 
 def call_of(attended: Attended) -> Call:
-    """Return the `Call` of an attention step: its queries, keys and values, score and mask.
-
-    Raises:
-        InputError: statistics were recorded in place of the queries and keys.
-    """
+    """Return the `Call` of an attention step: its queries, keys and values, score and mask."""
     if isinstance(attended.pattern.call, ForgottenCall):
         raise InputError(
             "ask=… keeps statistics of each picture, tile or window apart, and a trace needs them over all tokens; "

@@ -96,9 +96,6 @@ class StateRecorder:
 
         Args:
             kind_of: returns the kind of attention of a module, given its path.
-
-        Raises:
-            StatesNotFoundError: a part of a layer was not found.
         """
         states: dict[str, dict[int, LayerStates]] = {}
         for step in self.watched.steps:

@@ -233,9 +233,6 @@ def model_config(model: Model, n_source_tokens: int = 1, n_target_tokens: int = 
 
     Args:
         n_source_tokens, n_target_tokens: the sizes of the vocabularies; 1 = not known yet.
-
-    Raises:
-        InputError: the settings contradict each other.
     """
     changes = {**model.changes, "n_source_tokens": n_source_tokens, "n_target_tokens": n_target_tokens}
     kind = model_kinds()[model.kind].config
@@ -250,9 +247,6 @@ def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
 
     Args:
         model_max_tokens: the longest sequence that the model processes; it includes EOS or BOS.
-
-    Raises:
-        InputError: the user's number is more than model_max_tokens - 1.
     """
     most = model_max_tokens - 1  # one token is EOS in the source, BOS in the target
     longest = value_or_default(max_tokens, min(LONGEST, most))

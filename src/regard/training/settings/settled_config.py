@@ -30,7 +30,7 @@ SettledSection = TypeVar("SettledSection", bound=Section)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledData(Data):
-    """The section [data] of the settings, with defaults for the corpus and the device in place of None."""
+    """The section [data] of the settings, in which the settings that the user left out have their defaults."""
 
     dev_pairs: Count
     max_tokens: Length
@@ -38,14 +38,14 @@ class SettledData(Data):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledVocabulary(VocabularySettings):
-    """The section [vocabulary] of the settings, with defaults for the corpus and the device in place of None."""
+    """The section [vocabulary] of the settings, in which the settings that the user left out have their defaults."""
 
     joint: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledTraining(Training):
-    """The section [training] of the settings, with defaults for the corpus and the device in place of None."""
+    """The section [training] of the settings, in which the settings that the user left out have their defaults."""
 
     batch_tokens: BatchTokens
     learning_rate: Positive
@@ -57,7 +57,7 @@ class SettledTraining(Training):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledEvaluation(Evaluation):
-    """The section [evaluation] of the settings, with defaults for the corpus and the device in place of None."""
+    """The section [evaluation] of the settings, in which the settings that the user left out have their defaults."""
 
     every_steps: Count
     patience: Count

@@ -29,11 +29,7 @@ def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) ->
 
 
 def mean_parameters(folder: Path, names: Sequence[str]) -> dict[str, Tensor]:
-    """Return the mean of the parameters in the named files. Only one parameter of each file is in memory at a time.
-
-    Raises:
-        InputError: a file cannot be read, or has other parameters than the first one.
-    """
+    """Return the mean of the parameters in the named files. Only one parameter of each file is in memory at a time."""
     shapes = [tensor_shapes_in(folder / name) for name in names]
     for name, found in zip(names, shapes, strict=True):
         if found != shapes[0]:

@@ -112,11 +112,7 @@ def os_errors_as_input_errors(folder: Path) -> Iterator[None]:
 
 
 def lock_folder(folder: Path, training: ExitStack | None) -> None:
-    """Lock the folder until the ExitStack `training` closes; None = do not lock.
-
-    Raises:
-        InputError: another training has locked the folder.
-    """
+    """Lock the folder until the ExitStack `training` closes; None = do not lock."""
     if training is None:
         return
     try:
@@ -128,11 +124,7 @@ def lock_folder(folder: Path, training: ExitStack | None) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder of a new training; an existing empty folder is fine.
-
-    Raises:
-        InputError: the folder has files.
-    """
+    """Create the folder of a new training; an existing empty folder is fine."""
     folder.mkdir(parents=True, exist_ok=True)
     names = (path.name for path in folder.iterdir())
     others = sorted(name for name in names if name != LOCK and not name.endswith(".writing"))

@@ -66,6 +66,7 @@ class MinimumRisk:
         ]
 
     def searches(self) -> list[Sample]:
+        """Return the searches that draw the samples: `n_samples` copies of `sample`, each with a seed of its own."""
         return [replace(self.sample, seed=seed_of(self.sample.seed, number)) for number in range(self.n_samples)]
 
     def ranked(

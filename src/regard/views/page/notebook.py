@@ -25,9 +25,10 @@ FRAME = "position: absolute; inset: 0; width: 100%; height: 100%; border: 0; bac
 
 
 def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str:
-    """Return the HTML output of a notebook for a trace: the page in a frame, and a picture of the trace behind it.
+    """Return the HTML that a notebook shows for a trace: the page in a frame, which covers a picture of the trace.
 
-    If the trace is too large for a page, the HTML is a line of text with the reason.
+    The picture is seen where the notebook removes the frame. If the trace is too large for a page, the HTML is a line
+    of text with the reason.
 
     Args:
         alignment: the alignments of a translation, from `Translation.page_record`; None = no translation.

@@ -56,9 +56,6 @@ def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray
     Args:
         small_step: weights below SMALL_BELOW units are rounded to multiples of this number.
         name: the name of the layer, for the error message.
-
-    Raises:
-        InputError: a weight is NaN.
     """
     weights = np.asarray(pattern)[0].astype(np.float64) * UNITS
     if np.isnan(weights).any():

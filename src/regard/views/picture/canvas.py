@@ -112,11 +112,7 @@ def text_colour(weight: float) -> str:
 
 
 def check_picture_path(path: Path) -> Path:
-    """Check that a picture can be written at a path, and return the path.
-
-    Raises:
-        InputError: the path does not end in .png, .svg or .pdf, or no file can be written there.
-    """
+    """Check that a picture can be written at a path, and return the path."""
     if path.suffix.lower() not in METADATA:
         raise InputError(f"cannot tell what kind of picture {path} is; its name must end in .png, .svg or .pdf.")
     return check_writable(path)

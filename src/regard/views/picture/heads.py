@@ -159,11 +159,7 @@ def whole_pixels(side: float) -> float:
 
 
 def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head]:
-    """Return the heads of one kind of attention, or only those of one layer.
-
-    Raises:
-        InputError: the trace has no such layer or kind.
-    """
+    """Return the heads of one kind of attention, or only those of one layer."""
     heads = trace.heads(kind or trace.kinds[-1])
     layers = {head.layer for head in heads}
     if layer is not None and layer not in layers:

@@ -41,8 +41,12 @@ def draw(roles: Roles, title: str) -> Figure:
     A cell is darker if the head gives more of its attention to keys of this role.
     """
     layers = list(dict.fromkeys(int(head[1:].partition("H")[0]) for head in roles.heads))
-    grids = {role: as_grid(roles, role, layers) for role in KEY_ROLES}
-    n_heads = grids["first"].shape[1]
+    n_heads = 1 + max(int(head.partition("H")[2]) for head in roles.heads)
+    grids = {}
+    for role in KEY_ROLES:
+        share = {head: float(mean) for head, mean in zip(roles.heads, roles[role], strict=True)}
+        rows = [[share.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers]
+        grids[role] = np.array(rows)  # NaN: a layer with fewer heads than others
     width = (WIDTH - 2 * MARGIN - GAP * (COLUMNS - 1)) / COLUMNS
     side = min(0.3, (width - LEFT) / n_heads)
     fonts = fonts_for(title)
@@ -61,10 +65,3 @@ def draw(roles: Roles, title: str) -> Figure:
         draw_grid(page, left + LEFT, above + 0.58, grid, layers, side, role)
     draw_scale(page, MARGIN + LEFT, top + height * n_rows + 0.1, "mean share of attention")
     return page.figure
-
-
-def as_grid(roles: Roles, role: str, layers: list[int]) -> np.ndarray:
-    """Return how much attention each head gives to keys of a role, as a matrix [layers heads]; NaN = no such head."""
-    cells = {head: float(number) for head, number in zip(roles.heads, roles[role], strict=True)}
-    n_heads = 1 + max(int(head.partition("H")[2]) for head in roles.heads)
-    return np.array([[cells.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers])

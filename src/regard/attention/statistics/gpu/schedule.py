@@ -37,9 +37,10 @@ def limits_of(ranges: Ranges, grid: Grid) -> Limits:
 
 
 def along_keys(limits: Limits, tile: int, step: int) -> Borders:
-    """Return, for each tile (block of queries), the four borders between which a kernel reads keys and needs a mask.
+    """Return, for each tile (block of queries), the keys that a kernel reads, and which of them need no mask.
 
-    The borders are key positions (see `Borders`). All of them except the last are multiples of `step`.
+    The result has four key positions for each tile (see `Borders`). All of them except the last are multiples of
+    `step`.
 
     Args:
         tile: the number of queries in a tile.
@@ -54,10 +55,10 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 
 
 def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
-    """Return, for each tile (block of keys), the four borders between which a kernel reads queries and needs a mask.
+    """Return, for each tile (block of keys), the queries that a kernel reads, and which of them need no mask.
 
-    The borders are query positions (see `Borders`). If key ranges do not move forward from one query to the next, more
-    queries are read and masked than needed.
+    The result has four query positions for each tile (see `Borders`). If key ranges do not move forward from one query
+    to the next, more queries are read and masked than needed.
 
     Args:
         n_keys: the number of all keys.
@@ -92,7 +93,7 @@ def remaining_minimum(limits: OneSide) -> OneSide:
 
 
 def borders(begin: Tensor, whole_from: Tensor, whole_to: Tensor, end: Tensor) -> Borders:
-    """Return four borders of each tile as one tensor, raised or lowered so that they ascend.
+    """Return the four borders of each tile as one tensor, after those that do not ascend are moved so that they do.
 
     If the mask must be applied to all weights of a tile, its second and its third border become equal.
     """
