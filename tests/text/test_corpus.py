@@ -1,6 +1,9 @@
 """A corpus on disk: the ids of the texts, pairs that are left out, damaged files."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from refusals import refusal
 from regard import InputError
 from regard.text.corpus import Corpus, write_corpus
 from regard.text.parallel import Report
+from regard.text.share import Share
 from regard.text.vocabulary import Vocabulary
 
 
@@ -40,6 +44,48 @@ def test_a_corpus_is_written_in_parts_and_read(tmp_path, numbers, vocabularies, 
     assert again[17][0].tolist() == whole[17][0].tolist()
     with pytest.raises(ValueError, match="read-only"):
         parts.source.ids[0] = 1
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("pairs_per_chunk", [13, 20_000])
+def test_several_processes_write_the_corpus_of_one(tmp_path, numbers, vocabularies, monkeypatch, n, pairs_per_chunk):
+    """The processes are threads; each encodes only its part of the pairs."""
+    monkeypatch.setattr("regard.text.corpus.PAIRS_PER_CHUNK", pairs_per_chunk)
+    barrier, parts = Barrier(n), [None] * n
+    encoded = [0] * n
+
+    class Counting(Vocabulary):
+        def __init__(self, model, index):
+            super().__init__(model)
+            self.index = index
+
+        def encode_all(self, texts):
+            encoded[self.index] += len(texts)
+            return super().encode_all(texts)
+
+    def exchange(index, part):
+        parts[index] = part
+        barrier.wait(60)
+        found = list(parts)
+        barrier.wait(60)
+        return found
+
+    def write(index):
+        own = [Counting(one.model, index) for one in vocabularies]
+        report, share = Report(), Share(index, n, partial(exchange, index))
+        write_corpus(tmp_path / str(index), pairs, *own, max_tokens=12, max_ratio=2.0, report=report, share=share)
+        return report
+
+    pairs, alone = numbers[:601], Report()
+    write_corpus(tmp_path / "alone", pairs, *vocabularies, max_tokens=12, max_ratio=2.0, report=alone)
+    assert 0 < alone.kept < 601
+    with ThreadPoolExecutor(n) as threads:
+        assert list(threads.map(write, range(n))) == [alone] * n
+    for path in (tmp_path / "alone").iterdir():
+        for index in range(n):
+            assert (tmp_path / str(index) / path.name).read_bytes() == path.read_bytes(), path.name
+    assert sum(encoded) == 2 * 601
+    assert max(encoded) <= 2 * (601 / n + 13)
 
 
 def test_pairs_that_are_too_long_or_mismatched_are_left_out_and_counted(tmp_path, vocabularies):

@@ -9,7 +9,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -24,10 +24,11 @@ from regard.errors import InputError
 from regard.json_file import read_json
 from regard.text.keyed_random import Numbers, permutation
 from regard.text.parallel import Report
+from regard.text.share import ALONE, Share
 from regard.text.vocabulary import UNK, Vocabulary
 
 PAIRS_PER_CHUNK = 20_000
-"""The number of pairs that are encoded in one call."""
+"""The number of pairs that a process encodes in one call."""
 
 SIDES = "source", "target"
 
@@ -134,6 +135,7 @@ def write_corpus(
     purpose: str = "to learn from",
     report: Report | None = None,
     progress: Callable[[int], None] = lambda n: None,
+    share: Share = ALONE,
 ) -> Corpus:
     """Encode pairs of texts and write them as a corpus, but leave out empty, too long and mismatched pairs.
 
@@ -143,6 +145,8 @@ def write_corpus(
         purpose: the use of the pairs, for the message when no pair is kept.
         report: the numbers of pairs kept, and of pairs left out for each reason, are added to its counts.
         progress: called after each chunk of pairs with the number of pairs in it.
+        share: the part of the pairs that this process encodes. It receives the ids of the other pairs from the other
+            processes, which call this function with the same pairs; each process writes the whole corpus.
 
     Raises:
         InputError: no pair is kept.
@@ -150,7 +154,7 @@ def write_corpus(
     report, dtype = report or Report(), np.uint16 if max(len(source), len(target)) <= 2**16 else np.uint32
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "corpus.json").unlink(missing_ok=True)
-    n_pairs = 0
+    n_kept, pairs = report.kept, iter(pairs)
     with ExitStack() as files:
         ids, ends = (
             [files.enter_context((folder / f"{side}.{suffix}").open("wb")) for side in SIDES]
@@ -159,16 +163,17 @@ def write_corpus(
         end = [0, 0]
         for file in ends:
             file.write(np.int64(0).tobytes())
-        for encoded in encoded_chunks(pairs, source, target):
-            kept = [pair for pair in encoded if fits(*pair, max_tokens, max_ratio, report)]
-            for side in range(2):
-                end[side] = append(ids[side], ends[side], [pair[side] for pair in kept], end[side], dtype)
-            n_pairs += len(kept)
-            progress(len(encoded))
+        while chunk := list(islice(pairs, PAIRS_PER_CHUNK * share.n)):
+            own = encoded(share.own(chunk), source, target, max_tokens, max_ratio, dtype)
+            for part in share.exchange(own):
+                for side in range(2):
+                    end[side] = append(ids[side], ends[side], part.ids[side], part.lengths[side], end[side])
+                report.add(part.report)
+            progress(len(chunk))
         for file in (*ids, *ends):
             file.flush()
             os.fsync(file.fileno())
-    report.kept += n_pairs
+    n_pairs = report.kept - n_kept
     if n_pairs == 0:
         raise InputError(
             f"no pair is left {purpose}: {report.left_out()}; give other files, or a larger data.max_tokens or "
@@ -178,14 +183,38 @@ def write_corpus(
     return Corpus(folder)
 
 
-def encoded_chunks(
-    pairs: Iterable[tuple[str, str]], source: Vocabulary, target: Vocabulary
-) -> Iterator[list[tuple[list[int], list[int]]]]:
-    """Encode pairs of texts in chunks; yield lists of up to `PAIRS_PER_CHUNK` pairs (source ids, target ids)."""
-    pairs = iter(pairs)
-    while chunk := list(islice(pairs, PAIRS_PER_CHUNK)):
-        sources, targets = zip(*chunk, strict=True)
-        yield list(zip(source.encode_all(sources), target.encode_all(targets), strict=True))
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedPairs:
+    """Pairs of texts as token ids.
+
+    Attributes:
+        ids: the ids of all sources, concatenated, and those of all targets.
+        lengths: the number of ids in each source, and in each target.
+        report: the numbers of pairs kept, and of pairs left out for each reason.
+    """
+
+    ids: tuple[Ids, Ids]
+    lengths: tuple[Lengths, Lengths]
+    report: Report
+
+
+def encoded(
+    pairs: Sequence[tuple[str, str]],
+    source: Vocabulary,
+    target: Vocabulary,
+    max_tokens: int,
+    max_ratio: float,
+    dtype: type[np.unsignedinteger],
+) -> EncodedPairs:
+    """Encode pairs of texts, except those that `fits` leaves out."""
+    report = Report()
+    sources, targets = (source.encode_all([one for one, _ in pairs]), target.encode_all([other for _, other in pairs]))
+    kept = [pair for pair in zip(sources, targets, strict=True) if fits(*pair, max_tokens, max_ratio, report)]
+    report.kept = len(kept)
+    sides = [[pair[side] for pair in kept] for side in range(2)]
+    ids = [np.fromiter((token for text in side for token in text), dtype=dtype) for side in sides]
+    lengths = [np.fromiter(map(len, side), dtype=np.int64) for side in sides]
+    return EncodedPairs((ids[0], ids[1]), (lengths[0], lengths[1]), report)
 
 
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:
@@ -206,17 +235,16 @@ def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float
     return False
 
 
-def append(ids: IO[bytes], ends: IO[bytes], texts: list[list[int]], end: int, dtype: type[np.unsignedinteger]) -> int:
+def append(ids: IO[bytes], ends: IO[bytes], texts: Ids, lengths: Lengths, end: int) -> int:
     """Append texts to the files of a corpus's sources or targets; return the new number of ids in the file.
 
     Args:
         ids: the file to which the ids are written.
         ends: the file to which the end of each text is written: the index after its last id.
+        texts: the ids of the texts, concatenated.
+        lengths: the number of ids in each text.
         end: the number of ids in the file so far.
     """
-    if not texts:
-        return end
-    new_ends = end + np.cumsum([len(text) for text in texts], dtype=np.int64)
-    ids.write(np.fromiter((token for text in texts for token in text), dtype=dtype).tobytes())
-    ends.write(new_ends.tobytes())
-    return int(new_ends[-1])
+    ids.write(texts.tobytes())
+    ends.write((end + np.cumsum(lengths)).tobytes())
+    return end + len(texts)

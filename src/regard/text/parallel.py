@@ -76,6 +76,11 @@ class Report:
         always = "pairs read", "pairs to learn from"
         return "\n".join(f"{number:>7,}  {label}" for label, number in rows.items() if number or label in always)
 
+    def add(self, other: "Report") -> None:
+        """Add the counts of another report to these."""
+        for name, number in asdict(other).items():
+            setattr(self, name, getattr(self, name) + number)
+
     def left_out(self) -> str:
         """Return the counts of the pairs left out, by reason.
 
@@ -93,8 +98,10 @@ def total(reports: Iterable[Report]) -> Report:
     Report(read=8, byte_order_marks=0, carriage_returns=0, extra_spaces=0, composed=0, control_characters=0, empty=0,
     over_long=0, mismatched=0, held_out=0, kept=2, unknown=0)
     """
-    rows = [asdict(report) for report in reports]
-    return Report(**{name: sum(row[name] for row in rows) for name in asdict(Report())})
+    found = Report()
+    for report in reports:
+        found.add(report)
+    return found
 
 
 def paths_in(text: str) -> list[Path]:

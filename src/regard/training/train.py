@@ -11,6 +11,7 @@ DIR/log.jsonl, DIR/tensorboard/     losses and evaluations by step
 DIR/translator.json …  the translator with the parameters that evaluation.keep chooses: the best so far, or the latest
 """
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from regard.device import device_named
 from regard.errors import InputError, first_paragraph
 from regard.text.keyed_random import seed_of
 from regard.training.data.corpora import Texts, text_files
-from regard.training.data.prepare import Prepared, prepare
+from regard.training.data.prepare import Missing, Prepared, load_written, missing_part, write_missing
 from regard.training.evaluator import DevPairs, Evaluator
 from regard.training.learning_rate import named_schedule
 from regard.training.loop import Run, end_reason, train_on
@@ -91,7 +92,7 @@ def train(
     precision = value_or_default((stored or config).training.precision, default_precision(chosen_device))
     with ExitStack() as folder_lock, Processes.start(chosen_device, precision) as processes:
         watcher = watcher if watcher is not None and processes.is_main else Watcher()
-        prepared = prepare_in_turns(out, texts, config, processes, watcher, folder_lock)
+        prepared = prepare_together(out, texts, config, processes, watcher, folder_lock)
         run, state = set_up(out, prepared, processes, watcher)
         try:
             state = train_on(run, state)
@@ -125,7 +126,7 @@ def measure_translator(folder: Path, pairs: DevPairs, device: torch.device, watc
         watcher.say(f"alignments come from {chosen.alignment_rule}")
 
 
-def prepare_in_turns(
+def prepare_together(
     out: Path,
     texts: dict[str, Path],
     config: TrainConfig,
@@ -133,20 +134,36 @@ def prepare_in_turns(
     watcher: Watcher,
     folder_lock: ExitStack,
 ) -> Prepared:
-    """Call `prepare` in every process, one group after another, so that only one process per machine writes the data.
+    """Prepare the data in the first process of every machine; all processes then read it from their machine's folder.
 
-    The main process goes first, then the first process of every other machine, then the rest. A process that finds the
-    data folder complete only reads it. The main process locks the folder `out` until `folder_lock` closes.
+    The machines that lack the data write it together: each encodes a part of the pairs (see `write_missing`). The main
+    process locks the folder `out` until `folder_lock` closes.
+    """
+    is_new = not out.exists()
+    for _ in turn_of(processes):
+        claim(out, texts, folder_lock if processes.is_main else None)
+    with removed_if_refused(out, is_new):
+        missing = missing_part(out) if processes.is_first_here else Missing.NOTHING
+        share, settled = processes.share(missing), None
+        if processes.is_first_here:
+            settled = write_missing(out, texts, config, processes.device, watcher, share)
+        processes.wait()
+        for _ in turn_of(processes):
+            prepared = load_written(out, config, settled)
+    return prepared
+
+
+def turn_of(processes: Processes) -> Iterator[None]:
+    """Yield once, when it is the turn of this process, and wait for the other turns.
+
+    The main process goes first, then the first process of every other machine, then the rest: machines may share a
+    folder, and the processes of a machine do.
     """
     turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
     for is_own_turn in turns:
         if is_own_turn:
-            is_new = not out.exists()
-            claim(out, texts, folder_lock if processes.is_main else None)
-            with removed_if_refused(out, is_new):
-                prepared = prepare(out, texts, config, processes.device, watcher)
+            yield
         processes.wait()
-    return prepared
 
 
 def set_up(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher) -> tuple[Run, TrainingState]:

@@ -45,6 +45,11 @@ def test_incomplete_files_of_a_killed_run_are_no_obstacle(tmp_path, texts):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".training.json.writing").write_text("{")
     claim(tmp_path / "out", texts)
+    for number in (0, 1):
+        (tmp_path / "out" / f".data-{number}.writing").mkdir()
+    (tmp_path / "out" / ".data-0.writing" / "source.ids").write_text("")
+    claim(tmp_path / "out", texts)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["training.json"]
 
 
 def test_a_folder_with_a_lock_and_nothing_else(tmp_path, texts):

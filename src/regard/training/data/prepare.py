@@ -8,13 +8,15 @@
 
 The data folder is written under a temporary name and renamed when it is complete. It is computed from the texts and the
 settings alone (and from the translator that training starts from, if any): if it is deleted, the next run writes it
-again.
+again. Several machines prepare it together: each encodes a part of the pairs and sends the token ids to the others, so
+that the files do not depend on the number of machines.
 """
 
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from enum import IntEnum
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -32,30 +34,25 @@ from regard.text.clean_copy import CleanCopy
 from regard.text.corpus import Corpus, write_corpus
 from regard.text.joined_corpus import JoinedCorpus
 from regard.text.parallel import Report, total
+from regard.text.share import ALONE, Share
 from regard.text.vocabulary import Vocabulary
 from regard.text.vocabulary_size import vocabulary_size
 from regard.training.data.corpora import clean_copies
-from regard.training.data.own_vocabularies import (
-    Vocabularies,
-    read_own_vocabularies,
-    refuse_bpe_dropout,
-    with_own_vocabularies,
-)
+from regard.training.data.given import Given
+from regard.training.data.own_vocabularies import Vocabularies, refuse_bpe_dropout
 from regard.training.data.split import Split
 from regard.training.data.survey import survey_corpus
 from regard.training.evaluator import DevPairs
 from regard.training.settings.settle import chosen_recipe, model_config, settle, settle_corpus
 from regard.training.settings.settled_config import CorpusConfig, SettledConfig, SettledVocabulary
 from regard.training.settings.train_config import TrainConfig
-from regard.training.store.training_folder import resumed_config, stored_config, write_config
-from regard.training.warm_start import PARAMETERS, with_start
+from regard.training.store.training_folder import ABOUT, read_about, resumed_config, stored_config, write_config
+from regard.training.warm_start import PARAMETERS
 from regard.training.watcher import Watcher
-from regard.translation.marian_folder import read_any_translator
 from regard.translation.translator_folder import (
     JOINT_VOCABULARY,
     SOURCE_VOCABULARY,
     TARGET_VOCABULARY,
-    TranslatorContents,
     save_vocabularies,
     unique_tensors,
 )
@@ -85,109 +82,135 @@ class Prepared:
         return model_config(self.config.model, len(self.source_vocabulary), len(self.target_vocabulary))
 
 
-def prepare(
-    folder: Path, texts: Mapping[str, Path], config: TrainConfig, device: torch.device, watcher: Watcher
-) -> Prepared:
-    """Return the data of a training; write the data folder first, unless an earlier run has written it.
+class Missing(IntEnum):
+    """The part of a training's data that is not in its folder."""
 
-    The vocabularies, the token ids of all pairs and the dev pairs are in the folder `data` in `folder`.
+    NOTHING = 0
+    ALL = 1
+    """The data folder and the settings."""
+    DATA = 2
+    """The data folder; the settings are stored."""
+
+
+def missing_part(folder: Path) -> Missing:
+    """Return what `write_missing` has to write in the folder of a training."""
+    if stored_config(folder) is None:
+        return Missing.ALL
+    return Missing.NOTHING if (folder / "data").exists() else Missing.DATA
+
+
+def write_missing(
+    folder: Path,
+    texts: Mapping[str, Path],
+    config: TrainConfig,
+    device: torch.device,
+    watcher: Watcher,
+    share: Share = ALONE,
+) -> SettledConfig:
+    """Write the data folder of a training under a temporary name, unless an earlier run wrote it; return the settings.
 
     Args:
         texts: the text files by name, such as "source", "target", "source 2" and "dev source".
+        share: the part of the pairs that this process encodes, if several machines prepare the data together. Each
+            machine gets the same files as one machine alone.
 
     Raises:
-        InputError: a text or a setting is not valid, or a setting differs from the earlier run's.
+        InputError: a text or a setting is not valid, a setting differs from the earlier run's, or the texts of the
+            machines differ.
+    """
+    missing, stored = missing_part(folder), stored_config(folder)
+    settled = None if stored is None else resumed_config(folder, stored, config)
+    if missing == Missing.NOTHING and settled is not None:
+        return settled
+    refuse_different_texts(folder, share)
+    data = folder / "data"
+    shutil.rmtree(data, ignore_errors=True)  # without settings: of a run that was killed
+    writing = new_writing_folder(data, share)
+    corpora = clean_copies(texts, (settled or config).data, writing)
+    if settled is None:
+        return write_new_data(writing, corpora, texts, config, device, watcher, share)
+    n_pairs = sum(survey_corpus(corpus.write(), watcher).n_pairs for corpus in corpora)
+    write_data(writing, corpora, texts, settled, n_pairs, watcher, Given.of(settled), share)
+    return settled
+
+
+def refuse_different_texts(folder: Path, share: Share) -> None:
+    """Raise InputError unless the machines that share the preparation have equal texts, by their checksums."""
+    first, *others = share.exchange(read_about(folder / ABOUT))
+    for other in others:
+        differ = sorted(name for name in first.keys() | other.keys() if first.get(name) != other.get(name))
+        if differ:
+            raise InputError(
+                f"the {differ[0]} text is not the same file on all machines; copy the texts of one machine to the "
+                "others."
+            )
+
+
+def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | None) -> Prepared:
+    """Rename the data folder that `write_missing` wrote to its final name, store the settings, and load the data.
+
+    Args:
+        settled: the result of `write_missing`; None = another process of this machine called it.
+
+    Raises:
+        InputError: a file in the data folder is missing or damaged, or a setting differs from the earlier run's.
     """
     data, stored = folder / "data", stored_config(folder)
-    if stored is None:
-        settled = write_new_data(data, texts, config, device, watcher)
-    else:
+    for writing in folder.glob(f".{data.name}*.writing"):
+        if data.exists():  # from another machine that shares the folder, or from a run that was killed
+            shutil.rmtree(writing, ignore_errors=True)
+        else:
+            writing.replace(data)
+            sync_folder(folder)
+    if settled is None:
+        assert stored is not None, "the first process of a machine stores the settings before the others read them"
         settled = resumed_config(folder, stored, config)
-        if not data.exists():
-            corpora = clean_copies(texts, settled.data, new_writing_folder(data))
-            n_pairs = sum(survey_corpus(corpus.write(), watcher).n_pairs for corpus in corpora)
-            write_data(data, corpora, texts, settled, n_pairs, watcher, Given.of(settled))
     if settled != stored:
         write_config(folder, settled)
     return load(data, settled)
 
 
 def write_new_data(
-    data: Path, texts: Mapping[str, Path], config: TrainConfig, device: torch.device, watcher: Watcher
+    writing: Path,
+    corpora: Sequence[CleanCopy],
+    texts: Mapping[str, Path],
+    config: TrainConfig,
+    device: torch.device,
+    watcher: Watcher,
+    share: Share,
 ) -> SettledConfig:
     """Write the data folder of a new training; return the settings, with a value in place of every None."""
-    corpora = clean_copies(texts, config.data, new_writing_folder(data))
     genuine, synthetic = ([corpus for corpus in corpora if bool(corpus.tag) == tagged] for tagged in (False, True))
     survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in genuine or synthetic), watcher)
     others = chain.from_iterable(corpus.write() for corpus in (synthetic if genuine else []))
     n_pairs = survey.n_pairs + survey_corpus(others, watcher).n_pairs
     recipe, given = chosen_recipe(n_pairs, device), Given.of(config)
     corpus_config = settle_corpus(given.settings(config), recipe, survey)
-    source, target = write_data(data, corpora, texts, corpus_config, n_pairs, watcher, given)
+    source, target = write_data(writing, corpora, texts, corpus_config, n_pairs, watcher, given, share)
     model_config(corpus_config.model, len(source), len(target))  # raises before settings are stored
-    encoded, seed = read_corpora(data, config.data.weights, (len(source), len(target))), config.training.seed
+    encoded, seed = read_corpora(writing, config.data.weights, (len(source), len(target))), config.training.seed
     return settle(corpus_config, recipe, device, lambda n_tokens: Batches(encoded, n_tokens, seed).n_batches())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Given:
-    """The translator to fine-tune, or the user's own vocabularies, if the settings name them.
-
-    Attributes:
-        start: the translator to fine-tune, whose vocabularies and parameters are copied.
-        own: the user's own vocabularies for source and target; None = there are none.
-    """
-
-    start: TranslatorContents | None
-    own: Vocabularies | None
-
-    @classmethod
-    def of(cls, config: TrainConfig) -> "Given":
-        """Read the translator in model.start_from and the vocabularies in vocabulary.file.
-
-        Raises:
-            InputError: one of them cannot be read.
-        """
-        start_from = config.model.start_from
-        start = None if start_from is None else read_any_translator(Path(start_from))
-        return cls(start, read_own_vocabularies(config.vocabulary))
-
-    def settings(self, config: TrainConfig) -> TrainConfig:
-        """Fill in the settings that follow from the translator or the vocabularies; return the result.
-
-        Raises:
-            InputError: a setting differs from the translator or from the vocabularies.
-        """
-        if self.start is not None:
-            return with_start(config, self.start)
-        return config if self.own is None else with_own_vocabularies(config, self.own)
-
-    def vocabularies(self) -> Vocabularies | None:
-        """Return the source and the target vocabulary of the translator or of the user; None = train new ones."""
-        return self.own if self.start is None else (self.start.source_vocabulary, self.start.target_vocabulary)
-
-
-def new_writing_folder(data: Path) -> Path:
+def new_writing_folder(data: Path, share: Share) -> Path:
     """Create an empty temporary folder, which is renamed to `data` when it is complete; return its path."""
-    shutil.rmtree(writing_folder(data), ignore_errors=True)
-    writing_folder(data).mkdir()
-    return writing_folder(data)
-
-
-def writing_folder(data: Path) -> Path:
-    return data.with_name(f".{data.name}.writing")
+    writing = data.with_name(f".{data.name}-{share.index}.writing")
+    shutil.rmtree(writing, ignore_errors=True)
+    writing.mkdir()
+    return writing
 
 
 def write_data(
-    data: Path,
+    writing: Path,
     corpora: Sequence[CleanCopy],
     texts: Mapping[str, Path],
     config: CorpusConfig,
     n_pairs: int,
     watcher: Watcher,
     given: Given,
+    share: Share,
 ) -> Vocabularies:
-    """Write the data folder, completely or not at all; return the source and the target vocabulary.
+    """Write the files of the data folder into the folder `writing`; return the source and the target vocabulary.
 
     Args:
         corpora: the clean copies of the corpora, which are deleted.
@@ -196,13 +219,12 @@ def write_data(
     Raises:
         InputError: a text cannot be read, no pair is left to learn from, or a setting does not fit a given vocabulary.
     """
-    writing = writing_folder(data)
     watcher.busy("choosing the dev pairs")
     split = Split.of(corpora, texts, config)
     vocabularies = given.vocabularies()
     if vocabularies is None:
         watcher.busy("making the vocabulary")
-        vocabularies = train_vocabularies(split, config.vocabulary, n_pairs)
+        vocabularies = shared_vocabularies(split, config.vocabulary, n_pairs, share)
     else:
         refuse_bpe_dropout(config.vocabulary, vocabularies)
     if given.start is not None:
@@ -217,7 +239,7 @@ def write_data(
         watcher.busy(f"cutting the texts into pieces: {n_done:,} of {n_pairs:,} pairs")
 
     longest = config.data.max_tokens
-    write = partial(write_corpus, max_tokens=longest, max_ratio=config.data.max_ratio)
+    write = partial(write_corpus, max_tokens=longest, max_ratio=config.data.max_ratio, share=share)
     for number, (corpus, report) in enumerate(zip(corpora, reports, strict=True), start=1):
         pairs = split.train_of(corpus, report)
         write(writing / corpus_folder(number), pairs, source, target, report=report, progress=progress)
@@ -229,9 +251,6 @@ def write_data(
     for corpus in corpora:
         corpus.path.unlink()
     sync_folder(writing)
-    shutil.rmtree(data, ignore_errors=True)
-    writing.replace(data)
-    sync_folder(data.parent)
     watcher.say(total(reports).table())
     return source, target
 
@@ -261,6 +280,16 @@ def read_corpora(data: Path, weights: Sequence[float] | None, n_tokens: tuple[in
     if len(corpora) == 1 and weights is None:
         return corpora[0]
     return JoinedCorpus(corpora, weights or [1.0] * len(corpora))
+
+
+def shared_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int, share: Share) -> Vocabularies:
+    """Return the vocabularies that the first of the processes trains; the others receive them."""
+    trained = train_vocabularies(split, settings, n_pairs) if share.index == 0 else None
+    source, target = share.exchange(trained and tuple(vocabulary.model for vocabulary in trained))[0]
+    if trained is not None:
+        return trained
+    joint = Vocabulary(source)
+    return (joint, joint) if settings.joint else (joint, Vocabulary(target))
 
 
 def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) -> tuple[Vocabulary, Vocabulary]:

@@ -14,15 +14,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.distributed.fsdp import FSDPModule
 from torch.optim import Optimizer
 
 from regard.errors import InputError, import_extra
+from regard.text.share import ALONE, Share
 from regard.training.processes.heartbeat import Heartbeat
 from regard.training.processes.sharding import full_tensor, part_from_main, shard, without_exchange
 from regard.training.settings.train_config import Precision
@@ -35,6 +37,9 @@ FSDP = "ACCELERATE_USE_FSDP"
 
 UNSUPPORTED = {"ACCELERATE_USE_DEEPSPEED": "DeepSpeed", "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM"}
 """For each environment variable by which `accelerate launch` asks for an unsupported program, the program's name."""
+
+TIMEOUT = timedelta(days=7)
+"""The longest time that a process waits for another one; the heartbeat notices a lost process long before."""
 
 Number = TypeVar("Number", int, float)
 
@@ -74,7 +79,7 @@ class Processes:
             torch.cuda.set_device(device)  # Accelerate uses the current device, unless a launcher chose one
         accelerate = import_extra("accelerate", "translation")
         launcher_shards = os.environ.pop(FSDP, "false").lower() == "true"  # regard shards, not Accelerate
-        timeout = import_extra("accelerate.utils", "translation").InitProcessGroupKwargs(timeout=timedelta(days=7))
+        timeout = import_extra("accelerate.utils", "translation").InitProcessGroupKwargs(timeout=TIMEOUT)
         processes = cls(
             accelerate.Accelerator(
                 cpu=device.type == "cpu",
@@ -192,6 +197,26 @@ class Processes:
         exact = torch.float64 if isinstance(numbers[0], float) else torch.int64
         return self.total(torch.tensor(numbers, dtype=exact, device=self.device) * self.is_main).tolist()
 
+    def share(self, group: int) -> Share:
+        """Return this process's share of work that is done together by all processes that give the same number.
+
+        All processes must call this method.
+
+        Args:
+            group: a positive number; 0 = this process does not take part, and it gets the share of a process alone.
+        """
+        if self.n == 1:
+            return ALONE
+        numbers = torch.zeros(self.n, dtype=torch.int64, device=self.device)
+        numbers[self.rank] = group
+        groups, found = self.total(numbers).tolist(), ALONE
+        for number in sorted(set(groups) - {0}):
+            ranks = [rank for rank, other in enumerate(groups) if other == number]
+            members = distributed.new_group(ranks, timeout=TIMEOUT)  # every process must call it
+            if number == group:
+                found = Share(ranks.index(self.rank), len(ranks), partial(all_parts, members))
+        return found
+
     def parameters(self, module: nn.Module) -> dict[str, Tensor]:
         """Return the unsharded parameters and persistent buffers in the main process, an empty dict in other processes.
 
@@ -281,6 +306,13 @@ class Processes:
     def unwrapped(self, module: nn.Module) -> nn.Module:
         """Return the module itself, without the wrapper that `wrap` added."""
         return self.accelerator.unwrap_model(module)
+
+
+def all_parts(members: distributed.ProcessGroup, part: Any) -> list[Any]:
+    """Return the objects that the members of a group give, in the order of their ranks; all members must call it."""
+    parts = [None] * members.size()
+    distributed.all_gather_object(parts, part, group=members)
+    return parts
 
 
 def named_tensors(module: nn.Module) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ same settings, except the settings in `MAY_CHANGE`.
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from shutil import rmtree
@@ -67,9 +67,11 @@ def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = 
         if about.exists():
             earlier_checksums = read_about(about)
             lock_folder(folder, training)
-            for incomplete in folder.rglob(".*.writing"):  # left by a run that was killed
-                if incomplete.is_file():
-                    incomplete.unlink()
+            for incomplete in list(folder.rglob(".*.writing")):  # left by a run that was killed
+                if incomplete.is_dir():
+                    rmtree(incomplete)
+                else:
+                    incomplete.unlink(missing_ok=True)
             if (folder / CONFIG).exists():
                 refuse_other_texts(folder, earlier_checksums, checksums, texts)
                 return
@@ -93,12 +95,13 @@ def removed_if_refused(folder: Path, is_new: bool) -> Iterator[None]:
         yield
     except InputError:
         if not (folder / CONFIG).exists():
-            for name in ("data", ".data.writing"):
-                rmtree(folder / name, ignore_errors=True)
+            for path in (folder / "data", *folder.glob(".data*.writing")):
+                rmtree(path, ignore_errors=True)
             for name in (ABOUT, LOCK):
                 (folder / name).unlink(missing_ok=True)
-            if is_new and not any(folder.iterdir()):
-                folder.rmdir()
+            with suppress(OSError):  # it has files, or another machine that shares it has removed it
+                if is_new:
+                    folder.rmdir()
         raise
 
 

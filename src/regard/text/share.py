@@ -1,0 +1,36 @@
+"""A share of work that several processes do together: each does a part, and then all exchange their parts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The place of this process among the processes that share some work. By default it does all the work alone.
+
+    Attributes:
+        index: the number of this process, from 0.
+        n: the number of processes.
+        exchange: a function that all processes call at the same time, each with its part; it returns the parts of all
+            processes, in the order of their numbers.
+    """
+
+    index: int = 0
+    n: int = 1
+    exchange: Callable[[Any], list[Any]] = lambda part: [part]
+
+    def own(self, items: Sequence[Item]) -> Sequence[Item]:
+        """Return the items that are this process's part. The parts of all processes, joined in order, are the items.
+
+        >>> [list(Share(index, 3).own("abcdefgh")) for index in range(3)]
+        [['a', 'b', 'c'], ['d', 'e', 'f'], ['g', 'h']]
+        """
+        size = -(-len(items) // self.n)
+        return items[self.index * size : (self.index + 1) * size]
+
+
+ALONE = Share()
+"""The share of a process that does all the work."""

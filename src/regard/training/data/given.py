@@ -1,0 +1,48 @@
+"""What a training may be given besides its texts and settings: a translator to fine-tune, or vocabularies."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.training.data.own_vocabularies import Vocabularies, read_own_vocabularies, with_own_vocabularies
+from regard.training.settings.train_config import TrainConfig
+from regard.training.warm_start import with_start
+from regard.translation.marian_folder import read_any_translator
+from regard.translation.translator_folder import TranslatorContents
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """The translator to fine-tune, or the user's own vocabularies, if the settings name them.
+
+    Attributes:
+        start: the translator to fine-tune, whose vocabularies and parameters are copied.
+        own: the user's own vocabularies for source and target; None = there are none.
+    """
+
+    start: TranslatorContents | None
+    own: Vocabularies | None
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> "Given":
+        """Read the translator in model.start_from and the vocabularies in vocabulary.file.
+
+        Raises:
+            InputError: one of them cannot be read.
+        """
+        start_from = config.model.start_from
+        start = None if start_from is None else read_any_translator(Path(start_from))
+        return cls(start, read_own_vocabularies(config.vocabulary))
+
+    def settings(self, config: TrainConfig) -> TrainConfig:
+        """Fill in the settings that follow from the translator or the vocabularies; return the result.
+
+        Raises:
+            InputError: a setting differs from the translator or from the vocabularies.
+        """
+        if self.start is not None:
+            return with_start(config, self.start)
+        return config if self.own is None else with_own_vocabularies(config, self.own)
+
+    def vocabularies(self) -> Vocabularies | None:
+        """Return the source and the target vocabulary of the translator or of the user; None = train new ones."""
+        return self.own if self.start is None else (self.start.source_vocabulary, self.start.target_vocabulary)
