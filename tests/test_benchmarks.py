@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import alignment
 import attend
 import calibration
+import copies
 import gpu
 import hand_alignment
 import inspection
@@ -20,6 +21,7 @@ import number_alignment
 import pages
 import picture
 import pytest
+import recipes
 import results
 import sentences
 import service
@@ -38,7 +40,7 @@ from regard.training.train import train as train_translator
 
 @pytest.mark.parametrize(
     "module",
-    [calibration, hand_alignment, measure, number_alignment, table, sentences],
+    [calibration, copies, hand_alignment, measure, number_alignment, table, sentences],
     ids=lambda module: module.__name__,
 )
 def test_examples_are_true(module):
@@ -203,6 +205,48 @@ def test_a_quick_run_of_a_long_benchmark_writes_its_table(script, busy, tmp_path
     script.main(quick=True, threads=1, out=tmp_path)
     assert capsys.readouterr().out.count("\n| ") >= 3
     assert json.loads((tmp_path / f"{script.__name__}.json").read_text())["rows"]
+
+
+@pytest.mark.slow
+def test_recipes_are_compared_on_the_same_lines_and_not_trained_twice(busy, tmp_path, capsys, monkeypatch):
+    work = tmp_path / "work"
+    recipes.main(quick=True, work=work, out=tmp_path)
+    made = json.loads((tmp_path / "recipes.json").read_text())["rows"]
+    assert [row["recipe"] for row in made] == list(recipes.RECIPES)
+    monkeypatch.setattr(recipes, "train", None)
+    recipes.main(recipe=["half, back-translation"], quick=True, work=work, out=tmp_path)
+    again = json.loads((tmp_path / "recipes.json").read_text())["rows"]
+    assert again == [row for row in made if row["recipe"].startswith("half")]
+
+
+def test_no_text_of_the_test_is_trained_on(tmp_path):
+    pairs = [(f"톰은 {number % 40}", f"Tom {number % 30}") for number in range(120)]
+    texts = recipes.split(pairs, tmp_path, recipes.QUICK)
+    assert len(texts.test) == recipes.QUICK.test
+    assert 0 < len(texts.train) < 120 - recipes.QUICK.test
+    for side in (0, 1):
+        assert not {pair[side] for pair in texts.train} & {pair[side] for pair in texts.test}
+
+
+def test_kept_items_are_counted_by_kind():
+    items = [(("", "Bo left"), "Bo"), (("", "12 left"), "12"), (("", "www.bo.com left"), "www.bo.com")] * 2
+    of_one_seed = recipes.Measured(
+        [], ["Bo left", "7 left", "www.bo.com left", "Tom left", "7 left", "www.bo.com left"]
+    )
+    cells = recipes.items_of([of_one_seed], items)
+    assert [cells[f"{kind}s kept"].median for kind in copies.KINDS] == [50, 0, 100]
+    assert set(recipes.items_of([recipes.Measured([], [])], items).values()) == {None}
+
+
+def test_an_unknown_recipe_is_refused():
+    with pytest.raises(SystemExit) as refused:
+        recipes.main(recipe=["defautl"], quick=True)
+    assert refused.value.code == f"no recipe 'defautl'; there are {', '.join(map(repr, recipes.RECIPES))}."
+    with pytest.raises(SystemExit) as refused:
+        recipes.main()
+    assert refused.value.code == (
+        "benchmarks/recipes.py needs kor.txt of manythings.org/anki; --quick runs without it."
+    )
 
 
 @pytest.fixture(scope="module")

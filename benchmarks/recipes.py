@@ -1,0 +1,329 @@
+"""Train translators from Korean to English by several recipes, and measure their translations of the same test lines.
+
+The sentence pairs are in the file kor.txt of manythings.org/anki, which does not come with regard. All trainings have
+the same model, the same number of steps and the same test lines. A seed decides which dev pairs a training takes out,
+its initial parameters, the order of the pairs and dropout.
+
+The recipes with copies and placeholders are described in copies.py. For back-translation, half of the pairs are used as
+pairs; of the other half, only the English lines are used.
+"""
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import torch
+import typer
+from copies import KINDS, Pair, pair_with_signs, with_items, with_signs, without_signs
+from machine import machine
+from measure import Spread
+from options import Out, Quick
+from picture import Picture
+from table import Row, Table, command_of, publish, with_progress
+
+from regard.evaluation.evaluate import evaluate
+from regard.text.parallel import dev_limit, random_rank
+from regard.text.sample import sample
+from regard.training.back_translation import BackTranslation
+from regard.training.settings.train_config import Data, Evaluation, Model, TrainConfig, Training
+from regard.training.train import train
+from regard.training.watcher import Watcher
+from regard.translation.search.beam import Beam
+from regard.translation.search.interface import Search
+from regard.translation.search.minimum_risk import MinimumRisk
+from regard.translation.search.sampling import Sample
+from regard.translation.translator import Translator
+
+BEAM = Beam()
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The number of test sources, of training steps, of dev pairs that an evaluation translates, and of samples."""
+
+    test: int
+    steps: int
+    dev: int
+    samples: int
+
+
+SIZES, QUICK = Sizes(test=300, steps=800, dev=100, samples=16), Sizes(test=12, steps=2, dev=2, samples=2)
+
+LAYERS, BATCH_TOKENS, SEEDS = 2, 1_000, (1, 2, 3)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """A way to train and to translate.
+
+    Attributes:
+        data: the name of the training data, a key of `corpora`.
+        against: the name of the recipe that its scores are compared with.
+        search: the search algorithm; None = minimum Bayes risk decoding.
+        copy: whether text is copied as by `regard translate --copy-unknown`.
+        signs: whether items are replaced by placeholders.
+    """
+
+    data: str = "all"
+    against: str = "default"
+    search: Search | None = BEAM
+    copy: bool = False
+    signs: bool = False
+
+
+RECIPES: Mapping[str, Recipe] = {
+    "default": Recipe(),
+    "MBR": Recipe(search=None),
+    "--copy-unknown": Recipe(copy=True),
+    "learnt copies": Recipe(data="copies"),
+    "learnt copies, --copy-unknown": Recipe(data="copies", copy=True),
+    "placeholders": Recipe(data="placeholders", signs=True),
+    "half of the pairs": Recipe(data="half", against="half of the pairs"),
+    "half, back-translation": Recipe(data="back-translation", against="half of the pairs"),
+}
+"""The recipes by name; those without `against` are compared with the default."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Texts:
+    """The sentence pairs of the benchmark, and the folder in which all trainings are kept.
+
+    Attributes:
+        items: test pairs with an item in place of a name, and the item.
+    """
+
+    train: Sequence[Pair]
+    test: Sequence[Pair]
+    items: Sequence[tuple[Pair, str]]
+    folder: Path
+    sizes: Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The translations of the test lines, and of the lines with items, by a recipe with a seed."""
+
+    found: list[str]
+    with_items: list[str]
+
+
+def main(
+    pairs: Annotated[Path | None, typer.Argument(help="kor.txt: English, a tab, Korean, a tab, the source.")] = None,
+    recipe: Annotated[
+        list[str] | None, typer.Option(help="A recipe; may be given several times. [default: all]")
+    ] = None,
+    work: Annotated[Path | None, typer.Option(help="Folder for the trainings; what it has is not done again.")] = None,
+    quick: Quick = False,
+    out: Out = None,
+) -> None:
+    """Train by every recipe with three seeds, and measure BLEU, chrF and the share of items kept.
+
+    \b
+    Example
+      python benchmarks/recipes.py kor.txt --work trainings
+    """
+    if pairs is None and not quick:
+        raise SystemExit("benchmarks/recipes.py needs kor.txt of manythings.org/anki; --quick runs without it.")
+    chosen = list(RECIPES) if recipe is None else with_compared(recipe)
+    torch.set_num_threads(1)
+    read = number_pairs() if pairs is None else tatoeba_pairs(pairs)
+    with TemporaryDirectory() as folder:
+        texts = split(read, work or Path(folder), QUICK if quick else SIZES)
+        seeds = SEEDS[:1] if quick else SEEDS
+        cases = [(seed, name) for seed in seeds for name in chosen]
+        found = {case: measured(case[1], case[0], texts) for case in with_progress(cases, "recipes")}
+    measures = {name: [found[seed, name] for seed in seeds] for name in chosen}
+    publish(table_of(texts, measures), out, quick)
+
+
+def with_compared(names: Sequence[str]) -> list[str]:
+    """Return the names of recipes, with those of the recipes that they are compared with, in the order of RECIPES."""
+    for name in names:
+        if name not in RECIPES:
+            raise SystemExit(f"no recipe {name!r}; there are {', '.join(map(repr, RECIPES))}.")
+    return [name for name in RECIPES if name in names or name in [RECIPES[other].against for other in names]]
+
+
+def tatoeba_pairs(path: Path) -> list[Pair]:
+    """Return the pairs (Korean, English) in kor.txt."""
+    lines = (line.split("\t")[:2] for line in path.read_text(encoding="utf-8").splitlines())
+    return [(korean, english) for english, korean in lines]
+
+
+def number_pairs() -> list[Pair]:
+    """Return pairs (Korean, English) with a name and a number name, for a quick run."""
+    names = sample("ko", "en", {"all": 300}, seed=7)["all"]
+    return [(f"톰은 {korean}", f"Tom has {english}") for korean, english in names]
+
+
+def split(pairs: Sequence[Pair], folder: Path, sizes: Sizes) -> Texts:
+    """Take the pairs of some random sources out as test pairs; no test source and no test target is trained on."""
+    limit = dev_limit((source for source, _ in pairs), sizes.test, seed=0)
+    test = list({pair[0]: pair for pair in pairs if random_rank(pair[0], 0) <= limit}.values())
+    held_out = {text for pair in test for text in pair}
+    return Texts(
+        train=[pair for pair in pairs if not held_out & set(pair)],
+        test=test,
+        items=with_items(test, KINDS, seed=0),
+        folder=folder,
+        sizes=sizes,
+    )
+
+
+def measured(name: str, seed: int, texts: Texts) -> Measured:
+    """Train by a recipe with a seed, and translate test lines and lines with items, unless it was done before."""
+    path, recipe = texts.folder / f"{name}-{seed}.json", RECIPES[name]
+    if path.exists():
+        return Measured(**json.loads(path.read_text("utf-8")))
+    translator = Translator.load(trained(recipe.data, texts, seed), "cpu")
+    search = recipe.search or MinimumRisk(texts.sizes.samples, sample=Sample(seed=seed))
+    # minimum Bayes risk decoding copies nothing
+    sources = [pair[0] for pair, _ in texts.items] if recipe.search is not None else []
+    found = translated(translator, recipe, search, [source for source, _ in texts.test] + sources)
+    both = Measured(found[: len(texts.test)], found[len(texts.test) :])
+    path.write_text(json.dumps(asdict(both), ensure_ascii=False), "utf-8")
+    return both
+
+
+def translated(translator: Translator, recipe: Recipe, search: Search, lines: Sequence[str]) -> list[str]:
+    """Return the translations of lines by a recipe."""
+    sources, items = zip(*(with_signs(line) if recipe.signs else (line, {}) for line in lines), strict=True)
+    found = translator.translate(sources, search=search, truncate=True)
+    found = translator.copy_unknown(found) if recipe.copy else found
+    return [without_signs(one.text, of_line) for one, of_line in zip(found, items, strict=True)]
+
+
+def trained(data: str, texts: Texts, seed: int) -> Path:
+    """Return the folder of the translator that is trained on the data of a name with a seed; train it if needed."""
+    folder = texts.folder / f"{data}-{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {"train": texts.train}
+    synthetic = None
+    if data in ("half", "back-translation"):
+        files = {"train": texts.train[::2]}
+    if data == "back-translation":
+        files["synthetic"], synthetic = back_translated(texts, seed), (2,)
+    if data in ("copies", "placeholders"):
+        files["items"] = [pair for pair, _ in with_items(texts.train, KINDS, seed)[::4]]  # the kinds in turn
+    if data == "placeholders":
+        files = {name: [pair_with_signs(pair) for pair in pairs] for name, pairs in files.items()}
+    return train_on(folder, files, texts.sizes, seed, synthetic)
+
+
+def train_on(
+    folder: Path,
+    files: Mapping[str, Sequence[Pair]],
+    sizes: Sizes,
+    seed: int,
+    synthetic: tuple[int, ...] | None = None,
+    reverse: bool = False,
+) -> Path:
+    """Write the corpora and train on them, unless it was done before; return the folder of the translator."""
+    languages = ("en", "ko") if reverse else ("ko", "en")
+    for name, pairs in files.items():
+        for side, language in enumerate(("ko", "en")):
+            (folder / f"{name}.{language}").write_text("".join(f"{pair[side]}\n" for pair in pairs), "utf-8")
+    config = TrainConfig(
+        data=Data(synthetic=synthetic),
+        model=Model(changes={"n_layers": LAYERS}),
+        training=Training(seed=seed, max_steps=sizes.steps, batch_tokens=BATCH_TOKENS, precision="float32"),
+        evaluation=Evaluation(every_steps=max(1, sizes.steps // 4), pairs=sizes.dev, patience=99),
+    )
+    sources, targets = ([folder / f"{name}.{language}" for name in files] for language in languages)
+    found = train(sources, targets, folder / "translator", config, device="cpu")
+    if found.reason is None:
+        raise SystemExit("stopped; the same command with --work continues")
+    return found.folder
+
+
+def back_translated(texts: Texts, seed: int) -> list[Pair]:
+    """Return the pairs that a translator trained on half of the pairs makes of the other half's English lines."""
+    folder = texts.folder / f"reverse-{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    source, target = folder / "synthetic.ko", folder / "synthetic.en"
+    if not target.exists():
+        reverse = train_on(folder, {"train": texts.train[::2]}, texts.sizes, seed, reverse=True)
+        (folder / "text.en").write_text("".join(f"{english}\n" for _, english in texts.train[1::2]), "utf-8")
+        BackTranslation(
+            translator=reverse,
+            text=folder / "text.en",
+            source=source,
+            target=target,
+            search=Sample(top_k=10, seed=seed),
+        ).run("cpu", Watcher())
+    lines = (path.read_text("utf-8").splitlines() for path in (source, target))
+    return list(zip(*lines, strict=True))
+
+
+def table_of(texts: Texts, measures: Mapping[str, Sequence[Measured]]) -> Table:
+    """Return the table of the measures by recipe, in which each recipe has one of each seed."""
+    sizes, rows = texts.sizes, [row(name, measures[name], measures[RECIPES[name].against], texts) for name in measures]
+    return Table(
+        name="recipes",
+        title="Recipes for a small corpus",
+        about=(
+            f"Small translators from Korean to English, trained by `regard train` on {len(texts.train):,} pairs of "
+            f"Tatoeba, dev pairs included: the default settings, but {LAYERS} layers, {BATCH_TOKENS:,} tokens in a "
+            f"batch and only {sizes.steps} steps in every training. They show which recipe is better than another, not "
+            f"how well regard translates. BLEU and chrF2: {len(texts.test)} test lines with no source and no target "
+            "of the training; the median of three seeds, and the worst and the best seed in brackets. ±: half the "
+            "width of the 95 % confidence interval of BLEU by bootstrap resampling of the test lines, the mean of "
+            "the seeds. gain: the BLEU of a recipe minus the BLEU of the default with the same seed; for "
+            "back-translation, minus the BLEU of half of the pairs. names, numbers, URLs kept: test lines with the "
+            f"name Tom, in which a random item replaces the name ({len(texts.items) // len(KINDS)} lines of each "
+            "kind), in percent of the lines whose translation has the item. chrF2 with items: of these lines, against "
+            "references with the item. "
+            f"MBR: `--mbr {sizes.samples}`. learnt copies: training has, beside all pairs, three of four pairs with "
+            "the name Tom a second time, with a random item in place of the name. placeholders: the same pairs, but "
+            "items that stand in both texts are replaced by a sign, and in translating, the sign by the item. "
+            "back-translation: half of the pairs, and the English lines of the other half with sources by `regard "
+            "back-translate --top-k 10`, marked as synthetic."
+        ),
+        command=command_of(__file__),
+        machine=machine("sacrebleu"),
+        rows=rows,
+        picture=Picture(x="recipe", y=["BLEU"], label="BLEU"),
+    )
+
+
+def row(name: str, own: Sequence[Measured], other: Sequence[Measured], texts: Texts) -> Row:
+    """Return the table row of a recipe, compared with another one."""
+    references = [english for _, english in texts.test]
+    scores = [evaluate(one.found, references, against=two.found).scores for one, two in zip(own, other, strict=True)]
+    compared = [(bleu.value, bleu.comparison, chrf.value) for bleu, chrf, *_ in scores if bleu.comparison is not None]
+    return {
+        "recipe": name,
+        "BLEU": of_seeds([bleu for bleu, _, _ in compared]),
+        "±": statistics.mean(comparison.interval for _, comparison, _ in compared),
+        "gain": None if own is other else of_seeds([bleu - comparison.other for bleu, comparison, _ in compared]),
+        "chrF2": of_seeds([chrf for _, _, chrf in compared]),
+        **items_of(own, texts.items),
+    }
+
+
+def items_of(own: Sequence[Measured], items: Sequence[tuple[Pair, str]]) -> Row:
+    """Return the cells of the lines with items: the share of items kept, by kind, and the chrF of the lines."""
+    columns = [*(f"{kind}s kept" for kind in KINDS), "chrF2 with items"]
+    if not own[0].with_items:
+        return dict.fromkeys(columns)
+    cells = list[Spread]()
+    for number in range(len(KINDS)):  # the lines of a pair have the kinds in turn
+        lines = [zip(one.with_items, items, strict=True) for one in own]
+        kept = [[item in text for text, (_, item) in of_seed][number :: len(KINDS)] for of_seed in lines]
+        cells.append(of_seeds([100 * statistics.mean(of_seed) for of_seed in kept]))
+    references = [english for (_, english), _ in items]
+    cells.append(of_seeds([evaluate(one.with_items, references).scores[1].value for one in own]))
+    return dict(zip(columns, cells, strict=True))
+
+
+def of_seeds(numbers: Sequence[float]) -> Spread:
+    """Return the median, the least and the greatest of one number for each seed."""
+    return Spread(statistics.median(numbers), min(numbers), max(numbers))
+
+
+if __name__ == "__main__":
+    typer.run(main)
