@@ -277,9 +277,9 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, queries: range, parts: list[Part]) -> Part:
-        """Return the shown tokens of several parts, with the same queries and consecutive keys, as one part.
+        """Return several parts, with the same queries and successive ranges of keys, as one part without hidden tokens.
 
-        The index of its first key is rounded down to a multiple of 32; the keys added in front have weight 0.
+        Its first key is moved down to a multiple of 32 by keys with weight 0, as `store` requires.
         """
         selected = [self.selected(part, queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)

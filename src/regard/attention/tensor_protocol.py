@@ -25,7 +25,7 @@ class ThroughDense:
     __slots__ = ()
 
     def dense(self) -> Tensor:
-        """Return the tensor that this object stands for; each subclass implements this method."""
+        """Return the tensor on which numpy and torch functions work; each subclass implements this method."""
         raise AssertionError(f"{type(self).__name__} has no dense() of its own")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

@@ -238,7 +238,11 @@ class OutputFormat:
             yield json.dumps(one.record(alignment), ensure_ascii=False)
 
     def as_text(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> Iterator[str]:
-        """Yield a line for each translation or n-best candidate, with the chosen fields; `first` as in `write`."""
+        """Yield a line for each translation or n-best candidate, with the chosen fields.
+
+        Args:
+            first: the number, from 1, of the first translated line.
+        """
         numbered = [
             (number, one)
             for number, each in enumerate(translations, first - 1)

@@ -66,7 +66,7 @@ def ids_of(tokenizer: Any, found: Trace) -> list[int]:
 
 
 def going_record(loaded: LoadedModel, question: Question, found: Trace) -> dict[str, Any]:
-    """Return what a page needs to go on after a text; `Going` in front/src/data.ts describes it.
+    """Return the JSON record with which a page lets a model continue a text (`Going` in front/src/data.ts).
 
     Args:
         found: the trace of the text, with the logits of the token after it.

@@ -93,7 +93,10 @@ def onnx_weights(cells: Cells) -> Iterator[Tensor]:
 
 
 class EncoderGraph(nn.Module):
-    """Encodes sources, and computes the decoder state before the first token; takes and returns only tensors."""
+    """The encoder as an nn.Module whose arguments and results are only tensors, as ONNX requires.
+
+    It also computes the decoder state before the first token.
+    """
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()
@@ -113,7 +116,7 @@ class EncoderGraph(nn.Module):
 
 
 class DecoderGraph(nn.Module):
-    """One decoding step as a module of tensors: from a token and the decoder state to logits and the new state."""
+    """One decoding step as an nn.Module whose arguments and results are only tensors, as ONNX requires."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()

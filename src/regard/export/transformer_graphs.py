@@ -55,7 +55,10 @@ class Graphs:
 
 
 class EncoderGraph(nn.Module):
-    """The encoder as a module of tensors: encodes sources, and computes their cross-attention keys and values."""
+    """The encoder as an nn.Module whose arguments and results are only tensors, as ONNX requires.
+
+    It also computes the cross-attention keys and values of each decoder block.
+    """
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -70,13 +73,13 @@ class EncoderGraph(nn.Module):
     def encode(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Encoded, tuple[Tensor, ...]]:
-        """Return the encoder's output, and the cross-attention keys and values that `forward` returns."""
+        """Return the encoder's output, and the results of `forward`."""
         encoded = self.encoder(source, lengths)
         return encoded, tensors_of(self.decoder.start(encoded.output, lengths).sources)
 
 
 class DecoderGraph(nn.Module):
-    """One decoding step as a module of tensors: from a target token and earlier keys and values to logits."""
+    """One decoding step as an nn.Module whose arguments and results are only tensors, as ONNX requires."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -97,7 +100,7 @@ class DecoderGraph(nn.Module):
     def decode(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Decoded, tuple[Tensor, ...]]:
-        """Return the decoder's output, and the logits, keys and values that `forward` returns."""
+        """Return the decoder's output, and the results of `forward`."""
         half = len(keys_values) // 2
         memory, cache = blocks_of(keys_values[:half]), BlockCache(blocks_of(keys_values[half:]))
         decoded = self.decoder(token, DecodingState(lengths=lengths, memory=memory, cache=cache))

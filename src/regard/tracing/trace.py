@@ -382,14 +382,14 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joined:
-    """For a trace of words: the trace of its tokens, and the positions of each word's tokens in source and target."""
+    """The trace of tokens from which a trace of words was made, and the positions of the tokens of each word."""
 
     trace: Trace
     source: tuple[range, ...]
     target: tuple[range, ...]
 
     def written(self, words: Sequence[Token]) -> tuple[WrittenToken, ...]:
-        """Return those of `words` whose tokens were all generated, with the product of the tokens' probabilities."""
+        """Return the words of which all tokens were generated, with the product of their probabilities."""
         probabilities = {token.position: token.probability for token in self.trace.written}
         return tuple(
             WrittenToken(position, words[position], math.prod(probabilities[i] for i in group), ())

@@ -116,9 +116,13 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
 def blocks_to_compute(
     wanted: Bool[Tensor, "batch heads query_blocks key_blocks"],
 ) -> tuple[Int[Tensor, "batch heads query_blocks"], Int[Tensor, "batch heads query_blocks key_blocks"]]:
-    """Return, for each block of queries, the number n of key blocks to compute, and a list of key block indices.
+    """Return which key blocks FlexAttention must compute for each block of queries, in the form that it takes.
 
-    The first n entries of the list are the key blocks to compute (True in `wanted`); FlexAttention ignores the rest.
+    Args:
+        wanted: True for the key blocks to compute.
+
+    Returns:
+        The number n of these key blocks, and a list of all key block indices that begins with these n.
     """
     order = wanted.int().argsort(dim=-1, descending=True, stable=True)
     return wanted.sum(dim=-1, dtype=torch.int32), order.int()

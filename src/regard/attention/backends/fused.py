@@ -205,10 +205,11 @@ def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 def rebuilds_in_backward(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: Grid, parts: list[range]
 ) -> bool:
-    """Return whether the backward pass recomputes the masks and biases of all blocks of queries (`parts`).
+    """Return whether the backward pass recomputes masks and biases, instead of storing them.
 
-    Storing them could take as much memory as a queries × keys matrix. Masks of at most `BLOCK_WEIGHTS` numbers are
-    stored if there is no bias, because recomputing masks would also run the attention kernel again.
+    Storing those of all blocks of queries (`parts`) could take as much memory as a queries × keys matrix. Masks of at
+    most `BLOCK_WEIGHTS` numbers are stored if there is no bias, because recomputing masks would also run the attention
+    kernel again.
     """
     if mask is None or bias is not None:
         return True
@@ -364,5 +365,5 @@ def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tenso
 
 
 def same_batch(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Return the tensors, each expanded along the batch axis to the batch size in `grid` if its batch size is 1."""
+    """Return tensors with a batch of 1 expanded along the batch axis to the batch size in `grid`."""
     return tuple([t if t.shape[0] == grid.batch else t.expand(grid.batch, -1, -1, -1) for t in tensors])

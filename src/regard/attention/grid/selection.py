@@ -64,7 +64,10 @@ def one_entry_per_axis(entries: tuple[Any, ...]) -> list[Any]:
 
 
 def selected_positions(entry: Any, axis: str, size: int) -> Positions:
-    """Return the indices, counted from 0, that an entry of an index selects along an axis of length `size`."""
+    """Return the indices that an int, a slice or a list in an index selects along an axis of length `size`.
+
+    The indices count from 0. `axis` is the name of the axis, for error messages.
+    """
     is_list = isinstance(entry, list | range | np.ndarray | Tensor)
     entries = torch.as_tensor(entry, device="cpu") if is_list else None
     if isinstance(entry, bool) or (entries is not None and entries.dtype == torch.bool):

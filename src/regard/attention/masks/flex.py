@@ -74,7 +74,7 @@ def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu"
 
 
 def moved_to(mask: Mask, device: torch.device) -> Mask:
-    """Return a copy of a mask with all tensors moved to `device`; of a joined mask, the tensors in all its masks."""
+    """Return a copy of a mask, and of all masks that it joins, with their tensors moved to `device`."""
     if not is_dataclass(mask):
         return mask
     moved: dict[str, Tensor | Mask] = {}

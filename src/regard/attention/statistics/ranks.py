@@ -87,10 +87,7 @@ def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results
 def reduced_over_ranks(
     sums: CompensatedSum | None, group: "dist.ProcessGroup | None", *, maximum: bool = False
 ) -> CompensatedSum | None:
-    """Return the elementwise sum of the tensors `sums` over all ranks, or their elementwise maximum if `maximum`.
-
-    Return None if `sums` is None.
-    """
+    """Return the elementwise sum, or if `maximum` the maximum, of the tensors `sums` of all ranks; None for None."""
     if sums is None:
         return None
     total = CompensatedSum.zeros(*sums.rounded.shape)

@@ -39,7 +39,7 @@ class TiledPicture:
     patch_size: int
 
     def grid(self, merge: int = 1) -> PatchGrid:
-        """Return the grid of the patches of all tiles together; merge > 1: a token stands for merge × merge patches."""
+        """Return the grid of the patches of all tiles together; a token stands for merge × merge patches."""
         cells = self.side // self.patch_size // merge
         return PatchGrid(
             image=self.image, rows=self.rows * cells, columns=self.columns * cells,
@@ -47,7 +47,7 @@ class TiledPicture:
         )  # fmt: skip
 
     def tiles(self, merge: int = 1) -> list[tuple[Patch, ...]]:
-        """Return the patches of each tile; merge > 1: a token stands for a square of merge × merge patches."""
+        """Return the patches of each tile; a token stands for merge × merge patches."""
         cells, grid = self.side // self.patch_size // merge, self.grid(merge)
         return [
             tuple(grid.patches(range(row * cells, (row + 1) * cells), range(column * cells, (column + 1) * cells)))
@@ -56,9 +56,10 @@ class TiledPicture:
         ]
 
     def thumbnail(self, merge: int = 1, margin: tuple[int, int] = (0, 0)) -> tuple[Patch, ...]:
-        """Return the patches of the thumbnail, a small copy of the picture; `merge` as in `grid`.
+        """Return the patches of the thumbnail, a small copy of the picture.
 
         Args:
+            merge: the number of rows, and of columns, of patches that one token stands for.
             margin: the height of the margins above and below the picture, and the width of those beside it, in pixels.
         """
         cells = self.side // self.patch_size // merge
@@ -104,10 +105,12 @@ def tiles_in_turn(
 
 
 def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> list[tuple[int, int]]:
-    """Return, for each picture, the numbers of rows and columns of tiles, for processors such as that of InternVL.
+    """Return, for each picture, into how many rows and columns of tiles a processor such as InternVL's divides it.
 
-    These processors choose the numbers whose ratio is nearest to that of the picture's height and width. `side` is the
-    side length of a tile in pixels.
+    Such a processor chooses the numbers whose ratio is nearest to that of the picture's height and width.
+
+    Args:
+        side: the side length of a tile in pixels.
     """
     from transformers.image_utils import get_image_size, to_numpy_array
 

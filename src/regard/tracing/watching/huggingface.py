@@ -69,7 +69,7 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
 
 
 def use_regard(model: "PreTrainedModel") -> None:
-    """Install regard in a model as `install` does, without the warning about attention that bypasses regard."""
+    """Make a Hugging Face model compute its attention through regard, as `install` does, but without its warnings."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask, sdpa_mask
 

@@ -159,7 +159,10 @@ class Processes:
         return self.accelerator.prepare_model(shard(module, self.device, self.n), evaluation_mode=True)
 
     def gradient_exchange(self, module: nn.Module, exchange: bool) -> AbstractContextManager[None]:
-        """Return a context manager for a backward pass; the processes average gradients there only if `exchange`."""
+        """Return a context manager for a backward pass, after which the processes average gradients if `exchange`.
+
+        Without an exchange, each process only adds up its own gradients.
+        """
         if exchange or self.n == 1:
             return nullcontext()
         return without_exchange(module) if isinstance(module, FSDPModule) else self.accelerator.no_sync(module)

@@ -325,7 +325,7 @@ class CompiledDecoder:
 
 
 def struct_array(struct: Any, objects: Sequence[Any]) -> Any:
-    """Return a C array with the struct `struct.of(object)` for each of the objects."""
+    """Return a C array of structs, one for each of the objects, made by `struct.of`."""
     return (struct * len(objects))(*map(struct.of, objects))
 
 

@@ -100,7 +100,7 @@ class Extension:
 
     Attributes:
         log_probability: the log-probability of the extended hypothesis.
-        parent: the row of the batch that has the hypothesis without the token.
+        parent: the row of the batch that has the hypothesis before it was extended.
         token: the id of the new token.
     """
 
@@ -111,7 +111,7 @@ class Extension:
 
 @dataclass(slots=True, eq=False)
 class SentenceSearch:
-    """The search for the translation of one sentence.
+    """The state of the beam search for the translation of one sentence.
 
     Attributes:
         limit: the largest number of tokens of a hypothesis, EOS not counted.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 class TokenHistory:
     """The tokens of the hypotheses of a search, without BOS.
 
-    At each step a hypothesis is one row of a batch: it continues a row of the step before, its parent, by one token.
-    The tokens of a row are found by walking back through its parents.
+    At each step, every hypothesis is one row of a batch. It has the tokens of a row of the step before, its parent, and
+    one new token; so its tokens are found by walking back through the parents.
 
     Args:
         prefixes: the tokens of each row before the first step, equally many in each row.
@@ -29,7 +29,12 @@ class TokenHistory:
         return len(self.prefixes[0]) + len(self.steps)
 
     def append(self, parents: Sequence[int], tokens: Sequence[int]) -> None:
-        """Add a step: for each new row, the index of its parent (a row of the step before), and its new token."""
+        """Add a step.
+
+        Args:
+            parents: for each hypothesis, the index of its parent, a row of the step before.
+            tokens: for each hypothesis, its new token.
+        """
         self.steps.append((parents, tokens))
 
     def tokens(self, row: int) -> list[int]:

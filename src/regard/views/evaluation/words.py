@@ -13,7 +13,11 @@ WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]|.")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Consecutive words of one of two compared texts; `differs` = the other text does not have these words here."""
+    """Some consecutive words of a text that was compared with another text.
+
+    Attributes:
+        differs: whether the other text lacks these words at this place.
+    """
 
     text: str
     differs: bool

@@ -49,7 +49,7 @@ MOST_NAMED = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mosaic:
-    """The patterns of several heads arranged in rows and columns of one image, with white cells between them.
+    """The patterns of several heads as one image: in rows and columns, with white cells between them.
 
     A pattern is drawn as a grid of cells. A cell shows one weight, or the largest of several weights. All lengths are
     numbers of cells.

@@ -67,7 +67,10 @@ def table(roles: Roles) -> Table:
 
 
 def head_map(roles: Roles) -> Columns:
-    """Return a grid of layers × heads: the letter of a head's role (P: previous token), the percentage of attention."""
+    """Return a grid of layers × heads; a cell has the letter of the head's role (P: previous token) and a percentage.
+
+    The percentage is the share of its attention that the head gives to keys of this role.
+    """
     layers: dict[str, list[Text]] = {}
     for head in roles.heads:
         role = roles.role(head)

@@ -49,7 +49,7 @@ class CompensatedSum:
         self.rounded.copy_(total)
 
     def raise_to(self, least: Float[Tensor, "..."]) -> None:
-        """Set each sum, in place, to the larger of the sum and its entry in `least`, for a map of maximum weights."""
+        """Replace each sum by the number at its place in `least`, if that is larger; for a map of maximum weights."""
         self.rounded.copy_(torch.maximum(self.rounded, least.double()))
 
     def value(self) -> Float[Tensor, "..."]:
@@ -73,7 +73,7 @@ class MapCells:
     @classmethod
     @lru_cache(4)
     def of(cls, queries: int, keys: int, rows: int, columns: int) -> "MapCells":
-        """Return the rows × columns cells of a map that pools the weights of queries × keys.
+        """Return the division of so many queries and keys among the rows and columns of a pooled map.
 
         The result is cached, since the layers of a model often have maps of the same size.
         """

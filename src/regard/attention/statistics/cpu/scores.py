@@ -59,14 +59,15 @@ class DistanceTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelScores:
-    """The parameters with which the C kernel computes the scores of a call of `attend`, divided by the temperature.
+    """How the C kernel computes the scores of a call of `attend`, divided by the temperature.
+
+        scores = softcap · tanh(scale · query · key) + bias_factor · bias
 
     Attributes:
-        scale, softcap: the scores before the bias are softcap · tanh(scale · query · key), or, if softcap is below 0,
-            scale · query · key.
-        bias: the bias, before it is multiplied by `bias_factor`; None = no bias.
+        softcap: below 0 = no softcap: the dot products are only multiplied by the scale.
+        bias: None = no bias.
         bias_factor: 1 / temperature.
-        mask: the mask if it is a boolean tensor that the kernel can read, else None.
+        mask: the mask, if it is a boolean tensor that the kernel can read; else None.
         computes_masks: whether torch operations compute the mask block by block, because the mask is neither a tensor
             that the kernel can read nor one range of keys for each query.
     """

@@ -48,10 +48,9 @@ class StridedTensor(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A contiguous integer tensor, and the strides of its first four axes (0 for an axis of size 1).
+    """A contiguous integer tensor of a `MaskRanges`, and the strides of its first four axes (0 for an axis of size 1).
 
-    The tensor is one of the two in a `MaskRanges`: `limits` [ranges batch heads queries 2] or `borders` [ranges batch
-    heads tiles 4].
+    The tensor is `limits` [ranges batch heads queries 2] or `borders` [ranges batch heads tiles 4].
     """
 
     numbers: Any
@@ -156,7 +155,7 @@ class KernelArguments:
         )
 
     def mask_ranges(self, borders: Borders) -> MaskRanges:
-        """Return the mask as ranges of keys, with the `borders` of the tiles of one kernel (see `MaskRanges`)."""
+        """Return the mask as the argument `mask_ranges` of a kernel, whose tiles have these `borders`."""
         return MaskRanges(*(Table(numbers, *strides(numbers, 4)) for numbers in (self.limits, borders)))
 
 

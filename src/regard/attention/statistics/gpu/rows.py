@@ -162,7 +162,7 @@ def read_keys(
     Args:
         queries: the query vectors of the block.
         where: the batch item, the head and the indices of the queries.
-        limits: for each query, the start and the stop of its key range.
+        limits: for each query, the start and the stop of the range of keys to which it may attend.
         span: the first key to add, and the key after the last.
         sums: for each query, the largest score, the sum of the exponentials, and the sums for entropy, distance and
             context so far.
