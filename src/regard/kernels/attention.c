@@ -20,15 +20,16 @@ static inline float *vector(Vectors vectors, int64_t batch, int64_t head, int64_
   return vectors.numbers + batch * vectors.batch + head * vectors.head + token * vectors.token;
 }
 
-/* Return how many rows the next product computes: ROWS if at least so many are left, else 1. */
+/* Return for how many queries the next product is computed at once: ROWS if at least so many are left, else 1. */
 static inline int rows_at_once(int rows) { return rows >= ROWS ? ROWS : 1; }
 
-/* A range of keys, counted from the first key of a part. */
+/* A range of keys, counted from the first key of a part of a block. */
 typedef struct {
   int start, stop;
 } KeyRange;
 
-/* Return the smallest range that contains all keys of a part to which any of the rows i to i + rows - 1 may attend. */
+/* Return the smallest range of a part's keys that contains all keys to which one of the queries i to i + rows - 1 of the
+   block may attend. */
 static inline KeyRange key_range(const QueryBlock *b, int part, int i, int rows) {
   int keys = keys_of(b, part);
   if (!b->starts) return (KeyRange){0, keys};
@@ -43,7 +44,8 @@ static inline KeyRange key_range(const QueryBlock *b, int part, int i, int rows)
   return range.stop ? range : (KeyRange){0, 0};
 }
 
-/* Write scale * query @ key^T for a part; a tile in which no row may attend to any key is skipped. */
+/* Write scale * query @ key^T for the queries of a block and the keys of a part, some queries and keys at a time. Where none
+   of these queries may attend to any of these keys, nothing is written. */
 static void compute_products(const Arguments *p, BlockBounds at, const QueryBlock *b, int part, float *panel) {
   int keys = keys_of(b, part);
   const float *query = vector(p->query, at.batch, at.head, at.query);
@@ -65,7 +67,7 @@ static void compute_products(const Arguments *p, BlockBounds at, const QueryBloc
   }
 }
 
-/* Apply softcap, bias and mask, in this order, to the scores of row i. */
+/* Apply softcap, bias and mask, in this order, to the scores `row` of query i of a block. */
 static void finish_scores(const Arguments *p, BlockBounds at, Row row, int i) {
   const float *bias = 0;
   const uint8_t *mask = 0;
@@ -93,7 +95,8 @@ static void finish_scores(const Arguments *p, BlockBounds at, Row row, int i) {
   add_product(rows, registers, left, keys, right, step, range.stop - range.start, rescale, inverse, out,             \
               sum->queries.token, n)
 
-/* Rescale the weighted sums of a block and add those of a part, in panels of columns; the last part divides by the total. */
+/* Add the weighted sums of the vectors of a part's keys to the sums of a block's queries, some columns at a time. Before, the
+   sums so far are multiplied by exp(m before - m); after the last part, the sums are divided by the sum of e. */
 static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t group, const QueryBlock *b, int part,
                              float *panel) {
   const Statistics *s = b->statistics;

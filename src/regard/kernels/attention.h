@@ -1,8 +1,9 @@
 /* Structs and functions of both attention.c and statistics.c: the structs that Python fills in (attention.py has the same
    fields in the same order), and the block of queries that a thread computes.
 
-   A block has some consecutive queries of one head (rows), and a range of keys that contains all keys to which these queries
-   may attend. A block too large for the cache is computed in parts: consecutive ranges of its keys, `width` keys each. */
+   A block has some consecutive queries of one head, and a range of keys that contains all keys to which these queries may
+   attend. Row i of a block is the row of scores of its query i. A block too large for the cache is computed in parts:
+   consecutive ranges of its keys, `width` keys each. */
 
 #pragma once
 
@@ -51,8 +52,9 @@ typedef struct {
   int32_t width;         /* the number of floats in a vector */
 } WeightedSum;
 
-/* A block: its batch item and head, the first query and the number of queries (rows), the first key and the number of keys,
-   the number of keys in a part (width), and the index of the block's first element in `scores` or `computed_masks`. */
+/* The place of a block: its batch item and head, the first query and the number of queries (rows), the first key and the
+   number of keys, the number of keys in a part of the block (width), and the index of the block's first element in `scores`
+   or `computed_masks`. */
 typedef struct {
   int64_t batch, head, query, rows, first_key, keys, width, offset;
 } BlockBounds;
@@ -83,7 +85,8 @@ typedef struct {
 } Arguments;
 
 /* A block while a thread computes it. The arrays lie in scratch memory one after the other, in this order (scores that torch
-   has computed lie elsewhere), with at least 32 more floats after the last. */
+   has computed lie elsewhere), with at least 32 more floats after the last. Here s is a score, m the running maximum of a
+   row, and e = exp(s - m) the weight before it is divided by the sum of the row. */
 typedef struct {
   const Statistics *statistics;
   int32_t rows, keys;
@@ -102,25 +105,26 @@ typedef struct {
   float *cells;        /* [map rows of this block, map_columns] */
 } QueryBlock;
 
-/* The keys of one part to which one query may attend. */
+/* A row of scores: of one query, on the keys of one part of a block to which the query may attend. */
 typedef struct {
   float *weights; /* scores, then e */
   int keys;
   int64_t first_key;
 } Row;
 
-/* Replace the scores of a part by e and compute the statistics. Must be called for the parts of a block in order. */
+/* Replace the scores of a part of a block by e = exp(s - m), and compute the statistics. Must be called for the parts of a
+   block in order. */
 __attribute__((visibility("hidden"))) void compute_statistics(const QueryBlock *b, int part);
 
-/* Return the number of keys in a part. */
+/* Return the number of keys in a part of a block. */
 static inline int keys_of(const QueryBlock *b, int part) {
   return part + 1 < b->parts ? b->width : b->keys - part * b->width;
 }
 
-/* Return the first key of a part. */
+/* Return the first key of a part of a block. */
 static inline int64_t first_key_of(const QueryBlock *b, int part) { return b->first_key + (int64_t)part * b->width; }
 
-/* Return the scores of row i of a part, from the part's first key on. */
+/* Return the scores of query i of a block on the keys of a part, from the part's first key on. */
 static inline float *scores_of(const QueryBlock *b, int part, int i) {
   return b->scores + (int64_t)part * b->rows * b->width + (int64_t)i * keys_of(b, part);
 }
@@ -130,7 +134,7 @@ static inline int clamped(int64_t number, int least, int most) {
   return number < least ? least : number > most ? most : (int)number;
 }
 
-/* Return the keys of a part to which row i may attend. */
+/* Return the scores of query i of a block on those keys of a part to which the query may attend. */
 static inline Row row_of(const QueryBlock *b, int part, int i) {
   int keys = keys_of(b, part), start = 0, stop = keys;
   int64_t first_key = first_key_of(b, part);

@@ -44,8 +44,8 @@ static inline wide choose(lanes where, wide yes, wide no) {
 #define KEEP_IN_REGISTER(numbers)
 #endif
 
-/* Return lanes of which the first n have all bits set. At the end of a row a whole register is loaded and stored, and the
-   numbers past the end are stored unchanged: there must be memory after a row that no other thread writes to. */
+/* Return lanes of which the first n have all bits set, to select the numbers of a row that ends within a register. The whole
+   register is loaded and stored, with the numbers past the end unchanged, so no other thread may write to them. */
 static inline lanes first(int n) {
   static const int32_t counted[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return *(const unaligned_lanes *)counted < n;

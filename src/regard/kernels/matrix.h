@@ -28,7 +28,7 @@ static inline void store_first(float *to, wide numbers, int n) {
     memcpy(to, &numbers, n * sizeof(float));
 }
 
-/* Return lanes that have all bits set where the byte of the lane, one of the first n bytes, is not 0. */
+/* Return lanes in which all bits are set where the byte of the same index is not 0; from lane n on, none is set. */
 static inline lanes nonzero_bytes(const uint8_t *from, int n) {
   typedef uint8_t bytes __attribute__((vector_size(WIDE)));
   bytes some = {0};
@@ -94,7 +94,7 @@ static inline __attribute__((always_inline)) void add_product(int rows, int lane
   } while (start < depth);
 }
 
-/* Transpose n vectors into a panel: row i has number i of every vector, and 0 up to PANEL columns. */
+/* Transpose up to PANEL vectors into a panel: row i of the panel has number i of every vector, followed by zeros. */
 static void pack_panel(const float *vectors, int64_t step, int n, int width, float *panel) {
   int j = 0;
   for (; j + 4 <= n; j += 4) {

@@ -43,7 +43,8 @@ static float row_maximum(const float *row, int keys) {
   return largest_of(choose(b > a, b, a));
 }
 
-/* Return a lower bound of the `top` largest scores of a row, found from the class maxima; -infinity if there are too few. */
+/* Return a number that at least `top` scores of a row reach, found from the class maxima; -infinity if there are too few
+   classes. */
 static float score_reached_by(const float *row, int keys, int top) {
   wide a, b, least = all(INFINITY);
   if (top > 2 * WIDE) return -INFINITY;
@@ -58,8 +59,8 @@ static float score_reached_by(const float *row, int keys, int top) {
   return -largest_of(-least);
 }
 
-/* Update a row's `top` largest scores and the indices of their keys, largest first, with the scores of one part. Index -1
-   means no key. */
+/* Update the `top` largest scores of a query so far, and the indices of their keys, with the scores `row` of the next part.
+   The largest comes first; index -1 means no key. */
 static void update_top_keys(Row row, int top, int is_first_part, float *scores, int64_t *numbers) {
   if (is_first_part) {
     float reached = score_reached_by(row.weights, row.keys, top);
@@ -99,7 +100,7 @@ static inline void exponential(float *at, lanes inside, float m, wide *total, wi
   *exponent_sum += e * x;
 }
 
-/* Replace a row of scores by e; return the sum of e, and write the sum of e (s - m). */
+/* Replace a row of scores s by e = exp(s - m); return the sum of e, and write the sum of e (s - m). */
 static float exponentials(float *row, int keys, float m, float *exponent_sum) {
   wide total = all(0), sum = total;
   for (int j = 0; j < keys;) {
@@ -113,7 +114,7 @@ static float exponentials(float *row, int keys, float m, float *exponent_sum) {
   return sum_of(total);
 }
 
-/* Return the sum over a row of e times the distance between the key and the query's position. */
+/* Return the sum over a row's keys of e times the distance between the key and the query's position. */
 static float distance_sum(Row row, int64_t query_position) {
   float position = (float)(query_position - row.first_key);
   wide sum = all(0), at = all(-position);
@@ -146,7 +147,8 @@ static inline double sum_in(const float *numbers, int n) {
 /* Return the column of the map that a key belongs to. */
 static inline int column_of(const Statistics *s, int64_t key) { return (int)(key * s->map_columns / s->keys_of_head); }
 
-/* Add the column sums of one row of the map to its cells and to the key sums, and set them to 0. */
+/* Add the sums of weights on each key, over the queries of one row of the map, to the cells of this row and to the sums over
+   all queries; then set them to 0. */
 static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
   const Statistics *s = b->statistics;
   float *cells = b->cells + (int64_t)map_row * s->map_columns;
@@ -164,7 +166,8 @@ static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
 /* Return the larger of two numbers, or NaN if the first is NaN. */
 static inline double larger_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
 
-/* Raise each cell in one row of the map to the largest weight (e times factor) of `row` on a key of the cell. */
+/* Raise each cell in one row of the map to the largest weight of a query on a key of the cell. The weights of the query are
+   the numbers e in `row`, times factor. */
 static void raise_cells(const QueryBlock *b, int map_row, Row row, float factor) {
   const Statistics *s = b->statistics;
   float *cells = b->cells + (int64_t)map_row * s->map_columns;
@@ -188,12 +191,13 @@ static void add_to_sum(CompensatedSum sum, int64_t at, const float *numbers, int
   }
 }
 
-/* Raise n sums to at least the numbers in `least`, for a map of maximum weights. */
+/* Raise each of n maxima, stored as sums, to the number in `least` if that is larger. */
 static void raise_sum(CompensatedSum sum, int64_t at, const float *least, int64_t n) {
   for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = larger_or_nan(least[j], sum.rounded[at + j]);
 }
 
-/* Add the key sums of a part to the attention received, and the cells of a finished block to the map, under a spin lock. */
+/* Under a spin lock, add what a thread has summed for a block to the results of all threads: the weights on the keys of a
+   part, and, if the block is finished, its cells of the map. */
 static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
   const Statistics *s = b->statistics;
   if (!s->received.rounded && !has_cells) return;
@@ -208,17 +212,17 @@ static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
   __atomic_clear(s->lock, __ATOMIC_RELEASE);
 }
 
-/* Return the index of a row among the queries of all heads. */
+/* Return the index of query i of a block among the queries of all heads. */
 static inline int64_t index_of(const QueryBlock *b, int i) { return b->head * b->statistics->queries + b->query + i; }
 
-/* Return the factor that turns e of a part into softmax weights, once the whole row is known. */
+/* Return the factor by which e = exp(s - m) of a part becomes the softmax weight, once all parts of the row are known. */
 static inline float factor_of(const QueryBlock *b, int part, int i) {
   float m = b->maximum[part * b->rows + i], of_row = b->maximum[(b->parts - 1) * b->rows + i];
   float inverse = b->statistics->inverse[index_of(b, i)];
   return m == of_row ? inverse : expf(m - of_row) * inverse;
 }
 
-/* Return the softmax weight of row i on one key; 0 if the key is masked. */
+/* Return the softmax weight of query i of a block on one key; 0 if the key is masked. */
 static float weight_on(const QueryBlock *b, int i, int64_t key) {
   int part = clamped(key - b->first_key, 0, b->keys - 1) / b->width;
   Row row = row_of(b, part, i);
@@ -226,7 +230,8 @@ static float weight_on(const QueryBlock *b, int i, int64_t key) {
   return (j >= 0 && j < row.keys ? row.weights[j] : 0.0f) * factor_of(b, part, i);
 }
 
-/* Replace the scores of a part of row i by e, and by 0 outside of the row's key range; update the row's running sums. */
+/* Replace the scores of query i on the keys of a part by e = exp(s - m), and by 0 outside of the query's key range; update
+   the query's running maximum and sums. */
 static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
   const Statistics *s = b->statistics;
   int64_t at = index_of(b, i) * s->top;
@@ -249,7 +254,7 @@ static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
   b->maximum[part * b->rows + i] = m, b->total[i] = total, b->exponent_sum[i] = exponent_sum;
 }
 
-/* Write the statistics of row i after its last part: inverse, entropy, strongest keys, weights on single keys. */
+/* Write the statistics of query i after the last part: inverse, entropy, strongest keys, weights on single keys. */
 static inline void finish_row(const QueryBlock *b, int i) {
   const Statistics *s = b->statistics;
   int64_t at = index_of(b, i), position = s->offset + b->query + i; /* the query's position among the keys */
@@ -272,7 +277,8 @@ static inline void finish_row(const QueryBlock *b, int i) {
   if (s->previous) s->previous[at] = weight_on(b, i, position - 1);
 }
 
-/* Add a part of row i to the sums over rows: key sums, cells of the map, and the row's mean distance. */
+/* Add the weights of query i on the keys of a part to the sums over queries, to the cells of the map, and to the mean
+   distance of the query. */
 static inline void add_row_to_columns(const QueryBlock *b, int part, int i, Row row) {
   const Statistics *s = b->statistics;
   const int32_t *map_row_of = s->map_row_of_query + b->query;
