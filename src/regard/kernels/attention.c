@@ -95,7 +95,7 @@ static void finish_scores(const Arguments *p, BlockBounds at, Row row, int i) {
   add_product(rows, registers, left, keys, right, step, range.stop - range.start, rescale, inverse, out,             \
               sum->queries.token, n)
 
-/* Add the weighted sums of the vectors of a part's keys to the sums of a block's queries, some columns at a time. Before, the
+/* Add the weighted sums of the vectors of a part's keys to the sums of a block's queries, some columns at a time. First the
    sums so far are multiplied by exp(m before - m); after the last part, the sums are divided by the sum of e. */
 static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t group, const QueryBlock *b, int part,
                              float *panel) {
