@@ -143,6 +143,9 @@ class HeadWeights:
 class Pyramid:
     """The weights of one head of batch item 0, or their mean over all heads, pooled in squares of 2^level × 2^level.
 
+    The maps can leave out some queries and keys, the hidden ones. The shown queries are then numbered 0, 1, 2, …, and
+    so are the shown keys; a square consists of 2^level shown queries and 2^level shown keys.
+
     >>> import torch
     >>> from regard import attend, Causal
     >>> pyramid = Pyramid(attend(*torch.eye(4).expand(3, 1, 1, 4, 4), mask=Causal()).pattern, head=0)
@@ -159,8 +162,8 @@ class Pyramid:
 
         Args:
             head: the number of the head; None = the mean over all heads.
-            shown: the positions of the queries and of the keys that the maps show, in ascending order; None = all. The
-                weights are still normalised over all keys.
+            shown: the positions of the shown queries and of the shown keys, in ascending order; None = all. The weights
+                are still normalised over all keys.
         """
         heads = range(pattern.n_heads) if head is None else (head,)
         self.heads = [HeadWeights(pattern, number) for number in heads]
@@ -206,7 +209,10 @@ class Pyramid:
         self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in self.pooled(part, STORED))
 
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
-        """Return the sum and the largest weight of each cell of a level's map, averaged over the heads."""
+        """Return the sum and the largest weight of each square of 2^level × 2^level weights of `part`.
+
+        `part` has the sums of the weights over the heads; they are divided by the number of heads first.
+        """
         weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
         return pooled(weights, part.keep, 1 << level)
 
@@ -255,16 +261,15 @@ class Pyramid:
                 for row in range(shown_queries.start >> STORED, -(-shown_queries.stop >> STORED)):
                     self.compute(row)
             part = reduce(Part.__add__, (head.weights(queries, keys) for head in self.heads))
-            parts.append(self.pooled(self.selected(part, shown_queries), level))
+            parts.append(self.pooled(self.without_hidden(part, shown_queries), level))
         sums, largest = (torch.cat(cells) for cells in zip(*parts, strict=True))
         return sums, largest
 
-    def selected(self, part: Part, queries: range) -> Part:
-        """Return the weights of `part` without the queries and keys that the maps do not show.
+    def without_hidden(self, part: Part, queries: range) -> Part:
+        """Return the weights of `part` without the hidden queries and keys; `keys` are then numbers of shown keys.
 
         Args:
-            queries: the queries of `part`, numbered among the queries that are shown. The `keys` of the result are
-                numbered in the same way.
+            queries: the numbers of the shown queries in `part`.
         """
         if self.shown is None:
             return part
@@ -277,11 +282,11 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, queries: range, parts: list[Part]) -> Part:
-        """Return several parts, with the same queries and successive ranges of keys, as one part without hidden tokens.
+        """Join parts that have the same queries and successive ranges of keys, without the hidden queries and keys.
 
         Its first key is moved down to a multiple of 32 by keys with weight 0, as `store` requires.
         """
-        selected = [self.selected(part, queries) for part in parts]
+        selected = [self.without_hidden(part, queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
         end = max((part.keys.stop for part in selected), default=0)
         weights = self.heads[0].log_sums.new_zeros(len(queries), end - (start >> STORED << STORED))
@@ -294,10 +299,10 @@ class Pyramid:
         return Part(keys, weights, keep)
 
     def positions(self, tokens: range, axis: int) -> range:
-        """Return the smallest range of positions in the text that contains the shown tokens numbered `tokens`.
+        """Return the positions from the first to the last of some shown queries (axis 2) or shown keys (axis 3).
 
         Args:
-            axis: 2 = the tokens are queries; 3 = keys.
+            tokens: the numbers of the shown queries or keys.
         """
         if self.shown is None or not tokens:
             return tokens
@@ -305,10 +310,10 @@ class Pyramid:
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the numbers, among the shown tokens, of the tokens that some rows or columns of a level's map cover.
+        """Return the numbers of the shown queries (axis 2) or shown keys (axis 3) that part of a level's map covers.
 
         Args:
-            cells: the indices of the rows (axis 2: queries) or columns (axis 3: keys).
+            cells: the indices of the rows (axis 2) or columns (axis 3) of the map.
         """
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))

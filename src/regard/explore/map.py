@@ -212,7 +212,7 @@ class Map:
         return pattern
 
     def pyramid(self, request: HeadRequest) -> Pyramid:
-        """Return the object that computes the map of a head; those used last stay in memory."""
+        """Return the `Pyramid` of a head, which computes its map; the pyramids requested last stay in memory."""
         pattern, name = self.pattern(request), (request.kind, request.layer, request.head, request.hidden)
         if name not in self.pyramids:
             self.pyramids[name] = Pyramid(pattern, request.head, self.shown(request) if request.hidden else None)

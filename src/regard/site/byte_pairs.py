@@ -68,7 +68,11 @@ def byte_pair_tables(description: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def unsupported_setting(description: dict[str, Any]) -> str:
-    """Return what the tokenizer of a tokenizer.json does that the page does not support; an empty text if nothing."""
+    """Return why a tokenizer is not of GPT-2's kind, such as "puts a space before a text"; an empty text if it is.
+
+    Args:
+        description: the tokenizer as the dict that its tokenizer.json would hold.
+    """
     model, normaliser, splitter = (description[part] for part in ("model", "normalizer", "pre_tokenizer"))
     if normaliser:
         return f"changes the letters of a text first ({normaliser['type']})"

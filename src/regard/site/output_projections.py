@@ -41,9 +41,12 @@ def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
 
 
 def projection_record(first: Trace, kind: str, layer: int) -> dict[str, Any] | None:
-    """Return the JSON record of a layer's arrays, in the order of the file; None if the trace has no projections.
+    """Return the names and shapes of a layer's arrays in the file, as JSON for the page; None if there are none.
 
-    `LayerOutput` in front/src/data.ts describes the record. `first` is the trace of any text.
+    `LayerOutput` in front/src/data.ts describes the JSON.
+
+    Args:
+        first: a trace of the model. It has output projections only if it stores states.
     """
     if first.states is None:
         return None

@@ -88,7 +88,10 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
 
 
 def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
-    """Add to config.json at `path`: the settings of beam search, the word alignment `rule`, unassigned code points."""
+    """Add the settings of beam search and of word alignment to config.json at `path`, for the page's own search.
+
+    The code points without a character in Python's Unicode are added too, because NFC must leave them unchanged.
+    """
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= {
         "beam": {"size": beam.size, "length_penalty": beam.length_penalty},

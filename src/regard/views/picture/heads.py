@@ -184,7 +184,7 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
 
 
 def notes(mosaic: Mosaic) -> list[str]:
-    """Return the sentences of the caption, which explain how to read the patterns."""
+    """Return the sentences below the picture, which explain how to read it."""
     n_queries, n_keys = len(mosaic.heads[0].queries), len(mosaic.heads[0].keys)
     rows, columns = mosaic.cells[0].weights.shape[1:]
     pooled = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"

@@ -97,11 +97,10 @@ def limits_of(mask_ranges, n, batch, head, i, there):
 @no_type_check
 @triton.jit
 def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
-    """Return one of the four borders of a tile, which say what a kernel reads and where it needs a mask.
+    """Return one of the four positions in `MaskRanges.borders` of a tile, for its n-th key range.
 
     Args:
-        n: the index of the key range.
-        which: the index of the border, 0 to 3 (see `MaskRanges.borders`).
+        which: the index of the position, 0 to 3.
     """
     return tl.load(start_of(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.place + which)
 
@@ -109,5 +108,5 @@ def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
 @no_type_check
 @triton.jit
 def start_of(table, n, batch, head):
-    """Return a pointer to the entries of a `Table` for one batch item, one head and the n-th key range."""
+    """Return a pointer to the numbers in `limits` or `borders` of a `MaskRanges` for the n-th key range of one head."""
     return table.numbers + tl.cast(n, tl.int64) * table.part + batch * table.batch + head * table.head
