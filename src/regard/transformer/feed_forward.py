@@ -91,7 +91,7 @@ class ActivationNames:
 
     Attributes:
         function: the elementwise activation; a gated network applies it to the gates.
-        kernel: the activation's number in `kernels/decoding_step.c`.
+        kernel: the activation's number in `kernels/blocks.h`.
         gated: whether the network has gates.
         hugging_face: the activation's name in a Hugging Face config; None if it is gated or has no name there.
         ctranslate2: the activation's name in `ctranslate2.specs.Activation`; None if CTranslate2 does not have it.

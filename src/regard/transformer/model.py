@@ -20,7 +20,9 @@ from regard.attention.representation import Described
 from regard.attention.scores.dot import ScaledDot
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
+from regard.transformer.decoding.encode import encode, encode_reason
 from regard.transformer.decoding.kernel import CompiledDecoder, Queries, SourceRows
+from regard.transformer.decoding.parameters import StackParameters
 from regard.transformer.decoding.state import DecodingState
 from regard.transformer.decoding.supported import kernel_allowed
 from regard.transformer.encoder import Encoder
@@ -156,10 +158,17 @@ class Transformer(nn.Module):
         check_source_lengths(lengths, source.shape[1])
         padded = shortest_and_longest(lengths, source.shape[1]) != {source.shape[1]}
         true_lengths = lengths if padded else None  # without padding, no mask is needed
-        state = self.decoder.start(self.encoder(source, true_lengths).output, true_lengths)
-        if type(self.decoder) is not Decoder or not kernel_allowed(source.device):
+        compiles = type(self.decoder) is Decoder and kernel_allowed(source.device)
+        decoder = StackParameters.of(self.decoder) if compiles else None
+        encoder = StackParameters.of(self.encoder) if decoder and type(self.encoder) is Encoder else None
+        if decoder and encoder and encode_reason(encoder, decoder, source.numel()) is None:
+            memory = encode(encoder, decoder, self.encoder.embedding(source), true_lengths)
+            state = DecodingState(lengths=true_lengths, memory=memory)
+        else:
+            state = self.decoder.start(self.encoder(source, true_lengths).output, true_lengths)
+        if decoder is None:
             return state
-        return replace(state, compiled=CompiledDecoder.of(self.decoder, SourceRows.of(state.sources, true_lengths)))
+        return replace(state, compiled=CompiledDecoder.of(decoder, SourceRows.of(state.sources, true_lengths)))
 
     def step(self, tokens: Int[Tensor, "batch new"], state: DecodingState) -> "TransformerStep | CompiledStep":
         """Return, for each input token, the logits of the token that follows it, and the state for the next step.

@@ -18,14 +18,18 @@ from regard.kernels.build import FOLDER
 from regard.transformer.decoding import kernel as module
 from regard.transformer.decoding.kernel import (
     MOST_ROWS_AT_ONCE,
-    BlockParameters,
     CompiledDecoder,
-    LinearParameters,
-    NormParameters,
     SourceRows,
     StepArguments,
     VectorLayout,
     sources_reason,
+)
+from regard.transformer.decoding.parameters import (
+    BlockParameters,
+    LinearParameters,
+    NormParameters,
+    Stack,
+    StackParameters,
 )
 from regard.transformer.decoding.supported import structure_reason
 from regard.transformer.feed_forward import Activation
@@ -313,11 +317,10 @@ def with_a_narrow_last_norm(model):
 def test_parts_that_do_not_fit_together_are_never_read(fields, change, reason):
     model = new_model(**fields)
     with torch.inference_mode():
-        sources = SourceRows.of(model.start(SOURCE, LENGTHS).sources, LENGTHS)
         if change is not None:
             change(model)
         assert structure_reason(model.decoder) == reason
-        assert CompiledDecoder.of(model.decoder, sources) is None
+        assert StackParameters.of(model.decoder) is None
 
 
 def test_without_a_compiler_the_modules_take_the_steps(monkeypatch):
@@ -350,7 +353,9 @@ def test_lengths_beyond_the_source_read_no_further():
 
 def state_of(model, memory, lengths):
     state = model.decoder.start(memory, lengths)
-    return replace(state, compiled=CompiledDecoder.of(model.decoder, SourceRows.of(state.sources, lengths)))
+    return replace(
+        state, compiled=CompiledDecoder.of(StackParameters.of(model.decoder), SourceRows.of(state.sources, lengths))
+    )
 
 
 @pytest.mark.parametrize("rows", [1, 4, 6])
@@ -368,28 +373,29 @@ def test_more_or_fewer_rows_than_there_are_are_refused(rows):
 
 
 @pytest.mark.parametrize(
-    ("struct", "name"),
+    ("struct", "file", "name"),
     [
-        (StepArguments, "StepArguments"),
-        (VectorLayout, "Vectors"),
-        (BlockParameters, "Block"),
-        (NormParameters, "Norm"),
-        (LinearParameters, "Linear"),
+        (StepArguments, "decoding_step.c", "StepArguments"),
+        (VectorLayout, "blocks.h", "Vectors"),
+        (Stack, "blocks.h", "Stack"),
+        (BlockParameters, "blocks.h", "Block"),
+        (NormParameters, "blocks.h", "Norm"),
+        (LinearParameters, "blocks.h", "Linear"),
     ],
 )
-def test_the_structs_have_the_fields_of_the_source_in_their_order(struct, name):
-    assert [field for field, *_ in struct._fields_] == fields_of(FOLDER / "decoding_step.c", name)
+def test_the_structs_have_the_fields_of_the_source_in_their_order(struct, file, name):
+    assert [field for field, *_ in struct._fields_] == fields_of(FOLDER / file, name)
 
 
 WRONG = {
-    "blocks": (lambda a: setattr(a, "blocks", 0), "there are no blocks"),
+    "blocks": (lambda a: setattr(a, "n_blocks", 0), "there are no blocks"),
     "key_heads": (lambda a: setattr(a, "key_heads", 5), "key_heads does not divide heads"),
     "d_head": (lambda a: setattr(a, "d_head", 32), "d_head does not fit d_model"),
     "d_model": (lambda a: setattr(a, "d_model", 2**40), "d_head does not fit d_model"),
     "activation": (lambda a: setattr(a, "activation", 9), "the number of the activation is unknown"),
     "gated": (lambda a: setattr(a, "gated", 1 - a.gated), "the feed-forward layers do not fit"),
     "weight": (
-        lambda a: setattr(a.decoder[1].key, "weight", None),
+        lambda a: setattr(a.stack.blocks[1].key, "weight", None),
         "self-attention's query, key or value layer does not fit",
     ),
     "tokens": (lambda a: setattr(a, "tokens", 2**40), "the buffer has no room for the newest token"),

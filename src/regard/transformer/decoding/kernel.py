@@ -7,24 +7,20 @@ reorders the rows, cached keys and values are not moved: a table gives the kerne
 """
 
 import ctypes
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.layers.key_value import KeyValue
-from regard.attention.positions.rotary import Rotary
 from regard.kernels.library import FLOATS, INTEGERS, check_arguments, function
 from regard.kernels.threads import run_on_threads
-from regard.transformer.block import DecoderBlock
 from regard.transformer.decoding.cache import MIN_BUFFER_TOKENS, BlockCache, BufferCache, TokenBuffer
-from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers, norms, structure_reason
-from regard.transformer.feed_forward import ACTIVATIONS
+from regard.transformer.decoding.parameters import Stack, StackParameters, struct_array
 
 MOST_ROWS_AT_ONCE = 32
 """The most target texts that a thread computes together, so that their vectors fit into the processor's cache."""
@@ -34,48 +30,6 @@ Vectors = Float[Tensor, "rows 1 d_model"]
 
 Queries = Float[Tensor, "blocks rows d_model"]
 """The cross-attention queries of the newest tokens in each decoder block; the queries of all heads are concatenated."""
-
-
-class LinearParameters(ctypes.Structure):
-    """The C struct `Linear` of kernels/decoding_step.c: pointers to a layer's weight and bias, and its widths."""
-
-    _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("n_in", ctypes.c_int64), ("n_out", ctypes.c_int64))
-
-    @classmethod
-    def of(cls, layer: nn.Linear) -> "LinearParameters":
-        return cls(layer.weight.data_ptr(), layer.bias.data_ptr(), layer.in_features, layer.out_features)
-
-
-class NormParameters(ctypes.Structure):
-    """The C struct `Norm` of kernels/decoding_step.c: pointers to a LayerNorm's weight and bias, and its eps."""
-
-    _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("eps", ctypes.c_float))
-
-    @classmethod
-    def of(cls, norm: nn.LayerNorm) -> "NormParameters":
-        return cls(norm.weight.data_ptr(), norm.bias.data_ptr(), norm.eps)
-
-
-class BlockParameters(ctypes.Structure):
-    """The C struct `Block` of kernels/decoding_step.c: the linear layers and the norms of a decoder block."""
-
-    _fields_ = (
-        ("query", LinearParameters),
-        ("key", LinearParameters),
-        ("value", LinearParameters),
-        ("self_attention_output", LinearParameters),
-        ("cross_query", LinearParameters),
-        ("cross_attention_output", LinearParameters),
-        ("widen", LinearParameters),
-        ("narrow", LinearParameters),
-        ("self_attention_norm", NormParameters),
-        ("cross_attention_norm", NormParameters),
-        ("feed_forward_norm", NormParameters),
-    )
-
-    @classmethod
-    def of(cls, block: DecoderBlock) -> "BlockParameters":
-        return cls(*map(LinearParameters.of, linear_layers(block)), *map(NormParameters.of, norms(block)))
 
 
 class VectorLayout(ctypes.Structure):
@@ -97,16 +51,7 @@ class StepArguments(ctypes.Structure):
     """The C struct `StepArguments`: all arguments of a decoding step, described field by field in decoding_step.c."""
 
     _fields_ = (
-        ("decoder", ctypes.POINTER(BlockParameters)),
-        ("blocks", ctypes.c_int64),
-        ("d_model", ctypes.c_int64),
-        ("heads", ctypes.c_int64),
-        ("key_heads", ctypes.c_int64),
-        ("d_head", ctypes.c_int64),
-        ("activation", ctypes.c_int64),
-        ("gated", ctypes.c_int64),
-        ("norm_first", ctypes.c_int64),
-        ("norm", NormParameters),
+        ("stack", Stack),
         ("rows", ctypes.c_int64),
         ("tokens", ctypes.c_int64),
         ("buffer", FLOATS),
@@ -134,6 +79,7 @@ class StepArguments(ctypes.Structure):
         ("next_row", ctypes.c_int64),
         ("threads", ctypes.c_int64),
     )
+    _anonymous_ = ("stack",)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,42 +128,6 @@ class SourceRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DecoderArguments:
-    """A decoder as arguments of the C kernel.
-
-    Attributes:
-        arguments: the kernel's arguments; only the arguments that do not depend on sources and tokens are set.
-        blocks: pointers to the parameters of each block.
-        storages: the memory of the parameters, stored here so that it is not freed if a module replaces a parameter.
-        rotary: the rotary positions of self-attention, or None.
-    """
-
-    arguments: StepArguments
-    blocks: "ctypes.Array[BlockParameters]"
-    storages: tuple[torch.UntypedStorage, ...]
-    rotary: Rotary | None
-
-    @classmethod
-    def of(cls, decoder: nn.Module) -> "DecoderArguments":
-        """Return the arguments of the C kernel for a decoder, for which `structure_reason` must return None."""
-        blocks = list(cast("Iterable[DecoderBlock]", decoder.blocks))
-        attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
-        arguments = StepArguments(
-            blocks=len(blocks),
-            d_model=attention.d_model,
-            heads=attention.n_heads,
-            key_heads=attention.n_key_heads,
-            d_head=attention.d_head,
-            activation=activation.kernel,
-            gated=activation.gated,
-            norm_first=blocks[0].norm_first,
-            norm=NormParameters() if decoder.norm is None else NormParameters.of(cast("nn.LayerNorm", decoder.norm)),
-        )
-        storages = tuple(parameter.untyped_storage() for parameter in decoder.parameters())
-        return cls(arguments, struct_array(BlockParameters, blocks), storages, attention.positions)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class CompiledDecoder:
     """A decoder and the encoded sources of a batch, as arguments of the C kernel.
 
@@ -229,26 +139,23 @@ class CompiledDecoder:
         source_values: for each block, a pointer to the sources' values, and their strides.
     """
 
-    decoder: DecoderArguments
+    decoder: StackParameters
     sources: SourceRows
     arguments: StepArguments
     source_keys: "ctypes.Array[VectorLayout]"
     source_values: "ctypes.Array[VectorLayout]"
 
     @classmethod
-    def of(cls, decoder: nn.Module, sources: SourceRows) -> "CompiledDecoder | None":
-        """Return a decoder and its sources as arguments of the C kernel; None if the kernel does not support them."""
-        if structure_reason(decoder) is not None or sources_reason(sources) is not None:
-            return None
-        return cls.joined(DecoderArguments.of(decoder), sources)
+    def of(cls, decoder: StackParameters, sources: SourceRows) -> "CompiledDecoder | None":
+        """Return a decoder and its sources as arguments of the C kernel; None if it cannot read the sources."""
+        return None if sources_reason(sources) is not None else cls.joined(decoder, sources)
 
     @classmethod
-    def joined(cls, decoder: DecoderArguments, sources: SourceRows) -> "CompiledDecoder":
+    def joined(cls, decoder: StackParameters, sources: SourceRows) -> "CompiledDecoder":
         """Return the arguments of the C kernel for a decoder and sources that the kernel supports."""
-        arguments = StepArguments.from_buffer_copy(decoder.arguments)
         source_keys = struct_array(VectorLayout, [block.key for block in sources.memory])
         source_values = struct_array(VectorLayout, [block.value for block in sources.memory])
-        arguments.decoder, arguments.source_keys, arguments.source_values = decoder.blocks, source_keys, source_values
+        arguments = StepArguments(stack=decoder.stack, source_keys=source_keys, source_values=source_values)
         arguments.sources, arguments.source_tokens = sources.n_sources, sources.n_tokens
         arguments.rows, arguments.source_of_row = sources.n_rows, sources.source_of_row.data_ptr()
         arguments.lengths = None if sources.lengths is None else sources.lengths.data_ptr()
@@ -279,14 +186,14 @@ class CompiledDecoder:
                 "some rows with state.select."
             )
         cache = self.new_cache(x) if cache is None else cache.with_next_token()
-        queries = x.new_empty(self.arguments.blocks, n_rows, self.arguments.d_model)
+        queries = x.new_empty(self.arguments.n_blocks, n_rows, self.arguments.d_model)
         self.run(x, cache, queries)
         return x, cache, queries
 
     def new_cache(self, x: Vectors) -> BufferCache:
         """Return a cache with room for a target a little longer than the longest source, and one token, not set yet."""
         room, sizes = self.sources.n_tokens + MIN_BUFFER_TOKENS, self.arguments
-        vectors = x.new_empty(x.shape[0], sizes.blocks, 2, sizes.key_heads, room, sizes.d_head)
+        vectors = x.new_empty(x.shape[0], sizes.n_blocks, 2, sizes.key_heads, room, sizes.d_head)
         return BufferCache(TokenBuffer(vectors, n_written=1), n_tokens=1)
 
     def run(self, x: Vectors, cache: BufferCache, queries: Queries) -> None:
@@ -300,7 +207,8 @@ class CompiledDecoder:
         row_table, buffer, n_rows = cache.row_table, cache.buffer.vectors, x.shape[0]
         threads = min(torch.get_num_threads(), n_rows)
         rows_at_once = ceil(n_rows / (threads * ceil(n_rows / (threads * MOST_ROWS_AT_ONCE))))
-        scratch = x.new_empty(threads, self.scratch_numbers(rows_at_once, cache.n_tokens))
+        most_tokens = max(cache.n_tokens, self.sources.n_tokens)
+        scratch = x.new_empty(threads, self.arguments.stack.scratch_numbers(rows_at_once, most_tokens))
         arguments = StepArguments.from_buffer_copy(self.arguments)
         arguments.buffer = buffer.data_ptr()
         arguments.n_buffer_rows, arguments.buffer_tokens = buffer.shape[0], buffer.shape[4]
@@ -316,17 +224,6 @@ class CompiledDecoder:
             arguments.pair_stride, arguments.pair_distance = (1, d_rotary // 2) if halves else (2, 1)
         check_arguments("regard_decoding_step", arguments)
         run_on_threads(regard_decoding_step(), arguments, threads)
-
-    def scratch_numbers(self, rows: int, tokens: int) -> int:
-        """Return how many floats of scratch memory a thread needs for `rows` target texts with `tokens` tokens each."""
-        sizes = self.arguments
-        n_vectors = 4 * sizes.d_model + 2 * sizes.key_heads * sizes.d_head + self.decoder.blocks[0].widen.n_out
-        return int(rows * n_vectors + max(tokens, self.sources.n_tokens) + WIDTH_MULTIPLE)
-
-
-def struct_array(struct: Any, objects: Sequence[Any]) -> Any:
-    """Return a C array of structs, one for each of the objects, made by `struct.of`."""
-    return (struct * len(objects))(*map(struct.of, objects))
 
 
 def sources_reason(sources: SourceRows) -> str | None:

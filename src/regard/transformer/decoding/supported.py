@@ -16,7 +16,7 @@ from regard.attention.layers.multi_head import MultiHeadAttention
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.positions.learned import LearnedPositions
 from regard.attention.scores.dot import ScaledDot
-from regard.transformer.block import DecoderBlock
+from regard.transformer.block import DecoderBlock, EncoderBlock
 from regard.transformer.dropout import Dropout, Residual
 from regard.transformer.embedding import Embedding
 from regard.transformer.feed_forward import ACTIVATIONS, FeedForward
@@ -25,7 +25,7 @@ WIDTH_MULTIPLE = 16
 """d_head and d_ff must be multiples of 16, the number of floats in the widest processor register."""
 
 MODULES = (
-    DecoderBlock, MultiHeadAttention, FeedForward, Residual, Embedding, LearnedPositions, Dropout,
+    DecoderBlock, EncoderBlock, MultiHeadAttention, FeedForward, Residual, Embedding, LearnedPositions, Dropout,
     nn.Embedding, nn.LayerNorm, nn.Linear, nn.ModuleList,
 )  # fmt: skip
 """The module classes that the CPU kernel supports."""
@@ -41,21 +41,22 @@ def kernel_allowed(device: torch.device) -> bool:
     return not needs_modules and PREFERRED.name in (None, "fused")
 
 
-def structure_reason(decoder: nn.Module) -> str | None:
-    """Return the reason why the CPU kernel cannot compute the modules of a decoder; None if it can."""
-    if decoder.training:
-        return "the decoder is in training mode"
-    if hooked(decoder) or not all(map(is_standard, list(decoder.modules())[1:])):
-        return "a module or a parameter of the decoder is not the standard one, or has a hook"
-    for parameter in decoder.parameters():
+def structure_reason(module: nn.Module) -> str | None:
+    """Return the reason why the CPU kernels cannot compute the blocks of an encoder or decoder; None if they can."""
+    name = type(module).__name__.lower()
+    if module.training:
+        return f"the {name} is in training mode"
+    if hooked(module) or not all(map(is_standard, list(module.modules())[1:])):
+        return f"a module or a parameter of the {name} is not the standard one, or has a hook"
+    for parameter in module.parameters():
         if parameter.device.type != "cpu" or parameter.dtype != torch.float32 or not parameter.is_contiguous():
             return "parameters must be contiguous float32 tensors on a CPU"
-    blocks = list(cast("Iterable[DecoderBlock]", decoder.blocks))
+    blocks = list(cast("Iterable[DecoderBlock | EncoderBlock]", module.blocks))
     first = blocks[0]
     widths = first.self_attention.d_head, first.feed_forward.narrow.in_features
     if any(width % WIDTH_MULTIPLE for width in widths):
         return f"d_head and d_ff must be multiples of {WIDTH_MULTIPLE}"
-    last_norm = decoder.norm is None or cast("nn.LayerNorm", decoder.norm).normalized_shape == normalized_shape(first)
+    last_norm = module.norm is None or cast("nn.LayerNorm", module.norm).normalized_shape == normalized_shape(first)
     if not (last_norm and has_config_widths(first) and all(structure(block) == structure(first) for block in blocks)):
         return "all blocks must have the layer widths of one config"
     return None
@@ -79,43 +80,50 @@ def is_standard(module: nn.Module) -> bool:
     return True
 
 
-def has_config_widths(block: DecoderBlock) -> bool:
+def has_config_widths(block: DecoderBlock | EncoderBlock) -> bool:
     """Return False if a layer of a block was replaced by one whose width does not fit d_model, d_ff and n_heads."""
     attention, feed_forward = block.self_attention, block.feed_forward
     d_model, d_key = attention.n_heads * attention.d_head, attention.n_key_heads * attention.d_head
     d_ff, gates = feed_forward.narrow.in_features, ACTIVATIONS[feed_forward.activation].gated
     square = d_model, d_model
-    widths = [square, (d_key, d_model), (d_key, d_model), square, square, square, ((1 + gates) * d_ff, d_model)]
-    heads, cross_heads = ((a.n_heads, a.n_key_heads, a.d_head) for a in attentions(block))
+    n_attentions = len(attentions(block))
+    widths = [square, (d_key, d_model), (d_key, d_model), *[square] * (2 * n_attentions - 1)]
     return (
-        heads == cross_heads
-        and [tuple(layer.weight.shape) for layer in linear_layers(block)] == [*widths, (d_model, d_ff)]
+        len({(a.n_heads, a.n_key_heads, a.d_head) for a in attentions(block)}) == 1
+        and [tuple(layer.weight.shape) for layer in linear_layers(block)]
+        == [*widths, ((1 + gates) * d_ff, d_model), (d_model, d_ff)]
         and all(norm.normalized_shape == normalized_shape(block) for norm in norms(block))
     )
 
 
-def structure(block: DecoderBlock) -> tuple[Any, ...]:
+def structure(block: DecoderBlock | EncoderBlock) -> tuple[Any, ...]:
     """Return the settings and the layer widths of a block; the CPU kernel needs them to be equal in all blocks."""
     heads = [(attention.n_heads, attention.n_key_heads, attention.d_head) for attention in attentions(block)]
     widths = [layer.weight.shape for layer in linear_layers(block)] + [norm.weight.shape for norm in norms(block)]
     return block.norm_first, block.feed_forward.activation, block.self_attention.positions, heads, widths
 
 
-def normalized_shape(block: DecoderBlock) -> tuple[int, ...]:
+def normalized_shape(block: DecoderBlock | EncoderBlock) -> tuple[int, ...]:
     return (block.self_attention.n_heads * block.self_attention.d_head,)
 
 
-def attentions(block: DecoderBlock) -> tuple[MultiHeadAttention, MultiHeadAttention]:
+def attentions(block: DecoderBlock | EncoderBlock) -> tuple[MultiHeadAttention, ...]:
+    """Return the self-attention of a block, and the cross-attention of a decoder block."""
+    if isinstance(block, EncoderBlock):
+        return (block.self_attention,)
     return block.self_attention, cast("MultiHeadAttention", block.cross_attention)
 
 
-def linear_layers(block: DecoderBlock) -> tuple[nn.Linear, ...]:
-    """Return the linear layers that a decoding step computes, in the order of the C struct `Block`."""
-    self_, cross = attentions(block)
-    layers = self_.to_query, self_.to_key, self_.to_value, self_.to_output, cross.to_query, cross.to_output
+def linear_layers(block: DecoderBlock | EncoderBlock) -> tuple[nn.Linear, ...]:
+    """Return the linear layers that the kernels compute, in the order of the C struct `Block`."""
+    own, *cross = attentions(block)
+    layers = [own.to_query, own.to_key, own.to_value, own.to_output]
+    layers += [layer for one in cross for layer in (one.to_query, one.to_output)]
     return *layers, block.feed_forward.widen, block.feed_forward.narrow
 
 
-def norms(block: DecoderBlock) -> tuple[nn.LayerNorm, ...]:
+def norms(block: DecoderBlock | EncoderBlock) -> tuple[nn.LayerNorm, ...]:
     """Return the norms of a block, in the order of the C struct `Block`."""
+    if isinstance(block, EncoderBlock):
+        return block.self_attention_norm, block.feed_forward_norm
     return block.self_attention_norm, cast("nn.LayerNorm", block.cross_attention_norm), block.feed_forward_norm

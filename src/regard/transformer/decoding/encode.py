@@ -1,0 +1,102 @@
+"""The encoder and the keys and values of cross-attention as one call of a C kernel on the CPU, for few short sources.
+
+For one source of ten tokens, PyTorch takes longer to call its functions than to compute. The kernel,
+`kernels/encode.c`, computes the same numbers as `Encoder.forward` and then `Decoder.start`.
+"""
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention.layers.key_value import KeyValue
+from regard.kernels.library import FLOATS, INTEGERS, check_arguments, function
+from regard.kernels.threads import run_on_threads
+from regard.transformer.decoding.parameters import LinearParameters, Stack, StackParameters
+
+MOST_TOKENS = 512
+"""The most source tokens of a batch, padding counted, that the kernel encodes; with more, PyTorch is about as fast."""
+
+
+class EncodeArguments(ctypes.Structure):
+    """The C struct `EncodeArguments`: all arguments of the kernel, described field by field in encode.c."""
+
+    _fields_ = (
+        ("stack", Stack),
+        ("sources", ctypes.c_int64),
+        ("tokens", ctypes.c_int64),
+        ("lengths", INTEGERS),
+        ("x", FLOATS),
+        ("layers", ctypes.POINTER(LinearParameters)),
+        ("n_layers", ctypes.c_int64),
+        ("memory", FLOATS),
+        ("scratch", FLOATS),
+        ("scratch_numbers", ctypes.c_int64),
+        ("next_source", ctypes.c_int64),
+        ("threads", ctypes.c_int64),
+    )
+    _anonymous_ = ("stack",)
+
+
+def encode_reason(encoder: StackParameters, decoder: StackParameters, n_tokens: int) -> str | None:
+    """Return the reason why the kernel cannot encode sources; None if it can.
+
+    Args:
+        n_tokens: the number of source tokens of the batch, padding counted.
+    """
+    if n_tokens > MOST_TOKENS:
+        return f"there are more than {MOST_TOKENS} tokens"
+    if encoder.rotary is not None:
+        return "the encoder has rotary positions"
+    width = decoder.stack.key_heads * decoder.stack.d_head
+    if any((layer.n_in, layer.n_out) != (encoder.stack.d_model, width) for layer in decoder.memory_layers):
+        return "the layers to the keys and values do not fit the encoder's output"
+    return None if regard_encode() else "no C kernels were built when regard was installed"
+
+
+def encode(
+    encoder: StackParameters,
+    decoder: StackParameters,
+    x: Float[Tensor, "sources tokens d_model"],
+    lengths: Int[Tensor, " sources"] | None,
+) -> tuple[KeyValue, ...]:
+    """Return the cross-attention keys and values of the sources in each decoder block; 0 for padding.
+
+    Args:
+        encoder, decoder: models for which `encode_reason` returns None.
+        x: the embeddings of the sources; the kernel overwrites them.
+        lengths: the number of tokens of each source before its padding; None = no padding.
+    """
+    n_sources, n_tokens, n_layers = x.shape[0], x.shape[1], len(decoder.memory_layers)
+    new = x.new_empty if lengths is None else x.new_zeros
+    memory = new(n_layers, n_sources, n_tokens, decoder.memory_layers[0].n_out)
+    threads = min(torch.get_num_threads(), n_sources)
+    lengths = None if lengths is None else lengths.long().contiguous()
+    scratch = x.new_empty(threads, encoder.stack.scratch_numbers(n_tokens, n_tokens))
+    arguments = EncodeArguments(
+        stack=encoder.stack,
+        sources=n_sources,
+        tokens=n_tokens,
+        lengths=None if lengths is None else lengths.data_ptr(),
+        x=x.data_ptr(),
+        layers=decoder.memory_layers,
+        n_layers=n_layers,
+        memory=memory.data_ptr(),
+        scratch=scratch.data_ptr(),
+        scratch_numbers=scratch.shape[1],
+    )
+    check_arguments("regard_encode", arguments)
+    run_on_threads(regard_encode(), arguments, threads)
+    by_head = "(blocks two) sources tokens (heads d_head) -> blocks two sources heads tokens d_head"
+    blocks = rearrange(memory, by_head, two=2, d_head=decoder.stack.d_head)
+    return tuple(KeyValue(key=key, value=value) for key, value in blocks.unbind(0))
+
+
+@cache
+def regard_encode() -> Any | None:
+    """Return the C function of this name, which takes a pointer to `EncodeArguments`; None if no kernels were built."""
+    return function("regard_encode", ctypes.c_void_p)

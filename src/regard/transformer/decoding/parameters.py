@@ -1,0 +1,187 @@
+"""The blocks of an encoder or decoder as arguments of the CPU kernels: pointers to their parameters, and their sizes.
+
+They are computed once for a module, and again when a part of it has changed.
+"""
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import is_
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+
+from regard.attention.positions.rotary import Rotary
+from regard.kernels.library import FLOATS
+from regard.transformer.block import DecoderBlock, EncoderBlock
+from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers, norms, structure_reason
+from regard.transformer.feed_forward import ACTIVATIONS
+
+
+class LinearParameters(ctypes.Structure):
+    """The C struct `Linear` of kernels/blocks.h: pointers to a layer's weight and bias, and its widths."""
+
+    _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("n_in", ctypes.c_int64), ("n_out", ctypes.c_int64))
+
+    @classmethod
+    def of(cls, layer: nn.Linear | None) -> "LinearParameters":
+        if layer is None:
+            return cls()
+        return cls(layer.weight.data_ptr(), layer.bias.data_ptr(), layer.in_features, layer.out_features)
+
+
+class NormParameters(ctypes.Structure):
+    """The C struct `Norm` of kernels/blocks.h: pointers to a LayerNorm's weight and bias, and its eps."""
+
+    _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("eps", ctypes.c_float))
+
+    @classmethod
+    def of(cls, norm: nn.LayerNorm | None) -> "NormParameters":
+        return cls() if norm is None else cls(norm.weight.data_ptr(), norm.bias.data_ptr(), norm.eps)
+
+
+class BlockParameters(ctypes.Structure):
+    """The C struct `Block` of kernels/blocks.h: the linear layers and the norms of a block.
+
+    In an encoder block, those of cross-attention are null pointers.
+    """
+
+    _fields_ = (
+        ("query", LinearParameters),
+        ("key", LinearParameters),
+        ("value", LinearParameters),
+        ("self_attention_output", LinearParameters),
+        ("cross_query", LinearParameters),
+        ("cross_attention_output", LinearParameters),
+        ("widen", LinearParameters),
+        ("narrow", LinearParameters),
+        ("self_attention_norm", NormParameters),
+        ("cross_attention_norm", NormParameters),
+        ("feed_forward_norm", NormParameters),
+    )
+
+    @classmethod
+    def of(cls, block: DecoderBlock | EncoderBlock) -> "BlockParameters":
+        linear: list[nn.Linear | None] = list(linear_layers(block))
+        norm: list[nn.LayerNorm | None] = list(norms(block))
+        if isinstance(block, EncoderBlock):
+            linear[4:4], norm[1:1] = [None, None], [None]
+        return cls(*map(LinearParameters.of, linear), *map(NormParameters.of, norm))
+
+
+class Stack(ctypes.Structure):
+    """The C struct `Stack` of kernels/blocks.h: the blocks of an encoder or decoder, and their sizes."""
+
+    _fields_ = (
+        ("blocks", ctypes.POINTER(BlockParameters)),
+        ("n_blocks", ctypes.c_int64),
+        ("d_model", ctypes.c_int64),
+        ("heads", ctypes.c_int64),
+        ("key_heads", ctypes.c_int64),
+        ("d_head", ctypes.c_int64),
+        ("activation", ctypes.c_int64),
+        ("gated", ctypes.c_int64),
+        ("norm_first", ctypes.c_int64),
+        ("norm", NormParameters),
+    )
+
+    def scratch_numbers(self, rows: int, tokens: int) -> int:
+        """Return how many floats of scratch memory a thread needs for `rows` vectors that attend to `tokens` tokens."""
+        n_vectors = 4 * self.d_model + 2 * self.key_heads * self.d_head + self.blocks[0].widen.n_out
+        return int(rows * n_vectors + tokens + WIDTH_MULTIPLE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackParameters:
+    """The blocks of an encoder or decoder as an argument of the C kernels.
+
+    Attributes:
+        stack: pointers to the parameters, and the sizes.
+        memory_layers: in a decoder, the key layer and the value layer of each cross-attention.
+        storages: the memory of the parameters, stored here so that it is not freed if a module replaces a parameter.
+        rotary: the rotary positions of self-attention, or None.
+    """
+
+    stack: Stack
+    memory_layers: "ctypes.Array[LinearParameters]"
+    storages: tuple[torch.UntypedStorage, ...]
+    rotary: Rotary | None
+
+    @classmethod
+    def of(cls, module: nn.Module) -> "StackParameters | None":
+        """Return the blocks of an encoder or decoder as an argument; None if the kernels do not support them.
+
+        The result is computed again only if the module has changed since the last call.
+        """
+        known, now = COMPUTED.get(module), Snapshot.of(module)
+        if known is not None and known[0].is_equal(now):
+            return known[1]
+        if structure_reason(module) is not None:
+            COMPUTED.pop(module, None)  # a hook, which the snapshot has, may refer to the module
+            return None
+        COMPUTED[module] = now, cls.computed(module)
+        return COMPUTED[module][1]
+
+    @classmethod
+    def computed(cls, module: nn.Module) -> "StackParameters":
+        """Return the blocks of a module for which `structure_reason` returns None."""
+        blocks = list(cast("Iterable[DecoderBlock | EncoderBlock]", module.blocks))
+        attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
+        cross = [block.cross_attention for block in blocks if isinstance(block, DecoderBlock) and block.cross_attention]
+        stack = Stack(
+            blocks=struct_array(BlockParameters, blocks),
+            n_blocks=len(blocks),
+            d_model=attention.d_model,
+            heads=attention.n_heads,
+            key_heads=attention.n_key_heads,
+            d_head=attention.d_head,
+            activation=activation.kernel,
+            gated=activation.gated,
+            norm_first=blocks[0].norm_first,
+            norm=NormParameters.of(cast("nn.LayerNorm | None", module.norm)),
+        )
+        memory_layers = struct_array(LinearParameters, [layer for one in cross for layer in (one.to_key, one.to_value)])
+        storages = tuple(parameter.untyped_storage() for parameter in module.parameters())
+        return cls(stack, memory_layers, storages, attention.positions)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """What a module consists of at one time: it shows later whether the module has changed.
+
+    A change of the numbers in a parameter is none.
+
+    Attributes:
+        parts: the classes, attributes, submodules and parameters of all modules, and whether they have hooks.
+        memory: the address, type and shape of each parameter.
+    """
+
+    parts: list[Any]
+    memory: list[Any]
+
+    @classmethod
+    def of(cls, module: nn.Module) -> "Snapshot":
+        modules, parts, memory = [module], list[Any](), list[Any]()
+        for one in modules:  # the list grows
+            attributes = vars(one)
+            children, parameters = attributes["_modules"].values(), attributes["_parameters"].values()
+            modules.extend(filter(None, children))
+            parts += (type(one), bool(attributes["_forward_hooks"]), bool(attributes["_forward_pre_hooks"]))
+            parts += (*attributes.values(), *children, *parameters)
+            memory += [(p.data_ptr(), p.dtype, p.shape, p.is_contiguous()) for p in parameters if p is not None]
+        return cls(parts, memory)
+
+    def is_equal(self, other: "Snapshot") -> bool:
+        same = len(self.parts) == len(other.parts) and all(map(is_, self.parts, other.parts))
+        return same and self.memory == other.memory
+
+
+COMPUTED: WeakKeyDictionary[nn.Module, tuple[Snapshot, StackParameters]] = WeakKeyDictionary()
+"""The parameters of modules that exist, as computed last, and what the modules consisted of then."""
+
+
+def struct_array(struct: Any, objects: Sequence[Any]) -> Any:
+    """Return a C array with the struct `struct.of(object)` for each of the objects."""
+    return (struct * len(objects))(*map(struct.of, objects))
