@@ -102,7 +102,7 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
         print(f"regard: continuing after line {result.n_lines:,} of {len(lines):,}", file=sys.stderr)
     saved = monotonic()
     try:
-        for _ in result.read(loaded, shown(lines[result.n_lines :], len(lines))):
+        for _ in result.read(loaded, with_progress_bar(lines[result.n_lines :], len(lines))):
             if progress and monotonic() - saved > SAVE_SECONDS:
                 result.save(progress, source)
                 saved = monotonic()
@@ -116,12 +116,10 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
     return result
 
 
-def shown(lines: list[str], total: int) -> Iterator[str]:
-    """Yield the lines; show a progress bar on the error stream if it is a terminal.
+def with_progress_bar(lines: list[str], total: int) -> Iterator[str]:
+    """Yield `lines`, the last of `total` lines; show on the error stream how many of all lines were yielded.
 
-    Args:
-        lines: the lines that are not read yet.
-        total: the number of all lines.
+    There is no progress bar if the error stream is not a terminal.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

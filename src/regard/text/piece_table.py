@@ -64,7 +64,7 @@ def pieces_of(model: bytes) -> list[Piece]:
 
 
 def algorithm_of(model: bytes) -> int:
-    """Return the algorithm of a SentencePiece model as a number, such as `BPE`.
+    """Return the number by which a SentencePiece model names the algorithm of its training, such as `BPE`.
 
     Raises:
         ValueError: the model is not a protobuf message.

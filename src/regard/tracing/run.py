@@ -196,7 +196,7 @@ def check_arguments(
 def encoder_of_medium(
     model: "PreTrainedModel", medium: Media, steps: Mapping[int, WatchedStep], keeps_states: bool
 ) -> tuple[tuple[Token, ...], dict[int, Attended]]:
-    """Return the tokens and the attention of the encoder for pictures or a recording, joined to one sequence.
+    """Return the tokens and the attention of an encoder of pictures or of a recording, joined to one sequence.
 
     Args:
         steps: the attention calls of the encoder by layer number.
@@ -207,9 +207,9 @@ def encoder_of_medium(
             tokens.
 
     Raises:
-        InputError: the encoder reads other sequences than the pictures and their tiles, or its layers have different
-            patches.
-        StatesNotFoundError: the vectors of the layers are recorded, and the layers have windows.
+        InputError: the layers divide the pictures into different patches, or the number of the encoder's tokens does
+            not fit the pictures or the recording.
+        StatesNotFoundError: the vectors of the layers are recorded, and the layers have windows (see `ShiftedWindows`).
     """
     windows = {n: ShiftedWindows.of(model, step.path) if medium.images else None for n, step in steps.items()}
     check_one_grid(type(model).__name__, windows)

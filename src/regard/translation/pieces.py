@@ -46,8 +46,8 @@ def words_and_pieces(text: str, pieces: Sequence[str], whole: bool = True) -> tu
     """Return the words of a text, divided at white space, and for each piece the index of its word.
 
     A word of control characters alone has no pieces. A word with "▁" in it has the pieces of several words, because the
-    vocabulary reads "▁" as a space. If the pieces have more words than the text, or fewer, the words are those of the
-    text that the pieces spell.
+    vocabulary reads "▁" as a space. If the number of words still differs from that of the pieces, the pieces are joined
+    to a text, and its words are returned.
 
     Args:
         whole: False = the pieces are only the beginning of the text, so that they may have fewer words.

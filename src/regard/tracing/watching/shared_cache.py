@@ -34,7 +34,11 @@ class GrowingTensor:
     parts: list[Any] = field(default_factory=list)
 
     def append(self, tensor: Tensor) -> None:
-        """Append the new tokens of `tensor`, which begins with all tokens so far; it becomes a view of the buffer."""
+        """Append those tokens of `tensor` that are not in the buffer yet, and make `tensor` a view of the buffer.
+
+        Args:
+            tensor: the vectors of all tokens so far and of the new tokens.
+        """
         before, n_tokens = self.n_tokens, tensor.shape[2]
         if n_tokens > self.buffer.shape[2]:
             grown = tensor.new_empty(*tensor.shape[:2], int(n_tokens * GROWTH) + 1, tensor.shape[3])

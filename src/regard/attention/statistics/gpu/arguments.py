@@ -155,7 +155,7 @@ class KernelArguments:
         )
 
     def mask_ranges(self, borders: Borders) -> MaskRanges:
-        """Return the mask as the argument `mask_ranges` of a kernel, whose tiles have these `borders`."""
+        """Return the mask in the form that a kernel takes; `borders` are those of its tiles (see `MaskRanges`)."""
         return MaskRanges(*(Table(numbers, *strides(numbers, 4)) for numbers in (self.limits, borders)))
 
 

@@ -119,7 +119,8 @@ def columns(
         query, key, mask_ranges, rule, sizes: two `StridedTensor`s, a `MaskRanges`, a `Rule` and a `Sizes`.
         log_sum: for each query, log₂ Σ 2^score over the keys.
         received: the output [batch heads keys]; None = not computed.
-        cells: the output [batch heads rows tiles n_cells]; None = not computed.
+        cells: the output [batch heads rows tiles n_cells], the map before tiles are combined (see `cells_for`); None =
+            not computed.
         first_item: the first head to compute, counted over all batch items.
         largest: whether a cell of the map is the maximum of its weights instead of their sum.
         ranges: the number of key ranges of a query.
