@@ -117,7 +117,7 @@ def check_kernels() -> Iterator[tuple[str, str]]:
         reason = engine.unsupported_reason(pattern.call)
         if reason is not None:
             sys.exit(f"{name}: the GPU's kernels do not take this call: {reason}.")
-        context, found = engine.read(pattern.call, ask, contexts=True)
+        context, found, _ = engine.read(pattern.call, ask, contexts=True)
         again = engine.read(pattern.call, ask, contexts=True)[1]
         exact = attend(query.double(), key.double(), value.double(), **call).pattern
         truth = gather_statistics(blocks_of(exact.call), exact.call.grid, exact.call.empty(), ask)

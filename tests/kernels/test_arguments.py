@@ -30,7 +30,6 @@ WRONG: dict[str, tuple[Callable[[Arguments], None], str]] = {
         lambda a: setattr(a.statistics.pooled, "rounded", None),
         "pooled has only one of the pointers to sums and to errors",
     ),
-    "lock": (lambda a: setattr(a.statistics, "lock", None), "lock is a null pointer"),
     "map": (lambda a: setattr(a.statistics, "map_columns", 0), "only one of map_rows and map_columns is above 0"),
     "map rows": (
         lambda a: setattr(a.statistics, "map_rows", 1),
@@ -71,7 +70,7 @@ def good(normal, monkeypatch):
             spoil(arguments)
             check_arguments(name, arguments)
 
-        monkeypatch.setattr("regard.attention.statistics.cpu.run.check_arguments", spoilt)
+        monkeypatch.setattr("regard.attention.statistics.cpu.engine.check_arguments", spoilt)
         call = attend(query, key, value, mask=Causal()).pattern.call
         return engine.compute(call, Ask(received=True, top=2, pooled=(3, 2)), contexts=True)
 

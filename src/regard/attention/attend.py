@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
 from regard.attention.ask import Ask
-from regard.attention.backends.choose import Choice, choose
+from regard.attention.backends.choose import choose
 from regard.attention.backends.tiled import tiled
 from regard.attention.call import Call
 from regard.attention.finite import fits, may_be_wrong, may_hold_nan_statistics, without_overflow
@@ -25,7 +25,7 @@ from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.precision import without_autocast
-from regard.attention.representation import describe, type_name
+from regard.attention.representation import describe
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 
@@ -102,11 +102,11 @@ def attend(
             **stages,  # type: ignore[arg-type]
         )
     call = Call.of(query, key, value, score, mask, normalise)
-    choice = checked_choice(call, dropout, ask)
+    choice = choose(call, dropout, ask)
     backend = choice.name
-    with without_autocast(call.device):
-        context, summary = choice.compute(call, dropout, ask)
-        if may_be_wrong(call, context):
+    with without_autocast(query.device):
+        context, summary, doubtful = choice.compute(call, dropout, ask)
+        if doubtful and may_be_wrong(call, context):
             call, backend, summary = without_overflow(call), "tiled", None
             context = tiled(call, dropout).to(value.dtype)
         elif backend == "reference" and not fits(call):  # the pattern must be float64, as the context was
@@ -137,24 +137,5 @@ def explain_backend(
     >>> explain_backend(x, x, x, score=ScaledDot(softcap=30.0))
     'tiled: the fused kernel has no softcap'
     """
-    choice = checked_choice(Call.of(query, key, value, score, mask, normalise), dropout, ask)
+    choice = choose(Call.of(query, key, value, score, mask, normalise), dropout, ask)
     return f"{choice.name}: {choice.reason}"
-
-
-def checked_choice(call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Check the arguments `dropout` and `ask` of `attend`, and return the backend chosen for the call.
-
-    Raises:
-        ValueError: dropout is not at least 0 and below 1, `ask` does not fit the numbers of queries and keys, or
-            `use_backend` names a backend that does not support the call.
-        TypeError: ask is neither an `Ask` nor None.
-    """
-    if isinstance(dropout, str) or not 0 <= dropout < 1:
-        raise ValueError(
-            f"dropout={dropout!r} must be the probability that a weight is dropped, at least 0 and below 1."
-        )
-    if ask is not None:
-        if not isinstance(ask, Ask):
-            raise TypeError(f"ask is {type_name(ask)}; it takes an object such as Ask(top=8).")
-        ask.check(call.grid)
-    return choose(call, dropout, ask)

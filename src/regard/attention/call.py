@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.formula import SoftmaxFormula
-from regard.attention.gradients import need_gradients
+from regard.attention.gradients import are_plain, need_gradients
 from regard.attention.grid.grid import Grid, Tile, divisors
 from regard.attention.masks import Mask, as_mask
 from regard.attention.normalise.normaliser import Normaliser
@@ -36,6 +36,7 @@ class Call:
         formula: the parameters of softmax attention, such as scale and bias; None if the normaliser is not softmax.
         tensors: every tensor that the weights or the context depend on: query, key, value, and the tensors in score,
             mask and normaliser.
+        is_plain: whether C code may read the tensors (`gradients.are_plain`) at the time of the call.
         versions: for each tensor in `tensors`, its in-place version counter at the time of the call; None under
             torch.compile.
     """
@@ -49,16 +50,16 @@ class Call:
     normalise: Normaliser
     formula: SoftmaxFormula | None
     tensors: tuple[Tensor, ...] = field(init=False)
+    is_plain: bool = field(init=False)
     versions: tuple[int, ...] | None = field(init=False)
 
     def __post_init__(self) -> None:
-        compiling = torch.compiler.is_compiling()
-        held = tensors_in(self.score) + tensors_in(self.normalise)
-        if self.mask is not None:
-            held += tensors_in(self.mask)
+        held = tensors_in(self.score) + tensors_in(self.normalise) + tensors_in(self.mask)
         object.__setattr__(self, "tensors", (self.query, self.key, self.value, *held))
+        object.__setattr__(self, "is_plain", are_plain(self.tensors))
         # Under torch.compile there are no version counters: in-place changes in the compiled program go unnoticed.
-        object.__setattr__(self, "versions", None if compiling else self.current_versions())
+        counted = self.is_plain or not torch.compiler.is_compiling()
+        object.__setattr__(self, "versions", self.current_versions() if counted else None)
 
     def __getstate__(self) -> tuple[object, ...]:
         return tuple(getattr(self, part.name) for part in fields(self) if part.init)
@@ -117,7 +118,7 @@ class Call:
 
     @property
     def needs_gradients(self) -> bool:
-        """Whether autograd is enabled and a tensor of this call requires a gradient."""
+        """Whether autograd is enabled now, and a tensor of this call requires a gradient."""
         return need_gradients(self.tensors)
 
     @property

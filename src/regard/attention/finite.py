@@ -84,13 +84,13 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
 
     Always False on other devices, and under torch.compile and torch.func.
     """
-    if not (context.is_cpu and are_plain((context,)) and context.numel()):
+    if not (context.is_cpu and (call.is_plain or are_plain((context,))) and context.numel()):
         return False
-    numbers = context.detach()
-    of_all = float(numbers.sum())
+    numbers = context.detach() if context.requires_grad else context
+    of_all = numbers.sum().item()
     if math.isnan(of_all):
         return True
-    if (math.isinf(of_all) or not numbers[..., 0].all() or hides_overflow(call)) and not fits(call):
+    if (math.isinf(of_all) or not numbers.select(-1, 0).all().item() or hides_overflow(call)) and not fits(call):
         return True
     return call.needs_gradients and not are_finite(call.key, call.value)
 

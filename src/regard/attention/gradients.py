@@ -105,6 +105,9 @@ def are_plain(tensors: Iterable[Tensor]) -> bool:
     False under torch.compile and torch.func, for tensor subclasses that redefine operations, and for a tensor with the
     negative bit (the imaginary part of a conjugate), whose numbers have the opposite sign in memory.
     """
-    if torch.compiler.is_compiling() or in_torch_func():
+    # in_torch_func() is written out here, since every call of attend asks
+    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return False
+    if forward_ad._current_level >= 0:
         return False
     return all([type(x).__torch_dispatch__ is PLAIN_DISPATCH and not x.is_neg() for x in tensors])  # noqa: C419

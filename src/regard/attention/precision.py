@@ -30,10 +30,12 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     (torch.float32, torch.bfloat16)
     """
     kind = device.type
-    if torch.compiler.is_compiling():
+    if kind == "cpu":
+        has_autocast = True
+    elif torch.compiler.is_compiling():
         has_autocast = kind != "meta"  # torch.compile of PyTorch 2.11 cannot trace is_autocast_available
     else:
-        has_autocast = kind == "cpu" or torch.amp.is_autocast_available(kind)
+        has_autocast = torch.amp.is_autocast_available(kind)
     if has_autocast and torch.is_autocast_enabled(kind):
         return torch.autocast(kind, enabled=False)
     return nullcontext()

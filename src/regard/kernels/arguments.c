@@ -20,7 +20,6 @@ static const char *statistics_error(const Statistics *s, int64_t n_blocks) {
   if (!both_or_none(s->received.rounded, s->received.error))
     return "received has only one of the pointers to sums and to errors";
   if (!both_or_none(s->pooled.rounded, s->pooled.error)) return "pooled has only one of the pointers to sums and to errors";
-  if ((s->received.rounded || s->pooled.rounded) && !s->lock) return "lock is a null pointer";
   if (s->map_rows < 0 || s->map_columns < 0 || !s->map_rows != !s->map_columns)
     return "only one of map_rows and map_columns is above 0";
   if (!s->pooled.rounded || !s->map_rows) return 0;

@@ -137,9 +137,20 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
   }
 }
 
+/* Return whether a vector of a weighted sum of a block contains NaN or infinity, or begins with 0. */
+static int is_doubtful(const WeightedSum *sum, BlockBounds at) {
+  for (int64_t i = 0; i < at.rows && sum->width; i++) {
+    const float *numbers = vector(sum->queries, at.batch, at.head, at.query + i);
+    wide zeros = all(0); /* 0 times a number is 0, or NaN if the number is NaN or infinity */
+    for (int c = 0; c < sum->width; c += WIDE) zeros += load_first(numbers + c, sum->width - c) * 0.0f;
+    if (numbers[0] == 0.0f || sum_of(zeros) != 0.0f) return 1;
+  }
+  return 0;
+}
+
 /* Compute one block, part after part: scores, softmax with statistics, weighted sums. */
-static void compute_block(const Arguments *p, BlockBounds at, float *scratch) {
-  const Statistics *s = &p->statistics;
+static void compute_block(Arguments *p, BlockBounds at, float *scratch) {
+  Statistics *s = &p->statistics;
   int64_t parts = at.width ? (at.keys + at.width - 1) / at.width : 0;
   QueryBlock b = {.statistics = s,
                   .rows = (int)at.rows,
@@ -175,6 +186,7 @@ static void compute_block(const Arguments *p, BlockBounds at, float *scratch) {
     compute_statistics(&b, part);
     for (int n = 0; n < p->n_weighted_sums; n++) add_weighted_sum(p->weighted_sums + n, at, p->group, &b, part, panel);
   }
+  if (p->n_weighted_sums && parts && is_doubtful(p->weighted_sums, at)) __atomic_store_n(&p->doubtful, 1, __ATOMIC_RELAXED);
 }
 
 /* Return the time of a clock that never goes back, in seconds. */

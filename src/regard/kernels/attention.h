@@ -26,11 +26,11 @@ typedef struct {
   int64_t *top_keys;  /* [batch heads queries top], -1 if a query may attend to fewer keys */
   int32_t map_rows, map_columns; /* the size of the pooled map of each head */
   int32_t reduce_max;            /* 1: a cell of the map is the maximum of its weights; 0: their sum */
-  const int32_t *map_row_of_query;    /* [queries] */
+  const int32_t *map_row_of_query;    /* [queries]; null if there is no map, as is the next pointer */
   const int32_t *first_key_of_column; /* [map_columns + 1] */
   CompensatedSum received; /* [batch heads keys]: the sum of the weights on each key */
   CompensatedSum pooled;   /* [batch heads map_rows map_columns]: the map */
-  char *lock;              /* a spin lock: 1 while a thread adds to received and pooled */
+  char lock;               /* a spin lock: 1 while a thread adds to received and pooled */
 } Statistics;
 
 /* Vectors in memory, and the strides of the batch, head and token axes, in floats. The floats of a vector are adjacent. */
@@ -73,6 +73,7 @@ typedef struct {
   ByteMask mask;                 /* nonzero where a query may attend to a key; null: no mask */
   int32_t d_key, n_weighted_sums;
   WeightedSum weighted_sums[2];
+  int32_t doubtful; /* set to 1 if a vector of the first weighted sum contains NaN or infinity, or begins with 0 */
   int64_t batch;        /* the number of batch items */
   int64_t heads, group; /* the number of query heads, and of query heads per key head */
   const float *sinks;   /* [heads]: one more score in each softmax, which belongs to no key; null: no sinks */
@@ -88,7 +89,7 @@ typedef struct {
    has computed lie elsewhere), with at least 32 more floats after the last. Here s is a score, m the running maximum of a
    row, and e = exp(s - m) the weight before it is divided by the sum of the row. */
 typedef struct {
-  const Statistics *statistics;
+  Statistics *statistics;
   int32_t rows, keys;
   int32_t width, parts;          /* the keys in a part (fewer in the last), and the number of parts */
   int64_t head;                  /* the head's number among the heads of all batch items */

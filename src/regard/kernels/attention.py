@@ -1,7 +1,7 @@
 """ctypes bindings of the C function `regard_attention` (attention.c), and of the structs it takes (attention.h)."""
 
 import ctypes
-from ctypes import c_double, c_float, c_int32, c_int64
+from ctypes import c_double, c_float, c_int8, c_int32, c_int64
 from functools import cache
 from typing import Any
 
@@ -40,7 +40,7 @@ class Statistics(ctypes.Structure):
         ("first_key_of_column", INTEGERS),
         ("received", CompensatedSum),
         ("pooled", CompensatedSum),
-        ("lock", ctypes.c_void_p),
+        ("lock", c_int8),
     )
 
 
@@ -58,9 +58,10 @@ class Vectors(ctypes.Structure):
             batch, head: the indices that tensor[0, 0] has in the whole call. The pointer is moved back by so many batch
                 items and heads, so that the C function can index the tensor as if it were complete.
         """
-        batch_stride, head_stride, token_stride = strides(tensor)
-        first = tensor.data_ptr() - tensor.itemsize * (batch * batch_stride + head * head_stride)
-        return cls(first, batch_stride, head_stride, token_stride)
+        (batches, heads, tokens, _), (batch_stride, head_stride, token_stride, _) = tensor.shape, tensor.stride()
+        by_batch, by_head = 0 if batches == 1 else batch_stride, 0 if heads == 1 else head_stride
+        first = tensor.data_ptr() - tensor.itemsize * (batch * by_batch + head * by_head)
+        return cls(first, by_batch, by_head, 0 if tokens == 1 else token_stride)
 
 
 class ByteMask(ctypes.Structure):
@@ -81,7 +82,13 @@ class WeightedSum(ctypes.Structure):
 
 
 class Arguments(ctypes.Structure):
-    """The C struct `Arguments`: all arguments of `regard_attention`, which computes attention and its statistics."""
+    """The C struct `Arguments`: all arguments of `regard_attention`, which computes attention and its statistics.
+
+    Attributes:
+        kept: tensors whose addresses are in the struct; stored here so that their memory is not freed.
+    """
+
+    kept: tuple[Tensor | None, ...] = ()
 
     _fields_ = (
         ("statistics", Statistics),
@@ -99,6 +106,7 @@ class Arguments(ctypes.Structure):
         ("d_key", c_int32),
         ("n_weighted_sums", c_int32),
         ("weighted_sums", WeightedSum * 2),
+        ("doubtful", c_int32),
         ("batch", c_int64),
         ("heads", c_int64),
         ("group", c_int64),

@@ -199,9 +199,9 @@ static void raise_sum(CompensatedSum sum, int64_t at, const float *least, int64_
 /* Under a spin lock, add what a thread has summed for a block to the results of all threads: the weights on the keys of a
    part, and, if the block is finished, its cells of the map. */
 static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
-  const Statistics *s = b->statistics;
+  Statistics *s = b->statistics;
   if (!s->received.rounded && !has_cells) return;
-  while (__atomic_test_and_set(s->lock, __ATOMIC_ACQUIRE)) sched_yield();
+  while (__atomic_test_and_set(&s->lock, __ATOMIC_ACQUIRE)) sched_yield();
   if (s->received.rounded)
     add_to_sum(s->received, b->head * s->keys_of_head + first_key_of(b, part), b->key_sums, keys_of(b, part));
   if (has_cells) {
@@ -209,7 +209,7 @@ static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
     (s->reduce_max ? raise_sum : add_to_sum)(
         s->pooled, (b->head * s->map_rows + first) * s->map_columns, b->cells, (last - first + 1) * s->map_columns);
   }
-  __atomic_clear(s->lock, __ATOMIC_RELEASE);
+  __atomic_clear(&s->lock, __ATOMIC_RELEASE);
 }
 
 /* Return the index of query i of a block among the queries of all heads. */
@@ -281,8 +281,8 @@ static inline void finish_row(const QueryBlock *b, int i) {
    distance of the query. */
 static inline void add_row_to_columns(const QueryBlock *b, int part, int i, Row row) {
   const Statistics *s = b->statistics;
-  const int32_t *map_row_of = s->map_row_of_query + b->query;
-  int map_row = s->map_columns ? map_row_of[i] - map_row_of[0] : 0;
+  const int32_t *map_row_of = s->map_columns ? s->map_row_of_query + b->query : 0;
+  int map_row = map_row_of ? map_row_of[i] - map_row_of[0] : 0;
   float factor = factor_of(b, part, i);
   int64_t start = row.first_key - first_key_of(b, part);
   if (s->distance) {
@@ -302,8 +302,8 @@ static inline void add_row_to_columns(const QueryBlock *b, int part, int i, Row 
 
 void compute_statistics(const QueryBlock *b, int part) {
   const Statistics *s = b->statistics;
-  const int32_t *map_row_of = s->map_row_of_query + b->query;
-  int map_rows = s->map_columns ? map_row_of[b->rows - 1] - map_row_of[0] + 1 : 0, last = b->parts - 1;
+  const int32_t *map_row_of = s->map_columns ? s->map_row_of_query + b->query : 0;
+  int map_rows = map_row_of ? map_row_of[b->rows - 1] - map_row_of[0] + 1 : 0, last = b->parts - 1;
   if (part < last) {
     for (int i = 0; i < b->rows; i++) softmax(b, part, i, row_of(b, part, i));
     return;

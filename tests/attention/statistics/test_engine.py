@@ -27,7 +27,6 @@ from regard import (
 )
 from regard.attention.statistics.cpu import engine
 from regard.attention.statistics.cpu import plan as blocks
-from regard.attention.statistics.cpu import run as reading
 from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 from regard.kernels import attention as kernel
@@ -138,7 +137,7 @@ def test_sums_over_very_many_keys_keep_their_digits(normal, monkeypatch, width):
     key, value = torch.ones(1, 1, n_keys, 1), normal(1, 1, n_keys, width).abs()
     groups = torch.arange(n_keys)[None] % 3 == 0
     pattern = attend(torch.ones(1, 1, 1, 1), key, value).pattern
-    context, found = engine.read(pattern.call, Ask(groups=groups), contexts=True)
+    context, found, _ = engine.read(pattern.call, Ask(groups=groups), contexts=True)
     assert_close(context.double(), value.double().mean(dim=2, keepdim=True), rtol=3e-6, atol=0)
     assert_close(found.groups.double(), groups.double().mean(dim=1)[None, None, None], rtol=3e-6, atol=0)
 
@@ -314,9 +313,9 @@ def test_a_tensor_changed_since_is_refused():
 @pytest.mark.parametrize("parallel", [True, False], ids=["torch's threads", "Python's"])
 def test_the_number_of_threads_does_not_change_a_single_bit(monkeypatch, parallel):
     query, key, value = inputs()
-    monkeypatch.setattr(reading, "WEIGHTS_PER_THREAD", 1)
+    monkeypatch.setattr(engine, "WEIGHTS_PER_THREAD", 1)
     if not parallel:
-        monkeypatch.setattr(reading, "gnu_openmp_parallel", lambda: None)
+        monkeypatch.setattr(engine, "gnu_openmp_parallel", lambda: None)
     found = []
     before = torch.get_num_threads()
     for n in (1, 2, 3):

@@ -21,8 +21,8 @@ from regard import (
     Window,
     attend,
 )
+from regard.attention.statistics.cpu import engine, scores
 from regard.attention.statistics.cpu import plan as blocks
-from regard.attention.statistics.cpu import run as reading
 
 BIAS = torch.randn(1, 4, 37, 53, generator=torch.Generator().manual_seed(5))
 KEEP = torch.rand(2, 1, 37, 53, generator=torch.Generator().manual_seed(7)) < 0.5
@@ -72,25 +72,33 @@ def check(normal, call):
         assert_close(found.double(), expected, rtol=1e-5, atol=1e-4 if name == "distance" else 1e-5)
 
 
-@pytest.mark.parametrize("at_once", [1, 2**10, 2**22])
-@pytest.mark.parametrize("kind", MADE)
-def test_scores_and_masks_are_made_for_some_blocks_at_a_time(normal, monkeypatch, kind, at_once):
+@pytest.fixture
+def written(monkeypatch):
+    """Return the list of the types of numbers that torch operations write for the kernel, here in small blocks."""
     monkeypatch.setattr(blocks, "BLOCK_QUERIES", 5)
     monkeypatch.setattr(blocks, "SCORES_IN_CACHE", 85)
-    monkeypatch.setattr(reading, "COMPUTED_AT_ONCE", at_once)
+    types = []
+    for name in ("write_scores", "write_mask"):
+        write = getattr(scores, name)
+        record = lambda numbers, *rest, write=write: types.append(numbers.dtype) or write(numbers, *rest)  # noqa: E731
+        monkeypatch.setattr(scores, name, record)
+    monkeypatch.setattr(engine, "write_mask", scores.write_mask)
+    return types
+
+
+@pytest.mark.parametrize("at_once", [1, 2**10, 2**22])
+@pytest.mark.parametrize("kind", MADE)
+def test_scores_and_masks_are_made_for_some_blocks_at_a_time(normal, monkeypatch, written, kind, at_once):
+    monkeypatch.setattr(engine, "COMPUTED_AT_ONCE", at_once)
     call, type_of_made = MADE[kind]
-    made, make = [], reading.Run.write_block
-    monkeypatch.setattr(reading.Run, "write_block", lambda *given: made.append(given[2].dtype) or make(*given))
     check(normal, call)
-    assert set(made) == {type_of_made}
+    assert set(written) == {type_of_made}
 
 
 @pytest.mark.parametrize("kind", LYING)
-def test_masks_and_biases_are_read_where_they_lie(normal, monkeypatch, kind):
-    monkeypatch.setattr(blocks, "BLOCK_QUERIES", 5)
-    monkeypatch.setattr(blocks, "SCORES_IN_CACHE", 85)
-    monkeypatch.setattr(reading.Run, "write_block", None)
+def test_masks_and_biases_are_read_where_they_lie(normal, written, kind):
     check(normal, LYING[kind])
+    assert written == []
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 9), (9, 1), (7, 23), (23, 7)])

@@ -139,7 +139,7 @@ def by_kernels(call):
     vectors, how, ask = split(call)
     pattern = attend(*vectors, **how).pattern
     assert engine.unsupported_reason(pattern.call) is None, engine.unsupported_reason(pattern.call)
-    return engine.read(pattern.call, ask, contexts=True)
+    return engine.read(pattern.call, ask, contexts=True)[:2]
 
 
 def errors(call, expected):
@@ -210,17 +210,17 @@ def nan_places():
     """Return which statistics are NaN if a key is NaN, and if a key that the mask bars is NaN."""
     query, key, value = (part.clone() for part in inputs(items=2))
     key[1, 0, 30] = math.nan
-    _, found = engine.read(attend(query, key, value, mask=Causal()).pattern.call, everything("max"), contexts=True)
+    _, found, _ = engine.read(attend(query, key, value, mask=Causal()).pattern.call, everything("max"), contexts=True)
     rows = {name: getattr(found, name)[1, 0].isnan().tolist() for name in ("entropy", "distance", "first")}
     columns = {"received": found.received.isnan().flatten(1).any(dim=1).tolist()}
     columns["pooled"] = found.pooled.isnan().flatten(1).any(dim=1).tolist()
     cut = attend(query, key, value, mask=Padding(torch.tensor([37, 31]))).pattern
-    _, found = engine.read(cut.call, Ask(own=True), contexts=False)
+    _, found, _ = engine.read(cut.call, Ask(own=True), contexts=False)
     rows |= {"own": found.own[1, 0].isnan().tolist()}
     value[:, :, 21:] = math.nan
     key[:, :, 21:] = math.nan
     barred = attend(query, key, value, mask=Padding(torch.tensor([21, 0]))).pattern
-    context, found = engine.read(barred.call, everything(), contexts=True)
+    context, found, _ = engine.read(barred.call, everything(), contexts=True)
     numbers = [context, *(getattr(found, name) for name in STATISTICS)]
     return rows | columns | {"barred": any(bool(part.isnan().any()) for part in numbers)}
 
@@ -254,7 +254,7 @@ def log_sums():
         for arranged in (lambda part: part.mT.contiguous().mT, lambda part: part)
     )
     forward.KERNELS["cpu"] = (seen,)
-    found, expected = (engine.read(pattern.call, ask, contexts=True) for pattern in (apart, together))
+    found, expected = (engine.read(pattern.call, ask, contexts=True)[:2] for pattern in (apart, together))
     forward.KERNELS["cpu"] = (forward.flash_for_cpu,)
     with torch.device("meta"):
         elsewhere = forward.trusted(forward.flash_for_cpu, *kind, tokens=139)

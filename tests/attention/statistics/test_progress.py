@@ -7,8 +7,8 @@ from refusals import refusal
 from regard import Ask, Causal, attend
 from regard.attention import progress
 from regard.attention.progress import report_to
+from regard.attention.statistics.cpu import engine
 from regard.attention.statistics.cpu import plan as blocks
-from regard.attention.statistics.cpu import run as reading
 
 HEADS, TOKENS, ROWS = 3, 37, 5
 
@@ -16,7 +16,7 @@ HEADS, TOKENS, ROWS = 3, 37, 5
 @pytest.fixture
 def inputs(normal, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_QUERIES", ROWS)
-    monkeypatch.setattr(reading, "SECONDS_AT_ONCE", 0.0)
+    monkeypatch.setattr(engine, "SECONDS_AT_ONCE", 0.0)
     return [normal(1, HEADS, TOKENS, 4) for _ in range(3)]
 
 

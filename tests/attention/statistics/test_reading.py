@@ -9,16 +9,16 @@ import torch
 from torch.testing import assert_close
 
 from regard import Ask, Causal, Window, attend
-from regard.attention.statistics.cpu import run as reading
+from regard.attention.statistics.cpu import engine
 from regard.kernels import attention as kernel
 
 INTERRUPTED = """
 import os, signal, sys
 import torch
 from regard import Ask, Causal, Global, Window, attend
-from regard.attention.statistics.cpu import run as reading
+from regard.attention.statistics.cpu import engine
 
-reading.SECONDS_AT_ONCE, reading.COMPUTED_AT_ONCE = 0.0, 1
+engine.SECONDS_AT_ONCE, engine.COMPUTED_AT_ONCE = 0.0, 1
 ask = Ask(top=2, pooled=(8, 8))
 query, key, value = torch.randn(3, 1, 4, 1024, 16, generator=torch.Generator().manual_seed(5)).unbind()
 
@@ -84,7 +84,7 @@ def test_a_forked_process_has_none_of_its_parents_threads_and_the_same_numbers()
 
 def test_a_report_may_ask_another_pattern(normal, monkeypatch):
     """A callback between blocks runs another pass, which must not reuse the memory of the first."""
-    monkeypatch.setattr(reading, "SECONDS_AT_ONCE", 0.0)
+    monkeypatch.setattr(engine, "SECONDS_AT_ONCE", 0.0)
     small, large = (attend(*[normal(1, 2, n, 8)] * 3).pattern for n in (300, 900))
     expected = small.received()
     assert torch.equal(small.answer(Ask(), report=lambda done, of: large.entropy()).received, expected)

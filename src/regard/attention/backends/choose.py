@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -26,6 +25,7 @@ from regard.attention.ask import NOTHING, Ask, Summary
 from regard.attention.backends import flex, fused, reference, tiled
 from regard.attention.call import Call
 from regard.attention.progress import progress_callback
+from regard.attention.representation import type_name
 from regard.attention.statistics.choose import fused_engine
 from regard.attention.statistics.cpu.scores import computes_scores
 from regard.attention.statistics.engine import Engine
@@ -72,7 +72,7 @@ class Choice:
 
     Attributes:
         run: the function that computes the context from the call and the dropout probability; used if `engine` is None.
-        engine: the object that computes the context together with statistics of the weights; None = `run` computes only
+        engine: the module that computes the context together with statistics of the weights; None = `run` computes only
             the context.
     """
 
@@ -81,20 +81,21 @@ class Choice:
     run: Callable[[Call, float], Context]
     engine: Engine | None = None
 
-    def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None]:
-        """Return the context of a call of `attend`, and the statistics that `ask` requests.
+    def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None, bool]:
+        """Return the context of a call of `attend`, the statistics in `ask`, and whether the context is doubtful.
 
-        If `engine` is None, no statistics are computed, and None is returned in their place.
+        A doubtful context may be wrong because of NaN or overflow: `finite.may_be_wrong` must check it. If `engine` is
+        None, no statistics are computed, and None is returned in their place.
         """
         if self.engine is None:
-            return self.run(call, dropout), None
+            return self.run(call, dropout), None, True
         if ask is None:
-            context, summary = self.engine.read(call, NOTHING, contexts=True)
+            context, summary, doubtful = self.engine.read(call, NOTHING, contexts=True)
         else:
             with progress_callback() as report:
-                context, summary = self.engine.read(call, ask, contexts=True, report=report)
+                context, summary, doubtful = self.engine.read(call, ask, contexts=True, report=report)
         assert context is not None
-        return context, summary
+        return context, summary, doubtful
 
 
 FASTEST = Choice("fused", "the fastest, and exact for this call", fused.fused)
@@ -140,14 +141,24 @@ def use_backend(name: Name) -> Iterator[None]:
 
 
 def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Choose the backend for a call of `attend`; return it with the reason for the choice.
+    """Check the arguments `dropout` and `ask` of `attend`; return the backend for the call with the reason.
 
     Args:
         ask: the statistics of the weights to compute together with the context; None = no statistics.
 
     Raises:
-        ValueError: the backend that `use_backend` names does not support the call.
+        ValueError: dropout is not at least 0 and below 1, `ask` does not fit the numbers of queries and keys, or
+            `use_backend` names a backend that does not support the call.
+        TypeError: ask is neither an `Ask` nor None.
     """
+    if isinstance(dropout, str) or not 0 <= dropout < 1:
+        raise ValueError(
+            f"dropout={dropout!r} must be the probability that a weight is dropped, at least 0 and below 1."
+        )
+    if ask is not None:
+        if not isinstance(ask, Ask):
+            raise TypeError(f"ask is {type_name(ask)}; it takes an object such as Ask(top=8).")
+        ask.check(call.grid)
     if PREFERRED.name is not None:
         return choose_by_name(PREFERRED.name, call, dropout, ask)
     if ask is not None and (engine := engine_with_context(call, dropout)) is not None:
@@ -185,19 +196,17 @@ def engine_with_context(call: Call, dropout: float) -> Engine | None:
     """Return the engine that computes context and statistics of a call together; None if no engine supports the call.
 
     The engines are the modules `cpu.engine` and `gpu.engine` in `attention/statistics`. They support neither dropout
-    nor gradients.
+    nor gradients, and read only plain tensors (`gradients.are_plain`).
     """
-    return None if dropout > 0 or call.needs_gradients else fused_engine(call, contexts=True)
+    return None if dropout > 0 or not call.is_plain or call.needs_gradients else fused_engine(call)
 
 
 def engine_without_ask(call: Call, dropout: float) -> Engine | None:
     """Return the CPU engine, which computes the context of a call of `attend` by a C kernel, or None.
 
-    None = the engine does not support the call, the tensors are not on a CPU, or torch.compile is active.
+    None = the engine does not support the call, or the tensors are not on a CPU.
     """
-    if not call.query.is_cpu or torch.compiler.is_compiling():
-        return None
-    return engine_with_context(call, dropout)
+    return engine_with_context(call, dropout) if call.query.is_cpu else None
 
 
 def favours_cpu_kernel(call: Call) -> bool:
@@ -207,8 +216,9 @@ def favours_cpu_kernel(call: Call) -> bool:
     matrix, unless the mask is causal, and also computes the scores of masked keys. The fused backend must support the
     call.
     """
-    if not call.query.is_cpu or torch.compiler.is_compiling() or call.softmax.projection is not None:
+    grid, formula = call.grid, call.formula
+    if formula is None or formula.projection is not None or not (call.is_plain and call.query.is_cpu):
         return False
-    if call.grid.queries < MIN_QUERIES or call.grid.shape.numel() < MIN_WEIGHTS:
+    if grid.queries < MIN_QUERIES or grid.batch * grid.heads * grid.queries * grid.keys < MIN_WEIGHTS:
         return False
-    return fused.varies_by_query(call.mask, call.softmax.bias) and computes_scores(call)
+    return fused.varies_by_query(call.mask, formula.bias) and computes_scores(call)

@@ -59,7 +59,7 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
     reason = math_unsupported_reason(call, dropout)
     if reason is not None:
         return reason
-    if in_forward_mode():
+    if not call.is_plain and in_forward_mode():
         return "the fused kernel has no forward derivative"
     if not call.query.is_cpu:
         has_float64 = not call.query.is_cuda or call.dtype != torch.float64
@@ -104,7 +104,7 @@ def fused(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_va
         context = kernel(query, key, value, None, scale, dropout, causal=True)
     elif is_symbolic(grid.queries) or is_symbolic(grid.keys) or fits_one_tensor(mask, formula.bias):
         context = kernel(query, key, value, added_to_scores(mask, bias, grid.whole(), query), scale, dropout)
-    elif not varies_by_query(mask, formula.bias):
+    elif grid.queries == 1 or not varies_by_query(mask, formula.bias):
         context = kernel_of_block(query, key, value, mask, bias, grid, range(grid.queries), scale, dropout)
     else:
         parts, run = list(spans(grid.queries, BLOCK_QUERIES)), kernel_of_block
@@ -235,12 +235,19 @@ def kernel_of_block(
         bias: a function that returns the bias of a tile (block of queries × keys); None = no bias.
     """
     keys = range(grid.keys) if mask is None else mask.reach(grid, queries)
-    block, rows = slice(queries.start, queries.stop), slice(keys.start, keys.stop)
+    query = some_tokens(query, queries)
     if len(keys) == 0:
-        return query[:, :, block].masked_fill(torch.ones((), dtype=torch.bool, device=query.device), 0.0)
+        return query.masked_fill(torch.ones((), dtype=torch.bool, device=query.device), 0.0)
     needed = None if mask is None or mask.fills_reach(grid, queries) else mask
-    attn_mask = added_to_scores(needed, bias, grid.whole().part(queries=queries, keys=keys), query)
-    return kernel(query[:, :, block], key[:, :, rows], value[:, :, rows], attn_mask, scale, dropout)
+    attn_mask = None
+    if needed is not None or bias is not None:
+        attn_mask = added_to_scores(needed, bias, grid.whole().part(queries=queries, keys=keys), query)
+    return kernel(query, some_tokens(key, keys), some_tokens(value, keys), attn_mask, scale, dropout)
+
+
+def some_tokens(vectors: Float[Tensor, "batch heads _ width"], tokens: range) -> Float[Tensor, "batch heads _ width"]:
+    """Return the vectors of some consecutive tokens: a view, or the tensor itself if it has no other tokens."""
+    return vectors if len(tokens) == vectors.shape[2] else vectors[:, :, tokens.start : tokens.stop]
 
 
 def added_to_scores(

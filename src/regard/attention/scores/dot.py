@@ -95,15 +95,19 @@ class ScaledDot(Described, EqualFields, Score):
 
     def of_type(self, query: Tensor) -> "ScaledDot":
         """Return a copy of this score whose bias is converted to the data type and device of `query`."""
+        if self.bias is None:
+            return self
         if isinstance(self.bias, Bias):
             return replace(self, bias=Rounded(self.bias, query.dtype, query.device))
-        return self if self.bias is None else replace(self, bias=self.bias.to(query))
+        return replace(self, bias=self.bias.to(query))
 
     def check(self, grid: Grid) -> None:
         """Raise ValueError if the bias does not fit the numbers of batch items, heads, queries and keys."""
+        if self.bias is None:
+            return
         if isinstance(self.bias, Bias):
             self.bias.check(grid)
-        elif self.bias is not None and not grid.admits(self.bias):
+        elif not grid.admits(self.bias):
             raise ValueError(
                 f"bias of shape {list(self.bias.shape)} does not broadcast to {list(grid.shape)} "
                 "(batch, heads, queries, keys); every axis must have that size or 1."

@@ -31,7 +31,7 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
             f"weights by {call.normalise!r} may be negative, so they have no entropy; ask with entropy=False."
         )
     call.check_unchanged()
-    engine = fused_engine(call)
+    engine = fused_engine(call) if are_plain(call.tensors) else None
     if engine is not None:
         summary = engine.read(call, ask, contexts=False, report=report)[1]
         if not may_hold_nan_statistics(summary):
@@ -40,15 +40,12 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
     return gather_statistics(blocks_of(call, report), call.grid, call.empty(), ask)
 
 
-def fused_engine(call: Call, *, contexts: bool = False) -> Engine | None:
+def fused_engine(call: Call) -> Engine | None:
     """Return the first module in `FUSED_ENGINES` that supports a call of `attend`, or None if none supports the call.
 
-    Args:
-        contexts: whether the module must support computing the context too.
+    The tensors of the call must be plain (`gradients.are_plain`).
     """
-    if not are_plain(call.tensors):
-        return None
     for engine in FUSED_ENGINES:
-        if engine.unsupported_reason(call, contexts=contexts) is None:
+        if engine.unsupported_reason(call) is None:
             return engine
     return None

@@ -14,19 +14,16 @@ from regard.attention.progress import ProgressCallback
 class Engine(Protocol):
     """The interface of a module that computes statistics of attention weights, and the context, by kernels."""
 
-    def unsupported_reason(self, call: Call, *, contexts: bool = False) -> str | None:
-        """Return why this engine cannot compute the statistics of a call of `attend`, or None if it can.
-
-        Args:
-            contexts: whether the engine must support computing the context too.
-        """
+    def unsupported_reason(self, call: Call) -> str | None:
+        """Return why this engine cannot compute the context and statistics of a call, or None if it can."""
 
     def read(
         self, call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
-    ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
-        """Return the context of a call of `attend`, and the statistics that `ask` requests.
+    ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
+        """Return the context of a call of `attend`, the statistics in `ask`, and whether the context is doubtful.
 
-        This engine must support the call: `unsupported_reason` must return None.
+        A doubtful context may be wrong because of NaN or overflow: `finite.may_be_wrong` must check it. This engine
+        must support the call: `unsupported_reason` must return None.
 
         Args:
             contexts: whether to compute the context; if False, None is returned in its place.

@@ -48,10 +48,10 @@ def summary_over_ranks(
     pattern.call.check_unchanged()
     check_shapes(pattern, group)
     rank, size = dist.get_rank(group), dist.get_world_size(group)
-    with progress_callback(report if rank == 0 else ignore_progress) as callback:
-        share = slice(rank, None, size)
-        results = engine.compute(pattern.call, ask, contexts=False, report=callback, share=share)
     with torch.no_grad():
+        with progress_callback(report if rank == 0 else ignore_progress) as callback:
+            share = slice(rank, None, size)
+            results = engine.compute(pattern.call, ask, contexts=False, report=callback, share=share)
         return sum_of_ranks(results, group).summary()
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.call import Call
+from regard.attention.precision import without_autocast
 from regard.attention.statistics.cpu.plan import BLOCK_QUERIES, HeadBlock
 
 CONVERTED_AT_ONCE = 2**22
@@ -53,12 +54,13 @@ def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> It
     Args:
         contexts: whether the values are needed.
     """
-    query, key, formula = call.query, call.key, call.softmax
-    if formula.projection is not None:
-        query, key = formula.vectors(query.float(), key.float())
+    query, key = call.query, call.key
+    if call.formula is not None and call.formula.projection is not None:
+        with without_autocast(call.device):
+            query, key = call.formula.vectors(query.float(), key.float())
     value = call.value if contexts else None
     adjacent = call.grid.queries >= MIN_QUERIES
-    if all(is_readable(vectors, adjacent) for vectors in (query, key, value) if vectors is not None):
+    if are_readable((query, key) if value is None else (query, key, value), adjacent):
         yield Part(slice(0, len(blocks)), query, key, value)
         return
     group, n_query_numbers = call.grid.heads // key.shape[1], query.shape[2] * query.shape[3]
@@ -89,18 +91,21 @@ def batch_item(vectors: Float[Tensor, "_batch heads tokens d"], number: int) -> 
     return vectors if len(vectors) == 1 else vectors[number : number + 1]
 
 
-def is_readable(vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool) -> bool:
-    """Return whether the C kernel can read queries, keys or values: float32, with stride 1 along the last axis.
+def are_readable(tensors: tuple[Float[Tensor, "_batch _heads _tokens _"], ...], adjacent: bool) -> bool:
+    """Return whether the C kernel can read queries, keys and values: float32, with stride 1 along the last axis.
 
     Args:
         adjacent: whether the tokens of a head must also be adjacent in memory.
     """
-    whole = vectors.stride(-1) == 1 and (not adjacent or vectors.stride(-2) == vectors.shape[-1])
-    return vectors.dtype == torch.float32 and whole
+    for vectors in tensors:
+        whole = vectors.stride(-1) == 1 and (not adjacent or vectors.stride(-2) == vectors.shape[-1])
+        if vectors.dtype != torch.float32 or not whole:
+            return False
+    return True
 
 
 def readable(vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool) -> Float[Tensor, "_batch heads tokens d"]:
-    """Return queries, keys or values unchanged if `is_readable(vectors, adjacent)`, else a contiguous float32 copy."""
-    if is_readable(vectors, adjacent):
+    """Return queries, keys or values unchanged if the kernel can read them, else a contiguous float32 copy."""
+    if are_readable((vectors,), adjacent):
         return vectors
     return vectors.new_empty(vectors.shape, dtype=torch.float32).copy_(vectors)

@@ -11,76 +11,143 @@ The blocks are divided among the threads of torch, or among several processes (`
 the number of threads or processes.
 """
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import byref
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.ask import Ask, Summary
 from regard.attention.call import Call
-from regard.attention.precision import without_autocast
-from regard.attention.progress import ProgressCallback, ignore_progress
-from regard.attention.statistics.cpu.conversion import float32_parts
+from regard.attention.grid.grid import spans
+from regard.attention.progress import ProgressCallback
+from regard.attention.statistics.cpu.arguments import arguments_of, write_vectors
+from regard.attention.statistics.cpu.conversion import Part, float32_parts
 from regard.attention.statistics.cpu.plan import Plan
-from regard.attention.statistics.cpu.results import Results
-from regard.attention.statistics.cpu.run import Run
-from regard.attention.statistics.cpu.scores import LARGEST
+from regard.attention.statistics.cpu.results import CPU, Results
+from regard.attention.statistics.cpu.scores import Write, write_mask, written_by_torch
 from regard.kernels import attention as kernel
+from regard.kernels.library import check_arguments
+from regard.kernels.threads import gnu_openmp_parallel, run_on_threads
+
+WEIGHTS_PER_THREAD = 2**18
+"""One more thread is started for each 2^18 weights; for fewer weights, starting one takes longer than it saves."""
+
+SECONDS_AT_ONCE = 0.5
+"""Seconds after which the C kernel returns, so that Python can report progress and handle Ctrl-C."""
+
+COMPUTED_AT_ONCE = 2**22
+"""How many scores or mask entries torch operations compute before the C kernel runs on them.
+
+Each thread gets at least one block, so large blocks may exceed this number.
+"""
+
+PANEL = 64
+"""The largest number of columns of a matrix that the C kernel multiplies at once (PANEL in matrix.h).
+
+The kernel may read up to this many numbers past the end of a tensor.
+"""
 
 
-def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
-    """Return why the C kernel cannot compute statistics (if `contexts`, also the context) of a call; None if it can."""
-    if call.query.device.type != "cpu":
+def unsupported_reason(call: Call) -> str | None:
+    """Return why the C kernel cannot compute the context and the statistics of a call, or None if it can."""
+    if not call.query.is_cpu:
         return f"the kernel reads only tensors on a CPU, and the query is on {call.query.device}"
     if call.formula is None or call.formula.temperature == 0:
         return "the kernel computes only softmax with a temperature above 0"
-    if call.dtype == torch.float64:
+    if call.query.dtype == torch.float64:
         return "the kernel computes only in float32, and the weights are float64"
     if kernel.attention_function() is None:
         return "no C kernels were built when regard was installed"
-    if contexts and not sums_fit_float32(call):
-        return "sums of the values overflow float32"
     return None
-
-
-def sums_fit_float32(call: Call) -> bool:
-    """Return whether the sums of weighted values that the C kernel computes stay within float32.
-
-    The kernel computes Σ exp(score - largest score) · value, and divides by Σ exp(score - largest score) afterwards. As
-    the exponentials are at most 1, the first sum is at most the number of keys times the largest value. The
-    result is True if the values contain NaN.
-    """
-    value = call.value
-    if value.numel() == 0 or value.dtype == torch.float16:
-        return True
-    least, most = value.detach().aminmax()
-    return not max(-float(least), float(most)) * call.grid.keys > LARGEST
 
 
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
-) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
-    """Return the context of a call of `attend` (None if `contexts` is False), and the statistics that `ask` requests.
+) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
+    """Return the context of a call (None if `contexts` is False), its statistics, and whether the context is doubtful.
 
     This module must support the call: `unsupported_reason` must return None.
     """
     results = compute(call, ask, contexts=contexts, report=report)
     context = None if results.context is None else results.context.to(call.value.dtype)
-    return context, results.summary()
+    return context, results.summary(), results.doubtful
 
 
-@torch.inference_mode(False)
-@torch.no_grad()
 def compute(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None, share: slice | None = None
 ) -> Results:
     """Run the C kernel for a call of `attend`; return the statistics in `ask` and, if `contexts`, the context.
 
+    Autograd must be disabled, or no tensor of the call may require gradients.
+
     Args:
         share: a slice of `Plan.blocks`, the blocks of queries to compute; None = all blocks.
     """
-    with without_autocast(call.device):
-        plan = Plan.of(call.grid, call.mask)
-        run = Run.of(call, ask, plan if share is None else plan.share(share), contexts)
-        for part in float32_parts(call, run.plan.blocks, contexts):
-            run.compute_part(part, report or ignore_progress)
-    return run.results
+    if torch.is_inference_mode_enabled():  # autograd could not use tensors that are created in inference mode
+        with torch.inference_mode(False), torch.no_grad():
+            return compute(call, ask, contexts=contexts, report=report, share=share)
+    plan = Plan.of(call.grid, call.mask)
+    if share is not None:
+        plan = plan.share(share)
+    threads, write = min(torch.get_num_threads(), 1 + plan.size // WEIGHTS_PER_THREAD), written_by_torch(call, plan)
+    results = Results.of(call.grid, ask, call.value.shape[-1] if contexts else None)
+    arguments = arguments_of(call, plan, results)
+    arguments.seconds = SECONDS_AT_ONCE
+    map_rows, map_columns = ask.pooled or (0, 0)
+    for part in float32_parts(call, plan.blocks, contexts):
+        write_vectors(arguments, part, results)
+        panel = PANEL * max(arguments.d_key, plan.width if arguments.n_weighted_sums else 0)
+        size = plan.n_scratch + min(plan.rows, map_rows) * map_columns + panel + PANEL
+        scratch = torch.empty(threads * size, dtype=torch.float32, device=CPU)
+        arguments.scratch, arguments.scratch_size = scratch.data_ptr(), size
+        bounds = plan.bounds[part.numbers]
+        for some in [bounds] if write is None else written_blocks(call, plan, part, write, arguments, threads):
+            arguments.bounds, arguments.n_blocks, arguments.next = some.data_ptr(), some.shape[0], 0
+            check_arguments("regard_attention", arguments)
+            while arguments.next < arguments.n_blocks:
+                arguments.threads = 0
+                run(arguments, threads)
+                if report is not None:
+                    report(arguments.done, plan.size)
+    results.doubtful = bool(arguments.doubtful)
+    return results
+
+
+def written_blocks(
+    call: Call, plan: Plan, part: Part, write: Write, arguments: kernel.Arguments, threads: int
+) -> Iterator[Int[Tensor, "blocks 8"]]:
+    """Yield the bounds (fields of the C struct `BlockBounds`) of the blocks in `part`, some blocks at a time.
+
+    Before each yield, `write` computes the scores or the masks of these blocks, about `COMPUTED_AT_ONCE` numbers.
+    """
+    bounds, blocks = plan.bounds[part.numbers].clone(), plan.blocks[part.numbers]
+    dtype = torch.bool if write is write_mask else torch.float32
+    at_once = max(1, min(len(blocks), max(threads, COMPUTED_AT_ONCE // max(1, plan.n_scratch))))
+    computed = torch.empty(at_once * (plan.n_scratch + PANEL), dtype=dtype, device=CPU)
+    if write is write_mask:
+        arguments.computed_masks = computed.data_ptr()
+    else:
+        arguments.scores = computed.data_ptr()
+    for numbers in spans(len(blocks), at_once):
+        offset = 0
+        for number in numbers:
+            bounds[number, -1] = offset
+            write(computed[offset:], call, blocks[number], plan.limits)
+            offset += blocks[number].size + PANEL
+        yield bounds[numbers.start : numbers.stop]
+
+
+def run(arguments: kernel.Arguments, threads: int) -> None:
+    """Run the C kernel on several threads, until all blocks are computed or `SECONDS_AT_ONCE` have passed."""
+    function = kernel.attention_function()
+    assert function is not None
+    if threads == 1 or gnu_openmp_parallel() is not None:
+        run_on_threads(function, arguments, threads)
+        return
+    with ThreadPoolExecutor(threads - 1) as others:
+        for _ in range(threads - 1):
+            others.submit(function, byref(arguments))
+        function(byref(arguments))

@@ -20,6 +20,7 @@ from regard.attention.masks.mask import Mask
 from regard.attention.stages import NUMBER
 from regard.attention.statistics.cpu.results import CPU
 from regard.attention.statistics.ranges import key_ranges
+from regard.kernels.attention import strides
 
 BLOCK_QUERIES = 128
 """The number of queries in a block; with fewer, the C kernel would copy keys and values more often."""
@@ -77,10 +78,15 @@ class HeadBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyLimits:
-    """A mask that allows query i of a head only the keys from starts[batch, head, i] to stops[batch, head, i] - 1."""
+    """A mask that allows query i of a head only the keys from starts[batch, head, i] to stops[batch, head, i] - 1.
+
+    Attributes:
+        strides: the strides of the batch axis and of the heads axis; 0 for an axis of size 1, which is broadcast.
+    """
 
     starts: Int[Tensor, "#batch #heads queries"]
     stops: Int[Tensor, "#batch #heads queries"]
+    strides: tuple[int, int]
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "KeyLimits | None":
@@ -92,7 +98,9 @@ class KeyLimits:
         if ranges is None or len(ranges.starts) > 1:
             return None
         limits = (limit[0].expand(-1, -1, grid.queries).int().contiguous() for limit in (ranges.starts, ranges.stops))
-        return cls(*limits)
+        starts, stops = limits
+        by_batch, by_head = strides(starts)
+        return cls(starts, stops, (by_batch, by_head))
 
     def index(self, batch: int, head: int) -> tuple[int, int]:
         """Return the indices of a batch item and a head in `starts`: 0 on an axis of size 1, which is broadcast."""
@@ -180,7 +188,7 @@ def has_only_numbers(mask: Mask) -> bool:
         return False
     for name in mask.__dataclass_fields__:  # type: ignore[attr-defined]  # masks of regard are dataclasses
         value = getattr(mask, name)
-        if not (has_only_numbers(value) if isinstance(value, Mask) else isinstance(value, NUMBER)):
+        if not (isinstance(value, NUMBER) or (isinstance(value, Mask) and has_only_numbers(value))):
             return False
     return True
 

@@ -6,7 +6,7 @@ result does not depend on the order in which threads or processes add.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import torch
 from jaxtyping import Float, Int
@@ -83,7 +83,7 @@ class MapCells:
         return cls(row_of_query, first_key_of_column, sizes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Results:
     """The tensors into which the C kernel writes the context and the statistics.
 
@@ -93,9 +93,13 @@ class Results:
         inverse: for each query, 1 / Σ exp(score - largest score), summed over its keys and the head's sink (an extra
             score that belongs to no key).
         rows: the statistics with one number for each query; the keys of the dict are field names of `Ask`.
+        groups: for each query, the sum of its weights on the keys of each group.
+        members: 1 if the key is in the group, else 0; the kernel reads these numbers like values.
         received: for each key, the sum of its weights over the queries.
         pooled: the pooled map: the sum, or the maximum, of the weights in each cell.
-        cells: the queries and keys of each cell of the map.
+        cells: the queries and keys of each cell of the map; None = no map.
+        doubtful: whether the kernel found NaN or infinity in a context vector, or 0 as its first number: the context
+            may then be wrong (see `finite.may_be_wrong`).
     """
 
     grid: Grid
@@ -104,10 +108,12 @@ class Results:
     inverse: Float[Tensor, "batch heads queries"]
     rows: dict[str, Float[Tensor, "batch heads queries"]]
     groups: Float[Tensor, "batch heads queries groups"] | None
+    members: Float[Tensor, "1 1 keys groups"] | None
     top: Top | None
     received: CompensatedSum | None
     pooled: CompensatedSum | None
-    cells: MapCells
+    cells: MapCells | None
+    doubtful: bool = False
 
     @classmethod
     def of(cls, grid: Grid, ask: Ask, d_value: int | None) -> "Results":
@@ -116,7 +122,7 @@ class Results:
         Args:
             d_value: the width of the context; None = the context is not computed.
         """
-        per_query, (rows, columns) = grid.shape[:3], ask.pooled or (0, 0)
+        per_query, zeros = (grid.batch, grid.heads, grid.queries), partial(torch.zeros, dtype=torch.float32, device=CPU)
         context = top = None
         if d_value is not None:
             by_token = torch.empty(grid.batch, grid.queries, grid.heads, d_value, dtype=torch.float32, device=CPU)
@@ -131,16 +137,17 @@ class Results:
             inverse=zeros(*per_query),
             rows={name: zeros(*per_query) for name in PER_QUERY if getattr(ask, name)},
             groups=None if ask.groups is None else zeros(*per_query, len(ask.groups)),
+            members=None if ask.groups is None else ask.groups.T.float().contiguous()[None, None],
             top=top,
             received=CompensatedSum.zeros(grid.batch, grid.heads, grid.keys) if ask.received else None,
-            pooled=CompensatedSum.zeros(grid.batch, grid.heads, rows, columns) if ask.pooled else None,
-            cells=MapCells.of(grid.queries, grid.keys, rows, columns),
+            pooled=None if ask.pooled is None else CompensatedSum.zeros(grid.batch, grid.heads, *ask.pooled),
+            cells=None if ask.pooled is None else MapCells.of(grid.queries, grid.keys, *ask.pooled),
         )
 
     def summary(self) -> Summary:
         """Return the statistics in float32; `ask.reduce` selects the mean, sum or maximum of each cell of the map."""
         pooled = None if self.pooled is None else self.pooled.value()
-        if pooled is not None and self.ask.reduce == "mean":
+        if pooled is not None and self.cells is not None and self.ask.reduce == "mean":
             pooled /= self.cells.sizes
         return Summary(
             ask=self.ask,
@@ -150,7 +157,3 @@ class Results:
             pooled=None if pooled is None else pooled.float(),
             **self.rows,
         )
-
-
-def zeros(*shape: int) -> Float[Tensor, "..."]:
-    return torch.zeros(shape, dtype=torch.float32, device=CPU)

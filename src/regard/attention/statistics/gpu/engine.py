@@ -38,12 +38,8 @@ WEIGHTS_AT_ONCE = 2**37
 """The number of weights computed between two reports of progress; a GPU computes them in well under a second."""
 
 
-def unsupported_reason(call: Call, *, contexts: bool = False) -> str | None:
-    """Return why the Triton kernels do not support a call of `attend`, or None if they do.
-
-    Args:
-        contexts: ignored, since the kernels compute the context of every call that they support.
-    """
+def unsupported_reason(call: Call) -> str | None:
+    """Return why the Triton kernels do not support a call of `attend`, or None if they do."""
     formula = call.formula
     if call.device.type != "cuda" and not interpreted():
         return f"the kernels run only on a GPU, and the query is on {call.device}"
@@ -82,10 +78,11 @@ def installed() -> bool:
 @torch.no_grad()
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
-) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary]:
-    """Return the context of a call of `attend` (None if `contexts` is False), and the statistics that `ask` requests.
+) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
+    """Return the context of a call (None if `contexts` is False), its statistics, and False: no context is doubtful.
 
-    This module must support the call: `unsupported_reason` must return None.
+    A check of the context would wait for the GPU. This module must support the call: `unsupported_reason` must return
+    None.
     """
     on_device = torch.cuda.device(call.device) if call.device.type == "cuda" else nullcontext()
     with without_autocast(call.device), on_device:
@@ -99,7 +96,7 @@ def read(
             rest = replace(NOTHING, top=ask.top, groups=ask.groups)
             gathered = gather_statistics(blocks_of(call), call.grid, call.empty(), rest)
             summary = replace(summary, top=gathered.top, groups=gathered.groups)
-        return results.context, summary
+        return results.context, summary, False
 
 
 @dataclass(slots=True, eq=False)

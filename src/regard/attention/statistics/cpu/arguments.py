@@ -1,0 +1,120 @@
+"""The arguments of the C kernel: the struct `Arguments` of `kernels/attention.h`, filled in for a call of `attend`."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.call import Call
+from regard.attention.finite import hides_overflow
+from regard.attention.grid.grid import Grid
+from regard.attention.masks.keep import Keep
+from regard.attention.scores.biases.bias import Bias
+from regard.attention.statistics.cpu.conversion import Part
+from regard.attention.statistics.cpu.plan import Plan
+from regard.attention.statistics.cpu.results import CPU, Results
+from regard.attention.statistics.cpu.scores import is_readable
+from regard.kernels import attention as kernel
+from regard.kernels.attention import ByteMask, CompensatedSum, Vectors, WeightedSum, strides
+
+LARGEST = torch.finfo(torch.float32).max
+"""The largest number of float32."""
+
+
+def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
+    """Return the arguments of the C kernel for a call of `attend`, except for blocks, scratch memory and vectors.
+
+        scores / temperature = softcap · tanh(scale · query · key) + bias_factor · bias      softcap below 0: no softcap
+
+    If torch operations compute the scores or the mask (`written_by_torch`), the kernel does not use the arguments for
+    them.
+    """
+    grid, ask, formula, limits = call.grid, results.ask, call.softmax, plan.limits
+    arguments = kernel.Arguments(batch=grid.batch, heads=grid.heads, group=grid.heads // call.key.shape[1])
+    statistics = arguments.statistics
+    statistics.queries, statistics.keys_of_head, statistics.offset = grid.queries, grid.keys, grid.keys - grid.queries
+    statistics.inverse = results.inverse.data_ptr()
+    for name, row in results.rows.items():
+        setattr(statistics, name, row.data_ptr())
+    if results.top is not None:
+        statistics.top = ask.top
+        statistics.top_weights, statistics.top_keys = results.top.weights.data_ptr(), results.top.keys.data_ptr()
+    if ask.pooled is not None and results.cells is not None:
+        statistics.map_rows, statistics.map_columns = ask.pooled
+        statistics.reduce_max = ask.reduce == "max"
+        statistics.map_row_of_query = results.cells.row_of_query.data_ptr()
+        statistics.first_key_of_column = results.cells.first_key_of_column.data_ptr()
+    for name, total in (("received", results.received), ("pooled", results.pooled)):
+        if total is not None:
+            setattr(statistics, name, CompensatedSum(total.rounded.data_ptr(), total.error.data_ptr()))
+    if limits is not None:
+        arguments.starts, arguments.stops = limits.starts.data_ptr(), limits.stops.data_ptr()
+        arguments.limits_batch, arguments.limits_head = limits.strides
+    elif isinstance(call.mask, Keep) and is_readable(call.mask.tensor, grid):
+        arguments.mask = ByteMask.of(with_four_axes(call.mask.tensor))
+    softcap, temperature, bias = formula.softcap, formula.temperature, formula.bias
+    arguments.scale = clamped(formula.scale / (softcap or temperature))
+    arguments.softcap = -1.0 if softcap is None else clamped(softcap / temperature)
+    table = sinks = None
+    if bias is not None and is_readable(bias, grid):
+        arguments.bias_factor = clamped(1 / temperature)
+        if isinstance(bias, Bias):
+            table = distance_table(bias, grid)
+            arguments.bias = vectors_by_distance(table, grid.queries)
+        else:
+            arguments.bias = Vectors.of(with_four_axes(bias))
+    if formula.sinks is not None:
+        sinks = formula.sinks.float() / temperature
+        arguments.sinks = sinks.data_ptr()
+    arguments.kept = table, sinks
+    arguments.doubtful = hides_overflow(call)
+    return arguments
+
+
+def write_vectors(arguments: kernel.Arguments, part: Part, results: Results) -> None:
+    """Write the queries, keys and values in `part`, and the weighted sums of vectors to compute, into `arguments`.
+
+    The weighted sums are Σ weight · value over all keys (the context), and the weights on groups of keys, Σ weight ·
+    (1 if the key is in the group, else 0).
+    """
+    arguments.query = Vectors.of(part.query, part.batch, part.head)
+    arguments.key = Vectors.of(part.key, part.batch, part.key_head)
+    arguments.d_key = part.key.shape[-1]
+    arguments.n_weighted_sums = 0
+    if part.value is not None and results.context is not None:
+        values, contexts = Vectors.of(part.value, part.batch, part.key_head), Vectors.of(results.context)
+        arguments.weighted_sums[0] = WeightedSum(values, contexts, part.value.shape[-1])
+        arguments.n_weighted_sums = 1
+    if results.groups is not None and results.members is not None:
+        sum_over_groups = WeightedSum(Vectors.of(results.members), Vectors.of(results.groups), results.groups.shape[-1])
+        arguments.weighted_sums[arguments.n_weighted_sums] = sum_over_groups
+        arguments.n_weighted_sums += 1
+
+
+def distance_table(bias: Bias, grid: Grid) -> Float[Tensor, "heads distances"]:
+    """Return the numbers of a bias rule such as `Alibi`, which depend only on the head and on the distance.
+
+    The distance is the key's position minus the query's position; the numbers are in ascending order of the distance.
+    Every distance occurs in the first column or in the first row of the bias matrix; only these are computed.
+    """
+    one_item = grid.whole().part(batch=range(1))
+    first_column = bias(one_item.part(keys=range(1)), CPU).float()[0, :, :, 0]
+    first_row = bias(one_item.part(queries=range(1), keys=range(1, grid.keys)), CPU).float()[0, :, 0]
+    return torch.cat([first_column.flip(1), first_row], dim=1).contiguous()
+
+
+def vectors_by_distance(table: Float[Tensor, "heads distances"], queries: int) -> Vectors:
+    """Return a bias by distance as the C struct of a matrix with one row for each query, without storing the matrix.
+
+    The rows overlap in memory: the row of query i starts one number before the row of query i - 1.
+    """
+    return Vectors(table.data_ptr() + table.itemsize * (queries - 1), 0, strides(table)[0], -1)
+
+
+def with_four_axes(tensor: Tensor) -> Tensor:
+    """Return a tensor with axes of size 1 inserted in front, so that it has four axes."""
+    return tensor[(None,) * (4 - tensor.ndim)]
+
+
+def clamped(factor: float) -> float:
+    """Return a factor clamped to the finite numbers of float32, so that 0 · factor is 0 and not NaN."""
+    return min(max(factor, -LARGEST), LARGEST)
