@@ -51,7 +51,7 @@ def test_a_stopped_scan_goes_on(tmp_path, texts, monkeypatch):
 
     out = tmp_path / "heads.csv"
     with monkeypatch.context() as patched:
-        patched.setattr(scan_module, "shown", stop)
+        patched.setattr(scan_module, "with_progress_bar", stop)
         stopped = invoke("scan", texts, "--out", out)
     assert stopped.exit_code == 130
     assert "regard: 1 lines are saved; the same command continues" in stopped.stderr
