@@ -1,4 +1,4 @@
-"""Check that the page supports all settings of a SentencePiece model; else the page would split texts differently."""
+"""Check that a site can cut texts into the same pieces as SentencePiece does; the page has a cutter of its own."""
 
 from regard.errors import InputError
 from regard.text.piece_table import fields
@@ -11,11 +11,11 @@ ALGORITHM, SUFFIX, LETTERS, ESCAPES = 3, 24, 2, 5
 in DENORMALISER the letters that are replaced; in NORMALISER whether a space is written as ▁."""
 
 UNIGRAM, BPE = 1, 2
-"""The values of the field `ALGORITHM` that the page supports."""
+"""The values of the field `ALGORITHM` by which a site can cut texts."""
 
 
 def check_vocabulary(name: str, model: bytes) -> None:
-    """Raise InputError if the SentencePiece model in the file `name` has a setting that the page does not support."""
+    """Raise InputError if a site cannot cut texts by the SentencePiece model in the file `name`."""
     reason = unsupported_setting(model)
     if reason:
         raise InputError(
@@ -25,7 +25,7 @@ def check_vocabulary(name: str, model: bytes) -> None:
 
 
 def unsupported_setting(model: bytes) -> str:
-    """Return what a SentencePiece model does that the page does not support; an empty text if all is supported."""
+    """Return why a site cannot cut texts into pieces by a SentencePiece model; an empty text if it can."""
     training, normaliser, denormaliser = (settings(model, field) for field in (TRAINING, NORMALISER, DENORMALISER))
     if training.get(ALGORITHM, UNIGRAM) not in (UNIGRAM, BPE):
         return "is a model of whole words or of letters"
