@@ -1,4 +1,4 @@
-"""The browser that pages are tested in, as fixtures that `conftest.py` imports."""
+"""The browser that pages are tested in, as fixtures that `shared_fixtures.py` imports."""
 
 import os
 import shutil

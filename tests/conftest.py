@@ -1,57 +1,50 @@
-"""Fixtures and settings of all tests, and the order in which their files run."""
+"""Settings of all tests, and the order in which their files run; the fixtures are in `shared_fixtures.py`.
+
+The process that hands the tests out to workers imports no PyTorch: the workers wait until it is ready.
+"""
 
 import gc
 import os
-import signal
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 
-import checked_calls  # before regard is imported
-import jaxtyping
 import pytest
-import torch
-from browser import browser, opened, tab  # noqa: F401 (fixtures of all folders)
-from hypothesis import settings
-from torch import Tensor
-from trained_translator import train_translator, train_vocabularies
 
-from regard import Attended, Causal, Mask, Trace, attend, trace
-from regard.text.vocabulary import Vocabulary
-from regard.tracing.model_loading import LoadedModel, load
-from regard.tracing.tokens.readable_tokens import Token
-from regard.translation.translator import Translator
-
-settings.register_profile("regard", deadline=None, derandomize=True, max_examples=25, database=None)
-settings.load_profile("regard")
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for tests in the background
-torch.set_num_threads(1)  # a second thread makes tensors this small no faster
-
-collect_ignore = ["checked_calls.py"]
-"""pytest would import this file again to look for doctests, and functions would be checked by the second module."""
+collect_ignore = ["checked_calls.py", "shared_fixtures.py"]
+"""pytest would import these files again to look for doctests, and functions would be checked by a second module."""
 
 
 LONGEST = (
     "hostile/test_hostile_files.py",
-    "test_benchmarks.py",
-    "site/test_translator_in_browser.py",
     "attention/test_torch_tools.py",
-    "site/test_site.py",
+    "test_benchmarks.py",
+    "site/test_causal_in_browser.py",
+    "site/test_translator_in_browser.py",
+    "training/processes/test_hosts.py",
+    "views/page/test_in_browser.py",
+    "explore/test_map_in_browser.py",
     "attention/statistics/test_gpu.py",
+    "views/page/test_widget.py",
     "training/processes/test_process_group.py",
+    "explore/test_link_in_browser.py",
+    "export/test_onnx.py",
+    "site/test_in_browser.py",
     "training/test_train.py",
+    "site/test_site.py",
+    "export/test_marian_onnx.py",
     "attention/test_flex.py",
     "site/test_minilm.py",
-    "site/test_in_browser.py",
-    "site/test_causal_in_browser.py",
-    "training/processes/test_hosts.py",
-    "attention/statistics/test_reading.py",
-    "views/page/test_widget.py",
+    "views/page/test_link_in_browser.py",
     "test_docs.py",
-    "export/test_onnx.py",
-    "views/page/test_in_browser.py",
-    "export/test_marian_onnx.py",
-    "explore/test_map_in_browser.py",
+    "views/page/test_in_firefox.py",
+    "explore/test_in_browser.py",
     "site/test_in_firefox.py",
+    "views/page/test_small_cells_in_browser.py",
+    "kernels/test_build.py",
+    "views/page/test_alignment_in_browser.py",
+    "test_model_types.py",
+    "views/page/test_worked_in_browser.py",
+    "views/page/test_layout_in_browser.py",
     "recurrent/test_model.py",
 )
 """Files whose tests take longest, in that order; the first one forks its process, which is slow once it has grown."""
@@ -63,10 +56,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=0, help="another number tries other hostile files")
 
 
-@pytest.fixture
-def cases(request: pytest.FixtureRequest) -> int:
-    """Return the number of hostile files of each kind to test."""
-    return int(request.config.getoption("--cases"))
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one worker more than there are processors: a quarter of the time, a worker waits for another process."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Import the fixtures, except where all tests run in other processes."""
+    is_worker = hasattr(config, "workerinput")
+    distributed = config.getoption("dist", "no") != "no" and not config.getoption("collectonly")
+    if is_worker or not distributed:
+        config.pluginmanager.import_plugin("shared_fixtures")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -97,113 +98,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         raise pytest.UsageError(f"LONGEST in {__file__} names {', '.join(missing)}, which do not exist.")
     places = {here / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
-
-
-def numerical_settings() -> dict[str, object]:
-    """Return the settings of PyTorch that change how numbers are rounded, for the whole process."""
-    return {
-        "threads": torch.get_num_threads(),
-        "matmul": torch.get_float32_matmul_precision(),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "dtype": torch.get_default_dtype(),
-        "autocast": torch.is_autocast_enabled("cpu"),
-        "gradients": torch.is_grad_enabled(),
-        "denormals": bool(torch.tensor(1e-40) * 1.0 > 0),
-    }
-
-
-SETTINGS = numerical_settings()
-
-
-@pytest.fixture(autouse=True)
-def unchanged_settings() -> Iterator[None]:
-    """Fail a test that leaves numerical settings changed for the tests after it."""
-    checked_calls.begin_test()
-    yield
-    left = numerical_settings()
-    torch.set_num_threads(1)
-    assert left == SETTINGS
-
-
-@pytest.fixture
-def normal() -> Callable[..., Tensor]:
-    """normal(2, 3) draws a tensor of that shape; a test draws the same tensors each time it runs."""
-    generator = torch.Generator().manual_seed(0)
-
-    def draw(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=dtype)
-
-    return draw
-
-
-@pytest.fixture
-def unhooked() -> Iterator[None]:
-    """Switch the checks of shapes and types off, so that a test sees the errors that a caller sees."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
-@pytest.fixture(scope="session")
-def minilm() -> LoadedModel:
-    """The default model, loaded from its package."""
-    return load()
-
-
-@pytest.fixture(scope="session")
-def snake(minilm: LoadedModel) -> Trace:
-    """The trace of MiniLM on a sentence in which `it` refers to the snake."""
-    return trace(minilm.model, "The snake is very dangerous because it has a venom.", tokenizer=minilm.tokenizer)
-
-
-@pytest.fixture(scope="session")
-def handmade() -> Callable[..., Trace]:
-    """handmade("a b c", mask=Causal()) is a trace of random queries and keys for these words, without a model."""
-
-    def make(
-        words: str, n_layers: int = 2, n_heads: int = 3, mask: Mask | None = None, kind: str = "encoder", seed: int = 0
-    ) -> Trace:
-        tokens = tuple(Token(text=word, piece=word) for word in words.split())
-        generator = torch.Generator().manual_seed(seed)
-        steps = {
-            layer: attend(*torch.randn(3, 1, n_heads, len(tokens), 5, generator=generator).mul(1.5).unbind(), mask=mask)
-            for layer in range(n_layers)
-        }
-        source, target = (tokens, ()) if kind == "encoder" else ((), tokens)
-        return Trace(model="handmade", text=words, target_text="", source=source, target=target, attended={kind: steps})
-
-    return make
-
-
-@pytest.fixture
-def translated() -> Trace:
-    """The trace of an encoder-decoder whose source and target have different lengths."""
-    generator = torch.Generator().manual_seed(0)
-    source, target = (
-        tuple(Token(t, t) for t in text.split()) for text in ("the cat sat on it", "le chat est assis là !")
-    )
-
-    def step(queries: int, keys: int, mask: Causal | None = None) -> Attended:
-        return attend(*(torch.randn(1, 3, n, 7, generator=generator) for n in (queries, keys, keys)), mask=mask)
-
-    n, m = len(source), len(target)
-    steps = {"encoder": {0: step(n, n)}, "decoder": {0: step(m, m, Causal())}, "cross": {0: step(m, n), 1: step(m, n)}}
-    return Trace("toy", "the cat sat on it", "le chat est assis là !", source, target, steps)
-
-
-@pytest.fixture(scope="session")
-def vocabularies() -> tuple[Vocabulary, Vocabulary]:
-    """The vocabularies of the trained translator's two languages."""
-    return train_vocabularies()
-
-
-@pytest.fixture(scope="session")
-def translator(vocabularies: tuple[Vocabulary, Vocabulary]) -> Translator:
-    """Return a small translator, trained on eight sentences."""
-    return train_translator(*vocabularies)
-
-
-@pytest.fixture(scope="session")
-def translator_folder(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The trained translator in a folder."""
-    return translator.save(tmp_path_factory.mktemp("folders") / "en-de")
