@@ -72,19 +72,23 @@ static inline float dot(const float *a, const float *b, int64_t n) {
 }
 
 /* Write out = x W^T + b. The order of each sum does not depend on the number of rows, so that a row's output does not
-   change with the rows computed together with it. */
-static void linear(const Linear *layer, const float *x, int64_t rows, float *out) {
+   change with the rows computed together with it. A step is the distance between two rows of the output, in floats. */
+static void linear_rows(const Linear *layer, const float *x, int64_t rows, float *out, int64_t step) {
   int64_t n = layer->n_in, n_out = layer->n_out;
   for (int64_t o = 0; o < n_out; o += 4) {
     const float *weight = layer->weight + o * n;
     four bias = *(const any_four *)(layer->bias + o);
     for (int64_t r = 0; r < rows; r += TILE) switch (rows - r < TILE ? rows - r : TILE) {
-        case 1: linear_tile(1, x + r * n, n, weight, bias, out + r * n_out + o, n_out); break;
-        case 2: linear_tile(2, x + r * n, n, weight, bias, out + r * n_out + o, n_out); break;
-        case 3: linear_tile(3, x + r * n, n, weight, bias, out + r * n_out + o, n_out); break;
-        default: linear_tile(4, x + r * n, n, weight, bias, out + r * n_out + o, n_out);
+        case 1: linear_tile(1, x + r * n, n, weight, bias, out + r * step + o, step); break;
+        case 2: linear_tile(2, x + r * n, n, weight, bias, out + r * step + o, step); break;
+        case 3: linear_tile(3, x + r * n, n, weight, bias, out + r * step + o, step); break;
+        default: linear_tile(4, x + r * n, n, weight, bias, out + r * step + o, step);
       }
   }
+}
+
+static void linear(const Linear *layer, const float *x, int64_t rows, float *out) {
+  linear_rows(layer, x, rows, out, layer->n_out);
 }
 
 /* A thread's scratch memory, for the rows that it computes together. */

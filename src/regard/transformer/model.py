@@ -179,8 +179,7 @@ class Transformer(nn.Module):
         """
         one = tokens.shape[1] == 1 and not self.training
         if one and state.compiled is not None and kernel_allowed(tokens.device):
-            decoder = self.decoder
-            x, cache, queries = state.compiled.step(decoder.embedding(tokens, state.n_tokens), state.cache)
-            return CompiledStep(logits=decoder.to_logits(x), state=replace(state, cache=cache), queries=queries)
+            x, cache, queries = state.compiled.step(self.decoder.embedding(tokens, state.n_tokens), state.cache)
+            return CompiledStep(logits=state.compiled.logits(x), state=replace(state, cache=cache), queries=queries)
         decoded = self.decoder(tokens, state)
         return TransformerStep(logits=decoded.logits, state=decoded.state, cross=decoded.cross)

@@ -19,6 +19,7 @@ from regard.transformer.decoding import kernel as module
 from regard.transformer.decoding.kernel import (
     MOST_ROWS_AT_ONCE,
     CompiledDecoder,
+    ProjectionArguments,
     SourceRows,
     StepArguments,
     VectorLayout,
@@ -162,6 +163,18 @@ def test_a_row_is_what_it_is_alone_to_the_last_bit(rows, threads, monkeypatch):
         assert torch.equal(vectors(model, target, of), together)
 
 
+@pytest.mark.parametrize("n_logits", [1, 3, 4, 37, 128, 131, 1031])
+@pytest.mark.parametrize(("rows", "threads"), [(1, 1), (1, 3), (6, 2), (7, 1)])
+def test_any_number_of_logits(n_logits, rows, threads, normal, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(module, "PRODUCTS_OF_A_THREAD", 1)
+    model = new_model(n_decoder_layers=1)
+    model.decoder.to_logits = torch.nn.Linear(96, n_logits)
+    with torch.inference_mode():
+        compiled, x = model.start(SOURCE, LENGTHS).compiled, normal(rows, 1, 96).float()
+        assert_close(compiled.logits(x).double(), model.decoder.to_logits.double()(x.double()), rtol=1e-5, atol=1e-5)
+
+
 class Encoded:
     """The fields of an encoder's output that `start` reads."""
 
@@ -170,13 +183,13 @@ class Encoded:
 
 
 def vectors(model, target, of):
-    """Return the kernel's vectors for the last token, before the output projection, and its cross-attention queries."""
+    """Return the kernel's vectors for the last token, its logits, and its cross-attention queries."""
     state = model.start(of[:, None].expand(-1, SOURCE.shape[1]), LENGTHS[of])
     for place in range(target.shape[1]):
         embedded = model.decoder.embedding(target[:, place : place + 1], place)
         x, cache, queries = state.compiled.step(embedded, state.cache)
         state = replace(state, cache=cache)
-    return torch.cat([x[:, 0], *queries], dim=1)
+    return torch.cat([x[:, 0], state.compiled.logits(x)[:, 0], *queries], dim=1)
 
 
 def test_what_is_not_written_yet_and_what_lies_behind_a_source_never_show():
@@ -293,6 +306,10 @@ def with_narrow_norms(model):
         block.self_attention_norm = torch.nn.LayerNorm(80)
 
 
+def with_a_narrow_projection(model):
+    model.decoder.to_logits = torch.nn.Linear(80, 37)
+
+
 def with_a_narrow_last_norm(model):
     model.decoder.norm = torch.nn.LayerNorm(80)
 
@@ -305,6 +322,7 @@ def with_a_narrow_last_norm(model):
         ({}, with_narrow_cross_attention, UNLIKE),
         ({}, with_narrow_norms, UNLIKE),
         ({}, with_a_narrow_last_norm, UNLIKE),
+        ({}, with_a_narrow_projection, UNLIKE),
         ({}, with_a_norm_in_float64, "parameters must be contiguous float32 tensors on a CPU"),
         ({}, lambda model: model.decoder.train(), "the decoder is in training mode"),
         (
@@ -376,6 +394,7 @@ def test_more_or_fewer_rows_than_there_are_are_refused(rows):
     ("struct", "file", "name"),
     [
         (StepArguments, "decoding_step.c", "StepArguments"),
+        (ProjectionArguments, "project_logits.c", "ProjectionArguments"),
         (VectorLayout, "blocks.h", "Vectors"),
         (Stack, "blocks.h", "Stack"),
         (BlockParameters, "blocks.h", "Block"),
@@ -410,6 +429,23 @@ WRONG = {
     ),
 }
 """By the name of a test: a function that makes valid arguments wrong, and the kernel's error message."""
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [("rows", -1, "a size does not fit"), ("logits", None, "an array is a null pointer")],
+)
+def test_wrong_arguments_of_the_projection_are_refused(field, value, reason, monkeypatch):
+    check = module.check_arguments
+
+    def spoilt(function, arguments):
+        if function == "regard_project_logits":
+            setattr(arguments, field, value)
+        check(function, arguments)
+
+    monkeypatch.setattr(module, "check_arguments", spoilt)
+    message = f"regard_project_logits refuses its arguments: {reason}; please report this."
+    assert refusal(RuntimeError, every_step, new_model(), texts([1] * 5, 37, seed=1)) == message
 
 
 @pytest.mark.parametrize("name", WRONG)

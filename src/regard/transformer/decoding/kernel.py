@@ -20,10 +20,13 @@ from regard.attention.layers.key_value import KeyValue
 from regard.kernels.library import FLOATS, INTEGERS, check_arguments, function
 from regard.kernels.threads import run_on_threads
 from regard.transformer.decoding.cache import MIN_BUFFER_TOKENS, BlockCache, BufferCache, TokenBuffer
-from regard.transformer.decoding.parameters import Stack, StackParameters, struct_array
+from regard.transformer.decoding.parameters import LinearParameters, Stack, StackParameters, struct_array
 
 MOST_ROWS_AT_ONCE = 32
 """The most target texts that a thread computes together, so that their vectors fit into the processor's cache."""
+
+PRODUCTS_OF_A_THREAD = 2**18
+"""A thread of the output projection computes at least about this many products; with fewer it is not worth waking."""
 
 Vectors = Float[Tensor, "rows 1 d_model"]
 """One vector for each row of the batch: the embedding or the hidden state of its newest token."""
@@ -80,6 +83,18 @@ class StepArguments(ctypes.Structure):
         ("threads", ctypes.c_int64),
     )
     _anonymous_ = ("stack",)
+
+
+class ProjectionArguments(ctypes.Structure):
+    """The C struct `ProjectionArguments`: all arguments of the output projection, described in project_logits.c."""
+
+    _fields_ = (
+        ("layer", LinearParameters),
+        ("rows", ctypes.c_int64),
+        ("x", FLOATS),
+        ("logits", FLOATS),
+        ("next_logit", ctypes.c_int64),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,6 +240,16 @@ class CompiledDecoder:
         check_arguments("regard_decoding_step", arguments)
         run_on_threads(regard_decoding_step(), arguments, threads)
 
+    def logits(self, x: Vectors) -> Float[Tensor, "rows 1 vocabulary"]:
+        """Return the output projection of the hidden states that `step` returned."""
+        layer, n_rows = self.decoder.projection, x.shape[0]
+        logits = x.new_empty(n_rows, 1, layer.n_out)
+        arguments = ProjectionArguments(layer=layer, rows=n_rows, x=x.data_ptr(), logits=logits.data_ptr())
+        check_arguments("regard_project_logits", arguments)
+        threads = min(torch.get_num_threads(), ceil(n_rows * layer.n_in * layer.n_out / PRODUCTS_OF_A_THREAD))
+        run_on_threads(regard_project_logits(), arguments, threads)
+        return logits
+
 
 def sources_reason(sources: SourceRows) -> str | None:
     """Return the reason why the C kernel cannot read these sources; None if the kernel can read them."""
@@ -240,3 +265,9 @@ def sources_reason(sources: SourceRows) -> str | None:
 def regard_decoding_step() -> Any | None:
     """Return the C function of this name, which takes a pointer to `StepArguments`; None if no kernels were built."""
     return function("regard_decoding_step", ctypes.c_void_p)
+
+
+@cache
+def regard_project_logits() -> Any | None:
+    """Return the C function of this name, which takes a pointer to `ProjectionArguments`; None without kernels."""
+    return function("regard_project_logits", ctypes.c_void_p)

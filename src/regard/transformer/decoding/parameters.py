@@ -100,12 +100,14 @@ class StackParameters:
     Attributes:
         stack: pointers to the parameters, and the sizes.
         memory_layers: in a decoder, the key layer and the value layer of each cross-attention.
+        projection: in a decoder, the output projection.
         storages: the memory of the parameters, stored here so that it is not freed if a module replaces a parameter.
         rotary: the rotary positions of self-attention, or None.
     """
 
     stack: Stack
     memory_layers: "ctypes.Array[LinearParameters]"
+    projection: LinearParameters
     storages: tuple[torch.UntypedStorage, ...]
     rotary: Rotary | None
 
@@ -144,7 +146,8 @@ class StackParameters:
         )
         memory_layers = struct_array(LinearParameters, [layer for one in cross for layer in (one.to_key, one.to_value)])
         storages = tuple(parameter.untyped_storage() for parameter in module.parameters())
-        return cls(stack, memory_layers, storages, attention.positions)
+        projection = LinearParameters.of(cast("nn.Linear | None", getattr(module, "to_logits", None)))
+        return cls(stack, memory_layers, projection, storages, attention.positions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

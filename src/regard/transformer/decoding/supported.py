@@ -57,7 +57,9 @@ def structure_reason(module: nn.Module) -> str | None:
     if any(width % WIDTH_MULTIPLE for width in widths):
         return f"d_head and d_ff must be multiples of {WIDTH_MULTIPLE}"
     last_norm = module.norm is None or cast("nn.LayerNorm", module.norm).normalized_shape == normalized_shape(first)
-    if not (last_norm and has_config_widths(first) and all(structure(block) == structure(first) for block in blocks)):
+    to_logits = cast("nn.Linear | None", getattr(module, "to_logits", None))
+    ends = last_norm and (to_logits is None or (to_logits.in_features,) == normalized_shape(first))
+    if not (ends and has_config_widths(first) and all(structure(block) == structure(first) for block in blocks)):
         return "all blocks must have the layer widths of one config"
     return None
 
