@@ -79,7 +79,7 @@ class Batches:
             n_skipped += len(pool)
 
     def n_batches(self) -> int:
-        """Return the number of batches in an epoch; an estimate if the corpus has more than `COUNTED_POOLS` pools."""
+        """Return the number of batches in an epoch; for a corpus of more than 200,000 pairs (20 pools), an estimate."""
         counts, n_pools = list[int](), -(-len(self.corpus.order(self.seed, 0)) // POOL)
         for pool in self._pools(0):
             counts.append(len(pool))

@@ -326,7 +326,7 @@ class Translator:
 
     @property
     def usual(self) -> Usual | None:
-        """Limits below which a source (letters per piece) or translation (probability) is unusual; None = not known."""
+        """The limits below which a source or translation is unusual; None = the translator has no limits."""
         return Usual.stored_in(self.extra)
 
     @property

@@ -154,9 +154,11 @@ class Plan:
     @staticmethod
     @lru_cache(8)
     def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
-        """Return the plan for a call of these sizes with this mask, from a cache.
+        """Divide a call of these sizes into blocks, or return the `Plan` of an earlier equal call from a cache.
 
-        The module constants BLOCK_QUERIES and SCORES_IN_CACHE are arguments because they are part of the cache key.
+        Args:
+            block_queries, scores_in_cache: the constants BLOCK_QUERIES and SCORES_IN_CACHE of this file, as part of the
+                cache key.
         """
         limits = KeyLimits.of(grid, mask)
         return plan_of_blocks(limits, tuple(blocks_of(grid, mask, limits)))
