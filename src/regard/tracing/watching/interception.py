@@ -13,6 +13,7 @@ If statistics are requested, `attend` computes context and statistics together, 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -92,7 +93,7 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
             if seen is not None:
                 self.record(seen)
                 return seen if func is attend else seen.context.reshape(output_shape(*args, **kwargs))
-        if args and isinstance(args[0], Tensor) and (kwargs.get("inplace") or IN_PLACE.fullmatch(name_of(func))):
+        if args and isinstance(args[0], Tensor) and (kwargs.get("inplace") or is_in_place(name_of(func))):
             self.before_change(args[0])
         result, written_out = self.written_out.follow(func, args, kwargs)
         if written_out is not None:
@@ -188,6 +189,11 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
 
 IN_PLACE = re.compile(r"__i(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor)__|__setitem__|[a-z]\w*[a-z0-9]_")
 """Matches the names of torch functions that change their first argument."""
+
+
+@cache
+def is_in_place(name: str) -> bool:
+    return IN_PLACE.fullmatch(name) is not None
 
 
 def name_of(func: Any) -> str:

@@ -90,7 +90,7 @@ class WrittenOut:
     def follow(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, WeightedSum | None]:
         """Run a torch function; return its result, and a `WeightedSum` if the result is a context (else None)."""
         rule = RULES.get(getattr(func, "__name__", "").strip("_"))
-        if rule is None:
+        if rule is None or (not self.origins and rule not in BEGINNINGS):
             return func(*args, **kwargs), None
         operands = [*args, *(kwargs[name] for name in OPERANDS if name in kwargs)]
         options = {name: option for name, option in kwargs.items() if name not in OPERANDS}
@@ -369,3 +369,6 @@ RULES: dict[str, Callable[..., Origin | WeightedSum | None]] = {
     **dict.fromkeys(("dropout", *VIEWS, *CONVERSIONS), passed_on),
 }
 """For each operation, by its name without underscores: the function that returns how its result was computed."""
+
+BEGINNINGS = matrix_product, added_product, einsum, normalised
+"""The rules that return a record even if no operand has one; the others are skipped while no tensor has a record."""
