@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.errors import InputError, first_paragraph
 from regard.tracing.media.merged_patches import merged_squares
 from regard.tracing.media.picture_layout import PictureLayout, whole_pictures, with_grid
-from regard.tracing.media.tiles import canvas_shapes, rows_with_ends, tiles_in_turn, whole_with_ends
+from regard.tracing.media.tiles import canvas_shapes, crop_shapes, rows_with_ends, tiles_in_turn, whole_with_ends
 from regard.tracing.tokens.places import Frame, Patch
 from regard.tracing.tokens.readable_tokens import Token, readable_tokens
 
@@ -107,7 +107,8 @@ def layout_of(
     Raises:
         InputError: the processor divides pictures in a way that is not known.
     """
-    config, pixels, patch = model.config, encoded.get("pixel_values"), patch_size(model)
+    config, patch = model.config, patch_size(model)
+    pixels = encoded.get("pixel_values", encoded.get("pixel_values_videos"))
     image_processor = getattr(processor, "image_processor", processor)
     is_merged = "image_grid_thw" in encoded or "video_grid_thw" in encoded
     if is_merged and patch is not None:
@@ -115,8 +116,9 @@ def layout_of(
             raise InputError(f"{type(model).__name__} reads pictures beside a text; give the text too.")
         return merged_squares(config.vision_config, encoded, patch)
     one_tile_each = hasattr(image_processor, "crop_to_patches") or hasattr(image_processor, "return_row_col_info")
-    if pixels is not None and patch is not None and (pictures or one_tile_each):
-        if not pictures:  # a video, each frame of which is one tile
+    reads_frames_alone = one_tile_each or "pixel_values_videos" in encoded
+    if pixels is not None and patch is not None and (pictures or reads_frames_alone):
+        if not pictures:  # a video, each frame of which is one picture
             return whole_pictures(config, {"pixel_values": pixels.flatten(0, -4)}, patch, n_image_tokens)
         if pixels.ndim == 5 and hasattr(config, "image_grid_pinpoints"):
             return anyres_layout(config, encoded, patch)
@@ -128,6 +130,10 @@ def layout_of(
             shapes = canvas_shapes(image_processor, pictures, pixels.shape[-1])
             if len(pixels) == sum(rows * columns + (rows * columns > 1) for rows, columns in shapes):
                 return tiles_in_turn(pixels, shapes, patch, n_image_tokens)
+        if pixels.ndim == 4 and len(pixels) > len(pictures) and hasattr(image_processor, "do_pan_and_scan"):
+            shapes = crop_shapes(processor, pictures)
+            if len(pixels) == sum(rows * columns + (rows * columns > 1) for rows, columns in shapes):
+                return tiles_in_turn(pixels, shapes, patch, n_image_tokens, thumbnail_first=True)
         if pixels.ndim == 4 and len(pixels) == len(pictures):
             return whole_pictures(config, encoded, patch, n_image_tokens)
     raise InputError(

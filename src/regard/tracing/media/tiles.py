@@ -76,11 +76,16 @@ class TiledPicture:
 
 
 def tiles_in_turn(
-    pixels: Tiles, shapes: Sequence[tuple[int, int]], patch_size: int, n_image_tokens: int
+    pixels: Tiles,
+    shapes: Sequence[tuple[int, int]],
+    patch_size: int,
+    n_image_tokens: int,
+    thumbnail_first: bool = False,
 ) -> PictureLayout:
     """Return pictures and patches for models such as InternVL, whose text has the tiles of a picture one after another.
 
-    The tiles are in the order of rows. A picture of more than one tile has a thumbnail after its tiles.
+    The tiles are in the order of rows. A picture of more than one tile has a thumbnail, after its tiles or, if
+    `thumbnail_first`, before them.
 
     Args:
         pixels: the tiles and thumbnails of all pictures.
@@ -93,14 +98,14 @@ def tiles_in_turn(
     first = 0
     for number, (rows, columns) in enumerate(shapes):
         picture = TiledPicture(number, rows, columns, side, patch_size)
-        images.append(picture.joined(pixels[first : first + rows * columns]))
-        encoder += picture.tiles()
-        text += [square for tile in picture.tiles(merge) for square in tile]
-        first += rows * columns
-        if rows * columns > 1:
-            encoder.append(picture.thumbnail())
-            text += picture.thumbnail(merge)
-            first += 1
+        thumbnails = [picture.thumbnail()] if rows * columns > 1 else []
+        squares = [picture.thumbnail(merge)] if thumbnails else []
+        first_tile = first + len(thumbnails) * thumbnail_first
+        images.append(picture.joined(pixels[first_tile : first_tile + rows * columns]))
+        encoder += [*thumbnails, *picture.tiles()] if thumbnail_first else [*picture.tiles(), *thumbnails]
+        for part in [*squares, *picture.tiles(merge)] if thumbnail_first else [*picture.tiles(merge), *squares]:
+            text += part
+        first += rows * columns + len(thumbnails)
     return PictureLayout(tuple(images), tuple(encoder), tuple(text) if n_image_tokens else ())
 
 
@@ -118,6 +123,20 @@ def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> l
     limits = image_processor.min_patches, image_processor.max_patches
     sizes = [get_image_size(to_numpy_array(picture)) for picture in pictures]
     return [choose(size, (side, side), *limits)[::-1] for size in sizes]
+
+
+def crop_shapes(processor: Any, pictures: Sequence[Any]) -> list[tuple[int, int]]:
+    """Return, for each picture, the numbers of rows and columns of crops, for Gemma 3's "pan and scan".
+
+    A picture that is much longer than it is high, or much higher than it is long, is cut along its longer side. (1, 1)
+    means that the processor does not cut the picture.
+    """
+    from transformers.image_utils import get_image_size, to_numpy_array
+
+    encoded = processor.image_processor(images=list(pictures), **processor.images_kwargs)
+    sizes = [get_image_size(to_numpy_array(picture)) for picture in pictures]
+    counts = [max(1, int(count)) for count in encoded["num_crops"]]
+    return [(1, n) if width >= height else (n, 1) for n, (height, width) in zip(counts, sizes, strict=True)]
 
 
 def rows_with_ends(

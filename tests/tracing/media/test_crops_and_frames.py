@@ -1,0 +1,138 @@
+"""Traces of Gemma 3's crops and LLaVA-NeXT's video frames, against eager attention and what changes in the model."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tiled_models import TEXT, VISION, random_picture, sharp, tokenizer_with, without_vision_attention
+from torch.testing import assert_close
+from transformers import (
+    CLIPVisionConfig,
+    Gemma3Config,
+    Gemma3ForConditionalGeneration,
+    Gemma3Processor,
+    LlamaConfig,
+    LlavaNextImageProcessorPil,
+    LlavaNextVideoConfig,
+    LlavaNextVideoForConditionalGeneration,
+)
+from transformers.models.gemma3.image_processing_pil_gemma3 import (
+    Gemma3ImageProcessorPil,  # transformers 5.17 exports it only beside torchvision
+)
+
+import regard
+from regard.tracing.tokens.places import Patch
+
+
+@pytest.fixture(scope="module")
+def gemma3(minilm):
+    """A Gemma 3 whose crops have 32 pixels and 2 × 2 squares of 2 × 2 patches, with its processor."""
+    names = {"boi_token": "<start_of_image>", "eoi_token": "<end_of_image>", "image_token": "<image_soft_token>"}
+    tokenizer = tokenizer_with(minilm, *names.values())
+    for name, token in names.items():
+        setattr(tokenizer, name, token)
+        setattr(tokenizer, f"{name}_id", tokenizer.convert_tokens_to_ids(token))
+    processor = Gemma3Processor(
+        Gemma3ImageProcessorPil(size={"height": 32, "width": 32}), tokenizer, image_seq_length=4
+    )
+    processor.images_kwargs = processor.images_kwargs | {"do_pan_and_scan": True, "pan_and_scan_min_crop_size": 16}
+    config = Gemma3Config(
+        vision_config=VISION | {"image_size": 32, "patch_size": 8, "vision_use_head": False}, mm_tokens_per_image=4,
+        text_config=TEXT | {"head_dim": 8, "sliding_window": 7, "layer_types": ["sliding_attention", "full_attention"]},
+        image_token_index=tokenizer.image_token_id,
+    )  # fmt: skip
+    return sharp(Gemma3ForConditionalGeneration(config)), processor
+
+
+WIDE, SQUARE = random_picture(40, 120), random_picture(48, 48, seed=1)
+
+
+def test_gemma3_crops_have_the_models_own_weights(gemma3):
+    model, processor = gemma3
+    trace = regard.trace(model, "it", images=[WIDE, SQUARE], processor=processor)
+    text = f"{processor.image_token * 2}it"
+    inputs = processor(images=[[WIDE, SQUARE]], text=text, return_tensors="pt")
+    assert len(inputs["pixel_values"]) == 5  # the wide picture, three crops of it, and the square one
+    with torch.no_grad():
+        model.set_attn_implementation("eager")
+        seen = model(**inputs, output_attentions=True)
+        vision = model.model.vision_tower(inputs["pixel_values"], output_attentions=True)
+        model.set_attn_implementation("sdpa")
+    for layer, weights in enumerate(seen.attentions):
+        assert_close(trace.decoder[layer].dense(), weights, atol=1e-4, rtol=1e-4)
+    for layer, weights in enumerate(vision.attentions):
+        blocks = [torch.block_diag(*heads) for heads in weights.transpose(0, 1)]
+        assert_close(trace.encoder[layer].dense(), torch.stack(blocks)[None], atol=1e-4, rtol=1e-4)
+
+
+def test_gemma3_crops_have_their_places(gemma3):
+    model, processor = gemma3
+    trace = regard.trace(model, "it", images=[WIDE, SQUARE], processor=processor)
+    assert [tuple(image.shape) for image in trace.images] == [(3, 32, 96), (3, 32, 32)]
+    squares = [(row, column) for row in range(2) for column in range(2)]
+    assert [token.place for token in trace.target if token.place is not None] == [
+        *(Patch(0, row, column, 16.0, 48.0, thumbnail=True) for row, column in squares),
+        *(Patch(0, row, 2 * crop + column, 16.0, 16.0) for crop in range(3) for row, column in squares),
+        *(Patch(1, row, column, 16.0, 16.0) for row, column in squares),
+    ]
+    assert len(trace.source) == 5 * 16
+    assert trace.source[16 + 16 + 5].place == Patch(0, 1, 5, 8.0, 8.0)  # row 1, column 1 of the second crop
+
+
+def test_a_changed_square_of_the_picture_is_where_the_trace_of_gemma3_says(gemma3):
+    model, processor = gemma3
+    model = without_vision_attention(model)
+    changed = np.array(WIDE)
+    changed[22:38, 82:98] = 255 - changed[22:38, 82:98]  # inside the lower left square of the last crop
+    one, other = (
+        regard.trace(model, "it", images=[picture, SQUARE], processor=processor)
+        for picture in (WIDE, Image.fromarray(changed))
+    )
+    moved = (one.decoder[0].query - other.decoder[0].query).abs().amax(dim=(0, 1, 3)) > 1e-4
+    tokens = {one.target[position].text for position in moved.nonzero()[:, 0].tolist()}
+    assert tokens == {"0:thumbnail 1,1", "0:1,4"}
+
+
+class FramesAndText:
+    """A processor of videos and text as LLaVA-NeXT-Video has one; its own needs torchvision."""
+
+    video_token = "<video>"
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.image_processor = LlavaNextImageProcessorPil()
+
+    def __call__(self, videos, text, return_tensors):
+        pixels = torch.stack([torch.from_numpy(np.array(frame)).permute(2, 0, 1) / 255 for frame in videos])[None]
+        text = text.replace(self.video_token, self.video_token * (4 * len(videos)))
+        return {"pixel_values_videos": pixels, **self.tokenizer(text, return_tensors=return_tensors)}
+
+
+def test_each_frame_of_a_video_is_one_picture_in_llava_next_video(minilm):
+    tokenizer = tokenizer_with(minilm, "<image>", "<video>")
+    config = LlavaNextVideoConfig(
+        vision_config=CLIPVisionConfig(**VISION, image_size=32, patch_size=8), text_config=LlamaConfig(**TEXT),
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+        video_token_index=tokenizer.convert_tokens_to_ids("<video>"), image_grid_pinpoints=[[32, 64]],
+    )  # fmt: skip
+    model, processor = sharp(LlavaNextVideoForConditionalGeneration(config)), FramesAndText(tokenizer)
+    frames = [random_picture(32, 32, seed) for seed in range(3)]
+    trace = regard.trace(model, "it", video=frames, processor=processor)
+    assert [token.place for token in trace.target if token.place is not None] == [
+        Patch(image, row, column, 16.0, 16.0) for image in range(3) for row in range(2) for column in range(2)
+    ]
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        seen = model(**processor(frames, "<video>it", "pt"), output_attentions=True)
+    for layer, weights in enumerate(seen.attentions):
+        assert_close(trace.decoder[layer].dense(), weights, atol=1e-4, rtol=1e-4)
+    model.set_attn_implementation("sdpa")
+    changed = np.array(frames[1])
+    changed[16:, :16] = 255 - changed[16:, :16]
+    frames[1] = Image.fromarray(changed)
+    model = without_vision_attention(model)
+    other = regard.trace(model, "it", video=frames, processor=processor)
+    frames[1] = random_picture(32, 32, 1)
+    trace = regard.trace(model, "it", video=frames, processor=processor)
+    moved = (trace.decoder[0].query - other.decoder[0].query).abs().amax(dim=(0, 1, 3)) > 1e-4
+    assert [trace.target[position].text for position in moved.nonzero()[:, 0].tolist()] == ["1:1,0"]
