@@ -45,7 +45,7 @@ function piecesOf(side: Side): Unit[] {
   return own.pieces[side].map((piece, index) => ({
     side,
     index,
-    text: piece.replace(/▁/g, " ").trim() || piece,
+    text: piece.replace(/▁/g, " ").trim() || "␣",
     title: piece,
     joined: index > 0 && index < wordOf.length && wordOf[index] === wordOf[index - 1],
     special: index >= wordOf.length,

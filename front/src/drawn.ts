@@ -36,3 +36,9 @@ export function figure(row: Row | null, key: number, decimals = 4): string {
 /** The weight that is drawn strongest: the query's largest on the relative scale, else 1. */
 export const strongestOf = (row: Row): number =>
   colourScale.value === "row" ? row.weights.reduce((most, weight) => Math.max(most, weight), 0) : 1;
+
+/** What the ends of the colour scale mean. */
+export const scaleEnds = () => ({
+  low: colourScale.value === "log" ? "0.0001" : "0",
+  high: colourScale.value === "row" ? words().largestOfEach : "1",
+});

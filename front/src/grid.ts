@@ -5,7 +5,8 @@ import { mayAttend, UNCHANGED, weightsOf, type Changes } from "./attention";
 import type { Decoded } from "./blocks";
 import type { Layer } from "./data";
 import type { Item } from "./items";
-import { changes, decoded, head, keyItems, keyTokens, layer, queryItems, queryTokens, trace } from "./state";
+import { changes, decoded, head, keyItems, keyTokens, layer, queryItems, queryTokens, trace, twoTexts } from "./state";
+import { keysOfRoles, RoleMean, ROLES, type Role } from "./roles";
 import { inSlices } from "./slices";
 
 const SLICE_MILLISECONDS = 10;
@@ -105,6 +106,7 @@ export interface Summary {
   entropy: number; // mean over queries, in nats
   distance: number; // mean distance from query to key, in tokens
   strongest: number; // the largest weight that any token gives to another word
+  roles: Record<Role, number> | null; // the mean weight on the keys of each role, NaN without such keys; null for cross-attention
 }
 
 export const summariesDone = signal(0); // rises whenever more heads are summarised
@@ -112,12 +114,13 @@ const summaries = new Map<string, Summary>();
 export const summaryOf = (of: Layer, which: number): Summary | undefined => summaries.get(summaryName(of, which));
 export const summaryName = (of: Layer, which: number) => `${of.layer} ${which}`;
 
-function* summarise(of: Decoded, which: number): Generator<"on", Summary> {
+function* summarise(of: Decoded, which: number, keysOf: ReturnType<typeof keysOfRoles> | null): Generator<"on", Summary> {
   const [queries, keys] = [queryTokens.value, keyTokens.value];
   const [rows, columns] = [Math.min(queries.length, THUMBNAIL), Math.min(keys.length, THUMBNAIL)];
   const pooled = new Float32Array(rows * columns);
   const same = queries === keys;
   let [entropy, distance, strongest] = [0, 0, 0];
+  const means = ROLES.map((role) => [role, new RoleMean()] as const);
   for (let q = 0; q < queries.length; q++) {
     const weights = weightsOf(of, which, q, queries.length, keys.length, trace.value.units, UNCHANGED);
     const most = weights.reduce((a, b) => Math.max(a, b), 0);
@@ -129,9 +132,11 @@ function* summarise(of: Decoded, which: number): Generator<"on", Summary> {
       distance += weight * Math.abs(k - q);
       if (keys[k].word && queries[q].word && !(same && k === q)) strongest = Math.max(strongest, weight);
     });
+    if (keysOf) for (const [role, mean] of means) mean.add(weights, keysOf[role](q));
     if (q % 16 === 15) yield "on";
   }
-  return { pooled, rows, columns, entropy: entropy / queries.length, distance: distance / queries.length, strongest };
+  const roles = keysOf && (Object.fromEntries(means.map(([role, mean]) => [role, mean.value])) as Record<Role, number>);
+  return { pooled, rows, columns, entropy: entropy / queries.length, distance: distance / queries.length, strongest, roles };
 }
 
 let stop = () => {};
@@ -140,11 +145,12 @@ let stop = () => {};
 export function summariseAll(layers: Layer[]): void {
   stop();
   summaries.clear();
+  const keysOf = twoTexts.value ? null : keysOfRoles(queryTokens.value);
   function* all(): Generator<"new" | "wait" | "on"> {
     for (const of of layers) {
       while (!decoded.value.get(of)) yield "wait";
       for (let which = 0; which < of.heads; which++) {
-        summaries.set(summaryName(of, which), yield* summarise(decoded.value.get(of)!, which));
+        summaries.set(summaryName(of, which), yield* summarise(decoded.value.get(of)!, which, keysOf));
         yield "new";
       }
     }

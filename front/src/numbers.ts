@@ -12,12 +12,12 @@ export function weightText(weight: number, of = layer.value): string {
 /** A number of a stage: up to four decimals, or in powers of ten where these would not show it. */
 export function numberText(number: number): string {
   if (number === -Infinity) return "−∞";
-  if (number !== 0 && Math.abs(number) < 0.0005) return number.toExponential(2).replace("-", "−");
-  return number.toFixed(4).replace("-", "−");
+  if (number !== 0 && Math.abs(number) < 0.0005) return number.toExponential(2).replace(/-/g, "−");
+  return number.toFixed(4).replace(/-/g, "−");
 }
 
 /** A number to six digits, as many as float32 has. */
 export function preciseText(number: number): string {
   const small = number !== 0 && Math.abs(number) < 0.0005;
-  return (small ? number.toExponential(5) : number.toPrecision(6)).replace("-", "−");
+  return (small ? number.toExponential(5) : number.toPrecision(6)).replace(/-/g, "−");
 }

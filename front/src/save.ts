@@ -5,24 +5,49 @@ import { headName } from "./state";
 const RATIO = 2; // pixels of a PNG for each pixel of the page
 
 export async function savePanel(panel: HTMLElement, ending: "svg" | "png"): Promise<void> {
-  const svg = svgOf(panel);
+  const copy = copyOf(panel);
+  const [width, height] = [panel.offsetWidth, heightOf(copy, panel)];
+  const svg = svgOf(copy, width, height);
   const name = `regard-${panel.dataset.view}-${headName().replace(" ", "-")}.${ending}`;
   if (ending === "svg") download(new Blob([svg], { type: "image/svg+xml" }), name);
-  else download(await pngOf(svg, panel.offsetWidth, panel.offsetHeight), name);
+  else download(await pngOf(svg, width, height), name);
 }
 
-function svgOf(panel: HTMLElement): string {
+/** The panel without its controls: canvases are images, tables are whole, and what else scrolls stays where it is. */
+function copyOf(panel: HTMLElement): HTMLElement {
   const copy = panel.cloneNode(true) as HTMLElement;
+  const scrolled = panel.querySelectorAll(".scroll");
+  copy.querySelectorAll<HTMLElement>(".scroll").forEach((own, i) => {
+    const { scrollLeft, scrollTop } = scrolled[i];
+    const content = own.firstElementChild as HTMLElement;
+    if (content instanceof HTMLTableElement) Object.assign(own.style, { maxHeight: "none", overflow: "visible" });
+    else Object.assign(content.style, { marginTop: `${-scrollTop}px`, marginLeft: `${-scrollLeft}px` });
+  });
   const canvases = panel.querySelectorAll("canvas");
   copy.querySelectorAll("canvas").forEach((canvas, i) => canvas.replaceWith(imageOf(canvases[i])));
-  copy.querySelectorAll("details, .tools, .hint").forEach((control) => control.remove());
+  copy.querySelectorAll("details, .tools, .hint, .quiet, .keys-hint, .caution button").forEach((control) => control.remove());
   const words = panel.querySelectorAll(".tokens"); // whose letters are sized by the window, which a picture has none of
   copy.querySelectorAll<HTMLElement>(".tokens").forEach((own, i) => (own.style.fontSize = getComputedStyle(words[i]).fontSize));
-  const { offsetWidth: width, offsetHeight: height } = panel;
   const { fontFamily, fontSize, lineHeight, color } = getComputedStyle(document.body);
-  Object.assign(copy.style, { width: `${width}px`, boxShadow: "none", fontFamily, fontSize, lineHeight, color });
+  Object.assign(copy.style, { width: `${panel.offsetWidth}px`, boxShadow: "none", fontFamily, fontSize, lineHeight, color });
+  return copy;
+}
+
+/** The height of a copy of a panel, which may be lower than the panel: a card is as high as the others of its row. */
+function heightOf(copy: HTMLElement, panel: HTMLElement): number {
+  Object.assign(copy.style, { position: "absolute", visibility: "hidden" });
+  panel.after(copy);
+  const height = copy.offsetHeight;
+  copy.remove();
+  Object.assign(copy.style, { position: "", visibility: "" });
+  return height;
+}
+
+function svgOf(copy: HTMLElement, width: number, height: number): string {
   const hue = document.documentElement.style.getPropertyValue("--hue");
-  const styles = [...document.querySelectorAll("style")].map((style) => style.textContent).join("\n");
+  const sheets = [...document.querySelectorAll("style")].map((style) => style.textContent).join("\n");
+  // A picture keeps the colours and the layout of the page: it is narrower than the window, and may be opened in another one.
+  const styles = sheets.replace(/@media([^{]+)/g, (_, query: string) => `@media ${matchMedia(query).matches ? "all" : "not all"}`);
   const xhtml = new XMLSerializer().serializeToString(copy);
   const sheet = new XMLSerializer().serializeToString(document.createTextNode(styles));
   return (
@@ -31,12 +56,14 @@ function svgOf(panel: HTMLElement): string {
   );
 }
 
-/** A canvas as an image element of the same size on the page. */
+/** A canvas as an image element of the same size, and at the same place of what is scrolled. */
 function imageOf(canvas: HTMLCanvasElement): HTMLImageElement {
   const image = new Image();
   image.src = canvas.toDataURL();
   image.className = canvas.className;
-  Object.assign(image.style, { width: `${canvas.clientWidth}px`, height: `${canvas.clientHeight}px`, display: "block" });
+  const { scrollLeft, scrollTop } = canvas.closest(".scroll") ?? { scrollLeft: 0, scrollTop: 0 };
+  const transform = `translate(${scrollLeft}px, ${scrollTop}px)`;
+  Object.assign(image.style, { width: `${canvas.clientWidth}px`, height: `${canvas.clientHeight}px`, display: "block", transform });
   return image;
 }
 

@@ -162,7 +162,7 @@ def test_what_cannot_be_read_is_said_in_the_reader_s_language(page: Page) -> Non
     page.get_by_label("글", exact=True).fill("word " * 63)
     page.get_by_role("button", name="보기", exact=True).click()
     expect(page.locator("[role=alert]")).to_have_text("글이 토큰 65개인데 모델은 64개까지만 읽습니다. 글을 줄이세요.")
-    expect(page.locator("footer")).to_contain_text("모델은 이 쪽 안에서 돌아갑니다.")
+    expect(page.locator("footer")).to_contain_text("모델은 이 페이지 안에서 돌아갑니다.")
     expect(page.locator(".word")).to_have_count(13)
 
 

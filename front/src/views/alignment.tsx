@@ -11,7 +11,7 @@ import type { Side } from "../data";
 import { keptUnit, trace } from "../state";
 import { switchOf } from "../switches";
 import { words } from "../words";
-import { Choice, Numbers, Panel } from "./panel";
+import { Caution, Choice, Numbers, Panel } from "./panel";
 import { Word } from "./word";
 
 const drawnAs = switchOf("alignment", "lines", "matrix");
@@ -47,6 +47,7 @@ export function AlignmentView() {
         {say.alignedBy(layer, head, step === "reads", agreement === null ? null : Math.round(100 * agreement))}{" "}
         <button type="button" onClick={showRule}>{say.showHead}</button>
       </p>
+      <Caution />
       <Candidates />
       <Numbers
         head={[say.writes, ...unitsOf("source").map((unit) => unit.text)]}

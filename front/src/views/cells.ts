@@ -97,22 +97,25 @@ function drawLabels(context: CanvasRenderingContext2D, layout: Layout): void {
   const every = Math.max(1, Math.ceil(LABEL_PITCH / layout.size));
   const isQuery = (item: Item) => item === queryItem.value;
   const isKey = (item: Item) => key.value !== null && item.positions.includes(key.value);
+  const middleOf = (place: number, isRow: boolean) => (isRow ? layout.y : layout.x) + (place + 0.5) * layout.size;
   const marks = (items: Item[], [first, last]: [number, number], isRow: boolean) => {
     const queries = isRow !== layout.turned;
     const chosen = items.findIndex(queries ? isQuery : isKey);
     for (let place = first; place < last; place++) {
       const near = chosen >= first && chosen < last && Math.abs(place - chosen) < every;
       if (place !== chosen && (place % every || near)) continue;
+      const middle = middleOf(place, isRow);
+      if (middle < 0 || middle > (isRow ? layout.height - layout.top : layout.width - layout.left)) continue; // cut at the edge, or in the corner over a label of the other axis
       label(items[place], place, place === chosen, isRow);
     }
   };
   const label = (item: Item, place: number, bold: boolean, isRow: boolean) => {
     context.save();
-    const middle = (place + 0.5) * layout.size;
+    const middle = middleOf(place, isRow);
     const room = (isRow ? layout.left : layout.top) - 10;
-    if (isRow) context.translate(layout.left - 6, layout.top + layout.y + middle);
+    if (isRow) context.translate(layout.left - 6, layout.top + middle);
     else {
-      context.translate(layout.left + layout.x + middle, layout.top - 6);
+      context.translate(layout.left + middle, layout.top - 6);
       context.rotate(-Math.PI / 2);
     }
     context.font = `${bold ? 650 : 400} ${Math.max(9, Math.min(13, layout.size * every * 0.8))}px ${theme("--sans")}`;

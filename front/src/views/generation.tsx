@@ -2,12 +2,14 @@
 
 import { useMemo } from "preact/hooks";
 import { shade } from "../colours";
+import type { Written as WrittenToken } from "../data";
+import { isolated } from "../items";
 import { busy, goOnWith } from "../live";
 import { drawn, logitsOf, nucleusOf, probabilities } from "../site/logits";
 import { query, queryTokens, locked, trace } from "../state";
 import { linkedRange } from "../switches";
 import { words } from "../words";
-import { Numbers, Panel, RankedList, Slider } from "./panel";
+import { Caution, Numbers, Panel, RankedList, Slider } from "./panel";
 
 const HUE = 150;
 const warmth = linkedRange("next-temperature", 1, 1 / 8, 4); // the temperature of the next token
@@ -29,6 +31,8 @@ function Written() {
   const tokens = trace.value.target;
   // The token at position p was written by the query before it.
   const writer = (position: number) => Math.max(0, position - 1);
+  const textOf = ({ position, alternatives }: WrittenToken) => tokens[position]?.text ?? alternatives[0]?.[0] ?? "";
+  const chosen = written.find(({ position }) => query.value === writer(position));
   return (
     <Panel view="generation" title={going ? say.continued : say.generation} caption={going ? say.continuedNote : say.generationNote}>
       <p class="tokens written">
@@ -42,16 +46,23 @@ function Written() {
             disabled={writer(position) >= queryTokens.value.length}
             onClick={() => ([query.value, locked.value] = [writer(position), true])}
           >
-            <bdi>{tokens[position]?.text ?? alternatives[0]?.[0]}</bdi>
+            <bdi>{textOf({ position, probability, alternatives })}</bdi>
             <small style={{ background: shade(probability, HUE), width: `${100 * probability}%` }} aria-hidden="true" />
           </button>
         ))}
       </p>
+      {chosen && (
+        <div class="likely">
+          <p class="caption">{say.likelyHere(isolated(textOf(chosen)), chosen.probability.toFixed(4))}</p>
+          <RankedList lines={chosen.alternatives.map(([text, share]) => ({ name: visible(text), number: share.toFixed(4), share }))} />
+        </div>
+      )}
+      <Caution />
       <Numbers
         head={[say.token, say.probability, say.alternatives]}
         rows={() =>
           written.map(({ position, probability, alternatives }) => [
-            tokens[position]?.text ?? "",
+            textOf({ position, probability, alternatives }),
             probability.toFixed(5),
             alternatives.map(([text, share]) => `${text} ${share.toFixed(4)}`).join(", "),
           ])

@@ -6,32 +6,41 @@ import { dark, hueOf, shade, shades, strength } from "../colours";
 import { summariesDone, summariseAll, type Summary } from "../grid";
 import { headWeightsDone } from "../head-weights";
 import { numberText, weightText } from "../numbers";
-import { chooseHead, colourScale, head, headName, kind, layerNumber, restingQuery, trace } from "../state";
+import { roleName, ROLES, type Role } from "../roles";
+import { chooseHead, colourScale, head, headName, kind, layerNumber, restingQuery, trace, twoTexts } from "../state";
 import { switchOf } from "../switches";
 import { words } from "../words";
 import { cellOf, type Cell } from "./head-cell";
 import { HeadsCanvas, thumbnail } from "./heads-canvas";
 import { Choice, Numbers, Panel } from "./panel";
 
-type Order = "layer" | "token" | "entropy" | "distance";
+type Order = "layer" | "token" | "entropy" | "distance" | Role;
 
 const MANY = 600; // more heads are drawn on a canvas, and the first of them in a sorted list or a table
 const FIRST = 120; // how many heads of a sorted list are drawn, if there are more than MANY
 
 const cellShows = switchOf("heads", "token", "patterns");
-const order = switchOf<Order>("sorted-by", "layer", "token", "entropy", "distance");
+const order = switchOf<Order>("sorted-by", "layer", "token", "entropy", "distance", ...ROLES);
 const patterns = computed(() => cellShows.value === "patterns");
 
 const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, which) => cellOf(layer, which)));
 
+/** The number that heads are sorted by; undefined until it is computed, and for a role that no key has. */
+function measureOf({ weight, summary }: Cell): number | undefined {
+  const by = order.value;
+  if (by === "layer") return 0;
+  if (by === "token") return weight ?? undefined;
+  const measure = by === "entropy" || by === "distance" ? summary?.[by] : summary?.roles?.[by];
+  return Number.isNaN(measure) ? undefined : measure;
+}
+
 function sorted(all: Cell[]): Cell[] {
-  const by: Record<Order, (cell: Cell) => number> = {
-    layer: () => 0,
-    token: (cell) => -(cell.weight ?? -Infinity),
-    entropy: (cell) => cell.summary?.entropy ?? Infinity,
-    distance: (cell) => -(cell.summary?.distance ?? -Infinity),
-  };
-  return [...all].sort((a, b) => by[order.value](a) - by[order.value](b));
+  const lowFirst = order.value === "entropy" ? 1 : -1;
+  const place = new Map(all.map((cell) => [cell, measureOf(cell)]));
+  return [...all].sort((a, b) => {
+    const [one, other] = [place.get(a), place.get(b)];
+    return one === undefined || other === undefined ? Number(one === undefined) - Number(other === undefined) : lowFirst * (one - other);
+  });
 }
 
 export function Heads() {
@@ -59,6 +68,11 @@ export function Heads() {
             <option value="token">{say.sortToken}</option>
             <option value="entropy">{say.sortEntropy}</option>
             <option value="distance">{say.sortDistance}</option>
+            {!twoTexts.value && (
+              <optgroup label={say.sortRole}>
+                {ROLES.map((role) => <option key={role} value={role}>{say[roleName(role)]}</option>)}
+              </optgroup>
+            )}
           </select>
         </>
       }
@@ -97,23 +111,26 @@ export function Heads() {
         <kbd>←</kbd> <kbd>→</kbd> {say.headKeys} &ensp; <kbd>↑</kbd> <kbd>↓</kbd> {say.layerKeys}
       </p>
       <Numbers
-        head={[say.head, token ? say.mapToken(token) : say.mapEvery, say.entropy, say.distance]}
+        head={[say.head, token ? say.mapToken(token) : say.mapEvery, say.entropy, say.distance, ...(twoTexts.value ? [] : ROLES.map((role) => say[roleName(role)]))]}
         rows={() => sorted(cells()).slice(0, MANY).map((cell) => [
           headName(cell.layer.layer, cell.head),
           `${cell.to ? `${cell.to.label} ` : ""}${cell.weight?.toFixed(5) ?? "…"}`,
           cell.summary ? cell.summary.entropy.toFixed(4) : "…",
           cell.summary ? cell.summary.distance.toFixed(4) : "…",
+          ...(twoTexts.value ? [] : ROLES.map((role) => measureText(cell.summary?.roles?.[role]))),
         ])}
       />
     </Panel>
   );
 }
 
-function sortedBy({ weight, summary }: Cell): string {
-  if (order.value === "token") return weight === null ? "…" : weightText(weight);
-  if (!summary) return "…";
-  return numberText(order.value === "entropy" ? summary.entropy : summary.distance);
+function sortedBy(cell: Cell): string {
+  if (order.value === "token") return cell.weight === null ? "…" : weightText(cell.weight);
+  return cell.summary ? measureText(measureOf(cell)) : "…";
 }
+
+/** A measure of a head; "–" for a role that no key has. */
+const measureText = (measure: number | undefined) => (measure === undefined || Number.isNaN(measure) ? "–" : numberText(measure));
 
 /** "L3H1: it → snake 0.6741". */
 function labelOf({ layer, head: which, to, weight }: Cell): string {

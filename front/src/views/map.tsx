@@ -15,7 +15,7 @@ import { colourScale, head, headName, hidden, key, keyItems, kindName, layerNumb
 import { switchOf } from "../switches";
 import { words } from "../words";
 import { Find } from "./find";
-import { CellSize, Choice, Failed, Numbers, Panel, QueriesAs, queriesAs, RankedList } from "./panel";
+import { Caution, CellSize, Choice, Failed, Numbers, Panel, QueriesAs, queriesAs, RankedList } from "./panel";
 import { linkedPlace, useZoom } from "./zoom";
 
 const HEIGHT = 640; // of a wide window's map, in pixels; a narrow one's is as high as it is wide
@@ -133,6 +133,7 @@ export function MapView() {
         />
       </div>
       <Legend level={level} largest={colours.largest} />
+      <Caution />
       <Numbers head={[say.zoomQueries, say.zoomKeys, say.weight]} rows={() => strongestCells(tiles, view, map.tile)} />
     </Panel>
   );

@@ -6,10 +6,9 @@ import { shownHue, strength, theme } from "../colours";
 import type { Frame, Patch, Token } from "../data";
 import { shownRow } from "../grid";
 import { key, keyItems, keyTokens, lock, queryItem, queryItems, trace, twoTexts } from "../state";
-import { strongestOf } from "../drawn";
+import { figure, scaleEnds, strongestOf } from "../drawn";
 import { words } from "../words";
-import { figure } from "../drawn";
-import { Numbers, Panel } from "./panel";
+import { Caution, Numbers, Panel } from "./panel";
 
 const WIDTH = 560;
 const SOUND_WIDTH = 1200;
@@ -44,12 +43,16 @@ export function Medium() {
   const seen = keyTokens.value.some(isPatch) ? say.mediumPicture : say.mediumSound;
   const caption = twoTexts.value ? seen : `${seen}; ${say.mediumChoose}`;
   return (
-    <Panel view="medium" title={say.medium} caption={caption} wide={!trace.value.images.length}>
+    <Panel view="medium" title={say.medium} caption={caption} wide={!trace.value.images.length || scenes.length > 1}>
       <div class="scenes">
         {scenes.map((scene) => (
           <Drawn key={scene.name} scene={scene} width={scenes.length > 1 ? SMALL_WIDTH : trace.value.images.length ? WIDTH : SOUND_WIDTH} />
         ))}
       </div>
+      <p class="legend">
+        {scaleEnds().low} <span class="ramp veiled" aria-hidden="true" /> {scaleEnds().high}
+      </p>
+      <Caution />
       <Numbers
         head={[say.token, say.weight]}
         rows={() => keyItems.value.map((item) => [placeText(keyTokens.value[item.positions[0]]), figure(row, item.index, 5)])}

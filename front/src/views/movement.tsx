@@ -16,6 +16,7 @@ const whole = computed(() => shows.value === "whole");
 const HEIGHT = 360;
 const MARGIN = 34;
 const TIP = 8; // the length of an arrow's tip, in pixels
+const [LINE, NAME_WIDTH] = [14, 90]; // the height of a name and the most of its width, in pixels
 const NAMED = 24; // the most tokens that all have their names in the picture
 const [FEED_FORWARD, REST, ATTENTION] = [150, 300, 75]; // hues
 
@@ -144,45 +145,14 @@ function Picture({ move }: { move: Move }) {
   const tips = [move.before];
   for (const { reach } of arrows) tips.push([tips.at(-1)![0] + reach[0], tips.at(-1)![1] + reach[1]]);
   const place = scaled([...tips, move.after, ...(whole.value ? all.flatMap((one) => [one.before, one.after]) : [])], width);
-  const others = queryTokens.value.map((token, i) => ({ token, i, at: place(pointAfter(move.layer, i)) }));
-  const near = new Set(move.nearest.map(([token]) => token));
-  const inside = ([x, y]: Point) => x > 4 && x < width - 4 && y > 4 && y < HEIGHT - 4;
-  const line = (from: Point, to: Point) => `M${place(from).join(" ")}L${place(to).join(" ")}`;
   return (
     <div ref={box}>
       <svg class="plane" height={HEIGHT} role="img" aria-label={say.movementPicture(queryTokens.value[query.value!].text, all.length)}>
-        {others.filter(({ i, at }) => i !== query.value && inside(at)).map(({ token, i, at: [x, y] }) => (
-          <g class="other" key={i}>
-            <circle cx={x} cy={y} r={near.has(i) ? 3.5 : 2} />
-            {(near.has(i) || others.length <= NAMED) && <text x={x + 5} y={y + 4}>{token.text}</text>}
-          </g>
-        ))}
-        {whole.value && all.map((one) => <path class="way" key={one.layer} d={line(one.before, one.after)} />)}
-        {arrows.map((arrow, i) => (
-          <g class="arrow" key={i} stroke={arrow.colour} fill={arrow.colour}>
-            <title>{`${arrow.text} ${arrow.length.toFixed(3)}, ${arrow.angle.toFixed(1)}°`}</title>
-            <path d={line(tips[i], tips[i + 1])} stroke-width={arrow.near ? 3 : 1.6} />
-            <path d={tipOf(place(tips[i]), place(tips[i + 1]))} stroke="none" />
-          </g>
-        ))}
-        {all.map((one) => {
-          const [x, y] = place(one.after);
-          const shown = one === move;
-          if (!whole.value && !shown) return null;
-          return (
-            <g class={shown ? "stop shown" : "stop"} key={one.layer} onClick={() => chooseHead(one.layer, head.value)}>
-              <circle cx={x} cy={y} r={shown ? 6 : 5} />
-              <text x={x} y={y - 9}>L{one.layer}</text>
-            </g>
-          );
-        })}
-        {whole.value && (
-          <g class="stop start">
-            <circle cx={place(all[0].before)[0]} cy={place(all[0].before)[1]} r="4" />
-            <text x={place(all[0].before)[0]} y={place(all[0].before)[1] + 17}>{say.inputVector}</text>
-          </g>
-        )}
-        {!whole.value && <circle class="from" cx={place(move.before)[0]} cy={place(move.before)[1]} r="4" />}
+        <OtherTokens move={move} place={place} width={width} />
+        {whole.value && all.map((one) => <path class="way" key={one.layer} d={line(place(one.before), place(one.after))} />)}
+        {arrows.map((arrow, i) => <Part key={i} arrow={arrow} from={place(tips[i])} to={place(tips[i + 1])} />)}
+        {(whole.value ? all : [move]).map((one) => <Stop key={one.layer} move={one} shown={one === move} place={place} />)}
+        <Start at={place((whole.value ? all[0] : move).before)} />
       </svg>
       <div class="layers" role="group" aria-label={say.movementLayer}>
         {kind.value.layers.map(({ layer }) => (
@@ -190,6 +160,74 @@ function Picture({ move }: { move: Move }) {
         ))}
       </div>
     </div>
+  );
+}
+
+type Place = (point: Point) => Point; // from the plane to pixels
+
+const line = (from: Point, to: Point) => `M${from.join(" ")}L${to.join(" ")}`;
+
+/** The other tokens after the layer, as landmarks. The nearest ones have their names, with an arrow if they are out of the picture. */
+function OtherTokens({ move, place, width }: { move: Move; place: Place; width: number }) {
+  const near = new Set(move.nearest.map(([token]) => token));
+  const taken: Point[] = []; // by names at the edge
+  const others = queryTokens.value.map(({ text }, i) => ({ text, i, at: place(pointAfter(move.layer, i)) })).filter(({ i }) => i !== query.value);
+  return (
+    <g class="other">
+      {others.map(({ text, i, at: [x, y] }) => {
+        const out = x < 4 ? "←" : x > width - 4 ? "→" : y < 4 ? "↑" : y > HEIGHT - 4 ? "↓" : "";
+        if (out && !near.has(i)) return null;
+        if (out) return <text key={i} class="out" {...edgeOf(x, y, width, taken)}>{out === "→" ? `${isolated(text)} →` : `${out} ${isolated(text)}`}</text>;
+        return (
+          <g key={i}>
+            <circle cx={x} cy={y} r={near.has(i) ? 3.5 : 2} />
+            {(near.has(i) || others.length < NAMED) && <text x={x + 5} y={y + 4}>{text}</text>}
+          </g>
+        );
+      })}
+    </g>
+  );
+}
+
+/** The place at the picture's edge for the name of a token that is out of the picture, above or below those already there. */
+function edgeOf(x: number, y: number, width: number, taken: Point[]) {
+  const at: Point = [Math.max(6, Math.min(width - 6, x)), Math.max(LINE, Math.min(HEIGHT - 6, y))];
+  const down = at[1] < HEIGHT / 2 ? LINE : -LINE;
+  while (taken.some((other) => Math.abs(other[0] - at[0]) < NAME_WIDTH && Math.abs(other[1] - at[1]) < LINE)) at[1] += down;
+  taken.push(at);
+  return { x: at[0], y: at[1], "text-anchor": x > width / 2 ? "end" : "start" };
+}
+
+/** The arrow of a part of the move. */
+function Part({ arrow, from, to }: { arrow: Named; from: Point; to: Point }) {
+  return (
+    <g class="arrow" stroke={arrow.colour} fill={arrow.colour}>
+      <title>{`${arrow.text} ${arrow.length.toFixed(3)}, ${arrow.angle.toFixed(1)}°`}</title>
+      <path d={line(from, to)} stroke-width={arrow.near ? 3 : 1.6} />
+      <path d={tipOf(from, to)} stroke="none" />
+    </g>
+  );
+}
+
+/** Where the token is after a layer; a click shows that layer. */
+function Stop({ move, shown, place }: { move: Move; shown: boolean; place: Place }) {
+  const [x, y] = place(move.after);
+  return (
+    <g class={shown ? "stop shown" : "stop"} onClick={() => chooseHead(move.layer, head.value)}>
+      <circle cx={x} cy={y} r={shown ? 6 : 5} />
+      <text x={x} y={y - 9}>L{move.layer}</text>
+    </g>
+  );
+}
+
+/** Where the way begins: at the model's input, or before the one layer that is shown. */
+function Start({ at: [x, y] }: { at: Point }) {
+  if (!whole.value) return <circle class="from" cx={x} cy={y} r="4" />;
+  return (
+    <g class="stop start">
+      <circle cx={x} cy={y} r="4" />
+      <text x={x} y={y + 17}>{words().inputVector}</text>
+    </g>
   );
 }
 
@@ -205,7 +243,7 @@ function tipOf([fromX, fromY]: Point, [x, y]: Point): string {
 }
 
 /** A function from points of the plane to pixels, on one scale for both axes, so that all given points are in view. */
-function scaled(points: Point[], width: number): (point: Point) => Point {
+function scaled(points: Point[], width: number): Place {
   const [xs, ys] = [0, 1].map((axis) => points.map((point) => point[axis]));
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
   const size = Math.max(1e-9, Math.min(Math.max(1, width - 2 * MARGIN) / Math.max(right - left, 1e-9), (HEIGHT - 2 * MARGIN) / Math.max(high - low, 1e-9)));

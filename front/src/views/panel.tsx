@@ -5,6 +5,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { savePanel } from "../save";
 import { switchOf } from "../switches";
+import { trace } from "../state";
 import { words } from "../words";
 
 interface PanelProps {
@@ -45,6 +46,21 @@ function Save() {
         <button type="button" onClick={(event) => save(event.currentTarget, "svg")}>SVG</button>
       </div>
     </details>
+  );
+}
+
+/** What a picture of attention does not say, with a button that leads to the view in which weights are changed. */
+export function Caution() {
+  const say = words();
+  const go = () => {
+    const view = document.querySelector<HTMLElement>("[data-view=what-if]")!;
+    view.scrollIntoView({ block: "center" });
+    view.querySelector("input")?.focus({ preventScroll: true });
+  };
+  return (
+    <p class="caption caution">
+      {say.caution} {!trace.value.map && <button type="button" onClick={go}>{say.tryChange}</button>}
+    </p>
   );
 }
 

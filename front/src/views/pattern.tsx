@@ -10,6 +10,7 @@ import { useSize } from "../size";
 import { colourScale, glance, headName, isChanged, key, keyItem, lock, query, queryItem, visibleKeys, visibleQueries } from "../state";
 import { switchOf } from "../switches";
 import { words } from "../words";
+import { scaleEnds } from "../drawn";
 import { drawPattern, LARGEST_CELL } from "./cells";
 import { Find } from "./find";
 import type { Layout } from "./layout";
@@ -124,8 +125,7 @@ function strongestPairs(grid: Grid): string[][] {
 
 function Legend({ grid }: { grid: Grid | null }) {
   const say = words();
-  const low = colourScale.value === "log" ? "0.0001" : "0";
-  const high = colourScale.value === "row" ? say.largestOfEach : "1";
+  const { low, high } = scaleEnds();
   return (
     <p class="legend">
       {low} {drawnAs.value === "circles" ? <span class="dots" aria-hidden="true">· • ●</span> : <span class="ramp" aria-hidden="true" />} {high}

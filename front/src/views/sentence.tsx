@@ -10,7 +10,7 @@ import { drawnHeads, FAINTEST_LINE, figure } from "../drawn";
 import { hardlyKnown } from "../familiar";
 import { Arcs } from "./arcs";
 import { Columns } from "./columns";
-import { Choice, Numbers, Panel } from "./panel";
+import { Caution, Choice, Numbers, Panel } from "./panel";
 
 const drawnAs = switchOf("sentence", "arcs", "columns");
 
@@ -45,6 +45,7 @@ export function Sentence() {
       {unknown && <p class="caption note">{say.hardlyKnown(trace.value.model, unknown.known, unknown.all)}</p>}
       {isText && drawnAs.value === "arcs" ? <Arcs drawn={drawn} /> : <Columns drawn={drawn} />}
       <p class="caption hint">{hint()}</p>
+      <Caution />
       {drawn[0].row && (
         <Numbers
           head={[say.token, ...drawn.map((one) => headName(one.layer, one.head))]}

@@ -209,8 +209,9 @@ function StageTable({ now, at }: { now: Shown; at: number }) {
   const others = sorted.filter((k) => !listed.includes(k));
   const colours = shades(shownHue());
   const sum = (keys: number[], of: (key: number) => number) => keys.reduce((total, k) => total + of(k), 0);
+  const highlighted = at === CONTEXT ? WEIGHT : at; // values are multiplied by the weights
   const cell = (column: Column, text: string, title: string, i: number) => (
-    <td key={i} class={column.from > at ? "later" : column.from === at ? "now" : ""} title={title}>{column.from > at ? "" : text}</td>
+    <td key={i} class={column.from > at ? "later" : column.from === highlighted ? "now" : ""} title={title}>{column.from > at ? "" : text}</td>
   );
   return (
     <table class="steps">

@@ -70,7 +70,7 @@ export function WhatIf() {
         </>
       )}
       {trace.value.live && !trace.value.alignment && head.value !== null && <Run />}
-      <p class="caption">{say.whatIfNote}</p>
+      <p class="caption">{say.whatIfNote} {say.caution}</p>
     </Panel>
   );
 }

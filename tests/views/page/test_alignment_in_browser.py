@@ -64,7 +64,7 @@ def test_the_weights_of_words_and_of_pieces_are_python_s(shown: Callable[..., Pa
     torch.testing.assert_close(shown_weights, wanted.weights, atol=6e-6, rtol=0)
     view(page).get_by_role("button", name="pieces").click()
     rows = table(page)
-    assert [row[0] for row in rows] == [piece.replace("▁", "") or piece for piece in wanted.target_pieces]
+    assert [row[0] for row in rows] == [piece.replace("▁", "") or "␣" for piece in wanted.target_pieces]
     shown_weights = torch.tensor([[float(cell) for cell in row[1:]] for row in rows])
     torch.testing.assert_close(shown_weights, wanted.piece_weights, atol=6e-6, rtol=0)
     view(page).get_by_role("button", name="matrix").click()

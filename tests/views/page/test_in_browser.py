@@ -229,7 +229,7 @@ def test_the_map_shows_every_head_s_weight_on_another_word_and_sorts_them(
     expect(view(page, "heads").locator(".map canvas")).to_have_count(72)
     page.get_by_label("Sort by").select_option("entropy")
     rows = table(page, "heads")
-    for name, _, entropy, distance in rows:
+    for name, _, entropy, distance, *_ in rows:
         head = snake[name]
         assert float(entropy) == pytest.approx(float(head.pattern.entropy()[0, head.head].mean()), abs=2e-4)
         apart = (torch.arange(13)[:, None] - torch.arange(13)).abs()
@@ -413,6 +413,9 @@ def test_what_the_model_wrote_is_shown_with_its_probabilities(
     assert table(page, "generation") == [["c", "0.75000", "c 0.7500, x 0.1250"], ["d", "0.25000", "d 0.2500"]]
     view(page, "generation").locator(".word").first.click()
     expect(title(page)).to_have_text("L0H0 · b")
+    likely = view(page, "generation").locator(".likely")
+    expect(likely.locator("p")).to_have_text("Likely tokens at the place of “c” (0.7500):")
+    assert likely.locator("li").all_inner_texts() == ["c\n0.7500", "x\n0.1250"]
 
 
 def test_a_picture_and_a_recording_lie_under_the_weights(

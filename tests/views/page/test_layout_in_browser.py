@@ -119,6 +119,31 @@ def test_a_click_on_a_picture_makes_the_patch_the_query(shown: Callable[..., Pag
     expect(page.locator("h1:not(.brand)")).to_have_text("그림 1장")
 
 
+@pytest.mark.parametrize("n_pictures", [2, 6])
+def test_several_pictures_leave_the_sentence_its_room(
+    shown: Callable[..., Page], picture: Trace, n_pictures: int
+) -> None:
+    patches = tuple(Token(f"p{i}", f"{i}", place=Patch(i % n_pictures, 0, 0, 24.0, 32.0)) for i in range(12))
+    several = replace(picture, source=patches, images=(torch.rand(3, 24, 32),) * n_pictures)
+    page = shown(several, "p0", "L0H1", width=1280)
+    expect(view(page, "medium").locator("canvas")).to_have_count(n_pictures)
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 1280
+    left, _, right, _ = box(view(page, "sentence"))
+    assert right - left > 600
+
+
+def test_every_overlay_says_what_it_does_not_and_leads_to_what_if(shown: Callable[..., Page], picture: Trace) -> None:
+    page = shown(picture, "0,0", "L0H1", width=1280)
+    said = "Attention shows where a head reads; it is not by itself an explanation of the answer."
+    for name in ("medium", "sentence"):
+        expect(view(page, name).locator(".caution")).to_contain_text(said)
+        page.evaluate("() => scrollTo(0, 0)")
+        view(page, name).locator(".caution button").click()
+        expect(view(page, "what-if").get_by_role("slider")).to_be_focused()
+        expect(view(page, "what-if")).to_be_in_viewport()
+    expect(view(page, "what-if")).to_contain_text(said)
+
+
 def test_bars_are_relative_on_the_relative_scale(shown: Callable[..., Page], kept: Trace) -> None:
     page = shown(kept, "it", "L3H1")
     bar = view(page, "strongest").locator("li i").first

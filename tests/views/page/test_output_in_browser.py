@@ -194,7 +194,7 @@ def test_a_page_without_hidden_vectors_says_so(shown: Callable[..., Page], snake
     expect(view(page).locator(".stages button").last).to_have_text("7 · weigh the values")
     expect(view(page).get_by_text(NONE_KEPT)).to_be_visible()
     page.get_by_label("Language").select_option("ko")
-    expect(view(page).get_by_text("이 쪽에는 출력 투영 W_O가 없어 문맥 다음 단계는 없습니다.")).to_be_visible()
+    expect(view(page).get_by_text("이 페이지에는 출력 투영 W_O가 없어 문맥 다음 단계는 없습니다.")).to_be_visible()
 
 
 def test_rows_of_another_length_have_no_record(minilm: LoadedModel) -> None:
