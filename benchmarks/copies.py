@@ -18,7 +18,7 @@ Pair = tuple[str, str]
 KOREAN_NAME, ENGLISH_NAME = re.compile("톰(?=[은는이가을를의과와도에께아한만, .!?]|$)"), re.compile(r"\bTom\b")
 """A name that is frequent in Tatoeba, in Korean with or without a particle after it, and in English."""
 
-ITEM = re.compile(rf"{ADDRESS.pattern}|{NUMBER.pattern}|[A-Za-z]+(?:['-][A-Za-z]+)*")
+ITEM = re.compile(rf"(?a:{ADDRESS.pattern})|{NUMBER.pattern}|[A-Za-z]+(?:['-][A-Za-z]+)*")
 """A regular expression for an item in Korean text."""
 
 SIGNS = "◇◆□"
@@ -59,8 +59,8 @@ def with_signs(text: str, other: str | None = None) -> tuple[str, dict[str, str]
     Args:
         other: the translation; only items that it has too are replaced. None = all items are replaced.
 
-    >>> with_signs("Kotanu는 2013년에 Rome에 갔다.")
-    ('◇는 ◆년에 □에 갔다.', {'◇': 'Kotanu', '◆': '2013', '□': 'Rome'})
+    >>> with_signs("Kotanu는 2013년에 www.rome.com을 봤다.")
+    ('◇는 ◆년에 □을 봤다.', {'◇': 'Kotanu', '◆': '2013', '□': 'www.rome.com'})
     >>> with_signs("Kotanu는 7시에 갔다.", "Kotanu left at seven.")
     ('◇는 7시에 갔다.', {'◇': 'Kotanu'})
     """
