@@ -38,7 +38,7 @@ from transformers import (
 )
 
 import regard
-from regard import InputError
+from regard import Ask, InputError
 from regard.tracing.tokens.places import Frame, Patch
 
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 255, (50, 80, 3), dtype=np.uint8))
@@ -132,6 +132,21 @@ def test_each_of_several_pictures_attends_to_itself(vit, tmp_path):
     assert loaded.tokens == trace.tokens
     assert all(map(torch.equal, loaded.images, trace.images))
     assert torch.equal(loaded.encoder[1].dense(), trace.encoder[1].dense())
+
+
+def test_several_pictures_can_be_traced_with_statistics_alone(vit):
+    pictures = [PICTURE, Image.fromarray(255 - np.asarray(PICTURE))]
+    ask = Ask(top=3)
+    trace = regard.trace(vit, images=pictures, processor=PROCESSOR, ask=ask)
+    inputs = PROCESSOR(images=pictures, return_tensors="pt")
+    for pattern, weights in zip(trace.encoder.values(), eager_attentions(vit, inputs).attentions, strict=True):
+        whole = block_diagonal(weights)
+        top = pattern.answer(ask).top
+        assert_close(pattern.received(), whole.sum(dim=2), rtol=1e-4, atol=1e-5)
+        assert_close(pattern.entropy(), torch.special.entr(whole).sum(dim=3), rtol=1e-4, atol=1e-5)
+        assert_close(top.weights, whole.topk(3).values, rtol=1e-4, atol=1e-6)
+        assert torch.equal(top.keys, whole.topk(3).indices)
+    assert [token.text for token in trace.tokens[13:15]] == ["[CLS]", "1:0,0"]
 
 
 def block_diagonal(weights):

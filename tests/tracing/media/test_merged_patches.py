@@ -241,6 +241,6 @@ def test_a_picture_without_a_text_and_statistics_of_windows_are_refused(processo
         "Qwen2_5_VLForConditionalGeneration reads pictures beside a text; give the text too."
     )
     assert refusal(InputError, read, ask=regard.Ask()) == (
-        "ask=… keeps statistics of each picture, tile or window apart, and a trace needs them over all tokens; leave "
-        "ask=… out, with layers=[…] if memory is short."
+        "ask=… keeps statistics of each window apart, and a trace needs them over all tokens; leave ask=… out, with "
+        "layers=[…] if memory is short."
     )

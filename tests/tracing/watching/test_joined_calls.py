@@ -40,9 +40,23 @@ def test_one_item_stays_as_it_is(normal):
     assert in_one_sequence(step) is step
 
 
-def test_statistics_of_several_items_are_refused(normal):
-    step = answered(attend(normal(3, 2, 7, 11), normal(3, 2, 7, 11), normal(3, 2, 7, 5)), Ask())
-    assert refusal(InputError, in_one_sequence, step) == (
-        "ask=… keeps statistics of each picture, tile or window apart, and a trace needs them over all tokens; leave "
-        "ask=… out, with layers=[…] if memory is short."
-    )
+@pytest.mark.parametrize("mask", [None, Causal(), Padding(torch.tensor([7, 5, 3]))], ids=str)
+def test_statistics_of_several_items_are_those_of_the_joined_pattern(normal, mask):
+    step = attend(normal(3, 4, 7, 11), normal(3, 2, 7, 11), normal(3, 2, 7, 5), mask=mask)
+    ask = Ask(own=True, previous=True, top=5)
+    joined, expected = in_one_sequence(answered(step, ask)), in_one_sequence(step)
+    seen, wanted = joined.pattern.answer(ask), expected.pattern.answer(ask)
+    for name in ("received", "entropy", "distance", "first", "own", "previous"):
+        assert_close(getattr(seen, name), getattr(wanted, name), msg=name)
+    assert torch.equal(seen.top.keys, wanted.top.keys)
+    assert_close(seen.top.weights, wanted.top.weights)
+    assert (joined.pattern.shape, joined.context.shape) == (expected.pattern.shape, expected.context.shape)
+
+
+def test_maps_and_groups_of_several_items_are_refused(normal):
+    step = attend(normal(3, 2, 7, 11), normal(3, 2, 7, 11), normal(3, 2, 7, 5))
+    for ask in (Ask(pooled=(2, 2)), Ask(groups=torch.ones(1, 7, dtype=torch.bool))):
+        assert refusal(InputError, in_one_sequence, answered(step, ask)) == (
+            "ask=Ask(pooled=…, groups=…) describes each picture or tile apart, and a trace joins them to one sequence; "
+            "leave pooled and groups out of ask=…."
+        )

@@ -17,7 +17,7 @@ from transformers import (
 )
 
 import regard
-from regard import InputError
+from regard import Ask, InputError
 from regard.tracing.tokens.places import Patch
 
 PICTURE, OTHER = (
@@ -109,7 +109,7 @@ def test_a_trace_of_windows_is_saved_and_drawn(tmp_path):
     assert all(f'id="{name}"' in drawn for name in ("image", "weights", "query"))
 
 
-def test_layers_of_several_sizes_and_vectors_of_windows_are_refused():
+def test_layers_of_several_sizes_and_vectors_and_statistics_of_windows_are_refused():
     assert refusal(InputError, regard.trace, made(), images=PICTURE, processor=PROCESSOR) == (
         "SwinModel merges patches from layer to layer (8 × 16 in layers 0 to 1, 4 × 8 in layers 2 to 3), and the "
         "layers of a trace have the same tokens; choose layers of one size, such as layers=[0, 1]."
@@ -118,6 +118,11 @@ def test_layers_of_several_sizes_and_vectors_of_windows_are_refused():
     assert refusal(InputError, regard.trace, made(), **options) == (
         "the vectors of the layers of SwinModel cannot be kept: its attention is computed in windows; trace without "
         "keep=…."
+    )
+    options = {"images": PICTURE, "processor": PROCESSOR, "layers": [2, 3], "ask": Ask()}
+    assert refusal(InputError, regard.trace, made(), **options) == (
+        "ask=… keeps statistics of each window apart, and a trace needs them over all tokens; leave ask=… out, with "
+        "layers=[…] if memory is short."
     )
 
 

@@ -5,11 +5,13 @@ In a joined call, a token attends only to tokens of its own part.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from einops import rearrange
 from torch import Tensor
 
+from regard.attention.ask import PER_QUERY, Top
 from regard.attention.attend import Attended
 from regard.attention.call import Call
 from regard.attention.grid.grid import Grid
@@ -17,7 +19,7 @@ from regard.attention.masks import Documents, Keep, Mask
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.errors import InputError
-from regard.tracing.watching.answered_pattern import ForgottenCall
+from regard.tracing.watching.answered_pattern import AnsweredPattern, ForgottenCall
 from regard.tracing.watching.watching import WatchedStep
 
 
@@ -60,6 +62,9 @@ def in_one_sequence(attended: Attended) -> Attended:
     n_items = attended.pattern.call.grid.batch
     if n_items == 1:
         return attended
+    context = rearrange(attended.context, "b h q d -> 1 h (b q) d")
+    if isinstance(attended.pattern, AnsweredPattern):
+        return replace(attended, context=context, pattern=statistics_in_one_sequence(attended.pattern))
     call = call_of(attended)
     query, key, value = (
         rearrange(tensor.expand(n_items, -1, -1, -1), "b h t d -> 1 h (b t) d")
@@ -73,15 +78,43 @@ def in_one_sequence(attended: Attended) -> Attended:
         bias = score.bias if isinstance(score.bias, Tensor) else score.bias(call.grid.whole(), query.device)
         score = replace(score, bias=on_diagonal(bias, call.grid))
     call = Call.of(query, key, value, score, mask, call.normalise)
-    context = rearrange(attended.context, "b h q d -> 1 h (b q) d")
     return replace(attended, context=context, pattern=Pattern(call))
+
+
+def statistics_in_one_sequence(pattern: AnsweredPattern) -> AnsweredPattern:
+    """Join the statistics of the items of a batch to those of one sequence, as `in_one_sequence` joins patterns.
+
+    Raises:
+        InputError: the statistics include a pooled map or sums over groups of keys, which are of each item apart.
+    """
+    known, grid, call = pattern.summary_known, pattern.grid, pattern.call
+    assert isinstance(call, ForgottenCall)
+    if known.pooled is not None or known.groups is not None:
+        raise InputError(
+            "ask=Ask(pooled=…, groups=…) describes each picture or tile apart, and a trace joins them to one sequence; "
+            "leave pooled and groups out of ask=…."
+        )
+    in_turn = "b h t ... -> 1 h (b t) ..."
+    parts: dict[str, Any] = {
+        name: rearrange(part, in_turn)
+        for name in ("received", *PER_QUERY)
+        if (part := getattr(known, name)) is not None
+    }
+    if known.first is not None:  # key 0 belongs to the first item
+        parts["first"][..., grid.queries :] = 0
+    if known.top is not None:
+        first_keys = torch.arange(grid.batch, device=call.device).view(-1, 1, 1, 1) * grid.keys
+        keys = torch.where(known.top.keys < 0, known.top.keys, known.top.keys + first_keys)
+        parts["top"] = Top(rearrange(known.top.weights, in_turn), rearrange(keys, in_turn))
+    whole = Grid(1, grid.heads, grid.batch * grid.queries, grid.batch * grid.keys)
+    return AnsweredPattern(ForgottenCall(whole, call.dtype, call.device, call.nan), replace(known, **parts))
 
 
 def call_of(attended: Attended) -> Call:
     """Return the `Call` of an attention step: its queries, keys and values, score and mask."""
     if isinstance(attended.pattern.call, ForgottenCall):
         raise InputError(
-            "ask=… keeps statistics of each picture, tile or window apart, and a trace needs them over all tokens; "
+            "ask=… keeps statistics of each window apart, and a trace needs them over all tokens; "
             "leave ask=… out, with layers=[…] if memory is short."
         )
     return attended.pattern.call

@@ -21,7 +21,7 @@ from regard.attention.masks import Documents
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.errors import InputError
-from regard.tracing.watching.joined_calls import in_one_sequence
+from regard.tracing.watching.joined_calls import call_of, in_one_sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,7 @@ class ShiftedWindows:
             )
         if batch == 1:
             return attended
+        call_of(attended)  # raises InputError if the queries and keys were not recorded
         one = in_one_sequence(attended)
         order = self.order(n_pictures).to(one.context.device).argsort()
         call, score = one.pattern.call, one.pattern.call.score
