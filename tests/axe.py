@@ -9,6 +9,7 @@ from playwright.sync_api import Page
 AXE = Path(__file__).parents[1] / "front" / "node_modules" / "axe-core" / "axe.min.js"
 
 RUN = """async (part) => {
+    for (let frame = 0; frame < 3; frame += 1) await new Promise(requestAnimationFrame); // other colours are drawn
     const { violations } = await axe.run(part, { resultTypes: ["violations"] });
     return violations.map(({ id, nodes }) => [id, nodes[0].html.slice(0, 200)]);
 }"""
@@ -16,7 +17,9 @@ RUN = """async (part) => {
 
 
 def violations(page: Page, part: str = "html") -> list[list[str]]:
-    """Return the rule that each violation breaks and its first element; skip the test without axe, except in CI.
+    """Return the rule of each violation and its first element, in dark colours, then in light ones.
+
+    Without axe the test is skipped, except in CI.
 
     Args:
         part: a selector of the part of the page to search.
@@ -24,4 +27,8 @@ def violations(page: Page, part: str = "html") -> list[list[str]]:
     if not AXE.exists() and "CI" not in os.environ:
         pytest.skip("`make front` installs axe; CI always does")
     page.evaluate(AXE.read_text())
-    return list(page.evaluate(RUN, part))
+    found: list[list[str]] = []
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        found += page.evaluate(RUN, part)
+    return found

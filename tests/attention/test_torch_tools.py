@@ -18,9 +18,28 @@ import torch
 from kinds import D_MODEL, EVERY, MODULES, NORMALISERS, SCORES, built, normal, products, title
 from safetensors.torch import load, save
 from torch import nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.testing import assert_close
 
-from regard import Alibi, Ask, Causal, Global, Keep, Mask, Padding, ScaledDot, Sparsemax, Window, attend, use_backend
+from regard import (
+    Alibi,
+    Ask,
+    Causal,
+    Dilated,
+    Documents,
+    Global,
+    Grid,
+    Keep,
+    Mask,
+    Padding,
+    Prefix,
+    ScaledDot,
+    Sparsemax,
+    Window,
+    attend,
+    mask_mod,
+    use_backend,
+)
 from regard.attention.stages import modules_in
 
 PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
@@ -130,16 +149,16 @@ def compiled_without_a_backward_pass() -> None:
 def compiled_in_grad_mode(requires_grad: str) -> None:
     """Compile calls that run in blocks with Inductor, in grad mode, with and without tensors that require gradients."""
     x = normal(1, 2, 600, 8).float().requires_grad_(requires_grad == "True")
-    for score in (ScaledDot(bias=Alibi()), ScaledDot(softcap=5.0)):
 
-        def context(x, score=score):
-            return attend(x, x, x, score=score, mask=Causal()).context
+    def contexts(x):
+        scores = ScaledDot(bias=Alibi()), ScaledDot(softcap=5.0)
+        return [attend(x, x, x, score=score, mask=Causal()).context for score in scores]
 
-        expected, found = context(x), torch.compile(context, fullgraph=True)(x)
-        assert_close(found, expected, rtol=1e-4, atol=1e-4)
-        if x.requires_grad:
-            gradient, expected_gradient = (torch.autograd.grad(one.sum(), x)[0] for one in (found, expected))
-            assert_close(gradient, expected_gradient, rtol=1e-4, atol=1e-3)
+    expected, found = contexts(x), torch.compile(contexts, fullgraph=True)(x)
+    assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    if x.requires_grad:
+        gradients = (torch.autograd.grad(torch.stack(part).sum(), x)[0] for part in (found, expected))
+        assert_close(*gradients, rtol=1e-4, atol=1e-3)
 
 
 def compiled_for_any_length() -> None:
@@ -178,6 +197,17 @@ def compiled_backend_by_name() -> None:
     with use_backend("tiled"):
         assert program(x) == "tiled"
     assert program(x) == "fused"
+
+
+def compiled_flex_attention() -> None:
+    """Compile PyTorch's FlexAttention with a mask that joins every kind of rule."""
+    query, key, value = normal(3, 2, 3, 17, 16).float().unbind()
+    keep, ids = normal(2, 1, 17, 17) < 0.5, torch.arange(17) // 5
+    mask = (Causal() & Documents(ids)) | Global([3]) | (Dilated(8, 0, 2) & ~Keep(keep)) | Prefix(torch.tensor([2, 3]))
+    mask = mask & Padding(torch.tensor([17, 13]), side="left")
+    block_mask = create_block_mask(mask_mod(mask, Grid(2, 3, 17, 17)), 2, 3, 17, 17, device="cpu")
+    compiled = torch.compile(flex_attention, backend="aot_eager", fullgraph=True)
+    assert_close(compiled(query, key, value, block_mask=block_mask), attend(query, key, value, mask=mask).context)
 
 
 class Output(nn.Module):
@@ -277,6 +307,7 @@ TRACED: dict[str, tuple[Callable[..., None], list[tuple[str, ...]]]] = {
     "compiled_for_any_length": (compiled_for_any_length, [()]),
     "compiled_to_machine_code": (compiled_to_machine_code, [()]),
     "compiled_backend_by_name": (compiled_backend_by_name, [()]),
+    "compiled_flex_attention": (compiled_flex_attention, [()]),
     "exported_for_any_past": (exported_for_any_past, [()]),
     "exported_for_any_batch": (exported_for_any_batch, [()]),
     "exported_where_gradients_are_on": (exported_where_gradients_are_on, [()]),

@@ -150,9 +150,8 @@ def test_the_keyboard_moves_along_a_line(shown: Callable[..., Page], translation
     expect(view(page).locator("[aria-selected=true] bdi")).to_have_text(translation.text.split()[1])
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_nothing_and_it_fits_a_narrow_window(shown: Callable[..., Page], dark: bool) -> None:
-    page = shown(width=360, dark=dark)
+def test_axe_finds_nothing_and_it_fits_a_narrow_window(shown: Callable[..., Page]) -> None:
+    page = shown(width=360)
     assert page.evaluate("() => document.documentElement.scrollWidth") == 360
     table(page)
     for drawn in ("lines", "matrix"):

@@ -121,9 +121,8 @@ def test_a_trace_without_hidden_vectors_has_no_such_view(
     expect(view(page)).to_have_count(0)
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_nothing_and_it_fits_a_narrow_window(shown: Callable[..., Page], dark: bool) -> None:
-    page = shown(width=360, dark=dark)
+def test_axe_finds_nothing_and_it_fits_a_narrow_window(shown: Callable[..., Page]) -> None:
+    page = shown(width=360)
     assert page.evaluate("() => document.documentElement.scrollWidth") == 360
     view(page).locator(".numbers summary").click()
     assert violations(page, "[data-view=movement]") == []

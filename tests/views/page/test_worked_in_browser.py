@@ -173,9 +173,8 @@ def test_temperature_0_is_refused(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_nothing_and_it_fits_a_narrow_window(shown: Callable[..., Page], dark: bool) -> None:
-    page = shown(work_out(example_numbers("multi-head"), 0), width=360, dark=dark)
+def test_axe_finds_nothing_and_it_fits_a_narrow_window(shown: Callable[..., Page]) -> None:
+    page = shown(work_out(example_numbers("multi-head"), 0), width=360)
     assert page.evaluate("() => document.documentElement.scrollWidth") == 360
     for name in ("0 · project", "4 · exp", "8 · output"):
         step(page, name)
