@@ -13,10 +13,12 @@ from regard.kernels import attention as kernel
 from regard.kernels import library
 from regard.kernels.build import levels
 from regard.kernels.library import loaded_library, processor_level
-from regard.transformer.decoding.kernel import regard_decoding_step
+from regard.transformer.decoding.encode import regard_encode
+from regard.transformer.decoding.kernel import regard_decoding_step, regard_project_logits
 from regard.transformer.model import CompiledStep, Transformer
 
-CACHED = kernel.attention_function, regard_decoding_step, loaded_library
+STEPS = regard_encode, regard_decoding_step, regard_project_logits
+CACHED = kernel.attention_function, *STEPS, loaded_library
 RUNNABLE = [level for level in levels() if level <= str(processor_level())]
 
 
@@ -56,9 +58,10 @@ def test_the_products_before_and_after_and_what_is_done_to_scores(normal, widths
     assert_close(seen.pattern.known.received.double(), exact.pattern.known.received, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("positions", ["rotary", "sinusoidal"])
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_the_steps_of_a_decoder(norm):
-    model = loud(Transformer(small(d_model=96, d_ff=48, n_key_heads=2, positions="rotary", norm=norm))).float()
+def test_the_encoder_and_the_steps_of_a_decoder(norm, positions):
+    model = loud(Transformer(small(d_model=96, d_ff=48, n_key_heads=2, positions=positions, norm=norm))).float()
     source, lengths, target = texts([7, 5, 3], 31), torch.tensor([7, 5, 3]), texts([21] * 3, 37, seed=1)
     with torch.inference_mode():
         state = model.start(source, lengths)
@@ -66,5 +69,6 @@ def test_the_steps_of_a_decoder(norm):
             step = model.step(target[:, place : place + 1], state)
             state = step.state
         assert isinstance(step, CompiledStep)
+        assert all(function.cache_info().currsize for function in STEPS[positions == "rotary" :])
         expected = model.double()(source, lengths, target).logits[:, -1]
         assert_close(step.logits[:, 0].double(), expected, rtol=1e-4, atol=1e-4)
