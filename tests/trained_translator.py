@@ -3,6 +3,8 @@
 import torch
 import torch.nn.functional as F
 
+from regard.recurrent.config import RecurrentConfig
+from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import BOS, EOS, PAD, Vocabulary
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
@@ -28,8 +30,19 @@ def train_vocabularies():
 
 
 def train_translator(source, target, pairs=PAIRS, **fields):
-    """Return a translator trained on the pairs just enough that its translations differ and end with EOS."""
-    model = new_transformer(source, target, **fields)
+    """Return a Transformer translator trained on the pairs."""
+    return train_model(new_transformer(source, target, **fields), source, target, pairs)
+
+
+def train_recurrent(source, target, pairs=PAIRS, **fields):
+    """Return a recurrent translator trained on the pairs."""
+    torch.manual_seed(0)
+    sizes = {"n_source_tokens": len(source), "n_target_tokens": len(target), "d_model": 32, "max_tokens": 31}
+    return train_model(Recurrent(RecurrentConfig(**sizes, **fields)).eval(), source, target, pairs)
+
+
+def train_model(model, source, target, pairs):
+    """Train a model on the pairs just enough that its translations differ and end with EOS; return its translator."""
     sources, targets = [[*source.encode(text), EOS] for text in pairs], [target.encode(text) for text in pairs.values()]
     (read, lengths), (given, _) = pad_sequences(sources), pad_sequences([[BOS, *ids] for ids in targets])
     expected, _ = pad_sequences([[*ids, EOS] for ids in targets])

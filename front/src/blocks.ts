@@ -7,7 +7,7 @@ export interface Decoded extends Omit<Layer, "query" | "key" | "value" | "weight
   query?: Matrix;
   key?: Matrix;
   value?: Matrix;
-  units?: Uint16Array; // weights in units, [heads keys queries]
+  units?: Uint16Array | Float32Array; // weights in units, [heads keys queries]
   bits?: Uint8Array; // [masks queries keys], 1 = may attend
   output?: { width: number; arrays: DecodedArrays };
 }
@@ -68,7 +68,7 @@ export async function decode(trace: Trace, layer: Layer): Promise<Decoded> {
     query: queries,
     key: keys,
     value: values,
-    units: weights ? unsignedIntegers(await inflate(trace.blocks[weights])) : undefined,
+    units: weights ? (trace.numbers?.[weights] ?? unsignedIntegers(await inflate(trace.blocks[weights]))) : undefined,
     output: output ? { width: output.width, arrays: await decodeArrays(trace, output.arrays) } : undefined,
     bits: mask ? (trace.masks?.[mask] ?? (await inflate(trace.blocks[mask]))) : undefined,
   };

@@ -45,10 +45,11 @@ export interface Layer {
   sinks?: number[] | null;
   // For each head: by the key's place minus the query's, from the lowest; or in full, row after row, null = -∞.
   bias?: { numbers: (number | null)[][]; full?: boolean } | null;
-  weights?: string; // block of integers, each a weight in units
+  weights?: string; // block of integers, each a weight in units; from a worker, of numbers in units [heads keys queries]
   mask: string | null; // block of bits [masks queries keys], 1 = may attend
   masks: number;
   output?: LayerOutput | null;
+  states?: Record<"before" | "attention" | "feed_forward" | "after", Vectors>; // hidden vectors, which only a worker has
 }
 
 /**
@@ -60,6 +61,7 @@ export interface Layer {
 export interface LayerOutput {
   width: number; // of the output; n of its numbers are shown
   arrays: Record<string, NumberArray>;
+  weight?: NumberArray; // W_O [heads*width output], which only a worker has
 }
 
 export type Side = "source" | "target";

@@ -9,6 +9,8 @@ export interface Question {
   model?: string;
   continuation?: number[]; // ids of tokens that follow the text, for a causal language model
   new_tokens?: number;
+  temperature?: number; // at which these tokens are drawn; without it, the model's own settings say how
+  nucleus?: number;
   changes?: Change[];
 }
 
@@ -52,7 +54,9 @@ export const look = ({ model = answered.peek().model, ...question }: Question) =
   ask((stopped) => answerer.value.trace({ model, ...question }, stopped), (answer) => {
     batch(() => {
       show(answer, true);
-      answered.value = model === undefined ? question : { model, ...question };
+      const { text, continuation } = answer.going ?? question; // the tokens that were drawn, which a link is to restore
+      const read = answer.going ? { text, continuation: continuation?.length ? continuation : undefined } : question;
+      answered.value = model === undefined ? read : { model, ...read };
     });
   });
 

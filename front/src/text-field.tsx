@@ -1,6 +1,7 @@
 // The text in a field, where a server or a worker runs the model on what is typed
 
 import { signal } from "@preact/signals";
+import { nucleus, temperature } from "./drawing";
 import { answerer, busy, cancel, loading, look, type ModelHere, type Question } from "./live";
 import { complaint, LONG_TEXT, trace } from "./state";
 import { words } from "./words";
@@ -30,12 +31,19 @@ function ask(continuation?: number[]): void {
   const text = typed.value ?? trace.value.text;
   const asked = answerer.value.here ? chosenModel() : model.value || undefined;
   const link = proposed.value;
-  void look({ text, model: asked, new_tokens: newTokens.value || undefined, continuation }).then((answered) => {
+  void look({ text, model: asked, ...writing(), continuation }).then((answered) => {
     if (answered) [typed.value, model.value] = [null, null];
     if (proposed.value !== link) return;
     proposed.value = null;
     if (answered) link?.then();
   });
+}
+
+/** How many tokens the model writes, and how it draws them where the page has the sliders for it. */
+function writing(): Partial<Question> {
+  if (!newTokens.value) return {};
+  const draws = answerer.value.here ? kindHere() === "causal" : trace.value.going;
+  return { new_tokens: newTokens.value, ...(draws ? { temperature: temperature.value, nucleus: nucleus.value } : {}) };
 }
 
 /**

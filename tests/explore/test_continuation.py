@@ -126,6 +126,31 @@ def check_last_weights(page: Page, loaded: LoadedModel, ids: list[int]) -> None:
     page.keyboard.press("Escape")
 
 
+def test_the_model_draws_what_it_writes_with_the_temperature_and_the_nucleus(
+    page: Page, running: Running, loaded: LoadedModel
+) -> None:
+    read = loaded.tokenizer(RAIN)["input_ids"]
+    exact = regard.trace(loaded.model, RAIN, tokenizer=loaded.tokenizer, new_tokens=8)
+    best = loaded.tokenizer.convert_tokens_to_ids([one.token.piece for one in exact.written])
+
+    def drawn(**settings: float) -> list[int]:
+        torch.manual_seed(0)
+        status, answer, _ = running.ask("/trace", {"text": RAIN, "new_tokens": 8, **settings})
+        assert status == 200
+        return answer["going"]["continuation"]
+
+    assert drawn(temperature=0) == drawn(temperature=9, nucleus=1e-6) == best
+    ids = drawn(temperature=9, nucleus=0.5)
+    assert ids != best
+    for place, chosen in enumerate(ids):
+        probabilities = (logits_after(loaded, [*read, *ids[:place]])[-1] / 9).softmax(-1)
+        assert within_nucleus(probabilities, 0.5)[chosen] > 0
+    page.get_by_label("Temperature of the next token").fill("-3.1")
+    page.get_by_label("and write").fill("8")
+    page.get_by_role("button", name="look", exact=True).click()
+    expect(page).to_have_url(re.compile(f"continuation={'[+]'.join(map(str, best))}&"))
+
+
 def test_the_model_writes_after_a_continuation_and_changes_reach_it(running: Running, loaded: LoadedModel) -> None:
     status, answer, _ = running.ask("/trace", {"text": RAIN, "continuation": [2003, 2000], "new_tokens": 3})
     assert status == 200

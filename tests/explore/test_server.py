@@ -112,15 +112,17 @@ def test_a_saved_trace_is_shown_without_a_model(serving: Callable[..., Running],
         (
             {"texts": "a"},
             "the request has unknown 'texts'; it must have 'text', and may have 'model', 'target', 'new_tokens', "
-            "'continuation', 'changes'.",
+            "'temperature', 'nucleus', 'continuation', 'changes'.",
         ),
         (
             {"model": "MiniLM"},
             "the request has no 'text'; it must have 'text', and may have 'model', 'target', 'new_tokens', "
-            "'continuation', 'changes'.",
+            "'temperature', 'nucleus', 'continuation', 'changes'.",
         ),
         ({"text": "a", "new_tokens": 0}, "new_tokens=0 must be from 1 to 512."),
         ({"text": "a", "new_tokens": True}, "in the request, new_tokens=True must be int | None."),
+        ({"text": "a", "temperature": -0.5}, "temperature=-0.5 must be a finite number from 0."),
+        ({"text": "a", "nucleus": 0}, "nucleus=0.0 must be above 0 and at most 1."),
         ({"text": "a" * 200_001}, "the text has 200,001 letters; the explorer reads at most 200,000."),
         ({"text": "snake " * 600}, "the text is 602 tokens long and the model reads at most 512; shorten it."),
         (

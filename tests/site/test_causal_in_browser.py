@@ -6,10 +6,12 @@ import unicodedata
 import numpy as np
 import onnxruntime
 import pytest
+import torch
 from axe import violations
 from causal_models import MOST
+from movement_shown import check_movement
 from output_steps import check_output
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from site_texts import TEXTS, random_texts
 from site_worker import answers
 
@@ -33,7 +35,7 @@ def opened(tab: Page, address: str) -> Page:
     tab.goto(address)
     tab.get_by_label("Text").fill(RAIN)
     tab.get_by_role("button", name="look", exact=True).click()
-    expect(tab.get_by_label("Temperature of the next token")).to_be_visible()
+    expect(tab).to_have_url(re.compile(r"text=It\+rains"))
     return tab
 
 
@@ -99,6 +101,13 @@ def test_what_a_head_adds_is_that_of_python(tab: Page, request, model: str) -> N
     check_output(tab, served.address, exact, "L1H2")
 
 
+@pytest.mark.parametrize("model", ["gpt2", "llama"])
+def test_a_token_moves_as_in_python(tab: Page, request, model: str) -> None:
+    served, loaded = request.getfixturevalue(model)
+    exact = regard.trace(loaded.model, "It rains today.", tokenizer=loaded.tokenizer, keep=("hidden",))
+    check_movement(tab, served.address, exact, "decoder", token=2)
+
+
 def test_temperature_changes_the_probabilities_and_a_cold_draw_takes_the_likeliest_token(page: Page, gpt2) -> None:
     loaded = gpt2[1]
     logits = regard.trace(loaded.model, RAIN, tokenizer=loaded.tokenizer).output[0, -1].double()
@@ -151,8 +160,36 @@ def test_a_text_read_in_two_runs_has_the_numbers_of_one_run(gpt2) -> None:
             np.testing.assert_allclose(twice[name], array, atol=1e-5 * np.abs(array).max(), err_msg=name)
 
 
+def test_it_draws_what_it_writes_with_the_temperature_and_the_nucleus(tab: Page, gpt2) -> None:
+    served, loaded = gpt2
+
+    def without_chance(route: Route) -> None:
+        script = (served.folder / "worker.js").read_text(encoding="utf-8")
+        route.fulfill(body=f"Math.random = () => 0.6;{script}", content_type="text/javascript")
+
+    tab.route("**/worker.js*", without_chance)
+    page = opened(tab, served.address)
+    tab.unroute("**/worker.js*")
+    page.get_by_label("Temperature of the next token").fill("2")
+    page.get_by_label("Drawn from the likeliest").fill("0.7")
+    page.get_by_label("and write").fill("5")
+    page.get_by_role("button", name="look", exact=True).click()
+    expect(page.locator("[data-view=generation] .word")).to_have_count(5)
+    ids = loaded.tokenizer(RAIN)["input_ids"]
+    drawn = []
+    for _ in range(5):
+        logits = loaded.model(torch.tensor([[*ids, *drawn]])).logits[0, -1].detach().double()
+        shares, order = (logits / 4).softmax(-1).sort(descending=True)
+        n_kept = int((shares.cumsum(0) < 0.7).sum()) + 1
+        kept = torch.zeros_like(shares).index_copy_(0, order[:n_kept], shares[:n_kept] / shares[:n_kept].sum())
+        drawn.append(int((kept.cumsum(0) <= 0.6).sum()))
+    expect(page).to_have_url(re.compile(f"continuation={'[+]'.join(map(str, drawn))}&"))
+    check_weights(page, regard.trace(loaded.model, [*ids, *drawn], tokenizer=loaded.tokenizer), ["L1H1"])
+
+
 def test_it_writes_what_python_writes(page: Page, gpt2) -> None:
     loaded = gpt2[1]
+    page.get_by_label("Temperature of the next token").fill("-3.1")
     page.get_by_label("and write").fill("6")
     page.get_by_role("button", name="look", exact=True).click()
     written = page.locator("[data-view=generation] .word")
@@ -223,15 +260,19 @@ def test_tokens_are_those_of_the_model_s_own_tokenizer(tab: Page, request, model
     assert compared > 250
 
 
-def test_the_first_page_shows_next_tokens_before_the_model_is_loaded(tab: Page, gpt2) -> None:
+def test_the_first_page_goes_on_with_a_token_before_a_text_is_typed(tab: Page, gpt2) -> None:
     served, loaded = gpt2
     tab.goto("about:blank")
     tab.goto(served.address)
     text = "The snake is very dangerous because it has a venom."
-    logits = regard.trace(loaded.model, text, tokenizer=loaded.tokenizer).output[0, -1]
-    wanted = logits.double().softmax(-1).topk(8).values.tolist()
-    assert [share for _, share in next_rows(tab)] == pytest.approx(wanted, abs=1e-4)
-    expect(tab.get_by_label("Temperature of the next token")).to_have_count(0)
+    logits = regard.trace(loaded.model, text, tokenizer=loaded.tokenizer).output[0, -1].double()
+    for power in (0, 1):
+        tab.get_by_label("Temperature of the next token").fill(str(power))
+        wanted = (logits / 2**power).softmax(-1).topk(8).values.tolist()
+        assert [share for _, share in next_rows(tab)] == pytest.approx(wanted, abs=1e-4)
+    tab.locator("[data-view=next] ol button").nth(3).click()
+    ids = [*loaded.tokenizer(text)["input_ids"], int(logits.topk(8).indices[3])]
+    check_weights(tab, regard.trace(loaded.model, ids, tokenizer=loaded.tokenizer), ["L1H1"])
 
 
 def test_axe_finds_nothing_that_keeps_anybody_out(page: Page) -> None:

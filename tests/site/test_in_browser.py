@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from axe import violations
+from movement_shown import check_movement
 from output_steps import check_output
 from playwright.sync_api import Page, Request, expect
 from site_texts import TEXTS, random_texts
@@ -90,6 +91,11 @@ def test_typed_text_has_the_weights_of_python_and_the_site_asks_nobody_else(
 def test_what_a_head_adds_is_that_of_python(tab: Page, served, model: LoadedModel) -> None:
     exact = regard.trace(model.model, "it rains today", tokenizer=model.tokenizer, keep=("hidden",))
     check_output(tab, served.address, exact, "L1H1")
+
+
+def test_a_token_moves_as_in_python(tab: Page, served, model: LoadedModel) -> None:
+    exact = regard.trace(model.model, RAIN, tokenizer=model.tokenizer, keep=("hidden",))
+    check_movement(tab, served.address, exact, "encoder", token=2)
 
 
 def test_a_cut_edge_a_sharper_and_a_silenced_head_have_python_s_effect(page: Page, model: LoadedModel) -> None:

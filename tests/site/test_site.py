@@ -269,11 +269,11 @@ def test_vocabularies_of_other_kinds_are_refused(tmp_path):
     assert "source.spm does not write a space as ▁" in refusal(InputError, check_vocabulary, "source.spm", normaliser)
 
 
-def test_a_recurrent_translator_is_refused():
-    model = Recurrent(RecurrentConfig(n_source_tokens=11, n_target_tokens=13, d_model=4))
-    assert refusal(InputError, translator_graphs, model) == (
-        "this translator is a Recurrent; a site runs translators that are Transformers, whose weights the page "
-        "computes from queries and keys. regard explore --translator shows this one."
+def test_a_window_that_moves_with_the_tokens_is_refused():
+    config = RecurrentConfig(n_source_tokens=11, n_target_tokens=13, d_model=4, attention="local_m")
+    assert refusal(InputError, translator_graphs, Recurrent(config)) == (
+        'this translator has attention="local_m", whose window depends on the number of the step, which ONNX graphs do '
+        'not get; train it with attention="soft", "hard" or "local_p" to export it.'
     )
 
 

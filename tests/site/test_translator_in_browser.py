@@ -3,10 +3,11 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from axe import violations
+from compared_candidates import compare_candidates
+from movement_shown import check_movement
 from output_steps import check_output
 from playwright.sync_api import Locator, Page, expect
 from site_texts import TEXTS
@@ -92,24 +93,9 @@ def test_translations_scores_and_alignments_are_python_s(page: Page, translating
             assert answer[name] == exact[name], (name, ascii(text))
         assert answer["alignment"]["rule"] == exact["alignment"]["rule"]
         for found, wanted in zip(answer["alignment"]["candidates"], exact["alignment"]["candidates"], strict=True):
-            compare(found, wanted, ascii(text))
+            compare_candidates(found, wanted, ascii(text))
         bytes_written += sum("‹" in token["text"] for token in answer["target"])
     assert bytes_written > 5  # letters that are written byte by byte, some of them no letters
-
-
-def compare(found: dict[str, Any], wanted: dict[str, Any], text: str) -> None:
-    """Fail unless a candidate translation in the page has the numbers that Python computes."""
-    assert found["text"] == wanted["text"], text
-    for name in ("source_words", "target_words", "source_word_of", "target_word_of"):
-        assert found[name] == wanted[name], (name, text)
-    for name in ("score", "log_probability"):
-        assert found[name] == pytest.approx(wanted[name], abs=1e-4), (name, text)
-    assert [found["pieces"][side] for side in ("source", "target")] == [
-        wanted["pieces"][side] for side in ("source", "target")
-    ]
-    for own, exact in ((found, wanted), (found["pieces"], wanted["pieces"])):
-        for row, exact_row in zip(own["weights"], exact["weights"], strict=True):
-            assert row == pytest.approx(exact_row, abs=1e-4), text
 
 
 def test_a_typed_sentence_is_translated_and_every_view_has_python_s_weights(page: Page, python: Translator) -> None:
@@ -137,6 +123,11 @@ def test_a_typed_sentence_is_translated_and_every_view_has_python_s_weights(page
 
 def test_what_a_head_adds_is_that_of_python(tab: Page, translating, python: Translator) -> None:
     check_output(tab, translating.address, translated(python, "the snake").page_trace, "cross L1H2")
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_a_token_moves_as_in_python(tab: Page, translating, python: Translator, kind: str) -> None:
+    check_movement(tab, translating.address, translated(python, "the snake").page_trace, kind, token=1)
 
 
 def test_hovering_a_word_shows_its_weights_and_an_alternative_is_aligned_too(page: Page, python: Translator) -> None:

@@ -14,10 +14,11 @@ export function rowsOf(output: Float32Array, tokens: number): Float32Array[] {
   return Array.from({ length: tokens }, (_, i) => output.subarray(i * size, (i + 1) * size));
 }
 
-/** The probability of each token of the vocabulary: the softmax of logits that are divided by a temperature. */
+/** The probability of each token of the vocabulary: the softmax of logits that are divided by a temperature; at 0, only the likeliest has any. */
 export function probabilities(logits: Float32Array, temperature = 1): Float64Array {
-  const highest = logits.reduce((most, one) => Math.max(most, one), -Infinity);
-  const shares = Float64Array.from(logits, (one) => Math.exp((one - highest) / temperature));
+  const [likeliest] = mostProbable(logits, 1);
+  if (temperature === 0) return Float64Array.from(logits, (_, id) => Number(id === likeliest));
+  const shares = Float64Array.from(logits, (one) => Math.exp((one - logits[likeliest]) / temperature));
   const sum = shares.reduce((total, one) => total + one, 0);
   return shares.map((one) => one / sum);
 }

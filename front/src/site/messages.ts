@@ -50,7 +50,9 @@ export interface Prepare {
 export interface Reading {
   text: string;
   continuation?: number[]; // tokens that a causal model reads after the text
-  new_tokens?: number; // that a causal model then writes at most, each the most probable one
+  new_tokens?: number; // that a causal model then writes at most
+  temperature?: number; // at which each of them is drawn; 0 = it is the most probable one
+  nucleus?: number; // the share of the probability, of the likeliest tokens, from which it is drawn
 }
 
 /** A question to the worker. */

@@ -1,9 +1,9 @@
-// The model, run by ONNX Runtime in WebAssembly: ids in; queries, keys and values of every layer out, and its output
+// The model, run by ONNX Runtime in WebAssembly: ids in; the vectors of every layer out, and its output
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
 import type { Layer, Vectors } from "../data";
 import { rowsOf } from "./logits";
-import { firstTokens, joinTokens } from "./vectors";
+import { firstTokens, joinTokens, vectorsOf } from "./vectors";
 
 /** What the heads are to attend to instead, for each head in the order of layers. */
 export interface Changed {
@@ -65,6 +65,7 @@ export class Model {
       temperature: new Tensor("float32", temperatures, perHead),
     };
     for (const vectors of this.vectors) {
+      if (!this.session.inputNames.includes(`past ${vectors.block}`)) continue;
       const past = read ? firstTokens(last.numbers[vectors.block], vectors, read) : new Float32Array();
       inputs[`past ${vectors.block}`] = new Tensor("float32", past, [1, vectors.heads, read, vectors.width]);
     }
@@ -89,9 +90,9 @@ export class Model {
     return this.session.inputNames.some((name) => name.startsWith("past "));
   }
 
-  /** The queries, keys and values of all layers. */
+  /** The queries, keys, values and hidden vectors of all layers. */
   private get vectors(): Vectors[] {
-    return this.layers.flatMap(({ query, key, value }) => [query!, key!, value!]);
+    return this.layers.flatMap(vectorsOf);
   }
 }
 

@@ -1,17 +1,27 @@
 // The output projections of a model, from the file that Python's site/output_projections.py writes
 
-import type { Trace } from "../data";
+import type { NumberArray, Trace } from "../data";
 
-/** The arrays of all layers, by the names of their blocks. */
-export function outputArrays(file: Uint8Array, shape: Trace): Record<string, Float32Array> {
+/** Arrays of all layers, by the names of their blocks. */
+export interface Outputs {
+  shown: Record<string, Float32Array>; // those that the page gets
+  projections: Record<string, Float32Array>; // the matrices W_O
+}
+
+export function outputArrays(file: Uint8Array, shape: Trace): Outputs {
   const numbers = new Float32Array(file.slice().buffer);
   const layers = Object.values(shape.kinds).flatMap((kind) => kind.layers);
   let at = 0;
-  return Object.fromEntries(
-    layers.flatMap(({ output }) => Object.values(output?.arrays ?? {})).map((array) => {
-      const from = at;
-      at += array.shape.reduce((product, size) => product * size, 1);
-      return [array.block, numbers.subarray(from, at)];
-    }),
-  );
+  const take = ({ block, shape: sizes }: NumberArray): [string, Float32Array] => {
+    const from = at;
+    at += sizes.reduce((product, size) => product * size, 1);
+    return [block, numbers.subarray(from, at)];
+  };
+  const [shown, projections]: [string, Float32Array][][] = [[], []];
+  for (const { output } of layers) {
+    if (!output) continue;
+    shown.push(...Object.values(output.arrays).map(take));
+    projections.push(take(output.weight!));
+  }
+  return { shown: Object.fromEntries(shown), projections: Object.fromEntries(projections) };
 }

@@ -4,10 +4,11 @@ import type { Change, Effect, Token, Trace } from "../data";
 import { causal } from "./causal";
 import { changedBy, effectOf, type Answer } from "./effect";
 import { Refused } from "./files";
-import { likely, mostProbable, probabilities, rowsOf } from "./logits";
+import { drawn, likely, mostProbable, nucleusOf, probabilities, rowsOf } from "./logits";
 import type { ModelFiles, ModelRecord, Reading } from "./messages";
 import { Model } from "./model";
-import { outputArrays } from "./outputs";
+import { withMovement } from "./movement";
+import { outputArrays, type Outputs } from "./outputs";
 import type { Reader } from "./reader";
 import { Tokenizer } from "./tokenizer";
 import { escaped, SPACES } from "./tokens";
@@ -28,7 +29,7 @@ export class TextReader implements Reader {
     private readonly model: Model,
     private readonly tokenizer: Tokenizer,
     private readonly record: ModelRecord,
-    private readonly outputs: Record<string, Float32Array>,
+    private readonly outputs: Outputs,
   ) {}
 
   static async of(files: ModelFiles, record: ModelRecord): Promise<TextReader> {
@@ -39,7 +40,8 @@ export class TextReader implements Reader {
   async trace(reading: Reading, goOn: () => void): Promise<Trace> {
     const continuation = [...(reading.continuation ?? []), ...(await this.write(reading, goOn))];
     const input = this.input(reading.text, continuation);
-    const { trace, output } = await this.run(input, [], range(input.read - 1, input.ids.length));
+    const { trace: read, output } = await this.run(input, [], range(input.read - 1, input.ids.length));
+    const trace = await withMovement(read, this.outputs.projections);
     return this.record.kind === "causal" ? { ...trace, ...this.writing(input, reading.text, output) } : trace;
   }
 
@@ -69,18 +71,18 @@ export class TextReader implements Reader {
     const { output, numbers } = await this.model.run(ids, changed, places);
     const side = Object.values(shape.kinds)[0].queries;
     const masks = this.record.kind === "causal" ? { causal: causal(ids.length) } : undefined;
-    return { trace: { ...shape, text: escaped(text, SPACES), [side]: tokens, numbers: { ...this.outputs, ...numbers }, masks }, output };
+    return { trace: { ...shape, text: escaped(text, SPACES), [side]: tokens, numbers: { ...this.outputs.shown, ...numbers }, masks }, output };
   }
 
-  /** The tokens that a causal model writes after a text, each the most probable one. */
-  private async write({ text, continuation = [], new_tokens: most = 0 }: Reading, goOn: () => void): Promise<number[]> {
+  /** The tokens that a causal model writes after a text, each drawn with the temperature and the nucleus. */
+  private async write({ text, continuation = [], new_tokens: most = 0, temperature = 0, nucleus = 1 }: Reading, goOn: () => void): Promise<number[]> {
     const { ids } = this.input(text, continuation);
     this.check(ids.length + most);
     const written: number[] = [];
     while (written.length < most && !this.record.ends.includes(written.at(-1)!)) {
       const all = [...ids, ...written];
       const { output } = await this.model.run(all, null, [all.length - 1]);
-      written.push(mostProbable(output, 1)[0]);
+      written.push(drawn(nucleusOf(probabilities(output, temperature), nucleus), Math.random()));
       await new Promise((resolve) => setTimeout(resolve)); // lets the page's next question arrive
       goOn();
     }

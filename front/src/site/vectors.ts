@@ -1,6 +1,9 @@
 // Vectors [heads tokens width], joined and cut along their tokens
 
-import type { Vectors } from "../data";
+import type { Layer, Vectors } from "../data";
+
+/** The queries, keys, values and hidden vectors of a layer. */
+export const vectorsOf = ({ query, key, value, states }: Layer): Vectors[] => [query!, key!, value!, ...Object.values(states ?? {})];
 
 /** The vectors of several parts of a text as one array. */
 export function joinTokens(parts: Float32Array[], heads: number): Float32Array {

@@ -3,17 +3,17 @@
 import { useMemo } from "preact/hooks";
 import { shade } from "../colours";
 import type { Written as WrittenToken } from "../data";
+import { nucleus, temperature } from "../drawing";
 import { isolated } from "../items";
 import { busy, goOnWith } from "../live";
 import { drawn, logitsOf, nucleusOf, probabilities } from "../site/logits";
 import { query, queryTokens, locked, trace } from "../state";
-import { linkedRange } from "../switches";
 import { words } from "../words";
 import { Caution, Numbers, Panel, RankedList, Slider } from "./panel";
 
 const HUE = 150;
-const warmth = linkedRange("next-temperature", 1, 1 / 8, 4); // the temperature of the next token
-const nucleus = linkedRange("nucleus", 1, 0.05, 1); // the share of the probability, of the likeliest tokens, from which a token is drawn
+const COLDEST = -3; // the slider's power of two; left of it the temperature is 0
+const STEP = 0.1;
 
 export function Generation() {
   return (
@@ -77,7 +77,7 @@ function NextTokens() {
   const say = words();
   const { next = [], going } = trace.value;
   const logits = useMemo(() => going && logitsOf(going), [going]);
-  const shares = useMemo(() => logits && nucleusOf(probabilities(logits, warmth.value), nucleus.value), [logits, warmth.value, nucleus.value]);
+  const shares = useMemo(() => logits && nucleusOf(probabilities(logits, temperature.value), nucleus.value), [logits, temperature.value, nucleus.value]);
   const shareOf = (place: number) => (going && shares ? shares[going.ids[place]] : next[place][1]);
   return (
     <Panel view="next" title={say.nextTokens} caption={going ? say.nextNote : ""}>
@@ -85,12 +85,12 @@ function NextTokens() {
         <div class="going">
           <Slider
             label={say.nextTemperature}
-            min={-3}
+            min={COLDEST - STEP}
             max={2}
-            step={0.1}
-            value={Math.log2(warmth.value)}
-            text={warmth.value.toFixed(2)}
-            choose={(power) => (warmth.value = 2 ** power)}
+            step={STEP}
+            value={Math.max(COLDEST - STEP, Math.log2(temperature.value))}
+            text={temperature.value.toFixed(2)}
+            choose={(power) => (temperature.value = power < COLDEST - STEP / 2 ? 0 : 2 ** power)}
           />
           <Slider
             label={say.nucleus}

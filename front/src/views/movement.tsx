@@ -55,8 +55,8 @@ export function MovementView() {
         head={[say.layer, say.vectorBefore, say.byAttention, say.byFeedForward, restName(), say.vectorAfter, say.turnedBy]}
         rows={() => moves.value!.map((one) => [
           `L${one.layer}`,
-          ...[one.lengths[0], one.attention.length, one.feedForward.length, one.rest.length, one.lengths[1]].map((number) => number.toFixed(3)),
-          one.turned.toFixed(2),
+          ...[one.lengths[0], one.attention.length, one.feedForward.length, one.rest.length, one.lengths[1]].map((number) => number.toFixed(5)),
+          one.turned.toFixed(4),
         ])}
       />
     </Panel>

@@ -1,8 +1,8 @@
 """Continue a text with a causal language model, token by token, as the reader of a page chooses."""
 
-import base64
+import copy
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,7 +15,10 @@ from regard.tracing.tokens.encoding import encode_text
 from regard.tracing.tokens.prompt import prompt_of
 from regard.tracing.trace import Trace
 from regard.tracing.watching.attention_kind import is_causal
-from regard.tracing.writing import N_NEXT, written_tokens
+from regard.tracing.writing import written_tokens
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig
 
 
 def check_continues(loaded: LoadedModel, continuation: tuple[int, ...]) -> None:
@@ -45,6 +48,7 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
         ids,
         tokenizer=tokenizer,
         new_tokens=question.new_tokens,
+        generation=drawing_config(loaded, question),
         changes=question.change_objects(),
     )
     assert found.output is not None  # a model that continues a text has logits
@@ -65,17 +69,22 @@ def ids_of(tokenizer: Any, found: Trace) -> list[int]:
     return ids
 
 
-def going_record(loaded: LoadedModel, question: Question, found: Trace) -> dict[str, Any]:
-    """Return the JSON record with which a page lets a model continue a text (`Going` in front/src/data.ts).
+def drawing_config(loaded: LoadedModel, question: Question) -> "GenerationConfig | None":
+    """Return how a model writes the tokens of a request: with the request's temperature and nucleus.
 
-    Args:
-        found: the trace of the text, with the logits of the token after it.
+    At temperature 0, each token is the most probable one. The other settings are those of the model.
+
+    Returns:
+        A config; None if the request lets the model write nothing, or gives no temperature.
     """
-    assert found.output is not None
-    logits = found.output[0, -1].detach().float().cpu()
-    return {
-        "text": question.text,
-        "continuation": ids_of(loaded.tokenizer, found),
-        "ids": logits.topk(min(N_NEXT, len(logits))).indices.tolist(),
-        "logits": base64.b64encode(logits.numpy().astype("<f4").tobytes()).decode(),
-    }
+    if question.new_tokens is None or question.temperature is None:
+        return None
+    config = copy.deepcopy(loaded.model.generation_config)
+    draws = question.temperature > 0
+    config.update(
+        do_sample=draws,
+        temperature=question.temperature if draws else None,
+        top_p=question.nucleus if draws else None,
+        top_k=0 if draws else None,
+    )
+    return config

@@ -1,5 +1,6 @@
 """The content of a request: a text, how many tokens the model writes after it, and changes to the model's heads."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -29,6 +30,9 @@ class Question:
         model: the name of a Hugging Face model or its folder; None = the model in memory.
         target: the text that the decoder of an encoder-decoder model reads; None = no text.
         new_tokens: the most tokens that the model writes after the text; None = it writes nothing.
+        temperature: the temperature at which each of these tokens is drawn; 0 = it is the most probable token. None =
+            the model writes as its generation_config says.
+        nucleus: each token is drawn from the most probable tokens that together have this share of the probability.
         continuation: the ids of tokens that a causal language model reads after the text, before it writes.
         changes: changes to the heads, as JSON: {"kind": "cut", "query": 7, "key": 2, "heads": ["L3H1"]}.
     """
@@ -37,6 +41,8 @@ class Question:
     model: str | None = None
     target: str | None = None
     new_tokens: int | None = None
+    temperature: float | None = None
+    nucleus: float = 1.0
     continuation: tuple[int, ...] = ()
     changes: tuple[Any, ...] = ()
 
@@ -45,6 +51,10 @@ class Question:
             raise InputError(f"the text has {len(self.text):,} letters; the explorer reads at most {MOST_LETTERS:,}.")
         if self.new_tokens is not None and not 1 <= self.new_tokens <= MOST_NEW_TOKENS:
             raise InputError(f"new_tokens={self.new_tokens} must be from 1 to {MOST_NEW_TOKENS}.")
+        if self.temperature is not None and not 0 <= self.temperature < math.inf:
+            raise InputError(f"temperature={self.temperature} must be a finite number from 0.")
+        if not 0 < self.nucleus <= 1:
+            raise InputError(f"nucleus={self.nucleus} must be above 0 and at most 1.")
         if len(self.continuation) > MOST_NEW_TOKENS:
             raise InputError(
                 f"a text is continued by at most {MOST_NEW_TOKENS} tokens; this one by {len(self.continuation):,}."
@@ -74,6 +84,8 @@ class Question:
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
         }
+        for name in {"temperature", "nucleus"} & values.keys():
+            values[name] = None if values[name] is None else float(values[name])
         return cls(**values)
 
     def change_objects(self) -> list[Change]:

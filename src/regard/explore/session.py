@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.by_hand.translator_head import translate_or_score
 from regard.errors import InputError
-from regard.explore.continuation import check_continues, continued_trace, going_record
+from regard.explore.continuation import check_continues, continued_trace, drawing_config, ids_of
 from regard.explore.map import HeadRequest, Map
 from regard.explore.question import Question
 from regard.tracing.comparison import compare
@@ -19,7 +19,7 @@ from regard.translation.search.beam import Beam
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator
 from regard.translation.translator_folder import holds_translator
-from regard.views.page.data import fits_page, map_data, page_data
+from regard.views.page.data import fits_page, going_record, map_data, page_data
 
 FIRST_TEXT = "The snake is very dangerous because it has a venom."
 """The text that is shown first, if no other is given."""
@@ -73,7 +73,8 @@ class Session:
         answer = self.page(found, alignment) | {"live": True, "next": likely}
         if likely and found.kinds == ("decoder",) and "map" not in answer:
             assert isinstance(model, LoadedModel)
-            answer["going"] = going_record(model, question, found)
+            assert found.output is not None  # it has likely next tokens
+            answer["going"] = going_record(question.text, ids_of(model.tokenizer, found), found.output[0, -1])
         return answer
 
     def page(self, found: Trace, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -140,6 +141,7 @@ class Session:
             target=question.target,
             tokenizer=model.tokenizer,
             new_tokens=question.new_tokens,
+            generation=drawing_config(model, question),
             changes=question.change_objects(),
         )
 

@@ -18,7 +18,7 @@ from regard.errors import InputError
 from regard.export.transformer_graphs import PAST, PRESENT, Axes, Graph, Graphs
 from regard.recurrent.attention import Memory
 from regard.recurrent.cell import Cells
-from regard.recurrent.decoder import Decoder, State
+from regard.recurrent.decoder import Decoder, DecoderStep, State
 from regard.recurrent.encoder import Encoded
 from regard.recurrent.model import Recurrent
 
@@ -125,7 +125,13 @@ class DecoderGraph(nn.Module):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], tensors: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the logits of the next token, followed by the tensors of the new decoder state.
+        """Return the logits of the next token, followed by the tensors of the new decoder state."""
+        return self.tensors_after(self.step(token, lengths, tensors))
+
+    def step(
+        self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], tensors: tuple[Tensor, ...]
+    ) -> DecoderStep:
+        """Return what the decoder computes for one token of each target.
 
         Args:
             token, lengths: for each source, the id of one target token, and the number of source tokens.
@@ -143,9 +149,12 @@ class DecoderGraph(nn.Module):
             weights=rest.pop(0) if self.decoder.reader.is_location_aware else torch.zeros_like(states[:, :, 0]),
             n_tokens=0,  # used only by attention="local_m", which is not exported
         )
-        after = self.decoder.step(self.decoder.embedding(token), state).state
-        new = [tensor for name, tensor in tensors_of(after, self.decoder).items() if name.startswith(PAST)]
-        return self.decoder.to_logits(after.output), *new
+        return self.decoder.step(self.decoder.embedding(token), state)
+
+    def tensors_after(self, step: DecoderStep) -> tuple[Tensor, ...]:
+        """Return the logits of the next token, followed by the tensors of the decoder state after a step."""
+        new = [tensor for name, tensor in tensors_of(step.state, self.decoder).items() if name.startswith(PAST)]
+        return self.decoder.to_logits(step.state.output), *new
 
 
 def tensors_of(state: State, decoder: Decoder) -> dict[str, Tensor]:

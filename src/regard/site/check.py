@@ -12,7 +12,8 @@ from torch import Tensor
 from regard.attention.attend import attend
 from regard.effects.changes import Change, Cut, Sharpen
 from regard.errors import InputError, import_extra
-from regard.site.graph import PARTS, PAST, block_name
+from regard.site.block_names import HIDDEN, PARTS, block_name
+from regard.site.graph import PAST
 from regard.tracing.model_loading import LoadedModel
 from regard.tracing.run import trace
 from regard.tracing.trace import Trace
@@ -34,8 +35,8 @@ class Difference:
 
     Attributes:
         weights: the largest difference of an attention weight in any head.
-        others: the largest difference of a number in queries, keys, values and output. If the tensor has an absolute
-            value above 1, its differences are divided by its largest absolute value.
+        others: the largest difference of a number in queries, keys, values, hidden vectors and output. If the tensor
+            has an absolute value above 1, its differences are divided by its largest absolute value.
     """
 
     weights: float
@@ -107,7 +108,9 @@ def differences_of(
         first = next(iter(next(iter(attended.values()))))
         changes = [Cut(last, key, heads=[f"L{first}H0"]) for key in range(n_tokens)]
         changes.append(Sharpen(f"L{first}H{shapes['temperature'][1] - 1}", 0.5))
-    exact = trace(loaded.model, ids, tokenizer=loaded.tokenizer, changes=changes)
+    has_hidden = any(output.name.endswith(f" {HIDDEN[0]}") for output in session.get_outputs())
+    keep = ("hidden",) if has_hidden and not changed else ()
+    exact = trace(loaded.model, ids, tokenizer=loaded.tokenizer, changes=changes, keep=keep)
     outputs = run_graph(session, inputs, n_read_first=n_tokens // 2 if in_two_runs else 0)
     return compare({name: torch.from_numpy(array) for name, array in outputs.items()}, exact, weights=not changed)
 
@@ -145,8 +148,8 @@ def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Diffe
     """Return the largest differences between the outputs of an ONNX graph and a trace of the original model.
 
     Args:
-        outputs: the query, key and value of each layer, by names such as "encoder layer 0 query"; and the model's
-            "output", if the trace has it.
+        outputs: the query, key and value of each layer, by names such as "encoder layer 0 query"; the hidden vectors of
+            each layer with self-attention, and the model's "output", if the trace has them.
         weights: whether to compare attention weights, computed from queries and keys; False if heads are changed.
     """
     others = [] if exact.output is None else [relative(outputs["output"], exact.output)]
@@ -160,6 +163,9 @@ def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Diffe
             if weights and formula is not None:
                 own_weights = attend(query.double(), key.double(), key.double(), score=pattern.score, mask=pattern.mask)
                 of_weights.append(float((own_weights.pattern.dense() - pattern.dense()).abs().max()))
+    for kind, states in (exact.states or {}).items():
+        for layer, state in states.items() if kind != "cross" else ():
+            others += [relative(outputs[block_name(kind, layer, part)][0, 0], getattr(state, part)) for part in HIDDEN]
     return Difference(float(np.max(of_weights)), float(np.max(others)))
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.site.block_names import HIDDEN, PARTS, WEIGHTS, block_name
 from regard.site.check import Difference
-from regard.site.graph import PARTS, block_name
 from regard.site.output_projections import projection_record
 from regard.tracing.focus import focus_on
 from regard.tracing.trace import Trace
@@ -22,6 +22,8 @@ class Exported:
         first: the trace of the text that the page shows first.
         alignment: the alignments of this text's translations; None unless the model is a translator.
         next: the most probable tokens after this text, with probabilities; empty unless the model is causal.
+        going: what the page needs to go on after this text; `Going` in front/src/data.ts describes it. None unless the
+            model is causal.
         ends: the ids of the tokens with which a causal model ends its text.
         files: the names of the model's files, by their content, such as "tokenizer" or "outputs".
         max_tokens: the most tokens of a text; for a translator, without the end token.
@@ -33,6 +35,7 @@ class Exported:
     first: Trace
     alignment: dict[str, Any] | None = None
     next: tuple[tuple[str, float], ...] = ()
+    going: dict[str, Any] | None = None
     ends: tuple[int, ...] = ()
     files: dict[str, str]
     max_tokens: int
@@ -44,12 +47,9 @@ class Exported:
         return self.first.model
 
     def page(self) -> dict[str, Any]:
-        """Return the JSON data of the page that shows the first text.
-
-        The movement of hidden vectors is left out, since the page cannot compute it for other texts.
-        """
-        data = page_data(self.first, focus_on(self.first), self.alignment)
-        return data | {"live": True, "next": self.next, "movement": None}
+        """Return the JSON data of the page that shows the first text."""
+        data = page_data(self.first, focus_on(self.first), self.alignment) | {"live": True, "next": self.next}
+        return data if self.going is None else data | {"going": self.going}
 
     def record(self, folder: Path) -> dict[str, Any]:
         """Return the JSON record of the model, whose files are in `folder`.
@@ -74,19 +74,24 @@ def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
         for kind, record in page["kinds"].items()
     }
     tokens: dict[str, Any] = {"source": [], "target": [], "next": []}
-    empty = tokens | {"text": "", "target_text": "", "blocks": {}, "alignment": None}
-    return page | empty | {"kinds": kinds}
+    page = {name: value for name, value in page.items() if name != "going"}
+    empty = tokens | {"text": "", "target_text": "", "blocks": {}, "alignment": None, "movement": None}
+    unrounded = {"units": 1, "small": {"below": 0, "step": 1}}
+    return page | empty | unrounded | {"kinds": kinds}
 
 
 def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
-    """Return the JSON record of one attention layer of a site: everything but the numbers of queries, keys and values.
+    """Return the JSON record of one attention layer of a site: everything but its numbers.
 
-    The page gets these numbers, unrounded, from the web worker that runs the model. `first` is the trace of any text.
+    The page gets the queries, keys and values, unrounded, from the web worker that runs the model; of a recurrent
+    translator it gets the weights. `first` is the trace of any text.
     """
     pattern = first.attended[kind][layer].pattern
+    if is_recurrent(first):
+        return {"layer": layer, "heads": 1, "mask": None, "masks": 0, "weights": block_name(kind, layer, WEIGHTS)}
     formula = pattern.call.formula
     assert formula is not None  # else the model was refused
-    return {
+    record = {
         "layer": layer,
         "heads": pattern.n_heads,
         "scale": formula.scale,
@@ -97,11 +102,35 @@ def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
         "mask": "causal" if kind == "decoder" else None,
         "masks": 1 if kind == "decoder" else 0,
         "output": projection_record(first, kind, layer),
-    } | {
-        part: {"block": block_name(kind, layer, part), "step": 1, "heads": vectors.shape[1], "width": vectors.shape[3]}
-        for part in PARTS
-        for vectors in [getattr(pattern, part)]
     }
+    vectors = {part: getattr(pattern, part).shape for part in PARTS}
+    return (
+        record
+        | {part: vectors_record(kind, layer, part, shape[1], shape[3]) for part, shape in vectors.items()}
+        | states_record(first, kind, layer)
+    )
+
+
+def is_recurrent(first: Trace) -> bool:
+    """Return whether a trace is of a recurrent translator, the only models with cross-attention alone."""
+    return first.kinds == ("cross",)
+
+
+def vectors_record(kind: str, layer: int, part: str, n_heads: int, width: int) -> dict[str, Any]:
+    """Return the JSON record of a layer's vectors; `Vectors` in front/src/data.ts describes it."""
+    return {"block": block_name(kind, layer, part), "step": 1, "heads": n_heads, "width": width}
+
+
+def states_record(first: Trace, kind: str, layer: int) -> dict[str, Any]:
+    """Return a JSON record that names the hidden vectors of a layer; empty if they do not move with this layer.
+
+    These layers are of cross-attention, whose vectors are those of the decoder's layer, or of a trace without hidden
+    vectors.
+    """
+    if first.states is None or kind == "cross":
+        return {}
+    width = first.states[kind][layer].before.shape[1]
+    return {"states": {part: vectors_record(kind, layer, part, 1, width) for part in HIDDEN}}
 
 
 def file_record(path: Path) -> dict[str, Any]:

@@ -12,11 +12,13 @@
                             of a causal model, which predict the token after each token in `places`
                "encoder layer 0 query", … key, value     [1 heads tokens width], for each layer; "decoder layer 0 query"
                             in a causal model, whose keys and values may have fewer heads than its queries
+               "encoder layer 0 before", … attention, feed_forward, after     [1 1 tokens d_model], for each layer whose
+               hidden vectors were found; see hidden_vectors.py
 
 While the graph is made, transformers calls `recorded_attention` as the attention function of every layer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -29,6 +31,9 @@ from torch import Tensor, nn
 
 from regard.attention.pattern import Pattern
 from regard.export.onnx import write_graph
+from regard.site.block_names import PARTS, block_name
+from regard.site.hidden_vectors import Layer, hidden_names, layer_paths, recording_hidden
+from regard.tracing.watching.layer_states import LayerPaths
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -38,8 +43,6 @@ NAME = "regard_site"
 
 MASKED = -1e30
 """The score of a query for a key that it may not attend to; finite, since a row of -inf alone would give NaN."""
-
-PARTS = "query", "key", "value"
 
 PAST = "past "
 """The prefix of the names of inputs that hold the keys or values of the tokens before `ids`."""
@@ -99,11 +102,15 @@ def recorded_attention(
 
 
 class Graph(nn.Module):
-    """An encoder whose outputs are tensors: the last hidden state, then the query, key and value of each layer."""
+    """An encoder whose outputs are tensors: the last hidden state, then vectors of each layer.
 
-    def __init__(self, model: "PreTrainedModel") -> None:
+    First come the query, key and value of each layer, then the hidden vectors of the layers in `paths`.
+    """
+
+    def __init__(self, model: "PreTrainedModel", paths: Mapping[Layer, LayerPaths]) -> None:
         super().__init__()
         self.model = model
+        self.paths = paths
 
     def forward(
         self,
@@ -115,20 +122,22 @@ class Graph(nn.Module):
         return self.record(Recorder(None, cut, changed, temperature), ids)
 
     def record(self, recorder: Recorder, ids: Int[Tensor, "1 tokens"], **settings: Any) -> tuple[Tensor, ...]:
-        """Run the model; return the model's first output, then the query, key and value of each layer.
+        """Run the model; return the model's first output, then the vectors of each layer.
 
         `settings` are further arguments of the model.
         """
         token = RECORDER.set(recorder)
         try:
-            output = self.model(input_ids=ids, return_dict=True, **settings)[0]
+            with recording_hidden(self.model, self.paths) as hidden:
+                output = self.model(input_ids=ids, return_dict=True, **settings)[0]
         finally:
             RECORDER.reset(token)
-        return output, *(part for step in recorder.steps for part in step)
+        vectors = [part for step in recorder.steps for part in step]
+        return output, *vectors, *(hidden[name] for name in hidden_names(self.paths))
 
 
 class CausalGraph(Graph):
-    """A causal language model whose outputs are tensors: logits, then the query, key and value of each layer."""
+    """A causal language model whose outputs are tensors: logits, then vectors of each layer, as in `Graph`."""
 
     def forward(  # type: ignore[override]
         self,
@@ -161,11 +170,6 @@ def recording(model: "PreTrainedModel") -> Iterator[None]:
         model.set_attn_implementation(before)
 
 
-def block_name(kind: str, layer: int, part: str) -> str:
-    """Return the name of a layer's query, key or value (`part`) in the page's data, such as "encoder layer 0 query"."""
-    return f"{kind} layer {layer} {part}"
-
-
 def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern], max_tokens: int, path: Path) -> None:
     """Write a model as an ONNX graph.
 
@@ -175,18 +179,21 @@ def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern],
         max_tokens: the most tokens of a text.
     """
     n_example = min(7, max_tokens)
+    ids = torch.arange(n_example)[None]
+    paths = layer_paths(model, kind, ids)
     changes = [len(layers), next(iter(layers.values())).n_heads]
     inputs = {"ids": [1, "tokens"], "cut": ["tokens", "tokens"], "changed": changes, "temperature": changes}
     outputs = {"output": None} | {block_name(kind, layer, part): None for layer in layers for part in PARTS}
+    outputs |= dict.fromkeys(hidden_names(paths))
     example: list[Tensor | tuple[Tensor, ...]] = [
-        torch.arange(n_example)[None],
+        ids,
         torch.zeros(n_example, n_example, dtype=torch.bool),
         torch.zeros(changes, dtype=torch.bool),
         torch.ones(changes),
     ]
-    graph = Graph(model)
+    graph = Graph(model, paths)
     if kind == "decoder":
-        graph = CausalGraph(model)
+        graph = CausalGraph(model, paths)
         inputs["places"] = ["logits"]
         past: dict[str, list[Any]] = {
             f"{PAST}{block_name(kind, layer, part)}": [1, vectors.shape[1], "past", vectors.shape[3]]

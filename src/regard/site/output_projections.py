@@ -5,8 +5,9 @@ For each layer, in the order of the model's record, the file has these arrays of
     columns    [heads × d_value, N_SHOWN]    the first columns of W_O
     bias       [N_SHOWN]                     the first numbers of the bias; missing if there is no bias
     gram       [heads × d_value, d_value]    W_O W_Oᵀ of each head; x · gram · x = |x · W_O|² for x = weights · value
+    weight     [heads × d_value, d_model]    W_O itself, from which the worker computes the movement of hidden vectors
 
-W_O itself is d_model / d_value times as large as `gram`.
+The page gets the other arrays from the worker: W_O itself is d_model / d_value times as large as `gram`.
 """
 
 from pathlib import Path
@@ -37,7 +38,7 @@ def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
     }
     if projection.bias is not None:
         arrays["bias"] = projection.bias[:N_SHOWN].double()
-    return arrays
+    return arrays | {"weight": rearrange(weight, "h v d -> (h v) d")}
 
 
 def projection_record(first: Trace, kind: str, layer: int) -> dict[str, Any] | None:
@@ -51,10 +52,8 @@ def projection_record(first: Trace, kind: str, layer: int) -> dict[str, Any] | N
     if first.states is None:
         return None
     projection = first.states[kind][layer].projection
-    return {
-        "width": projection.weight.shape[2],
-        "arrays": {
-            name: {"block": f"{kind} layer {layer} output {name}", "step": 1, "shape": list(array.shape)}
-            for name, array in arrays_of(projection).items()
-        },
+    arrays = {
+        name: {"block": f"{kind} layer {layer} output {name}", "step": 1, "shape": list(array.shape)}
+        for name, array in arrays_of(projection).items()
     }
+    return {"width": projection.weight.shape[2], "weight": arrays.pop("weight"), "arrays": arrays}

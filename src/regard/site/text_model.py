@@ -26,6 +26,7 @@ from regard.tracing.run import trace
 from regard.tracing.tokens.encoding import token_limit
 from regard.tracing.trace import Trace
 from regard.tracing.writing import N_NEXT, next_tokens
+from regard.views.page.data import going_record
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -72,6 +73,7 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
         kind="encoder" if logits is None else "causal",
         first=first,
         next=() if logits is None else tuple(next_tokens(loaded.tokenizer, logits[0, -1], N_NEXT)),
+        going=None if logits is None else going_record(text, (), logits[0, -1]),
         ends=() if logits is None else end_tokens(loaded.model),
         files=FILES,
         max_tokens=most,

@@ -1,10 +1,18 @@
 """The two ONNX graphs of a translator for a site: those of `regard export --to onnx`, with more outputs.
 
+A Transformer:
+
     encoder    "encoder layer 0 query", … key, value     [batch heads source width], for each layer
     decoder    "decoder layer 0 query", "cross layer 0 query"     [batch heads 1 width], for each layer
+    both       "encoder layer 0 before", "decoder layer 0 before", … attention, feed_forward, after
+               [batch 1 tokens d_model], for each layer; see hidden_vectors.py
 
-The decoder's keys and values are outputs already: in layer 0, source_key_0 and source_value_0 for cross-attention,
-present_key_0 and present_value_0 for self-attention, and so on for each layer.
+A recurrent translator, whose score may be another than a dot product:
+
+    decoder    "cross layer 0 weights"     [batch 1 1 source]
+
+A Transformer's decoder has keys and values as outputs already: in layer 0, source_key_0 and source_value_0 for
+cross-attention, present_key_0 and present_value_0 for self-attention, and so on for each layer.
 """
 
 from dataclasses import replace
@@ -12,50 +20,86 @@ from dataclasses import replace
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.errors import InputError
-from regard.export.transformer_graphs import DecoderGraph, EncoderGraph, Graphs, transformer_graphs
-from regard.site.graph import PARTS, block_name
+from regard.export import recurrent_graphs
+from regard.export.onnx import graphs_of
+from regard.export.transformer_graphs import DecoderGraph, EncoderGraph, Graphs
+from regard.recurrent.model import Recurrent
+from regard.site.block_names import PARTS, WEIGHTS, block_name
+from regard.site.hidden_vectors import hidden_names, recording_hidden, translator_paths
 from regard.transformer.model import Transformer
 
 
 class TracedEncoderGraph(EncoderGraph):
-    """Encodes sources for the decoder, and returns the queries, keys and values of each encoder layer."""
+    """Encodes sources for the decoder, and returns the vectors of each encoder layer."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__(model)
+        self.paths = translator_paths(model, "encoder")
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return the cross-attention keys and values of each decoder layer, then Q, K and V of each encoder layer.
+        """Return the cross-attention keys and values of each decoder layer, then the vectors of each encoder layer.
+
+        First come Q, K and V of all layers, then the hidden vectors.
 
         `source` has the ids of padded sources, and `lengths` the number of tokens of each source.
         """
-        encoded, tensors = self.encode(source, lengths)
-        return *tensors, *(getattr(pattern, part) for pattern in encoded.patterns for part in PARTS)
+        with recording_hidden(self, self.paths) as hidden:
+            encoded, tensors = self.encode(source, lengths)
+        vectors = [getattr(pattern, part) for pattern in encoded.patterns for part in PARTS]
+        return *tensors, *vectors, *(hidden[name] for name in hidden_names(self.paths))
 
 
 class TracedDecoderGraph(DecoderGraph):
-    """Computes one step of decoding, and also returns the new token's queries in each decoder layer."""
+    """Computes one step of decoding, and also returns the new token's queries and hidden vectors in each layer."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__(model)
+        self.paths = translator_paths(model, "decoder")
 
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return logits, self-attention keys and values, then for each layer the self- and the cross-attention queries.
+        """Return logits, self-attention keys and values, then queries and hidden vectors of each layer.
+
+        A layer has a query of self-attention and one of cross-attention.
 
         Args:
             token: the id of the new token of each sequence.
             lengths: the number of source tokens of each sequence.
             keys_values: the keys and values of cross-attention in each layer, then those cached by self-attention.
         """
-        decoded, tensors = self.decode(token, lengths, keys_values)
+        with recording_hidden(self, self.paths) as hidden:
+            decoded, tensors = self.decode(token, lengths, keys_values)
         layers = zip(decoded.patterns, decoded.cross, strict=True)
-        return *tensors, *(pattern.query for layer in layers for pattern in layer)
+        queries = [pattern.query for layer in layers for pattern in layer]
+        return *tensors, *queries, *(hidden[name] for name in hidden_names(self.paths))
+
+
+class TracedRecurrentDecoderGraph(recurrent_graphs.DecoderGraph):
+    """Computes one step of a recurrent decoder, and also returns the attention weights of the new token."""
+
+    def forward(
+        self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], tensors: tuple[Tensor, ...]
+    ) -> tuple[Tensor, ...]:
+        """Return the logits of the next token, the tensors of the new decoder state, and the attention weights."""
+        step = self.step(token, lengths, tensors)
+        pattern = self.decoder.reader.pattern(step.query, step.state.memory, first=0, previous=step.previous[:, None])
+        return *self.tensors_after(step), pattern.weights(pattern.grid.whole())
 
 
 def translator_graphs(model: object) -> Graphs:
-    """Return the two graphs of a translator for a site; raise InputError if `model` is not a regard Transformer."""
-    if not isinstance(model, Transformer):
-        raise InputError(
-            f"this translator is a {type(model).__name__}; a site runs translators that are Transformers, whose "
-            "weights the page computes from queries and keys. regard explore --translator shows this one."
-        )
-    exported, config = transformer_graphs(model), model.config
+    """Return the two graphs of a translator for a site.
+
+    Raises:
+        InputError: the model is neither a Transformer nor a Recurrent, or has attention="local_m".
+    """
+    exported = graphs_of(model)
+    if isinstance(model, Recurrent):
+        outputs = exported.decoder.outputs | {block_name("cross", 0, WEIGHTS): ("batch", 1, 1, "source")}
+        module = TracedRecurrentDecoderGraph(model)
+        return replace(exported, decoder=replace(exported.decoder, module=module, outputs=outputs))
+    assert isinstance(model, Transformer)
+    config = model.config
     heads, key_heads = config.n_heads, config.n_heads if config.n_key_heads is None else config.n_key_heads
     n_heads = dict(zip(PARTS, (heads, key_heads, key_heads), strict=True))
     of_encoder = {
@@ -68,11 +112,10 @@ def translator_graphs(model: object) -> Graphs:
         for layer in range(len(model.decoder.blocks))
         for kind in ("decoder", "cross")
     }
+    encoder, decoder = TracedEncoderGraph(model), TracedDecoderGraph(model)
+    of_encoder |= dict.fromkeys(hidden_names(encoder.paths), ("batch", 1, "source", config.d_model))
+    of_decoder |= dict.fromkeys(hidden_names(decoder.paths), ("batch", 1, 1, config.d_model))
     return Graphs(
-        encoder=replace(
-            exported.encoder, module=TracedEncoderGraph(model), outputs=exported.encoder.outputs | of_encoder
-        ),
-        decoder=replace(
-            exported.decoder, module=TracedDecoderGraph(model), outputs=exported.decoder.outputs | of_decoder
-        ),
+        encoder=replace(exported.encoder, module=encoder, outputs=exported.encoder.outputs | of_encoder),
+        decoder=replace(exported.decoder, module=decoder, outputs=exported.decoder.outputs | of_decoder),
     )

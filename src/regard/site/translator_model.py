@@ -1,4 +1,4 @@
-"""A translator as files of a site: what `regard export --to onnx` writes, with queries, keys and values as outputs.
+"""A translator as files of a site: what `regard export --to onnx` writes, with the layers' vectors as outputs.
 
 encoder.onnx, decoder.onnx     the ONNX graphs; see translator_graphs.py
 config.json                    names and axes of the graphs' inputs and outputs; settings of beam search and alignment
@@ -9,15 +9,17 @@ translator.outputs             the output projections of all layers; see output_
 import json
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from regard.errors import InputError
 from regard.export.onnx import LoadedExport, write_graphs
 from regard.export.parity import compare as compare_translations
 from regard.export.parity import random_lines
+from regard.recurrent.model import Recurrent
+from regard.site.block_names import HIDDEN, PARTS, WEIGHTS, block_name
 from regard.site.check import Difference, compare
 from regard.site.exported import Exported
-from regard.site.graph import PARTS, block_name
 from regard.site.output_projections import write_projections
 from regard.site.spm_check import check_vocabulary
 from regard.site.translator_graphs import translator_graphs
@@ -103,22 +105,37 @@ def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
 
 
 def check_translator(exported: LoadedExport, translator: Translator) -> Difference:
-    """Compare queries, keys, values and weights of the exported and the original model; return the largest differences.
+    """Compare the vectors and weights of the exported and the original model; return the largest differences.
 
     The exported and the original model read the same random lines and the greedy translations of these lines.
     """
     lines = random_lines(translator.source_vocabulary, n_lines=N_TRACED)
     translations = [one for one in translator.translate(lines, search=Greedy()) if one.target_ids]
-    found = [compare(vectors_of(exported, one), one.trace, weights=True) for one in translations]
+    if isinstance(translator.model, Recurrent):
+        return Difference(max((weights_difference(exported, one) for one in translations), default=0.0), 0.0)
+    found = [compare(vectors_of(exported, one), one.page_trace, weights=True) for one in translations]
     return Difference(
         weights=max((one.weights for one in found), default=0.0), others=max((one.others for one in found), default=0.0)
     )
 
 
-def vectors_of(exported: LoadedExport, translation: Translation) -> dict[str, torch.Tensor]:
-    """Run exported graphs on a source and its translation; return queries, keys and values, named by `block_name`."""
+@torch.no_grad()
+def weights_difference(exported: LoadedExport, translation: Translation) -> float:
+    """Run a recurrent model's graphs on a source and its translation; return the largest difference of a weight."""
+    name = block_name("cross", 0, WEIGHTS)
+    weights = torch.cat([torch.from_numpy(step[name]) for step in outputs_of(exported, translation)], dim=2)
+    return float((weights - translation.trace.attended["cross"][0].pattern.dense()).abs().max())
+
+
+def outputs_of(exported: LoadedExport, translation: Translation) -> list[dict[str, np.ndarray]]:
+    """Run exported graphs on a source and its translation; return the outputs of each decoding step, by name."""
     steps = exported.steps(translation.source_ids)
-    outputs = [next(steps), *map(steps.send, translation.target_ids)]
+    return [next(steps), *map(steps.send, translation.target_ids)]
+
+
+def vectors_of(exported: LoadedExport, translation: Translation) -> dict[str, torch.Tensor]:
+    """Run exported graphs on a source and its translation; return all vectors of the layers, named by `block_name`."""
+    outputs = outputs_of(exported, translation)
     last = {name: torch.from_numpy(array) for name, array in outputs[-1].items()}
     vectors = {name: tensor for name, tensor in last.items() if name.startswith("encoder ")}
     n_layers = sum(name.startswith("cross ") for name in last)
@@ -128,4 +145,6 @@ def vectors_of(exported: LoadedExport, translation: Translation) -> dict[str, to
             vectors[query] = torch.cat([torch.from_numpy(step[query]) for step in outputs], dim=2)
             for part in PARTS[1:]:
                 vectors[block_name(kind, layer, part)] = last[f"{prefix}_{part}_{layer}"]
+        for name in (block_name("decoder", layer, part) for part in HIDDEN):
+            vectors[name] = torch.cat([torch.from_numpy(step[name]) for step in outputs], dim=2)
     return vectors

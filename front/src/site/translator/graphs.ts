@@ -25,13 +25,13 @@ export type Arrays = Record<string, Float32Array>;
 
 /** What the encoder gives for one source. */
 export interface Encoded {
-  arrays: Arrays; // [heads source width], by the name of the output
+  arrays: Arrays; // of one row, by the name of the output
   tokens: number; // of the source, its end included
 }
 
 /** One step of the decoder: what it gives for each row, a text that is being written. */
 export interface Step {
-  arrays: Arrays; // [rows …], by the name of the output
+  arrays: Arrays; // [rows …], by the name of the output; the states of recurrent cells are [layers rows …]
   rows: number;
 }
 
@@ -71,12 +71,13 @@ export class Graphs {
     };
     for (const [name, axes] of Object.entries(this.settings.decoder.inputs)) {
       if (name in feeds) continue;
-      const [, heads, , width] = axes as [string, number, string, number];
-      const parts = name.startsWith("past_")
-        ? (before?.rows ?? []).map((row) => rowOf(before!.step, name.replace("past_", "present_"), row))
-        : tokens.map(() => encoded.arrays[name]);
-      const numbers = joined(parts);
-      feeds[name] = new Tensor("float32", numbers, [rows, heads, numbers.length / (rows * heads * width), width]);
+      const after = before && name.startsWith("past_") ? before : null;
+      const given = after ? after.step.arrays[name.replace("past_", "present_")] : (encoded.arrays[name] ?? new Float32Array());
+      const outer = productOf(axes.slice(0, axes.indexOf("batch")) as number[]);
+      const numbers = chosenRows(given, outer, after?.step.rows ?? 1, after?.rows ?? tokens.map(() => 0));
+      const known = axes.map((axis) => (axis === "batch" ? rows : axis === "source" ? encoded.tokens : axis));
+      const past = numbers.length / productOf(known.filter((axis) => typeof axis === "number"));
+      feeds[name] = new Tensor("float32", numbers, known.map((axis) => (typeof axis === "number" ? axis : past)));
     }
     return { arrays: arraysOf(await this.decoder.run(feeds)), rows };
   }
@@ -87,8 +88,13 @@ const lengthsOf = (rows: number, tokens: number) => new Tensor("int64", new BigI
 const arraysOf = (outputs: InferenceSession.OnnxValueMapType): Arrays =>
   Object.fromEntries(Object.entries(outputs).map(([name, tensor]) => [name, tensor.data as Float32Array]));
 
-function joined(parts: Float32Array[]): Float32Array {
-  const whole = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
-  parts.reduce((at, part) => (whole.set(part, at), at + part.length), 0);
+const productOf = (sizes: number[]) => sizes.reduce((product, size) => product * size, 1);
+
+/** Rows of an array [outer count …], by their numbers, as an array [outer rows …]. */
+function chosenRows(array: Float32Array, outer: number, count: number, rows: number[]): Float32Array {
+  const size = array.length / (outer * count);
+  const whole = new Float32Array(outer * rows.length * size);
+  for (let i = 0; i < outer; i++)
+    rows.forEach((row, j) => whole.set(array.subarray((i * count + row) * size, (i * count + row + 1) * size), (i * rows.length + j) * size));
   return whole;
 }

@@ -6,17 +6,21 @@ import type { Alignment, Candidate, Trace } from "../../data";
 import { causal } from "../causal";
 import { Refused } from "../files";
 import type { ModelFiles, ModelRecord, Reading } from "../messages";
-import { outputArrays } from "../outputs";
+import { withMovement } from "../movement";
+import { outputArrays, type Outputs } from "../outputs";
 import type { Reader } from "../reader";
 import { escaped, SPACES, tokensOfPieces } from "../tokens";
 import { beamSearch, type Hypothesis } from "./beam";
 import { cleaner, type Clean } from "./clean";
 import { Graphs, rowOf, type Arrays, type Encoded, type Settings } from "./graphs";
-import { joinTokens } from "../vectors";
+import { joinTokens, vectorsOf } from "../vectors";
 import { UNK, Vocabulary, type Found } from "./sentencepiece";
 import { textOfPieces, wordsAndPieces, wordWeights } from "./words";
 
 const UNKNOWN = "⁇"; // an unknown piece in a translation
+
+/** The columns of a matrix that is given by its rows, one after the other. */
+const transposed = (rows: Float32Array[]) => Float32Array.from({ length: rows.length * rows[0].length }, (_, i) => rows[i % rows.length][Math.floor(i / rows.length)]);
 
 /** A source that was read, and a translation of it. */
 interface Pair {
@@ -36,7 +40,7 @@ export class TranslatorReader implements Reader {
     private readonly target: Vocabulary,
     private readonly shape: Trace,
     private readonly most: number,
-    private readonly outputs: Arrays,
+    private readonly outputs: Outputs,
   ) {
     this.clean = cleaner(settings.unassigned);
   }
@@ -56,7 +60,8 @@ export class TranslatorReader implements Reader {
     const hypotheses = await beamSearch(this.graphs, this.settings, encoded, goOn);
     const pairs = hypotheses.map((hypothesis): Pair => ({ text, source, encoded, hypothesis }));
     const candidates = await Promise.all(pairs.map((pair) => this.candidate(pair)));
-    return { ...this.traceOf(pairs[0]), alignment: { rule: this.settings.rule, candidates } as Alignment };
+    const trace = await withMovement(this.traceOf(pairs[0]), this.outputs.projections);
+    return { ...trace, alignment: { rule: this.settings.rule, candidates } as Alignment };
   }
 
   /** The trace of the model while it reads a source and its translation. */
@@ -70,12 +75,12 @@ export class TranslatorReader implements Reader {
       target_text: escaped(this.textOf(pair), SPACES),
       source: tokensOfPieces(pair.source, eos),
       target: tokensOfPieces(target, bos),
-      numbers: { ...this.outputs, ...this.vectors(pair) },
+      numbers: { ...this.outputs.shown, ...this.vectors(pair) },
       masks: { causal: causal(target.length) },
     };
   }
 
-  /** The queries, keys and values of every layer, [heads tokens width]. */
+  /** The queries, keys, values and hidden vectors of every layer, [heads tokens width]; or its weights. */
   private vectors({ encoded, hypothesis }: Pair): Arrays {
     const vectors: Arrays = {};
     const { last } = hypothesis;
@@ -85,13 +90,14 @@ export class TranslatorReader implements Reader {
       steps.unshift({ name: (block) => rowOf(step, block, row) });
     }
     for (const [kind, { layers }] of Object.entries(this.shape.kinds)) {
-      for (const { layer, query, key, value } of layers) {
-        for (const vector of [query!, key!, value!]) {
+      for (const layer of layers) {
+        if (layer.weights) vectors[layer.weights] = transposed(steps.map(({ name }) => name(layer.weights!)));
+        else for (const vector of vectorsOf(layer)) {
           const part = vector.block.split(" ").at(-1);
           if (kind === "encoder") vectors[vector.block] = encoded.arrays[vector.block];
-          else if (part === "query") vectors[vector.block] = joinTokens(steps.map(({ name }) => name(vector.block)), vector.heads);
-          else if (kind === "cross") vectors[vector.block] = encoded.arrays[`source_${part}_${layer}`];
-          else vectors[vector.block] = rowOf(last.step, `present_${part}_${layer}`, last.row);
+          else if (part !== "key" && part !== "value") vectors[vector.block] = joinTokens(steps.map(({ name }) => name(vector.block)), vector.heads);
+          else if (kind === "cross") vectors[vector.block] = encoded.arrays[`source_${part}_${layer.layer}`];
+          else vectors[vector.block] = rowOf(last.step, `present_${part}_${layer.layer}`, last.row);
         }
       }
     }

@@ -27,6 +27,21 @@ class StatesNotFoundError(InputError):
     """Raised when a part of a layer was not found, so that the vectors of the layer cannot be recorded."""
 
 
+@dataclass(frozen=True, slots=True)
+class LayerPaths:
+    """The paths of a layer's modules in its model.
+
+    Attributes:
+        layer: the module of the layer, such as "encoder.layer.3".
+        projection: the linear layer that is the output projection of the layer's attention.
+        feed_forward: the last linear layer of the feed-forward network.
+    """
+
+    layer: str
+    projection: str
+    feed_forward: str
+
+
 @dataclass(slots=True)
 class LayerCall:
     """The input and output of one forward call of a layer, and the outputs of the linear layers inside it, by path."""
@@ -43,30 +58,27 @@ class StateRecorder:
     Attributes:
         watched: the attention calls recorded so far, the latest last.
         running: the forward calls of the layers that are running, the innermost last.
-        projected: for each attention call, by the id of its `Attended`: the module of its output projection, the output
-            of this module, and the forward call of the layer that contains this module.
+        projected: for each attention call, by the id of its `Attended`: the path and the module of its output
+            projection, the output of this module, and the forward call of the layer that contains this module.
     """
 
     watched: Watched
     running: list[LayerCall] = field(default_factory=list)
-    projected: dict[int, tuple[nn.Module, Tensor, LayerCall]] = field(default_factory=dict)
+    projected: dict[int, tuple[str, nn.Module, Tensor, LayerCall]] = field(default_factory=dict)
 
     def enter_layer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Record the input of a layer: the first argument that is a tensor of three axes."""
-        tensors = (given for given in (*args, *kwargs.values()) if isinstance(given, Tensor) and given.ndim == 3)
-        self.running.append(LayerCall(before=next(tensors, None)))
+        """Record the input of a layer."""
+        self.running.append(LayerCall(before=layer_input(args, kwargs)))
 
     def leave_layer(self, output: Any) -> None:
         """Record the output of the innermost layer that is running."""
-        output = getattr(output, "output", output)  # regard's own layers return more than a tensor
-        first = next(iter(output), None) if isinstance(output, tuple | list) else output
-        self.running.pop().after = first if isinstance(first, Tensor) else None
+        self.running.pop().after = layer_output(output)
 
     def linear(self, path: str, module: nn.Module, given: Tensor, output: Tensor) -> None:
         """Record the call of a linear layer, given its path, module, input and output."""
         layer = self.running[-1] if self.running else LayerCall()
         if self.watched.steps and is_context(given, self.watched.steps[-1].attended):
-            self.projected.setdefault(id(self.watched.steps[-1].attended), (module, output, layer))
+            self.projected.setdefault(id(self.watched.steps[-1].attended), (path, module, output, layer))
         elif layer.before is not None and output.shape == layer.before.shape:
             layer.outputs.pop(path, None)  # so that the path moves to the end of the dict
             layer.outputs[path] = output
@@ -79,17 +91,38 @@ class StateRecorder:
         """
         if id(step.attended) not in self.projected:
             raise not_found(step, "no linear layer takes the contexts of its heads, side by side")
-        module, attention, layer = self.projected[id(step.attended)]
+        _, module, attention, layer = self.projected[id(step.attended)]
         projection = output_projection(module, step.attended)
         context = rearrange(step.attended.context, "b h q d -> 1 h (b q) d")
         error = (projection(context) - one_sequence(attention)).abs().max()
         if not error <= 1e-3 * (1 + attention.abs().max()):
             raise not_found(step, "its output projection is more than a linear layer")
-        others = [output for path, output in layer.outputs.items() if not path.startswith(f"{step.path}.")]
-        if layer.before is None or layer.after is None or layer.before.shape != layer.after.shape or not others:
+        feed_forward = layer.outputs.get(self.feed_forward_path(step))
+        if (
+            layer.before is None
+            or layer.after is None
+            or layer.before.shape != layer.after.shape
+            or feed_forward is None
+        ):
             raise not_found(step, "no feed-forward part, or no input and output of one shape, were found in its layer")
         before, after = one_sequence(layer.before), one_sequence(layer.after)
-        return LayerStates(before, one_sequence(attention), one_sequence(others[-1]), after, projection)
+        return LayerStates(before, one_sequence(attention), one_sequence(feed_forward), after, projection)
+
+    def feed_forward_path(self, step: WatchedStep) -> str:
+        """Return the path of the last linear layer of the feed-forward network; an empty text if there is none."""
+        *_, layer = self.projected[id(step.attended)]
+        others = [path for path in layer.outputs if not path.startswith(f"{step.path}.")]
+        return others[-1] if others else ""
+
+    def paths_of(self, step: WatchedStep) -> LayerPaths:
+        """Return the paths of the modules from which `states_of` takes the vectors of the layer of an attention call.
+
+        Raises:
+            StatesNotFoundError: a part of the layer was not found.
+        """
+        self.states_of(step)
+        projection, *_ = self.projected[id(step.attended)]
+        return LayerPaths(layer_path(step.path), projection, self.feed_forward_path(step))
 
     def states_by_kind(self, kind_of: Callable[[str], str]) -> dict[str, dict[int, LayerStates]]:
         """Return the vectors of every layer, by kind of attention and layer number.
@@ -103,6 +136,19 @@ class StateRecorder:
                 raise not_found(step, "it has no number")
             states.setdefault(kind_of(step.path), {})[step.layer] = self.states_of(step)
         return states
+
+
+def layer_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+    """Return the first argument of a layer that is a tensor of three axes; None if there is none."""
+    tensors = (given for given in (*args, *kwargs.values()) if isinstance(given, Tensor) and given.ndim == 3)
+    return next(tensors, None)
+
+
+def layer_output(output: Any) -> Tensor | None:
+    """Return the vectors in the output of a layer; None if they are not found."""
+    output = getattr(output, "output", output)  # regard's own layers return more than a tensor
+    first = next(iter(output), None) if isinstance(output, tuple | list) else output
+    return first if isinstance(first, Tensor) else None
 
 
 @contextmanager

@@ -3,11 +3,14 @@
 The interface `Trace` in `front/src/data.ts` describes the same data for the script of the page.
 """
 
+import base64
+from collections.abc import Sequence
 from string import whitespace
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.pattern import Pattern
@@ -18,6 +21,7 @@ from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.words import is_word
 from regard.tracing.trace import Trace
+from regard.tracing.writing import N_NEXT
 from regard.views.page.blocks import encode_bits, encode_shares
 from regard.views.page.movement import movement_records
 from regard.views.page.outputs import N_SHOWN, output_record
@@ -71,6 +75,23 @@ def page_data(
         "spectrogram": medium_record("spectrogram", trace.spectrogram, ("bands", "frames"), blocks),
         "alignment": with_visible_controls(alignment),
         "movement": movement_records(trace, blocks),
+    }
+
+
+def going_record(text: str, continuation: Sequence[int], logits: Float[Tensor, " vocabulary"]) -> dict[str, Any]:
+    """Return what a page needs to let a causal language model go on; `Going` in front/src/data.ts describes it.
+
+    Args:
+        text: the text that was typed.
+        continuation: the ids of the tokens after the text.
+        logits: the logits of the next token.
+    """
+    logits = logits.detach().float().cpu()
+    return {
+        "text": text,
+        "continuation": list(continuation),
+        "ids": logits.topk(min(N_NEXT, len(logits))).indices.tolist(),
+        "logits": base64.b64encode(logits.numpy().astype("<f4").tobytes()).decode(),
     }
 
 

@@ -1,0 +1,165 @@
+// The movement of all tokens as arrows in a plane, as Python's effects/plane_movement.py computes it
+//
+//   before + heads + bias + feed_forward + rest = after           in every layer
+
+import { UNCHANGED, weightsOf } from "../attention";
+import { decode, type Decoded } from "../blocks";
+import type { Layer, Movement, NumberArray, Trace } from "../data";
+import { dot, minus, plus, product, rowsOf, scaled } from "./matrices";
+import { planeThrough, type Plane } from "./plane";
+
+const MOST_ARROWS = 8; // of heads and of source tokens, for each token; one arrow more sums the rest
+const MOST_NEAREST = 5;
+const MOST_MOVES = 6_000; // layers times tokens; a longer text has no movement, as in Python's views/page/movement.py
+
+type Rows = Float64Array[];
+type Named = Record<string, Float64Array>;
+
+/** A trace with the movement of its tokens, and without the hidden vectors; `projections` are the matrices W_O. */
+export async function withMovement(trace: Trace, projections: Record<string, Float32Array>): Promise<Trace> {
+  const numbers = { ...trace.numbers };
+  const movement: Record<string, Movement> = {};
+  for (const [name, { layers, queries }] of Object.entries(trace.kinds)) {
+    if (!layers[0].states) continue;
+    const tokens = trace[queries].length;
+    if (layers.length * tokens <= MOST_MOVES) {
+      const found = await movementOf(trace, layers, tokens, projections);
+      movement[name] = { ...found, arrays: named(found.arrays, name, numbers) };
+    }
+    for (const { states } of layers) for (const { block } of Object.values(states!)) delete numbers[block];
+  }
+  return { ...trace, numbers, movement: Object.keys(movement).length ? movement : null };
+}
+
+interface Stacked {
+  shape: number[];
+  numbers: Float32Array;
+}
+
+/** Put the numbers of arrays among others by the names of their blocks; return their records. */
+function named(arrays: Record<string, Stacked>, kind: string, numbers: Record<string, Float32Array>): Record<string, NumberArray> {
+  return Object.fromEntries(
+    Object.entries(arrays).map(([name, { shape, numbers: own }]) => {
+      const block = `movement ${kind} ${name}`;
+      numbers[block] = own;
+      return [name, { block, step: 1, shape }];
+    }),
+  );
+}
+
+async function movementOf(trace: Trace, layers: Layer[], tokens: number, projections: Record<string, Float32Array>) {
+  const states = layers.map((layer) => statesOf(trace, layer));
+  const vectors = [states[0].before, ...states.map(({ after }) => after)].flat();
+  const plane = planeThrough(vectors);
+  const found: Named[] = [];
+  for (const [i, layer] of layers.entries()) {
+    const step = stepOf(await decode(trace, layer), tokens, trace.units, projections[layer.output!.weight!.block], vectors[0].length);
+    found.push(arrowsOfLayer(step, states[i], plane));
+  }
+  const arrays = Object.fromEntries(
+    Object.keys(found[0]).map((name): [string, Stacked] => {
+      const [last, perToken] = [name.endsWith("places") || ["before", "after"].includes(name) ? [3] : [], found[0][name].length / tokens];
+      const count = perToken / (last[0] ?? 1);
+      const shape = [layers.length, tokens, ...(["before", "after", "turned"].includes(name) ? [] : [count]), ...last];
+      return [name, { shape, numbers: Float32Array.from(found.flatMap((one) => [...one[name]])) }];
+    }),
+  );
+  return { layers: layers.map(({ layer }) => layer), shares: plane.shares, left_out: plane.leftOut, vectors: vectors.length, arrays };
+}
+
+interface States {
+  before: Rows;
+  attention: Rows;
+  feedForward: Rows;
+  after: Rows;
+}
+
+function statesOf(trace: Trace, { states }: Layer): States {
+  const { before, attention, feed_forward, after } = states!;
+  const [b, a, f, e] = [before, attention, feed_forward, after].map(({ block, width }) => rowsOf(Float64Array.from(trace.numbers![block]), width));
+  return { before: b, attention: a, feedForward: f, after: e };
+}
+
+/** What the heads of a layer add to the tokens. */
+interface Step {
+  weights: Rows[]; // by head and query
+  written: Rows[]; // by head and key: value · W_O
+  byHead: Rows[]; // by head and query: the sum over keys of weight · written
+}
+
+function stepOf(layer: Decoded, tokens: number, units: number, projection: Float32Array, width: number): Step {
+  const { numbers, width: inner, heads } = layer.value!;
+  const ofHeads = Array.from({ length: layer.heads }, (_, head) => {
+    const own = Math.floor(head / (layer.heads / heads)) * tokens * inner;
+    const values = numbers.subarray(own, own + tokens * inner);
+    const matrix = projection.subarray(head * inner * width, (head + 1) * inner * width);
+    const weights = Array.from({ length: tokens }, (_, query) => weightsOf(layer, head, query, tokens, tokens, units, UNCHANGED));
+    const contexts = weights.map((row) => product(row, values, 1, tokens, inner));
+    return {
+      weights,
+      written: rowsOf(product(values, matrix, tokens, inner, width), width),
+      byHead: contexts.map((context) => product(context, matrix, 1, inner, width)),
+    };
+  });
+  return { weights: ofHeads.map((one) => one.weights), written: ofHeads.map((one) => one.written), byHead: ofHeads.map((one) => one.byHead) };
+}
+
+function arrowsOfLayer({ weights, written, byHead }: Step, { before, attention, feedForward, after }: States, plane: Plane): Named {
+  const [heads, tokens] = [[...written.keys()], [...before.keys()]];
+  const products = tokens.map((key) => heads.map((one) => heads.map((other) => dot(written[one][key], written[other][key]))));
+  const directions = after.map((vector) => scaled(vector, 1 / Math.max(lengthOf(vector), 1e-300)));
+  const of = tokens.map((token) => {
+    const change = minus(after[token], before[token]);
+    const ofHeads = heads.map((head) => byHead[head][token]);
+    const total = ofHeads.reduce(plus);
+    const rest = minus(minus(change, attention[token]), feedForward[token]);
+    const parts = [attention[token], minus(attention[token], total), feedForward[token], rest];
+    const squares = tokens.map((key) => {
+      const row = heads.map((head) => weights[head][token][key]);
+      return row.reduce((sum, one, i) => sum + one * row.reduce((inner, other, j) => inner + other * products[key][i][j], 0), 0);
+    });
+    const ofKey = (key: number) => heads.map((head) => scaled(written[head][key], weights[head][token][key])).reduce(plus);
+    return {
+      before: placed(minus(before[token], plane.middle), before[token], plane),
+      after: placed(minus(after[token], plane.middle), after[token], plane),
+      turned: [angleBetween(before[token], after[token])],
+      ...arrows("parts", [...parts.keys()], parts, change, plane),
+      ...longest("heads", ofHeads.map((vector) => dot(vector, vector)), (head) => ofHeads[head], total, change, plane),
+      ...longest("sources", squares, ofKey, total, change, plane),
+      ...nearest(token, directions),
+    };
+  });
+  const names = Object.keys(of[0]) as (keyof (typeof of)[0])[];
+  return Object.fromEntries(names.map((name) => [name, Float64Array.from(of.flatMap((one) => one[name]))]));
+}
+
+/** The longest vectors as arrows, the longest first, and one more for the sum of all others. */
+function longest(group: string, squares: number[], vectorOf: (name: number) => Float64Array, total: Float64Array, change: Float64Array, plane: Plane) {
+  const names = largestFirst(squares, MOST_ARROWS);
+  const own = names.map(vectorOf);
+  if (names.length === squares.length) return arrows(group, names, own, change, plane);
+  return arrows(group, [...names, -1], [...own, own.reduce(minus, total)], change, plane);
+}
+
+function arrows(group: string, names: number[], vectors: Rows, change: Float64Array, plane: Plane): Record<string, number[]> {
+  return {
+    [`${group} places`]: vectors.flatMap((vector) => placed(vector, vector, plane)),
+    [`${group} angles`]: vectors.map((vector) => angleBetween(vector, change)),
+    [`${group} names`]: names,
+  };
+}
+
+/** Where a difference leads in the plane, and the length of a vector. */
+const placed = (difference: Float64Array, vector: Float64Array, { axes }: Plane): number[] => [dot(difference, axes[0]), dot(difference, axes[1]), lengthOf(vector)];
+
+/** The tokens whose vectors have the smallest angles to a token's, and these angles in degrees; the vectors have length 1. */
+function nearest(token: number, directions: Rows): Record<string, number[]> {
+  const cosines = directions.map((vector, other) => (other === token ? -2 : dot(directions[token], vector)));
+  const found = largestFirst(cosines, Math.min(MOST_NEAREST, directions.length - 1));
+  return { nearest: found, nearest_angles: found.map((other) => degrees(cosines[other])) };
+}
+
+const largestFirst = (numbers: number[], most: number) => [...numbers.keys()].sort((a, b) => numbers[b] - numbers[a]).slice(0, most);
+const lengthOf = (vector: Float64Array) => Math.sqrt(dot(vector, vector));
+const degrees = (cos: number) => (Math.acos(Math.min(1, Math.max(-1, cos))) * 180) / Math.PI;
+const angleBetween = (a: Float64Array, b: Float64Array) => (lengthOf(a) * lengthOf(b) > 0 ? degrees(dot(a, b) / (lengthOf(a) * lengthOf(b))) : 0);

@@ -1,0 +1,15 @@
+"""The names of a model's vectors: as outputs of its ONNX graphs, and as blocks in the data of a page."""
+
+PARTS = "query", "key", "value"
+"""The vectors of a layer's attention."""
+
+WEIGHTS = "weights"
+"""The weights of a layer whose weights the page does not compute from queries and keys."""
+
+HIDDEN = "before", "attention", "feed_forward", "after"
+"""The hidden vectors of a layer, by the names of the fields of `LayerStates`."""
+
+
+def block_name(kind: str, layer: int, part: str) -> str:
+    """Return the name of the vectors or weights of a layer, such as "encoder layer 0 query"."""
+    return f"{kind} layer {layer} {part}"

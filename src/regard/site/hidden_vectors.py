@@ -1,0 +1,91 @@
+"""The hidden vectors of a model's layers as outputs of an ONNX graph, from which the page computes their movement.
+
+The modules that compute the vectors of a text model are found in one run of the model (`layer_paths`). While the graph
+is made, forward hooks on the modules record the vectors (`recording_hidden`).
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from regard.site.block_names import HIDDEN, block_name
+from regard.tracing.watching.layer_states import (
+    LayerPaths,
+    StatesNotFoundError,
+    layer_input,
+    layer_output,
+    recording_states,
+)
+from regard.tracing.watching.watching import watching
+from regard.transformer.model import Transformer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Layer = tuple[str, int]
+"""A kind of attention and the number of a layer."""
+
+
+def layer_paths(model: "PreTrainedModel", kind: str, ids: Int[Tensor, "1 tokens"]) -> dict[Layer, LayerPaths]:
+    """Return the paths of the modules of each layer of a text model; empty if a module is not found.
+
+    Args:
+        kind: the kind of all attention in the model.
+        ids: the tokens of any text; the model reads them once.
+    """
+    with torch.no_grad(), watching(model) as watched, recording_states(model, watched) as recorder:
+        model(input_ids=ids)
+    try:
+        return {(kind, step.layer): recorder.paths_of(step) for step in watched.steps if step.layer is not None}
+    except StatesNotFoundError:
+        return {}
+
+
+def translator_paths(model: Transformer, kind: str) -> dict[Layer, LayerPaths]:
+    """Return the paths of the modules of each layer of the encoder or the decoder, which `kind` names."""
+    blocks = [f"{kind}.blocks.{number}" for number in range(len(getattr(model, kind).blocks))]
+    return {
+        (kind, number): LayerPaths(block, f"{block}.self_attention.to_output", f"{block}.feed_forward.narrow")
+        for number, block in enumerate(blocks)
+    }
+
+
+@contextmanager
+def recording_hidden(model: nn.Module, paths: Mapping[Layer, LayerPaths]) -> Iterator[dict[str, Tensor]]:
+    """Within the with-block, record the hidden vectors of each run of a model in the yielded dict.
+
+    The names are those of `hidden_names`; each tensor has the axes [batch 1 tokens d_model].
+    """
+    recorded: dict[str, Tensor] = {}
+
+    def keep(layer: Layer, part: str, vectors: Tensor | None) -> None:
+        assert vectors is not None  # else `layer_paths` had not found the layer
+        recorded[block_name(*layer, part)] = vectors[:, None]
+
+    def hooks(layer: Layer, paths: LayerPaths) -> Iterator[Any]:
+        module = model.get_submodule
+        yield module(paths.layer).register_forward_pre_hook(
+            lambda _, args, kwargs: keep(layer, "before", layer_input(args, kwargs)), with_kwargs=True
+        )
+        yield module(paths.projection).register_forward_hook(lambda _, args, output: keep(layer, "attention", output))
+        yield module(paths.feed_forward).register_forward_hook(
+            lambda _, args, output: keep(layer, "feed_forward", output)
+        )
+        yield module(paths.layer).register_forward_hook(
+            lambda _, args, output: keep(layer, "after", layer_output(output))
+        )
+
+    with ExitStack() as stack:
+        for layer, of_layer in paths.items():
+            for handle in hooks(layer, of_layer):
+                stack.callback(handle.remove)
+        yield recorded
+
+
+def hidden_names(paths: Mapping[Layer, LayerPaths]) -> list[str]:
+    """Return the names of the hidden vectors of all layers, such as "encoder layer 0 before"."""
+    return [block_name(*layer, part) for layer in paths for part in HIDDEN]
