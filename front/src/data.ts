@@ -104,6 +104,12 @@ export interface Movement {
   arrays: Record<string, NumberArray>;
 }
 
+/** The movement that a worker computes after it has sent a trace, by kind of self-attention, with the numbers of its blocks. */
+export interface LateMovement {
+  movement: Record<string, Movement>;
+  numbers: Record<string, Float32Array>;
+}
+
 /** The alignments of the translations that a search found, best first; the trace is that of the first. */
 export interface Alignment {
   rule: { layer: number; head: number | null; step: "predicts" | "reads"; agreement: number | null }; // head null = the average

@@ -2,7 +2,7 @@
 
 import { computed, effect, signal } from "@preact/signals";
 import { decodeArrays, type DecodedArray, type DecodedArrays } from "./blocks";
-import type { Movement } from "./data";
+import type { LateMovement, Movement, Trace } from "./data";
 import { complaint, kindName, layerNumber, query, queryTokens, trace } from "./state";
 import { words } from "./words";
 
@@ -33,12 +33,18 @@ export interface Move {
 }
 
 const decoded = signal<{ of: Movement; arrays: DecodedArrays } | null>(null);
-export const movement = computed<Movement | null>(() => (trace.value?.movement ? (trace.value.movement[kindName.value] ?? null) : null));
+/** The movement of a trace from a worker, which comes after the trace. */
+export const late = signal<{ of: Trace; moves: LateMovement } | null>(null);
+const lateMoves = () => (late.value?.of === trace.value ? late.value?.moves : undefined);
+
+/** The movement of the trace, by kind of self-attention. */
+export const movements = computed<Record<string, Movement>>(() => trace.value?.movement ?? lateMoves()?.movement ?? {});
+export const movement = computed<Movement | null>(() => movements.value[kindName.value] ?? null);
 
 effect(() => {
   const of = movement.value;
   if (!of || decoded.peek()?.of === of) return;
-  const from = trace.value;
+  const from = { ...trace.value, ...lateMoves() };
   void decodeArrays(from, of.arrays).then(
     (arrays) => movement.value === of && (decoded.value = { of, arrays }),
     (error: Error) => (complaint.value = words().undecodable(error.message)),

@@ -64,16 +64,16 @@ def check_plane(tab: Page, address: str, exact: Trace, kind: str) -> None:
     first, *_ = states.values()
     plane = Plane.through(torch.cat([first.before, *(state.after for state in states.values())]).float())
     arrows = [layer_arrows(exact.attended[kind][layer].pattern, state, plane, 8) for layer, state in states.items()]
-    (answer,) = answers(tab, address, [exact.text], ("movement", "numbers"), kind=kind, layer=0, head=0)
-    found = answer["movement"][kind]
+    (answer,) = answers(tab, address, [exact.text], ("moves", "sent"), kind=kind, layer=0, head=0)
+    found = answer["moves"]["movement"][kind]
     assert found["shares"] == pytest.approx(plane.shares, abs=1e-5)
     assert found["left_out"] == plane.n_left_out
-    assert not any(name.endswith((" before", " output weight")) for name in answer["numbers"] if "movement" not in name)
+    assert not any(name.endswith((" before", " output weight")) for name in answer["sent"])
     for name, record in found["arrays"].items():
         group, _, field = name.rpartition(" ")
         layers = [getattr(layer, group) if group else layer for layer in arrows]
         wanted = torch.stack([getattr(layer, field) for layer in layers])
-        numbers = torch.tensor(answer["numbers"][record["block"]]).view(record["shape"])
+        numbers = torch.tensor(answer["moves"]["numbers"][record["block"]]).view(record["shape"])
         assert numbers.shape == wanted.shape
         if group and field != "places":  # the name and the angle of a vector that rounding alone makes say nothing
             longer = torch.stack([layer.places for layer in layers])[..., 2] > 1e-3

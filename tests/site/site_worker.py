@@ -13,7 +13,12 @@ ASK = """async ({ texts, shown, kept, ...start }) => {
   worker.postMessage(start);
   for (const [id, text] of texts.entries()) {
     answers.push(await new Promise((answered) => {
-      worker.onmessage = ({ data }) => data.id === id && answered(data.trace ?? data.refusal);
+      let trace;
+      worker.onmessage = ({ data }) => {
+        if (data.id !== id) return;
+        if (data.trace) trace = data.trace;
+        else answered(data.moves ? { ...trace, moves: data.moves, sent: Object.keys(trace.numbers) } : data.refusal);
+      };
       worker.postMessage({ id, model: 0, text, changes: null, ...shown });
     }));
   }

@@ -2,7 +2,8 @@
 
 import type { Effect, Trace } from "../data";
 import { loading, type Answerer, type Question } from "../live";
-import { head, kindName, layerNumber } from "../state";
+import { late } from "../movement";
+import { complaint, head, kindName, layerNumber } from "../state";
 import { words } from "../words";
 import { addressOf, type Asked, type ModelRecord, type Prepare, type Reading, type Refusal, type Said, type Site, type Start } from "./messages";
 
@@ -24,6 +25,7 @@ export function answererOf(site: Site): Answerer {
   const waiting = new Map<number, Waiting>();
   let worker: Promise<Worker> | null = null;
   let asked = 0;
+  let latest: { id: number; trace: Trace } | null = null; // whose movement may come
   const placeOf = (name: string) => Math.max(0, site.models.findIndex((model) => model.name === name));
 
   const hear = ({ data }: MessageEvent<Said>) => {
@@ -31,10 +33,16 @@ export function answererOf(site: Site): Answerer {
       loading.value = data.loaded < data.total ? data : null;
       return;
     }
+    if ("moves" in data) {
+      if (latest?.id === data.id) late.value = { of: latest.trace, moves: data.moves };
+      return;
+    }
     const asker = waiting.get(data.id);
     waiting.delete(data.id);
-    if ("refusal" in data) asker?.refused(new Error(sayRefusal(data.refusal, asker.model.most)));
+    if ("refusal" in data && latest?.id === data.id) complaint.value = sayRefusal(data.refusal, 0); // of the movement alone
+    else if ("refusal" in data) asker?.refused(new Error(sayRefusal(data.refusal, asker.model.most)));
     else asker?.answered("trace" in data ? data.trace : data.effect);
+    if ("trace" in data) latest = data;
   };
 
   const started = () =>

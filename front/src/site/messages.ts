@@ -1,6 +1,6 @@
 // What the page and the worker in which the models run say to one another
 
-import type { Change, Effect, Trace } from "../data";
+import type { Change, Effect, LateMovement, Trace } from "../data";
 
 export interface File {
   name: string;
@@ -77,5 +77,6 @@ export type Refusal =
 export type Said =
   | { loaded: number; total: number }
   | { id: number; trace: Trace }
+  | { id: number; moves: LateMovement } // after the trace
   | { id: number; effect: Effect }
   | { id: number; refusal: Refusal };

@@ -4,7 +4,7 @@
 
 import { UNCHANGED, weightsOf } from "../attention";
 import { decode, type Decoded } from "../blocks";
-import type { Layer, Movement, NumberArray, Trace } from "../data";
+import type { LateMovement, Layer, NumberArray, Trace } from "../data";
 import { dot, minus, plus, product, rowsOf, scaled } from "./matrices";
 import { planeThrough, type Plane } from "./plane";
 
@@ -15,20 +15,29 @@ const MOST_MOVES = 6_000; // layers times tokens; a longer text has no movement,
 type Rows = Float64Array[];
 type Named = Record<string, Float64Array>;
 
-/** A trace with the movement of its tokens, and without the hidden vectors; `projections` are the matrices W_O. */
-export async function withMovement(trace: Trace, projections: Record<string, Float32Array>): Promise<Trace> {
-  const numbers = { ...trace.numbers };
-  const movement: Record<string, Movement> = {};
+const hiddenOf = (layer: Layer) => Object.values(layer.states ?? {}).map(({ block }) => block);
+
+/** A trace as the page gets it. */
+export function withoutHidden(trace: Trace): Trace {
+  const hidden = new Set(Object.values(trace.kinds).flatMap(({ layers }) => layers.flatMap(hiddenOf)));
+  return { ...trace, numbers: Object.fromEntries(Object.entries(trace.numbers!).filter(([name]) => !hidden.has(name))) };
+}
+
+/**
+ * The movement of the tokens of a trace.
+ *
+ * @param projections the matrices W_O, by the names of their blocks.
+ * @param goOn called before each layer; if it throws an error, the work ends.
+ */
+export async function movementOf(trace: Trace, projections: Record<string, Float32Array>, goOn: () => void): Promise<LateMovement> {
+  const found: LateMovement = { movement: {}, numbers: {} };
   for (const [name, { layers, queries }] of Object.entries(trace.kinds)) {
-    if (!layers[0].states) continue;
     const tokens = trace[queries].length;
-    if (layers.length * tokens <= MOST_MOVES) {
-      const found = await movementOf(trace, layers, tokens, projections);
-      movement[name] = { ...found, arrays: named(found.arrays, name, numbers) };
-    }
-    for (const { states } of layers) for (const { block } of Object.values(states!)) delete numbers[block];
+    if (!layers[0].states || layers.length * tokens > MOST_MOVES) continue;
+    const moves = await movesOf(trace, layers, tokens, projections, goOn);
+    found.movement[name] = { ...moves, arrays: named(moves.arrays, name, found.numbers) };
   }
-  return { ...trace, numbers, movement: Object.keys(movement).length ? movement : null };
+  return found;
 }
 
 interface Stacked {
@@ -47,12 +56,14 @@ function named(arrays: Record<string, Stacked>, kind: string, numbers: Record<st
   );
 }
 
-async function movementOf(trace: Trace, layers: Layer[], tokens: number, projections: Record<string, Float32Array>) {
+async function movesOf(trace: Trace, layers: Layer[], tokens: number, projections: Record<string, Float32Array>, goOn: () => void) {
   const states = layers.map((layer) => statesOf(trace, layer));
   const vectors = [states[0].before, ...states.map(({ after }) => after)].flat();
   const plane = planeThrough(vectors);
   const found: Named[] = [];
   for (const [i, layer] of layers.entries()) {
+    await new Promise((resolve) => setTimeout(resolve)); // lets the page's next question arrive
+    goOn();
     const step = stepOf(await decode(trace, layer), tokens, trace.units, projections[layer.output!.weight!.block], vectors[0].length);
     found.push(arrowsOfLayer(step, states[i], plane));
   }
@@ -116,7 +127,9 @@ function arrowsOfLayer({ weights, written, byHead }: Step, { before, attention, 
     const parts = [attention[token], minus(attention[token], total), feedForward[token], rest];
     const squares = tokens.map((key) => {
       const row = heads.map((head) => weights[head][token][key]);
-      return row.reduce((sum, one, i) => sum + one * row.reduce((inner, other, j) => inner + other * products[key][i][j], 0), 0);
+      let square = 0;
+      for (const i of heads) for (const j of heads) square += row[i] * row[j] * products[key][i][j];
+      return square;
     });
     const ofKey = (key: number) => heads.map((head) => scaled(written[head][key], weights[head][token][key])).reduce(plus);
     return {

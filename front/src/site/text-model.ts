@@ -7,7 +7,6 @@ import { Refused } from "./files";
 import { drawn, likely, mostProbable, nucleusOf, probabilities, rowsOf } from "./logits";
 import type { ModelFiles, ModelRecord, Reading } from "./messages";
 import { Model } from "./model";
-import { withMovement } from "./movement";
 import { outputArrays, type Outputs } from "./outputs";
 import type { Reader } from "./reader";
 import { Tokenizer } from "./tokenizer";
@@ -37,11 +36,14 @@ export class TextReader implements Reader {
     return new TextReader(await Model.load(files.model, layers), Tokenizer.of(files.tokenizer), record, outputArrays(files.outputs, record.shape));
   }
 
+  get projections() {
+    return this.outputs.projections;
+  }
+
   async trace(reading: Reading, goOn: () => void): Promise<Trace> {
     const continuation = [...(reading.continuation ?? []), ...(await this.write(reading, goOn))];
     const input = this.input(reading.text, continuation);
-    const { trace: read, output } = await this.run(input, [], range(input.read - 1, input.ids.length));
-    const trace = await withMovement(read, this.outputs.projections);
+    const { trace, output } = await this.run(input, [], range(input.read - 1, input.ids.length));
     return this.record.kind === "causal" ? { ...trace, ...this.writing(input, reading.text, output) } : trace;
   }
 

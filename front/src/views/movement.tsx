@@ -2,7 +2,7 @@
 
 import { computed } from "@preact/signals";
 import { dark, hueOf, shade } from "../colours";
-import { movement, moves, pointAfter, shownMove, type Arrow, type Move, type Point } from "../movement";
+import { movement, movements, moves, pointAfter, shownMove, type Arrow, type Move, type Point } from "../movement";
 import { isolated } from "../items";
 import { useSize } from "../size";
 import { chooseHead, chooseKind, head, key, keyTokens, kind, kindName, layerNumber, layerOf, query, queryTokens, trace } from "../state";
@@ -66,7 +66,7 @@ export function MovementView() {
 /** For cross-attention, which moves no token of its own: buttons that show the movement of encoder or decoder. */
 function OtherKinds() {
   const say = words();
-  const kinds = Object.keys(trace.value.movement ?? {}) as ("encoder" | "decoder")[];
+  const kinds = Object.keys(movements.value) as ("encoder" | "decoder")[];
   if (!kinds.length) return null;
   return (
     <Panel view="movement" title={say.movement}>

@@ -40,8 +40,8 @@ def site(
     """Write a static web site: a folder for any web server, with a model that runs in the reader's browser.
 
     The page is that of regard explore: the model reads, continues or translates the text that the reader types. No
-    server runs the model, and the typed text stays in the browser. The folder is about 5 MB larger than the model.
-    Before it is written, the exported model is compared with the original.
+    server runs the model, and the typed text stays in the browser. The folder of MiniLM has 100 MB,
+    9 MB more than the model. Before it is written, the exported model is compared with the original.
 
     [bold]Examples[/bold]
 

@@ -6,7 +6,6 @@ import type { Alignment, Candidate, Trace } from "../../data";
 import { causal } from "../causal";
 import { Refused } from "../files";
 import type { ModelFiles, ModelRecord, Reading } from "../messages";
-import { withMovement } from "../movement";
 import { outputArrays, type Outputs } from "../outputs";
 import type { Reader } from "../reader";
 import { escaped, SPACES, tokensOfPieces } from "../tokens";
@@ -51,6 +50,10 @@ export class TranslatorReader implements Reader {
     return new TranslatorReader(graphs, settings, new Vocabulary(files.source), new Vocabulary(files.target), shape, most, outputArrays(files.outputs, shape));
   }
 
+  get projections() {
+    return this.outputs.projections;
+  }
+
   async trace({ text }: Reading, goOn: () => void): Promise<Trace> {
     const pieces = this.source.encode(this.clean(text));
     if (!pieces.length) throw new Refused({ reason: "empty" });
@@ -60,8 +63,7 @@ export class TranslatorReader implements Reader {
     const hypotheses = await beamSearch(this.graphs, this.settings, encoded, goOn);
     const pairs = hypotheses.map((hypothesis): Pair => ({ text, source, encoded, hypothesis }));
     const candidates = await Promise.all(pairs.map((pair) => this.candidate(pair)));
-    const trace = await withMovement(this.traceOf(pairs[0]), this.outputs.projections);
-    return { ...trace, alignment: { rule: this.settings.rule, candidates } as Alignment };
+    return { ...this.traceOf(pairs[0]), alignment: { rule: this.settings.rule, candidates } as Alignment };
   }
 
   /** The trace of the model while it reads a source and its translation. */
