@@ -153,7 +153,14 @@ def busy(monkeypatch):
     monkeypatch.setattr("psutil.cpu_percent", lambda interval: 3.0)
 
 
-def test_a_quick_run_prints_its_table_and_writes_nothing(busy, tmp_path, capsys, monkeypatch):
+@pytest.fixture
+def once(busy, monkeypatch):
+    """Measure each function in one round instead of at least three, and once in it, whatever its time."""
+    monkeypatch.setattr(measure, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(measure, "LEAST_SECONDS", 0.0)
+
+
+def test_a_quick_run_prints_its_table_and_writes_nothing(once, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(table, "RESULTS", tmp_path / "results")
     unfused.main(length=[64], seconds=0, quick=True)
     assert capsys.readouterr().out.count("\n| ") >= 4
@@ -169,7 +176,7 @@ def test_a_quick_run_prints_its_table_and_writes_nothing(busy, tmp_path, capsys,
         (inspection, {"length": [64], "width": [8], "heads": 2}, "inspection-heads-2"),
     ],
 )
-def test_a_quick_run_writes_its_table_where_it_is_told_to(script, options, name, busy, tmp_path, capsys):
+def test_a_quick_run_writes_its_table_where_it_is_told_to(script, options, name, once, tmp_path, capsys):
     script.main(**options, seconds=0, quick=True, out=tmp_path)
     assert capsys.readouterr().out.count("\n| ") >= 4
     assert json.loads((tmp_path / f"{name}.json").read_text())["rows"]
@@ -268,7 +275,7 @@ def trained_folder(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of other programs
-def test_translating_is_compared_with_other_programs(trained_folder, busy, tmp_path, capsys):
+def test_translating_is_compared_with_other_programs(trained_folder, once, tmp_path, capsys):
     translation.main(trained_folder / "en-de", trained_folder / "test.en", quick=True, threads=1, out=tmp_path)
     beam, greedy = json.loads((tmp_path / "translation-en-de.json").read_text())["rows"]
     assert (beam["search"], greedy["search"]) == ("beam 5", "greedy")
@@ -277,7 +284,7 @@ def test_translating_is_compared_with_other_programs(trained_folder, busy, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of other programs
-def test_a_service_is_compared_with_another_program_behind_the_same_server(trained_folder, busy, tmp_path, capsys):
+def test_a_service_is_compared_with_another_program_behind_the_same_server(trained_folder, once, tmp_path, capsys):
     service.main(trained_folder / "en-de", trained_folder / "test.en", [2], quick=True, out=tmp_path)
     (row,) = json.loads((tmp_path / "service-en-de.json").read_text())["rows"]
     assert row["clients"] == 2
