@@ -392,3 +392,16 @@ def test_tokens_name_the_rows(normal):
     worked = work_out(direct(query, query, query, tokens=named("snake", "it")), token="it")
     assert worked["products"].rows == worked["products"].columns == ("snake", "it")
     assert worked.query == 1
+
+
+@pytest.mark.parametrize(
+    ("mask", "notes"),
+    [
+        ("causal", ()),
+        (np.array([[True, False], [False, False]]), ("x2 may attend to no key: its weights and its context are 0.",)),
+    ],
+)
+def test_a_note_names_the_queries_without_keys_alone(normal, mask, notes):
+    """With two heads: a query is named once."""
+    query, key, value = (normal(2, 4) for _ in range(3))
+    assert work_out(direct(query, key, value, n_heads=2, mask=mask)).notes == notes

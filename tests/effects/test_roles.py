@@ -65,3 +65,11 @@ def test_sums_of_texts_are_added_and_a_role_without_queries_has_no_mean(normal):
 
 def test_tokens_with_the_same_text_have_the_same_number():
     assert token_numbers(["a", "b", "a"]).tolist() == [0, 1, 0]
+
+
+def test_a_repeated_token_is_no_induction_to_itself(normal):
+    """The key after an earlier token with the query's text may be the query itself, which does not count."""
+    pattern = attend(*[normal(1, 2, 3, 5)] * 3).pattern
+    seen, row = role_sums(pattern, ["a", "a", "a"], [False] * 3), KEY_ROLES.index("induction")
+    assert_close(seen.sums[row], pattern.dense()[0, :, 2, 1].double())
+    assert int(seen.n_queries[row]) == 1
