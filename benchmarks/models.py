@@ -75,7 +75,7 @@ def measured(length: int, seconds: float) -> Row:
         "regard / forward": ratio(elapsed["regard"], elapsed["forward"]),
         "dense / regard": ratio(elapsed["dense"], elapsed["regard"]) if dense else None,
         **{f"{name} MiB": memory.get(name) for name in WAYS},
-        "dense / regard, memory": memory["dense"] / memory["regard"] if dense else None,
+        "dense / regard, memory": memory["dense"] / memory["regard"] if dense and memory["regard"] else None,
     }
 
 
