@@ -3,7 +3,7 @@
 import type { ComponentType } from "preact";
 import { course, lessonNumber, openLesson, type Lesson } from "./course";
 import { ExampleControls } from "./explain-page";
-import { Controls, Language } from "./page";
+import { Controls, TopBar } from "./page";
 import { complaint, trace } from "./state";
 import { Heads } from "./views/heads";
 import { MovementView } from "./views/movement";
@@ -31,10 +31,7 @@ export function CoursePage() {
   return (
     <>
       <header class="top">
-        <div class="bar">
-          <p class="brand">regard <span>{say.tagline}</span></p>
-          <Language />
-        </div>
+        <TopBar />
         <nav aria-label={say.lessons}>
           <ol class="stages">
             {lessons.map((one, i) => (

@@ -1,6 +1,6 @@
 // The page of a worked example: the steps on their own
 
-import { Choose, Language } from "./page";
+import { Choose, TopBar } from "./page";
 import { chooseHead, complaint, head, layer, query, queryItem, queryItems, trace } from "./state";
 import { directionOf } from "./items";
 import { StepByStep } from "./views/steps";
@@ -13,10 +13,7 @@ export function ExplainPage() {
   return (
     <>
       <header class="top">
-        <div class="bar">
-          <p class="brand">regard <span>{say.tagline}</span></p>
-          <Language />
-        </div>
+        <TopBar />
         <h1 dir="auto">{text}</h1>
         {[source, ...notes].filter(Boolean).map((line) => <p class="facts" dir="auto" key={line}>{line}</p>)}
       </header>

@@ -89,7 +89,17 @@ function Top() {
   );
 }
 
-export function Language() {
+/** The top line of a page without a text field: regard's name and the choice of the language. */
+export function TopBar() {
+  return (
+    <div class="bar">
+      <p class="brand">regard <span>{words().tagline}</span></p>
+      <Language />
+    </div>
+  );
+}
+
+function Language() {
   return (
     <Choose
       label={words().language}

@@ -36,6 +36,7 @@ def learn(
     \b
     [bold]Examples[/bold]
       regard learn --html course.html
+      regard learn --html public/learn.html   in the folder of regard site public
       regard learn
       regard learn query-key-value
       regard learn 5 --language ko
