@@ -18,7 +18,7 @@ TEXT_WIDTH = 92
 
 def learn(
     name: Annotated[
-        str | None, typer.Argument(metavar="[lesson]", help="A lesson, by name or number.", show_default="list them")
+        str | None, typer.Argument(metavar="LESSON", help="A lesson, by name or number.", show_default="list them")
     ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write all lessons as a page for any browser, with live pictures.")
