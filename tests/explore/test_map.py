@@ -53,6 +53,11 @@ def exact(long: Trace, level: int, pool: str) -> torch.Tensor:
     return pooled(weights[None], **window)[0].masked_fill(~visible, torch.nan).float()
 
 
+def test_the_last_query_of_the_first_head_is_shown_first(long: Trace) -> None:
+    focus = {"kind": "decoder", "layer": long.heads("decoder")[0].layer, "head": 0, "query": TOKENS - 1}
+    assert data.map_data(long, {})["focus"] == focus
+
+
 @pytest.mark.parametrize("pool", ["mean", "max"])
 @pytest.mark.parametrize(("level", "row", "column"), [(0, 2, 1), (1, 1, 0), (6, 0, 0)])
 def test_a_tile_is_softmax_pooled(mapped: Running, long: Trace, level: int, row: int, column: int, pool: str) -> None:
