@@ -22,8 +22,7 @@ demo: $(READY) $(KERNELS) ## install what is needed, then show attention: number
 unexport PYTHONDONTWRITEBYTECODE
 
 # A file's tests run in one process, since they share what is slow to set up; tests/conftest.py begins with the longest
-# files, and starts one worker more than there are processors. Tests marked as slow run in CI alone (`CI=1 make test`).
-# Kernels are timed by `make benchmark` alone.
+# files. Tests marked as slow run in CI alone (`CI=1 make test`). Kernels are timed by `make benchmark` alone.
 test: $(READY) $(KERNELS) ## run the tests on all cores, README and docstrings included
 	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder --benchmark-disable \
 		$(if $(CI),--durations=50,-m "not slow")

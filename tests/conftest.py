@@ -56,12 +56,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=0, help="another number tries other hostile files")
 
 
-@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
-def pytest_xdist_auto_num_workers() -> int:
-    """Return one worker more than there are processors: a quarter of the time, a worker waits for another process."""
-    return (os.cpu_count() or 1) + 1
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Import the fixtures, except where all tests run in other processes."""
     is_worker = hasattr(config, "workerinput")
