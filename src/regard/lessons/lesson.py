@@ -36,7 +36,7 @@ class LessonText:
     text: tuple[str, ...]
     """The paragraphs; one that begins with FORMULA is a formula."""
     try_: tuple[str, ...]
-    """What the reader may do on the web page."""
+    """Suggestions for the reader of the web page, such as which button to press."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,23 +50,21 @@ PAST = "past "
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """What `recorded_attention` needs for one run of a model: the changes to apply, and a list for its tensors.
+    """The changes to apply in one run of a model, and a list for the tensors that `recorded_attention` records.
 
     Attributes:
-        hidden: True where a query may not attend to a key; None = nowhere.
+        hidden: True where a query may not attend to a key in any head; None = every query may attend to every key.
         cut, changed: `cut` is True where weights are cut, in those layers and heads in which `changed` is True.
         temperature: the divisor of the scores of each head.
-        past: the cached keys and values of earlier tokens.
+        past: for each layer in turn, the keys and the values of the cached tokens; empty = the graph has no cache.
         steps: the recorded query, key and value of each layer.
     """
 
     hidden: Bool[Tensor, "queries keys"] | None
-    """True where a query may not attend to a key in any head; None = every query may attend to every key."""
     cut: Bool[Tensor, "queries keys"]
     changed: Bool[Tensor, "layers heads"]
     temperature: Float[Tensor, "layers heads"]
     past: tuple[Tensor, ...] = ()
-    """For each layer in turn, the keys and the values of the tokens before `ids`; empty = the graph has no cache."""
     steps: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
 
 

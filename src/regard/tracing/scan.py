@@ -25,9 +25,9 @@ COUNTS = ("n_lines", "n_texts", "n_tokens", "n_truncated", "n_words", "n_known")
 
 @dataclass(slots=True)
 class Scan:
-    """What the heads of a model attend to, summed over the texts read so far.
+    """Sums of the attention weights of each head by role, over the texts read so far.
 
-    The sums are those of all roles: the weights on the previous token, on the first token, and so on.
+    A role is a kind of key: the previous token, the first token, and so on.
 
     Attributes:
         n_lines: how many lines were read, blank lines included.

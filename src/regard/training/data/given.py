@@ -1,4 +1,4 @@
-"""What a training may be given besides its texts and settings: a translator to fine-tune, or vocabularies."""
+"""The translator to fine-tune, or the vocabularies, that a training may be given besides its texts and settings."""
 
 from dataclasses import dataclass
 from pathlib import Path

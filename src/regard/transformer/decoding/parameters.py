@@ -152,9 +152,9 @@ class StackParameters:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """What a module consists of at one time: it shows later whether the module has changed.
+    """The parts of a module at one time; compared with a later snapshot, it shows whether the module has changed.
 
-    A change of the numbers in a parameter is none.
+    New numbers in the memory of a parameter do not count as a change.
 
     Attributes:
         parts: the classes, attributes, submodules and parameters of all modules, and whether they have hooks.
