@@ -1,8 +1,10 @@
 """From texts to translations: order, batches, prefixes, unknown characters, texts that are too long, attention."""
 
+import base64
 import json
+import re
 from dataclasses import replace
-from html import escape
+from html import escape, unescape
 
 import pytest
 import torch
@@ -18,6 +20,8 @@ from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
 from regard.translation.search.sampling import Sample
 from regard.translation.translator import Translator
+from regard.views.alignment import alignment_figure
+from regard.views.picture.canvas import rendered
 
 TEXTS = ["the cat sat on a mat", "", "no dog", "a dog ran to the cat and sat", "  ", "I am a student", "no dog"]
 
@@ -260,7 +264,15 @@ def test_a_translation_as_a_picture_and_as_a_page(translator, tmp_path):
     assert one.figure(tmp_path / "cat.svg").read_text().startswith("<?xml")
     page = one.html(tmp_path / "cat.html").read_text()
     assert page.lower().startswith("<!doctype html>")
-    assert f'srcdoc="{escape(page)}"' in one._repr_html_()  # in a notebook
+    shown = one._repr_html_()  # in a notebook
+    assert f'srcdoc="{escape(page)}"' in shown
+    (named, first), (other, _) = re.findall(r'<img alt="(.*?)" src="data:image/png;base64,(.*?)"', shown)
+    aligned = one.page_record()["candidates"][0]
+    words = one.alignment.source_words, one.alignment.target_words
+    drawn = alignment_figure(*words, torch.tensor(aligned["weights"]), one.text)
+    assert base64.b64decode(first) == rendered(drawn)
+    assert unescape(named) == f"word alignment of {one.source!r} and {one.text!r}"
+    assert unescape(other) == repr(one.page_trace)
     assert one.alignment._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(InputError) as error:
         one.figure(tmp_path / "cat.gif")
