@@ -48,7 +48,7 @@ ROOMS = {
     "lessons": "by_hand tracing views errors",
     "explore": "attention effects tracing translation by_hand views errors typed_fields",
     "serve": "explore translation errors",
-    "site": "attention text transformer recurrent effects tracing translation export views errors",
+    "site": "attention text transformer recurrent effects tracing translation export lessons views errors",
     "cli": (
         "explore serve site lessons kernels attention text tracing evaluation translation by_hand export training "
         "views errors visible_text regard"

@@ -25,6 +25,7 @@ export interface ModelHere {
 export interface Answerer {
   trace: (question: Question, stopped: AbortSignal) => Promise<Trace>;
   effect: (question: Question, stopped: AbortSignal) => Promise<Effect>;
+  course: string | null; // the address of a page with lessons, if there is one beside this page
   here: ModelHere[] | null; // the models that run in this page, where a question names one of them; null = a server runs any
   pauseMilliseconds: (model: string) => number; // how long typing must pause before the model runs on a short text
   prepare?: (model: string) => void; // load the model early: the reader is about to type
@@ -34,6 +35,7 @@ export interface Answerer {
 const server: Answerer = {
   trace: (question, stopped) => post("trace", question, stopped) as Promise<Trace>,
   effect: (question, stopped) => post("effect", question, stopped) as Promise<Effect>,
+  course: null,
   here: null,
   pauseMilliseconds: () => 600,
 };

@@ -80,6 +80,8 @@ function Top() {
     <header class="top">
       <div class="bar">
         {live ? <h1 class="brand">{brand}</h1> : <p class="brand">{brand}</p>}
+        <span class="gap" />
+        {answerer.value.course && <a href={`${answerer.value.course}#language=${language.value}`} title={say.courseTitle}>{say.lessons}</a>}
         <Language />
       </div>
       {live ? <TextField /> : <h1 dir="auto" class={title.length > 240 ? "long" : ""} tabIndex={title.length > MAY_SCROLL ? 0 : undefined}>{title}</h1>}

@@ -287,6 +287,7 @@ const english = {
   coarse: (below: string, step: string) =>
     `Weights of ${below} and more to four decimals; smaller ones, marked ≈, to the nearest ${step}, so that all heads of so long a text fit into one page.`,
   lessons: "Lessons",
+  courseTitle: "What attention is and does, in short lessons with live pictures",
   turn: "Other lessons",
   tryThis: "Try this",
   onCommandLine: "On the command line",
@@ -609,6 +610,7 @@ const korean: Words = {
   coarse: (below, step) =>
     `${below} 이상의 가중치는 소수점 아래 네 자리까지, 더 작은 것(≈ 표시)은 ${step} 단위입니다. 긴 글의 모든 헤드를 한 페이지에 담기 위해서입니다.`,
   lessons: "수업",
+  courseTitle: "어텐션이 무엇이고 어떤 일을 하는지, 직접 만져 볼 수 있는 그림이 든 짧은 수업",
   turn: "다른 수업",
   tryThis: "해 보기",
   onCommandLine: "명령줄에서",

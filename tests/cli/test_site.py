@@ -34,11 +34,12 @@ def test_the_difference_the_size_and_the_next_command_are_printed(
 
     monkeypatch.setattr("regard.site.write_site", write)
     options = ("--model", "mine", "--runtime", "packed.tgz", "--translator", "en-ko", "--text", "It rains.")
-    printed = output("site", "public", *options).splitlines()
+    printed = output("site", "public", *options, "--no-course").splitlines()
     output("site", "public")
+    chosen = {"translator": Path("en-ko"), "text": "It rains.", "course": False}
     assert asked == [
-        ((Path("public"), "mine", Path("packed.tgz")), {"translator": Path("en-ko"), "text": "It rains."}),
-        ((Path("public"), None, None), {"translator": None, "text": FIRST_TEXT}),
+        ((Path("public"), "mine", Path("packed.tgz")), chosen),
+        ((Path("public"), None, None), {"translator": None, "text": FIRST_TEXT, "course": True}),
     ]
     assert printed == [
         *["checked handmade in ONNX Runtime: at most 1.7e-06 in a weight, 1.5e-06 in the other numbers"] * 2,

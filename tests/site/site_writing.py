@@ -8,9 +8,12 @@ from regard.site import Site, write_site
 
 
 def write_unchecked(folder: Path, model: str | None = None, **settings: object) -> Site:
-    """Write a site with the checks of shapes and types off, since lengths are symbols and not ints during an export."""
+    """Write a site without the course.
+
+    The checks of shapes and types are off, since lengths are symbols and not ints during an export.
+    """
     jaxtyping.config.update("jaxtyping_disable", True)
     try:
-        return write_site(folder, model, **settings)
+        return write_site(folder, model, course=False, **settings)
     finally:
         jaxtyping.config.update("jaxtyping_disable", False)

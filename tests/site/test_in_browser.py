@@ -14,6 +14,7 @@ from site_texts import TEXTS, random_texts
 from site_worker import answers
 
 import regard
+from regard.lessons.lesson import lesson
 from regard.tracing.focus import focus_on
 from regard.tracing.model_loading import LoadedModel, load
 from regard.tracing.tokens.readable_tokens import readable_tokens
@@ -86,6 +87,15 @@ def test_typed_text_has_the_weights_of_python_and_the_site_asks_nobody_else(
     names = ("", "worker.js", "model.onnx", "model.outputs", "runtime.deflate", "tokenizer.json")
     asked = [url.partition("?")[0] for url in requests if not url.startswith("blob:")]
     assert sorted(asked) == sorted(f"{served.address}{name}" for name in names)
+
+
+def test_the_page_links_to_the_course_in_the_language_that_is_shown(page: Page) -> None:
+    page.get_by_role("link", name="Lessons").click()
+    expect(page.locator("h1")).to_have_text(lesson("1").texts["en"].title)
+    page.go_back()
+    page.get_by_label("Language").select_option("ko")
+    page.get_by_role("link", name="수업").click()
+    expect(page.locator("h1")).to_have_text(lesson("1").texts["ko"].title)
 
 
 def test_what_a_head_adds_is_that_of_python(tab: Page, served, model: LoadedModel) -> None:

@@ -16,7 +16,7 @@ TEXT = "The quick brown fox jumps over the lazy dog and runs into the woods."
 def test_minilm_in_a_page_attends_as_in_python(
     carried, serve_folder: Callable, tab: Page, minilm: LoadedModel, tmp_path
 ):
-    written = write_site(tmp_path / "public")
+    written = write_site(tmp_path / "public", course=False)
     assert [one.name for one in written.models] == ["MiniLM"]
     assert written.models[0].difference.weights < 1e-5
     tab.goto(serve_folder(tmp_path / "public"))

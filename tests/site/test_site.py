@@ -158,7 +158,7 @@ def test_a_model_that_fails_its_check_leaves_nothing(carried, graph, small, tmp_
     monkeypatch.setattr(writing, "check", broken)
     monkeypatch.setattr(writing, "tokenizer_tables", lambda *arguments: {})
     monkeypatch.setattr(writing, "write_model", lambda *arguments: None)
-    assert refusal(InputError, write_site, tmp_path / "site", str(small)) == "it differs."
+    assert refusal(InputError, write_site, tmp_path / "site", str(small), course=False) == "it differs."
     assert list(tmp_path.iterdir()) == []
 
 
@@ -284,9 +284,21 @@ def test_a_translator_whose_export_differs_leaves_nothing(carried, translator_fo
     parity = Parity(n_lines=2, n_same=2, difference=0.0, gap=0.0, worst="")
     monkeypatch.setattr(translating, "compare_translations", lambda *arguments: parity)
     monkeypatch.setattr(translating, "check_translator", lambda *arguments: Difference(0.25, 0.5))
-    assert refusal(InputError, write_site, tmp_path / "site", translator=translator_folder) == (
+    assert refusal(InputError, write_site, tmp_path / "site", translator=translator_folder, course=False) == (
         f"{translator_folder.name} as ONNX graphs does not translate as the translator does, so no site was written: "
         f"{parity}; they differ by up to {Difference(0.25, 0.5)}."
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_course_that_cannot_be_written_is_refused(carried, translator_folder, tmp_path, monkeypatch):
+    def write_course(path):
+        assert path.name == "learn.html"
+        raise InputError("the hub cannot be reached.")
+
+    monkeypatch.setattr(folders, "write_course", write_course)
+    assert refusal(InputError, write_site, tmp_path / "site", translator=translator_folder) == (
+        "the course needs MiniLM: the hub cannot be reached. Leave the course out: --no-course, or course=False."
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -182,7 +182,7 @@ def test_a_model_and_a_translator_share_a_site(
 
     monkeypatch.setattr(folders, "export_text_model", export_again(served))
     monkeypatch.setattr(folders, "export_translator", export_again(translating))
-    written = write_site(tmp_path / "site", "MiniLM", translator=byte_translator)
+    written = write_site(tmp_path / "site", "MiniLM", translator=byte_translator, course=False)
     tab.goto(serve_folder(tmp_path / "site"))
     expect(tab.locator("[data-view=sentence] .word")).to_have_count(13)
     assert view(tab).count() == 0

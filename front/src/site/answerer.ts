@@ -68,6 +68,7 @@ export function answererOf(site: Site): Answerer {
   return {
     trace: ({ model, ...reading }: Question, stopped) => ask({ ...reading, changes: null }, model!, stopped) as Promise<Trace>,
     effect: ({ model, changes = [], ...reading }: Question, stopped) => ask({ ...reading, changes }, model!, stopped) as Promise<Effect>,
+    course: site.course,
     here: site.models,
     pauseMilliseconds: (name) => PAUSE_MILLISECONDS[site.models[placeOf(name)].kind],
     prepare: (name) =>

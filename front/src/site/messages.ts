@@ -34,6 +34,7 @@ export interface Site {
   worker: File; // JavaScript
   runtime: File; // WebAssembly, compressed in zlib's format
   models: ModelRecord[];
+  course: string | null; // the name of the file with the lessons, if the site has them
 }
 
 /** The first message to the worker. */

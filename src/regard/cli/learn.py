@@ -36,7 +36,6 @@ def learn(
     \b
     [bold]Examples[/bold]
       regard learn --html course.html
-      regard learn --html public/learn.html   in the folder of regard site public
       regard learn
       regard learn query-key-value
       regard learn 5 --language ko

@@ -36,12 +36,17 @@ def site(
             show_default="included in regard",
         ),
     ] = None,
+    course: Annotated[
+        bool,
+        typer.Option("--course/--no-course", help="Write the course of regard learn too; its lessons need MiniLM."),
+    ] = True,
 ) -> None:
     """Write a static web site: a folder for any web server, with a model that runs in the reader's browser.
 
     The page is that of regard explore: the model reads, continues or translates the text that the reader types. No
-    server runs the model, and the typed text stays in the browser. The folder of MiniLM has 100 MB,
-    9 MB more than the model. Before it is written, the exported model is compared with the original.
+    server runs the model, and the typed text stays in the browser. The page links to the course of regard learn, which
+    is written into the same folder. The folder of MiniLM has 101 MB, 10 MB more than the model. Before it is written,
+    the exported model is compared with the original.
 
     [bold]Examples[/bold]
 
@@ -60,7 +65,7 @@ def site(
         from regard.site.folder import FIRST_TEXT
 
         first = FIRST_TEXT if text is None else text
-        written = write_site(folder, model, runtime, translator=translator, text=first)
+        written = write_site(folder, model, runtime, translator=translator, text=first, course=course)
     shown = escape_controls(folder)
     for exported in written.models:
         print(f"checked {escape_controls(exported.name)} in ONNX Runtime: {exported.report}")

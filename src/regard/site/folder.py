@@ -6,6 +6,7 @@ from typing import Any
 
 from regard.errors import InputError, require_packages
 from regard.export import new_folder
+from regard.lessons.course_page import write_course
 from regard.site.exported import Exported, file_record
 from regard.site.runtime import runtime
 from regard.site.text_model import export_text_model
@@ -23,8 +24,8 @@ TRANSLATOR_EXTRAS = "export,huggingface,translation"
 FIRST_TEXT = "The snake is very dangerous because it has a venom."
 """The text that the page shows first, if no other is given."""
 
-WORKER, RUNTIME = "worker.js", "runtime.deflate"
-"""The names of the web worker's script and of the compressed ONNX Runtime in the folder of a site."""
+WORKER, RUNTIME, COURSE = "worker.js", "runtime.deflate", "learn.html"
+"""The names of the web worker's script, the compressed ONNX Runtime and the course in the folder of a site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ def write_site(
     *,
     translator: Path | None = None,
     text: str = FIRST_TEXT,
+    course: bool = True,
 ) -> Site:
     """Write a folder with a page and models that run in the reader's browser; any web server can serve the folder.
 
@@ -56,10 +58,11 @@ def write_site(
         given_runtime: the path of ONNX Runtime for browsers; None = the one that comes with regard.
         translator: the folder of a translator; None = no translator.
         text: the text that the page shows first.
+        course: whether to write the lessons of `regard learn` too, as a page to which the first page links.
 
     Raises:
-        InputError: `out` has files or cannot be written, a model cannot be loaded or exported, or an export differs
-            from its model. In each case nothing is written to `out`.
+        InputError: `out` has files or cannot be written, a model cannot be loaded or exported (MiniLM for the course),
+            or an export differs from its model. In each case nothing is written to `out`.
     """
     packages: tuple[str, ...] = "transformers", "onnxscript", "onnxruntime"
     extras = EXTRAS
@@ -69,12 +72,23 @@ def write_site(
     check_empty(out)
     compressed = runtime(given_runtime)
     with new_folder(out) as written:
+        if course:
+            write_lessons(written / COURSE)
         models = export_models(model, translator, text, written)
         (written / RUNTIME).write_bytes(compressed)
         (written / WORKER).write_text(read_source("built/worker.js"), encoding="utf-8")
-        (written / "index.html").write_text(first_page(models, written), encoding="utf-8")
+        (written / "index.html").write_text(first_page(models, written, COURSE if course else None), encoding="utf-8")
         n_bytes = sum(path.stat().st_size for path in written.iterdir())
     return Site(models, n_bytes)
+
+
+def write_lessons(path: Path) -> None:
+    """Write the course; raise InputError if MiniLM, which reads the sentences of the lessons, cannot be loaded."""
+    try:
+        write_course(path)
+    except InputError as error:
+        advice = "Leave the course out: --no-course, or course=False."
+        raise InputError(f"the course needs MiniLM: {error} {advice}") from error
 
 
 def export_models(model: str | None, translator: Path | None, text: str, folder: Path) -> tuple[Exported, ...]:
@@ -106,11 +120,12 @@ def check_empty(out: Path) -> None:
         raise InputError(f"cannot write {out}: there is no folder {out.parent}; make it first or name another.")
 
 
-def first_page(models: tuple[Exported, ...], folder: Path) -> str:
-    """Return the HTML page of a site, which first shows the first model."""
+def first_page(models: tuple[Exported, ...], folder: Path, course: str | None) -> str:
+    """Return the HTML page of a site, which first shows the first model and links to the file name `course`."""
     site: dict[str, Any] = {
         "worker": file_record(folder / WORKER),
         "runtime": file_record(folder / RUNTIME),
         "models": [model.record(folder) for model in models],
+        "course": course,
     }
     return site_page(models[0].page(), site)
