@@ -39,7 +39,7 @@ def check_agreement(seen, context, weights):
     close = {"rtol": 1e-5, "atol": 1e-5, "check_dtype": False}
     assert_close(seen.context, context, **close)
     assert_close(seen.pattern.dense(), weights, **close)
-    known = seen.pattern.known
+    known = seen.pattern.statistics
     summary = seen.pattern.answer(ASK) if known is None or known.entropy is None else known
     assert_close(summary.entropy, -torch.xlogy(weights, weights).sum(dim=-1), **close)
     assert_close(summary.received, weights.sum(dim=2), **close)

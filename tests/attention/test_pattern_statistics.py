@@ -115,9 +115,9 @@ def test_top_takes_whole_numbers(normal, unhooked, ask):
 
 def test_a_map_that_was_asked_for_is_there(normal, unhooked, monkeypatch):
     pattern = attend(*normal(3, 1, 2, 5, 7).unbind(), ask=Ask(pooled=[2, 3])).pattern
-    assert pattern.known.ask.pooled == (2, 3)
+    assert pattern.statistics.ask.pooled == (2, 3)
     monkeypatch.setattr(Pattern, "answer", lambda self, ask: pytest.fail("computed again"))
-    assert torch.equal(pattern.pooled(2, 3), pattern.known.pooled)
+    assert torch.equal(pattern.pooled(2, 3), pattern.statistics.pooled)
 
 
 def test_a_key_that_a_bias_of_minus_infinity_bars_is_no_top_key(normal):

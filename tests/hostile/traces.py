@@ -6,9 +6,9 @@ from transformers import BertConfig, BertModel, BertTokenizer
 import regard
 from regard import Ask, Causal, Cut, RelativeBias, ScaledDot, Sharpen, Softmax, Trace, attend
 from regard.attention.masks import Padding, Window
+from regard.tracing.generation import WrittenToken
 from regard.tracing.tokens.places import Frame, Patch
 from regard.tracing.tokens.readable_tokens import Token
-from regard.tracing.writing import WrittenToken
 
 TRACE = "t.safetensors"
 

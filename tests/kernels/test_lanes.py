@@ -38,7 +38,7 @@ def level(request, monkeypatch):
 def test_the_statistics_of_a_pattern(normal, keys):
     query, key = normal(2, 4, 37, 16), normal(2, 4, keys, 16)
     ask = Ask(own=True, previous=True, top=5, pooled=(7, 3))
-    found = attend(query, key, key, mask=Causal(), ask=ask).pattern.known
+    found = attend(query, key, key, mask=Causal(), ask=ask).pattern.statistics
     exact = attend(query.double(), key.double(), key.double(), mask=Causal()).pattern
     expected = gather_statistics(blocks_of(exact.call), exact.grid, exact.call.empty(), ask)
     for name in ("received", "entropy", "distance", "first", "own", "previous", "pooled"):
@@ -55,7 +55,7 @@ def test_the_products_before_and_after_and_what_is_done_to_scores(normal, widths
     wide = [part.double() for part in (query, key, value)]
     exact = attend(*wide, score=ScaledDot(softcap=1.5, bias=bias.double()), ask=Ask(), **call)
     assert_close(seen.context.double(), exact.context, rtol=1e-5, atol=1e-5)
-    assert_close(seen.pattern.known.received.double(), exact.pattern.known.received, rtol=1e-5, atol=1e-5)
+    assert_close(seen.pattern.statistics.received.double(), exact.pattern.statistics.received, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("positions", ["rotary", "sinusoidal"])

@@ -17,9 +17,9 @@ from site_worker import answers
 
 import regard
 from regard.site.check import run_graph
+from regard.tracing.generation import next_tokens
 from regard.tracing.tokens.readable_tokens import readable_tokens
 from regard.tracing.trace import Trace
-from regard.tracing.writing import next_tokens
 from regard.views.page.data import token_records
 from regard.visible_text import escape_controls
 

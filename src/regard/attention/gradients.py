@@ -1,4 +1,4 @@
-"""Tests of whether autograd or torch.func is active, and gradient checkpointing (recomputing in the backward pass)."""
+"""Whether autograd or torch.func is active, and gradient checkpointing (recomputing tensors in the backward pass)."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
@@ -10,10 +10,10 @@ from torch.utils.checkpoint import checkpoint
 
 Result = TypeVar("Result")
 
-ERROR_LEAVES_HOOKS = torch.__version__ < "2.13"
+ERROR_LEAVES_HOOKS = torch.__version__ < "2.13"  # torch's version class compares numbers, not texts
 """Whether an error in a checkpointed function leaves torch's hooks for saved tensors active (a bug before torch 2.13).
 
-While the error's traceback exists, the hooks then make the backward pass of the next computation fail.
+The hooks stay as long as the error's traceback exists, and make the next backward pass fail.
 """
 
 PLAIN_DISPATCH = Tensor.__torch_dispatch__
@@ -44,12 +44,12 @@ def checkpointed(
     """
     tensors = [*reads, *(argument for argument in arguments if isinstance(argument, Tensor))]
     if need_gradients(tensors) and can_checkpoint(tensors):
-        safe = raising_outside if ERROR_LEAVES_HOOKS and not torch.compiler.is_compiling() else checkpoint
-        return cast(Result, safe(function, *arguments, use_reentrant=False, preserve_rng_state=draws))
+        run = checkpoint_then_raise if ERROR_LEAVES_HOOKS and not torch.compiler.is_compiling() else checkpoint
+        return cast(Result, run(function, *arguments, use_reentrant=False, preserve_rng_state=draws))
     return function(*arguments)
 
 
-def raising_outside(function: Callable[..., Result], *arguments: object, **options: Any) -> Result:
+def checkpoint_then_raise(function: Callable[..., Result], *arguments: object, **options: Any) -> Result:
     """Call `checkpoint(function, …)`, and raise an error of `function` only after `checkpoint` has removed its hooks.
 
     Needed for versions of PyTorch whose `checkpoint` leaves its hooks in place if the function raises.
@@ -105,7 +105,7 @@ def are_plain(tensors: Iterable[Tensor]) -> bool:
     False under torch.compile and torch.func, for tensor subclasses that redefine operations, and for a tensor with the
     negative bit (the imaginary part of a conjugate), whose numbers have the opposite sign in memory.
     """
-    # in_torch_func() is written out here, since every call of attend asks
+    # in_torch_func() is written out here for speed: every call of attend runs this
     if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
         return False
     if forward_ad._current_level >= 0:

@@ -53,8 +53,8 @@ class Pattern(ThroughDense):
 
     Attributes:
         call: the arguments of `attend`, from which the weights are computed.
-        known: statistics that were computed together with the context, so that the methods need not compute them again;
-            None = no statistics.
+        statistics: the statistics that were computed together with the context, so that the methods need not compute
+            them again; None = no statistics.
 
     >>> import torch
     >>> from regard import attend, Causal
@@ -66,7 +66,7 @@ class Pattern(ThroughDense):
     """
 
     call: Call
-    known: Summary | None = None
+    statistics: Summary | None = None
 
     # The arguments of attend, and the shape of the weights
 
@@ -224,14 +224,14 @@ class Pattern(ThroughDense):
 
     def received(self) -> Float[Tensor, "batch heads keys"]:
         """Return how much attention each key receives: the sum of its weights over all queries."""
-        if self.known is not None and self.known.received is not None:
-            return self.known.received
+        if self.statistics is not None and self.statistics.received is not None:
+            return self.statistics.received
         return present(self.answer(replace(NOTHING, received=True)).received)
 
     def entropy(self) -> Float[Tensor, "batch heads queries"]:
         """Return the entropy of each query's weights, in nats: 0 = all weight on one key, log(keys) = equal weights."""
-        if self.known is not None and self.known.entropy is not None:
-            return self.known.entropy
+        if self.statistics is not None and self.statistics.entropy is not None:
+            return self.statistics.entropy
         return present(self.answer(replace(NOTHING, entropy=True)).entropy)
 
     def top(self, n: int) -> Top:
@@ -241,8 +241,8 @@ class Pattern(ThroughDense):
         the remaining entries have key index -1 and weight 0.
         """
         ask = replace(NOTHING, top=n)
-        if self.known is not None and self.known.top is not None and n <= self.known.top.keys.shape[-1]:
-            return self.known.top.resized(n)
+        if self.statistics is not None and self.statistics.top is not None and n <= self.statistics.top.keys.shape[-1]:
+            return self.statistics.top.resized(n)
         return present(self.answer(ask).top)
 
     def pooled(self, rows: int, columns: int, reduce: Reduce = "mean") -> Float[Tensor, "batch heads rows columns"]:
@@ -251,8 +251,9 @@ class Pattern(ThroughDense):
         Args:
             reduce: each entry is the "mean", "max" or "sum" of the weights in one block of queries × keys.
         """
-        if self.known is not None and (self.known.ask.pooled, self.known.ask.reduce) == ((rows, columns), reduce):
-            return present(self.known.pooled)
+        stored = self.statistics
+        if stored is not None and (stored.ask.pooled, stored.ask.reduce) == ((rows, columns), reduce):
+            return present(stored.pooled)
         return present(self.answer(replace(NOTHING, pooled=(rows, columns), reduce=reduce)).pooled)
 
     def summary(

@@ -9,13 +9,13 @@ import torch
 from regard.errors import InputError
 from regard.explore.question import Question
 from regard.tracing.for_page import trace_for_page
+from regard.tracing.generation import written_tokens
 from regard.tracing.model_loading import LoadedModel
 from regard.tracing.reading import answer_text
 from regard.tracing.tokens.encoding import encode_text
 from regard.tracing.tokens.prompt import prompt_of
 from regard.tracing.trace import Trace
 from regard.tracing.watching.attention_kind import is_causal
-from regard.tracing.writing import written_tokens
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig

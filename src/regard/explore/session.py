@@ -12,9 +12,9 @@ from regard.explore.question import Question
 from regard.tracing.comparison import compare
 from regard.tracing.focus import focus_on
 from regard.tracing.for_page import trace_for_page
+from regard.tracing.generation import N_NEXT, next_tokens
 from regard.tracing.model_loading import LoadedModel, load, load_with_head
 from regard.tracing.trace import Trace
-from regard.tracing.writing import N_NEXT, next_tokens
 from regard.translation.search.beam import Beam
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator

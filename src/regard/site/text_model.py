@@ -21,11 +21,11 @@ from regard.site.graph import write_model
 from regard.site.output_projections import write_projections
 from regard.site.tokenizer import tokenizer_tables
 from regard.tracing.for_page import trace_for_page
+from regard.tracing.generation import N_NEXT, next_tokens
 from regard.tracing.model_loading import LoadedModel
 from regard.tracing.run import trace
 from regard.tracing.tokens.encoding import token_limit
 from regard.tracing.trace import Trace
-from regard.tracing.writing import N_NEXT, next_tokens
 from regard.views.page.data import going_record
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ Run a Hugging Face model:
 
 run.py                run a model and record its attention: `regard.trace`
 reading.py            prepare the input of a model: text, picture or recording
-writing.py            let a model generate text
+generation.py         let a model generate text
 model_loading.py      load a model with its tokenizer or processor
 for_page.py           run a model for the HTML page, with the hidden vectors of all layers that the page shows
 

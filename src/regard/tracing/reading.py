@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.effects.changes import Change, Cut, heads_of
 from regard.errors import InputError
+from regard.tracing.generation import WrittenToken, generate_text, tokens_of, written_tokens
 from regard.tracing.media.media import Media
 from regard.tracing.patterns_by_layer import SIDES
 from regard.tracing.tokens.encoding import decoder_start_id, encode, encode_text
@@ -18,7 +19,6 @@ from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import token_position
 from regard.tracing.watching.attention_kind import KindOfPath
 from regard.tracing.watching.changing import changing
-from regard.tracing.writing import WrittenToken, tokens_of, write, written_tokens
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
@@ -135,7 +135,7 @@ def with_generated(
         new_tokens, generation: the arguments of `regard.trace`.
     """
     with changing(model, given.changes):
-        ids = write(model, given.inputs, new_tokens, generation)
+        ids = generate_text(model, given.inputs, new_tokens, generation)
     if model.config.is_encoder_decoder:
         return replace(
             given,
@@ -148,7 +148,7 @@ def with_generated(
     n_read = len(given.target)
     new = tokens_of(tokenizer, ids[:, n_read - 1 :], as_target=True)[1:]
     inputs = {**given.inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    inputs.pop("token_type_ids", None)  # `write` did not give it to the model
+    inputs.pop("token_type_ids", None)  # `generate_text` did not give it to the model
     if (types := inputs.get("mm_token_type_ids")) is not None:  # new tokens are text, whose type is 0
         inputs["mm_token_type_ids"] = torch.nn.functional.pad(types, (0, ids.shape[1] - types.shape[1]))
     return replace(given, inputs=inputs, target=(*given.target, *new), written_ids=ids, n_read=n_read)

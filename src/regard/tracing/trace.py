@@ -22,6 +22,7 @@ from regard.effects.roles import RoleSums
 from regard.effects.rollout import Flow, HeadMean, check_flow, rollout
 from regard.errors import InputError, import_extra
 from regard.tracing.files.trace_file import read_record, write_record
+from regard.tracing.generation import WrittenToken
 from regard.tracing.head import AVERAGE, Head, average_of, nearest_heads, not_kept
 from regard.tracing.merged_pattern import merged_steps
 from regard.tracing.patterns_by_layer import KINDS, SIDES, AttentionSteps, PatternsByLayer
@@ -30,7 +31,6 @@ from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import TokenReference, token_position
 from regard.tracing.tokens.words import check_spans, joined_token, with_spans, word_groups
 from regard.tracing.watching.check import Check, check_contexts
-from regard.tracing.writing import WrittenToken
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

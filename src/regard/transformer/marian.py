@@ -29,35 +29,37 @@ HUGGING_FACE_ACTIVATIONS: Mapping[str, Activation] = {
 }
 """regard's activations by their names in a Hugging Face config."""
 
-READS = {".weight": 1, ".bias": None}
+INPUT_AXES = {".weight": 1, ".bias": None}
 """The index of the d_model axis in the parameters of a linear layer with d_model inputs; None = no such axis."""
 
-WRITES = {".weight": 0, ".bias": 0}
+OUTPUT_AXES = {".weight": 0, ".bias": 0}
 """The index of the d_model axis in the parameters of a LayerNorm, or of a linear layer with d_model outputs."""
 
 Axes = Mapping[str, int | None]
-"""The index of the d_model axis in each parameter of a layer (".weight", ".bias"); None = no such axis."""
+"""The index of the d_model axis in each parameter of a linear layer or norm (".weight", ".bias"); None = no such axis.
+"""
 
 BLOCK: Mapping[str, tuple[str, Axes]] = {
-    "self_attention.to_query": ("self_attn.q_proj", READS),
-    "self_attention.to_key": ("self_attn.k_proj", READS),
-    "self_attention.to_value": ("self_attn.v_proj", READS),
-    "self_attention.to_output": ("self_attn.out_proj", WRITES),
-    "self_attention_norm": ("self_attn_layer_norm", WRITES),
-    "feed_forward.widen": ("fc1", READS),
-    "feed_forward.narrow": ("fc2", WRITES),
-    "feed_forward_norm": ("final_layer_norm", WRITES),
+    "self_attention.to_query": ("self_attn.q_proj", INPUT_AXES),
+    "self_attention.to_key": ("self_attn.k_proj", INPUT_AXES),
+    "self_attention.to_value": ("self_attn.v_proj", INPUT_AXES),
+    "self_attention.to_output": ("self_attn.out_proj", OUTPUT_AXES),
+    "self_attention_norm": ("self_attn_layer_norm", OUTPUT_AXES),
+    "feed_forward.widen": ("fc1", INPUT_AXES),
+    "feed_forward.narrow": ("fc2", OUTPUT_AXES),
+    "feed_forward_norm": ("final_layer_norm", OUTPUT_AXES),
 }
-"""For each layer of a block: its name in Marian, and the index of the d_model axis in each of its parameters."""
+"""By the name of a linear layer or norm of a block: its name in Marian, and the d_model axis of its parameters."""
 
 CROSS: Mapping[str, tuple[str, Axes]] = {
-    "cross_attention.to_query": ("encoder_attn.q_proj", READS),
-    "cross_attention.to_key": ("encoder_attn.k_proj", READS),
-    "cross_attention.to_value": ("encoder_attn.v_proj", READS),
-    "cross_attention.to_output": ("encoder_attn.out_proj", WRITES),
-    "cross_attention_norm": ("encoder_attn_layer_norm", WRITES),
+    "cross_attention.to_query": ("encoder_attn.q_proj", INPUT_AXES),
+    "cross_attention.to_key": ("encoder_attn.k_proj", INPUT_AXES),
+    "cross_attention.to_value": ("encoder_attn.v_proj", INPUT_AXES),
+    "cross_attention.to_output": ("encoder_attn.out_proj", OUTPUT_AXES),
+    "cross_attention_norm": ("encoder_attn_layer_norm", OUTPUT_AXES),
 }
-"""For each layer of cross-attention: its name in Marian, and the index of the d_model axis in each parameter."""
+"""By the name of a linear layer or norm of cross-attention: its name in Marian, and the d_model axis of its parameters.
+"""
 
 
 def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
@@ -219,8 +221,8 @@ def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int |
     for side, n_layers, layers in sides:
         for i in range(n_layers):
             for ours, (theirs, axes) in layers.items():
-                for end, axis in axes.items():
-                    yield f"{side}.blocks.{i}.{ours}{end}", f"model.{side}.layers.{i}.{theirs}{end}", axis
+                for parameter, axis in axes.items():  # ".weight", ".bias"
+                    yield f"{side}.blocks.{i}.{ours}{parameter}", f"model.{side}.layers.{i}.{theirs}{parameter}", axis
 
 
 def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
@@ -240,4 +242,5 @@ def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
 def reorder(
     parameter: Float[Tensor, "*shape"], axis: int | None, order: Int[Tensor, " d_model"]
 ) -> Float[Tensor, "*shape"]:
+    """Return a parameter with its d_model axis, `axis`, in another order; unchanged if it has no such axis (None)."""
     return parameter if axis is None else parameter.index_select(axis, order.to(parameter.device))

@@ -68,7 +68,7 @@ def test_a_batch_of_its_own(normal, monkeypatch, normalise, reduce):
     ask = Ask(own=True, previous=True, top=3, groups=torch.arange(23)[None] % 3 == 0, pooled=(3, 5), reduce=reduce)
 
     def look(query, key):
-        known = attend(query, key, key, mask=Causal(), normalise=normalise, ask=ask).pattern.known
+        known = attend(query, key, key, mask=Causal(), normalise=normalise, ask=ask).pattern.statistics
         parts = [getattr(known, field.name) for field in fields(known) if field.name not in ("ask", "top")]
         return known.top.weights, known.top.keys, *parts
 

@@ -96,7 +96,7 @@ def test_every_statistic_is_what_its_definition_says(
         found = getattr(after, name)
         scale = K if name == "distance" else max(1.0, numbers.abs().max().item())
         assert_close(found.double(), numbers, rtol=1e-5, atol=4e-6 * scale, msg=name)
-        assert torch.equal(found, getattr(before.pattern.known, name)), name  # whenever it is asked
+        assert torch.equal(found, getattr(before.pattern.statistics, name)), name  # whenever it is asked
     assert_close(after.top.weights.double(), weights.topk(TOP).values, rtol=1e-5, atol=4e-6)
     named = weights.gather(3, after.top.keys.clamp_min(0)).masked_fill(after.top.keys < 0, 0.0)
     assert_close(after.top.weights.double(), named, rtol=1e-5, atol=4e-6)
@@ -129,8 +129,8 @@ def test_nan_in_the_padding_never_shows(side):
     clean, padded = found
     assert torch.equal(clean.context, padded.context)
     for name in ("received", "entropy", "distance", "first", "own", "previous", "pooled"):
-        assert torch.equal(getattr(clean.pattern.known, name), getattr(padded.pattern.known, name)), name
-    assert torch.equal(clean.pattern.known.top.weights, padded.pattern.known.top.weights)
+        assert torch.equal(getattr(clean.pattern.statistics, name), getattr(padded.pattern.statistics, name)), name
+    assert torch.equal(clean.pattern.statistics.top.weights, padded.pattern.statistics.top.weights)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +181,6 @@ def test_a_mask_of_one_range_for_each_query_needs_no_matrix(name, monkeypatch):
     by_matrix = attend(query, key, value, mask=matrix, ask=ask)
     assert_close(by_ranges.context, by_matrix.context, rtol=1e-5, atol=1e-6)
     for statistic in ("received", "entropy", "distance", "first", "own", "previous", "pooled"):
-        of_both = (getattr(seen.pattern.known, statistic) for seen in (by_ranges, by_matrix))
+        of_both = (getattr(seen.pattern.statistics, statistic) for seen in (by_ranges, by_matrix))
         assert_close(*of_both, rtol=1e-5, atol=1e-5)
-    assert torch.equal(by_ranges.pattern.known.top.keys, by_matrix.pattern.known.top.keys)
+    assert torch.equal(by_ranges.pattern.statistics.top.keys, by_matrix.pattern.statistics.top.keys)

@@ -104,7 +104,7 @@ def test_every_size_and_conservation(heads, queries, keys, width, most, part, to
     ask = Ask(top=top, pooled=(min(rows, queries), min(columns, keys)), reduce=reduce, own=True)
     with pytest.MonkeyPatch.context() as patch:
         rows_in_a_block(patch, most, part)
-        known = attend(query, key, key, mask=mask, ask=ask).pattern.known
+        known = attend(query, key, key, mask=mask, ask=ask).pattern.statistics
     exact = attend(query.double(), key.double(), key.double(), mask=mask).pattern
     expected = gather_statistics(blocks_of(exact.call), exact.grid, exact.call.empty(), ask)
     for name in ("received", "entropy", "distance", "first", "own", "pooled"):
@@ -123,7 +123,7 @@ def test_every_length_of_row_and_exponent_is_right():
     for keys in (1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100):
         scores = torch.linspace(0, -100, keys).flip(0).expand(3, -1) + torch.tensor([[0.0], [700.0], [-3e4]])
         query, key = torch.eye(3)[None, None], scores[None, None].mT.contiguous()
-        known = attend(query, key, key, score=ScaledDot(scale=1.0), ask=Ask(top=keys)).pattern.known
+        known = attend(query, key, key, score=ScaledDot(scale=1.0), ask=Ask(top=keys)).pattern.statistics
         weights = scores.double().softmax(dim=-1)
         found = known.top.weights[0, 0].double()
         assert_close(found, weights.sort(dim=-1, descending=True).values, rtol=3e-5, atol=1e-37)  # e^x of |x| to 3e4
@@ -146,17 +146,17 @@ def test_nan_shows_in_its_row_and_beyond_the_reach_it_does_not():
     query, key, value = inputs()
     key[1, 0, 40:] = math.nan
     seen = attend(query, key, value, mask=Padding(torch.tensor([53, 40])), ask=everything())
-    assert bool(seen.pattern.known.received.isfinite().all())
+    assert bool(seen.pattern.statistics.received.isfinite().all())
     key, mask = key.clone(), Causal()
     seen = attend(query, key, value, mask=mask, ask=everything("max"))
     sees = torch.arange(Q) + (K - Q) >= 40
     for name in ("entropy", "distance", "first"):
-        found = getattr(seen.pattern.known, name)[1, 0]
+        found = getattr(seen.pattern.statistics, name)[1, 0]
         assert found.isnan().tolist() == sees.tolist(), name
-    assert seen.pattern.known.top.weights[1, 0].isnan().any(dim=-1).tolist() == sees.tolist()
-    assert bool(seen.pattern.known.received[1, 0].isnan().all())
-    assert bool(seen.pattern.known.pooled[1, 1].isnan().any())  # heads 0 and 1 share a head of keys
-    assert bool(seen.pattern.known.received[1, 2].isfinite().all())
+    assert seen.pattern.statistics.top.weights[1, 0].isnan().any(dim=-1).tolist() == sees.tolist()
+    assert bool(seen.pattern.statistics.received[1, 0].isnan().all())
+    assert bool(seen.pattern.statistics.pooled[1, 1].isnan().any())  # heads 0 and 1 share a head of keys
+    assert bool(seen.pattern.statistics.received[1, 2].isfinite().all())
 
 
 @pytest.mark.parametrize("row", [0, 3, Q - 1])
@@ -164,7 +164,7 @@ def test_nan_shows_in_its_row_and_beyond_the_reach_it_does_not():
 def test_nan_stays_in_the_cells_of_its_row(row, reduce):
     query, key, value = inputs()
     query[0, 1, row] = math.nan
-    pooled = attend(query, key, value, ask=everything(reduce)).pattern.known.pooled
+    pooled = attend(query, key, value, ask=everything(reduce)).pattern.statistics.pooled
     truth_of = truth(query, key, value, everything(reduce))[1].pooled
     assert truth_of.isnan().any(dim=-1).sum() == 1
     assert_close(pooled.double(), truth_of, rtol=1e-5, atol=2e-6, equal_nan=True)
@@ -185,8 +185,8 @@ def test_torchs_default_type_and_device_change_nothing(dtype):
         torch.set_default_dtype(before)
     assert torch.equal(torch.random.get_rng_state(), random)
     for name in (*PER_QUERY, "received", "pooled"):
-        assert_close(getattr(found.known, name), getattr(expected.known, name), rtol=0, atol=0)
-        assert_close(getattr(later, name), getattr(expected.known, name), rtol=1e-5, atol=1e-5)
+        assert_close(getattr(found.statistics, name), getattr(expected.statistics, name), rtol=0, atol=0)
+        assert_close(getattr(later, name), getattr(expected.statistics, name), rtol=1e-5, atol=1e-5)
 
 
 def test_numbers_too_small_to_count_hide_no_key():
@@ -210,7 +210,12 @@ def test_the_size_of_a_block_and_of_its_parts_changes_rounding_alone(monkeypatch
     found = attend(query, key, value, mask=Causal(), ask=everything())
     assert_close(found.context, expected.context, rtol=1e-5, atol=1e-5)
     for name in ("received", "pooled", *PER_QUERY):
-        assert_close(getattr(found.pattern.known, name), getattr(expected.pattern.known, name), rtol=1e-5, atol=1e-5)
+        assert_close(
+            getattr(found.pattern.statistics, name),
+            getattr(expected.pattern.statistics, name),
+            rtol=1e-5,
+            atol=1e-5,
+        )
 
 
 @pytest.mark.parametrize("rising", [True, False])
@@ -228,7 +233,7 @@ def test_scores_that_rise_or_fall_without_end_from_part_to_part(rising):
             seen = attend(query, key, value, ask=ask, **call)
             context, expected = truth(query, key, value, ask, **call)
             assert_close(seen.context.double(), context, rtol=1e-4, atol=1e-6)
-            same(seen.pattern.known, expected, largest=10)
+            same(seen.pattern.statistics, expected, largest=10)
 
 
 def test_an_answer_that_is_known_is_not_computed_again(monkeypatch):
@@ -256,7 +261,7 @@ def test_what_it_cannot_do_is_gathered_otherwise(monkeypatch):
         seen = attend(query, key, value, ask=everything(), **call)
         reason = engine.unsupported_reason(seen.pattern.call)
         assert reason == "the kernel computes only softmax with a temperature above 0"
-        same(seen.pattern.known, truth(query, key, value, everything(), **call)[1], largest=10)
+        same(seen.pattern.statistics, truth(query, key, value, everything(), **call)[1], largest=10)
     reason = engine.unsupported_reason(attend(query.double(), key.double(), value.double()).pattern.call)
     assert reason == "the kernel computes only in float32, and the weights are float64"
     reason = engine.unsupported_reason(attend(*torch.empty(3, 1, 1, 2, 4, device="meta")).pattern.call)
@@ -265,7 +270,7 @@ def test_what_it_cannot_do_is_gathered_otherwise(monkeypatch):
     seen = attend(query, key, value, mask=Causal(), ask=everything())
     assert seen.backend == "fused"
     assert engine.unsupported_reason(seen.pattern.call) == "no C kernels were built when regard was installed"
-    same(seen.pattern.known, truth(query, key, value, everything(), mask=Causal())[1])
+    same(seen.pattern.statistics, truth(query, key, value, everything(), mask=Causal())[1])
 
 
 def test_a_context_that_is_trained_or_dropped_from_comes_from_its_own_backend():
@@ -274,7 +279,7 @@ def test_a_context_that_is_trained_or_dropped_from_comes_from_its_own_backend():
     assert seen.backend == "fused"
     seen.context.sum().backward()
     assert query.grad is not None
-    assert not seen.pattern.known.entropy.requires_grad
+    assert not seen.pattern.statistics.entropy.requires_grad
     query = query.detach()
     assert attend(query, key, value, dropout=0.5, ask=Ask()).backend == "math"
     with use_backend("fused"):
@@ -328,8 +333,8 @@ def test_the_number_of_threads_does_not_change_a_single_bit(monkeypatch, paralle
     for other in found[1:]:
         assert torch.equal(other.context, found[0].context)
         for name in (*PER_QUERY, "received", "pooled"):
-            assert torch.equal(getattr(other.pattern.known, name), getattr(found[0].pattern.known, name))
-        assert torch.equal(other.pattern.known.top.keys, found[0].pattern.known.top.keys)
+            assert torch.equal(getattr(other.pattern.statistics, name), getattr(found[0].pattern.statistics, name))
+        assert torch.equal(other.pattern.statistics.top.keys, found[0].pattern.statistics.top.keys)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +356,7 @@ def test_sums_of_thousands_of_like_numbers_do_not_drift(keys, first):
     exact = attend(query.double(), key.double(), value.double()).pattern.summary()
     assert_close(seen.context, value[:, :, :4], rtol=5e-6, atol=0)
     for name in ("received", "entropy", "first", "distance"):
-        assert_close(getattr(seen.pattern.known, name).double(), getattr(exact, name), rtol=5e-6, atol=0)
+        assert_close(getattr(seen.pattern.statistics, name).double(), getattr(exact, name), rtol=5e-6, atol=0)
 
 
 def test_a_bit_for_the_other_sign_is_not_overlooked(normal):

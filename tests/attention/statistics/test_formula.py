@@ -68,7 +68,7 @@ def check(normal, call):
     assert seen.backend == "tiled"
     assert_close(seen.context.double(), exact.context, rtol=1e-5, atol=1e-5)
     for name in ("received", "entropy", "distance", "pooled"):
-        found, expected = getattr(seen.pattern.known, name), getattr(exact.pattern.known, name)
+        found, expected = getattr(seen.pattern.statistics, name), getattr(exact.pattern.statistics, name)
         assert_close(found.double(), expected, rtol=1e-5, atol=1e-4 if name == "distance" else 1e-5)
 
 
@@ -122,5 +122,5 @@ def test_a_key_that_a_bias_bars_may_be_anything(normal, number):
     expected = attend(query, key, key, score=ScaledDot(bias=bias), ask=Ask())
     key[:, :, 5] = number
     seen = attend(query, key, key.nan_to_num(0, 0, 0), score=ScaledDot(bias=bias), ask=Ask())
-    assert torch.equal(seen.pattern.known.received, expected.pattern.known.received)
-    assert torch.equal(seen.pattern.known.entropy, expected.pattern.known.entropy)
+    assert torch.equal(seen.pattern.statistics.received, expected.pattern.statistics.received)
+    assert torch.equal(seen.pattern.statistics.entropy, expected.pattern.statistics.entropy)

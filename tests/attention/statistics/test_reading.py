@@ -100,7 +100,7 @@ def test_every_width_of_keys_and_values(normal, width, mask):
     seen = attend(query, key, whole[..., :width], mask=mask, ask=Ask())
     exact = attend(query.double(), key.double(), whole[..., :width].double(), mask=mask, ask=Ask())
     assert_close(seen.context.double(), exact.context, rtol=1e-5, atol=1e-5)
-    assert_close(seen.pattern.known.received.double(), exact.pattern.known.received, rtol=1e-5, atol=1e-5)
+    assert_close(seen.pattern.statistics.received.double(), exact.pattern.statistics.received, rtol=1e-5, atol=1e-5)
 
 
 def test_vectors_that_do_not_lie_in_one_piece(normal):

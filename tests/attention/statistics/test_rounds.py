@@ -22,9 +22,9 @@ def test_half_types_are_made_ready_some_heads_at_a_time(normal, monkeypatch, hea
     wide = attend(query.float(), key.float(), value.float(), mask=Causal(), ask=ask)
     for context, known in found:
         assert_close(context.float(), wide.context, rtol=1e-2, atol=1e-2)
-        assert torch.equal(known.received, wide.pattern.known.received)
-        assert torch.equal(known.pooled, wide.pattern.known.pooled)
-        assert torch.equal(known.top.keys, wide.pattern.known.top.keys)
+        assert torch.equal(known.received, wide.pattern.statistics.received)
+        assert torch.equal(known.pooled, wide.pattern.statistics.pooled)
+        assert torch.equal(known.top.keys, wide.pattern.statistics.top.keys)
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(0, 5), (5, 0), (0, 0)])
@@ -49,7 +49,7 @@ def test_heads_whose_tokens_are_apart_are_copied_some_heads_at_a_time(normal, mo
         seen = attend(*apart.values(), mask=Causal(), ask=ask)
         assert torch.equal(seen.context, expected.context)
         for name in ("received", "entropy", "pooled"):
-            assert torch.equal(getattr(seen.pattern.known, name), getattr(expected.pattern.known, name))
+            assert torch.equal(getattr(seen.pattern.statistics, name), getattr(expected.pattern.statistics, name))
 
 
 def test_few_queries_read_keys_without_a_copy(normal, monkeypatch):

@@ -17,10 +17,10 @@ from playwright.sync_api import Locator, Page, expect
 
 from regard import Alibi, Causal, Keep, ScaledDot, Softmax, Trace, attend, trace
 from regard.tracing.focus import strongest_other_words
+from regard.tracing.generation import WrittenToken
 from regard.tracing.model_loading import LoadedModel
 from regard.tracing.tokens.places import Frame, Patch
 from regard.tracing.tokens.readable_tokens import Token
-from regard.tracing.writing import WrittenToken
 from regard.views.page import weights as stored
 from regard.views.page import write_page
 from regard.views.page.notebook import notebook_frame

@@ -2,8 +2,8 @@
 
     weights = max(1 + (α - 1)(scores - threshold), 0) ^ (1 / (α - 1))
 
-with the threshold for which the weights sum to 1. As α → 1, the weights approach exp(scores - threshold), which is
-softmax, as the threshold approaches the log-sum-exp of the scores. For α = 3/2 the threshold is computed exactly by
+with the threshold for which the weights sum to 1. As α → 1, the threshold approaches the log-sum-exp of the scores, and
+the weights approach exp(scores - threshold), which is softmax. For α = 3/2 the threshold is computed exactly, by
 sorting; for other values by bisection, to the precision of the data type.
 """
 
@@ -77,7 +77,8 @@ class _Entmax(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (weights,), (gradient,) = ctx.saved_tensors, gradients
         has_weight = weights > 0
-        slope = weights.masked_fill(~has_weight, 1.0) ** (2 - ctx.alpha) * has_weight  # d weight / d score
+        # d weight / d score, while the threshold is held fixed
+        slope = weights.masked_fill(~has_weight, 1.0) ** (2 - ctx.alpha) * has_weight
         mean = (slope * gradient).sum(dim=-1, keepdim=True) / slope.sum(dim=-1, keepdim=True)
         return slope * (gradient - mean), None
 
@@ -85,19 +86,20 @@ class _Entmax(torch.autograd.Function):
 def by_sorting(scores: Rows) -> Rows:
     """Return the entmax weights with alpha 3/2 for each row of scores; the threshold is computed exactly, by sorting.
 
-    The threshold solves a quadratic equation in the mean and the variance of the k largest scores, where k is the
-    number of keys with weight above 0.
+    The threshold solves a quadratic equation whose coefficients follow from the mean and the variance of the k largest
+    scores, where k is the number of keys with weight above 0.
     """
-    # Half scores of 1 or more below the largest get weight 0. Clamping them at -2 keeps -∞ out of the sums.
+    # A key whose halved score is 1 or more below the largest gets weight 0. Clamping at -2 changes no weight and keeps
+    # -∞ out of the sums.
     half = ((scores - scores.amax(dim=-1, keepdim=True)) / 2).clamp_min(-2.0)
     ordered = half.sort(dim=-1, descending=True).values
     wide = ordered.to(widest_type(scores.device))  # float32 would lose digits of sums over thousands of keys
     count = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
     mean = wide.cumsum(dim=-1) / count
-    spread = (wide**2).cumsum(dim=-1) - count * mean**2
-    thresholds = mean - ((1 - spread) / count).clamp_min(0.0).sqrt()
-    n_weights = (thresholds <= ordered).sum(dim=-1, keepdim=True)
-    threshold = thresholds.gather(-1, n_weights.clamp_min(1) - 1)
+    squares = (wide**2).cumsum(dim=-1) - count * mean**2  # sums of squared deviations: count · variance
+    thresholds = mean - ((1 - squares) / count).clamp_min(0.0).sqrt()  # for k = 1, 2, …
+    k = (thresholds <= ordered).sum(dim=-1, keepdim=True)
+    threshold = thresholds.gather(-1, k.clamp_min(1) - 1)
     return ((half - threshold).clamp_min(0.0) ** 2).to(scores)
 
 
@@ -112,14 +114,16 @@ def by_bisection(scores: Rows, alpha: float) -> Rows:
     below = wide - wide.amax(dim=-1, keepdim=True)  # at most 0
 
     def weights(threshold: Tensor) -> Tensor:
+        # max(1 + gain · (below - threshold), 0) ^ (1 / gain); log1p(-1) = -∞ gives weight 0
         return (((below - threshold) * gain).clamp_min(-1.0).log1p() / gain).exp()
 
-    # With a threshold of 0 the largest weight is 1; with this threshold it is 1 / keys. Between them, the sum is 1.
-    widest = (1 - scores.shape[-1] ** -gain) / gain
+    # At threshold 0 the largest weight is 1, so the sum is at least 1. At threshold `highest` no weight is larger than
+    # 1 / keys, so the sum is at most 1.
+    highest = (1 - scores.shape[-1] ** -gain) / gain
     low = torch.zeros_like(below[..., :1])
-    high = low + widest
+    high = low + highest
     precision = torch.finfo(below.dtype).eps
-    for _ in range(math.ceil(math.log2(max(widest / precision, 1)))):
+    for _ in range(math.ceil(math.log2(max(highest / precision, 1)))):
         middle = (low + high) / 2
         too_much = weights(middle).sum(dim=-1, keepdim=True) >= 1
         low, high = torch.where(too_much, middle, low), torch.where(too_much, high, middle)

@@ -14,8 +14,8 @@ from regard.attention.representation import Described
 from regard.attention.scores.score import Key, Query, Score, Scores
 from regard.attention.scores.tiling import in_tiles
 
-LONGEST = 1e9
-"""For scale · ‖vector‖² up to this number, `squares_by_products` in float64 gives scores with errors below 10⁻⁶."""
+LARGEST_SQUARE = 1e9
+"""The largest scale · ‖vector‖² for which scores from `squares_by_products`, in float64, have errors below 10⁻⁶."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,8 +59,9 @@ def products_are_exact(query: Query, key: Key, scale: float) -> bool:
         return False
     if query.numel() == 0 or key.numel() == 0:
         return False
-    longest = max(float(vectors.detach().abs().amax()) for vectors in (query, key)) ** 2 * query.shape[3]
-    return abs(scale) * longest < LONGEST
+    # no ‖vector‖² is larger than the square of the largest number, times the width
+    square = max(float(vectors.detach().abs().amax()) for vectors in (query, key)) ** 2 * query.shape[3]
+    return abs(scale) * square < LARGEST_SQUARE
 
 
 def squares_by_products(query: Query, key: Key) -> Scores:
@@ -76,4 +77,4 @@ def squares_by_differences(query: Query, key: Key) -> Scores:
     If the sum overflows, the result is NaN: infinity would become the score -∞, which would mask the key.
     """
     squares = (query[..., :, None, :] - key[..., None, :, :]).square().sum(dim=-1)
-    return squares + 0 * squares
+    return squares + 0 * squares  # 0 · ∞ = NaN

@@ -21,7 +21,7 @@ def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Te
         pattern: the pattern of the call, which has the statistics.
         add: adds a tensor to the file, and returns the tensor's name in the file.
     """
-    known = pattern.summary_known
+    known = pattern.stored_statistics
     ask = {name: getattr(known.ask, name) for name in Ask.__slots__ if name != "groups"}
     statistics: dict[str, Json] = {}
     for name in names_of(known):

@@ -41,11 +41,11 @@ from regard.json_file import Json, parse_json
 from regard.tensor_file import read_tensors, write_tensors
 from regard.tracing.files.answered_file import answered_from_json, answered_to_json
 from regard.tracing.files.states_file import states_from_json, states_to_json
+from regard.tracing.generation import WrittenToken
 from regard.tracing.patterns_by_layer import SIDES
 from regard.tracing.tokens.places import Frame, Patch
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.watching.answered_pattern import AnsweredPattern
-from regard.tracing.writing import WrittenToken
 from regard.typed_fields import check_fields
 from regard.visible_text import escape_controls
 

@@ -167,7 +167,8 @@ def standalone_letter(letter: str) -> str:
 
 
 FRAGMENT = re.compile(r"\[UNK:.*\]|[\u3131-\u318e]|(‹[0-9A-F]{2}›)+", re.DOTALL)
-"""Matches the texts of tokens that stand for unknown or incomplete letters: [UNK:뱀], a jamo, or bytes."""
+"""Matches a token that stands for an unknown character or for a part of one: [UNK:뱀], a jamo (a part of a Korean
+letter), or bytes (‹EB›‹80›)."""
 
 
 def unfamiliar_text_note(model: str, tokens: Sequence[Token]) -> str:
@@ -181,15 +182,16 @@ little about this text: choose a model of its language.'
 
 
 def known_tokens(tokens: Sequence[Token]) -> tuple[int, int]:
-    words = [token for token in tokens if not token.special]
-    return sum(FRAGMENT.fullmatch(token.text) is None for token in words), len(words)
+    """Return how many tokens, without special tokens, stand for known characters, and how many there are."""
+    texts = [token.text for token in tokens if not token.special]
+    return sum(FRAGMENT.fullmatch(text) is None for text in texts), len(texts)
 
 
-def note_on_tokens(model: str, n_known: int, n_words: int) -> str:
-    """Return a warning if a model knows less than half of a text's tokens (`n_known` of `n_words`); else ""."""
-    if 2 * n_known >= n_words:
+def note_on_tokens(model: str, n_known: int, n_tokens: int) -> str:
+    """Return a warning if a model knows less than half of a text's tokens (`n_known` of `n_tokens`); else ""."""
+    if 2 * n_known >= n_tokens:
         return ""
     return (
-        f"{model} knows {n_known:,} of these {counted(n_words, 'token')}; the others are unknown words, single jamo "
+        f"{model} knows {n_known:,} of these {counted(n_tokens, 'token')}; the others are unknown words, single jamo "
         "or bytes, so their attention says little about this text: choose a model of its language."
     )

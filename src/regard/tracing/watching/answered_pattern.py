@@ -71,9 +71,9 @@ class AnsweredPattern(Pattern):
     """
 
     @property
-    def summary_known(self) -> Summary:
-        assert self.known is not None
-        return self.known
+    def stored_statistics(self) -> Summary:
+        assert self.statistics is not None
+        return self.statistics
 
     def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
         """Return the statistics that `ask` requests, all of which must be stored; `report` is never called.
@@ -82,29 +82,29 @@ class AnsweredPattern(Pattern):
             InputError: a requested statistic is not stored; the message names it.
         """
         ask.check(self.grid)
-        known = self.summary_known
+        stored = self.stored_statistics
         parts: dict[str, Any] = {}
         for name in ("received", *PER_QUERY):
             if getattr(ask, name):
-                parts[name] = getattr(known, name)
+                parts[name] = getattr(stored, name)
         if ask.groups is not None:
-            same = known.ask.groups is not None and torch.equal(known.ask.groups, ask.groups)
-            parts["groups"] = known.groups if same else None
+            same = stored.ask.groups is not None and torch.equal(stored.ask.groups, ask.groups)
+            parts["groups"] = stored.groups if same else None
         if ask.top is not None:
-            enough = known.top is not None and known.top.keys.shape[-1] >= min(ask.top, self.grid.keys)
-            parts["top"] = known.top.resized(ask.top) if known.top is not None and enough else None
+            enough = stored.top is not None and stored.top.keys.shape[-1] >= min(ask.top, self.grid.keys)
+            parts["top"] = stored.top.resized(ask.top) if stored.top is not None and enough else None
         if ask.pooled is not None:
-            same = (known.ask.pooled, known.ask.reduce) == (ask.pooled, ask.reduce)
-            parts["pooled"] = known.pooled if same else None
+            same = (stored.ask.pooled, stored.ask.reduce) == (ask.pooled, ask.reduce)
+            parts["pooled"] = stored.pooled if same else None
         if missing := [wording(name, ask) for name, part in parts.items() if part is None]:
             raise InputError(
-                f"this pattern stores {', '.join(names_of(known)) or 'no statistics'}; its queries and keys were "
+                f"this pattern stores {', '.join(names_of(stored)) or 'no statistics'}; its queries and keys were "
                 f"not kept; trace or watch again with ask=Ask({', '.join(missing)}, …)."
             )
         return Summary(ask=ask, **parts)
 
     def __repr__(self) -> str:
-        return f"AnsweredPattern({self.grid}, knows={', '.join(names_of(self.summary_known)) or 'nothing'})"
+        return f"AnsweredPattern({self.grid}, knows={', '.join(names_of(self.stored_statistics)) or 'nothing'})"
 
 
 def answered(attended: Attended, ask: Ask) -> Attended:
@@ -113,7 +113,8 @@ def answered(attended: Attended, ask: Ask) -> Attended:
     The context of the result is a tensor on the meta device, which has a shape but no numbers.
     """
     pattern = attended.pattern
-    summary = pattern.known if pattern.known is not None and pattern.known.ask is ask else pattern.answer(ask)
+    stored = pattern.statistics
+    summary = stored if stored is not None and stored.ask is ask else pattern.answer(ask)
     forgotten = AnsweredPattern(ForgottenCall.after(pattern.call), summary)
     return replace(attended, context=torch.empty_like(attended.context, device="meta"), pattern=forgotten)
 

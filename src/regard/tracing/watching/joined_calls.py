@@ -87,7 +87,7 @@ def statistics_in_one_sequence(pattern: AnsweredPattern) -> AnsweredPattern:
     Raises:
         InputError: the statistics include a pooled map or sums over groups of keys, which are of each item apart.
     """
-    known, grid, call = pattern.summary_known, pattern.grid, pattern.call
+    known, grid, call = pattern.stored_statistics, pattern.grid, pattern.call
     assert isinstance(call, ForgottenCall)
     if known.pooled is not None or known.groups is not None:
         raise InputError(

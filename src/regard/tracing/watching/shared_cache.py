@@ -36,6 +36,8 @@ class GrowingTensor:
     def append(self, tensor: Tensor) -> None:
         """Append those tokens of `tensor` that are not in the buffer yet, and make `tensor` a view of the buffer.
 
+        If the buffer is full, a larger one replaces it, and the earlier tensors become views of the new buffer.
+
         Args:
             tensor: the vectors of all tokens so far and of the new tokens.
         """
@@ -50,7 +52,8 @@ class GrowingTensor:
             self.buffer = grown
         self.buffer[:, :, before:n_tokens] = tensor[:, :, before:]
         self.n_tokens = n_tokens
-        tensor.data = self.buffer.data[:, :, :n_tokens]  # .data: the version counters of the tensors stay as they are
+        # .data: so that autograd does not count this, or a later write to the buffer, as an in-place change of `tensor`
+        tensor.data = self.buffer.data[:, :, :n_tokens]
         self.parts.append(TensorWeakRef(tensor))
 
 
@@ -62,13 +65,14 @@ class SharedCache:
     value: GrowingTensor
 
     @classmethod
-    def like(cls, key: Tensor, value: Tensor) -> "SharedCache":
+    def empty_like(cls, key: Tensor, value: Tensor) -> "SharedCache":
         return cls(GrowingTensor(key[:, :, :0].clone()), GrowingTensor(value[:, :, :0].clone()))
 
     def append(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         """Append the new keys and values of a decoding step, and make its tensors `key` and `value` views of the cache.
 
-        `query` is copied, because it may be a view of a tensor that also contains keys and values.
+        `query` is copied, because it may be a view of a tensor that also contains keys and values, which would stay in
+        memory with it.
         """
         query.data = query.data.clone()
         self.key.append(key)
@@ -77,11 +81,11 @@ class SharedCache:
 
 
 CACHE_OF: Any = WeakTensorKeyDictionary()
-"""For each tensor of keys that is a view of a shared cache, this cache, which is freed with the last such tensor."""
+"""The shared cache of each tensor of keys that is a view of one. A cache is freed with its last view."""
 
 
 class Sharing:
-    """Makes the attention calls of one module in successive decoding steps share the memory of keys and values.
+    """Lets the attention calls of a module in successive decoding steps store keys and values in one place.
 
     Attributes:
         latest: weak references to the query, key and value of the latest call; None before the first call.
@@ -99,20 +103,23 @@ class Sharing:
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             self.latest = None
             return attended
-        call = attended.pattern.call
-        own = tuple(tensor.detach() for tensor in (call.query, call.key, call.value))
-        query, key, value = own
-        latest = None if self.latest is None else [reference() for reference in self.latest]
-        attended = replace(
-            attended, pattern=Pattern(call.changed(query=query, key=key, value=value), attended.pattern.known)
-        )
-        exists = latest is not None and all(tensor is not None for tensor in latest)
-        if latest is not None and exists and continues(key, latest[1]) and continues(value, latest[2]):
-            if latest[1] not in CACHE_OF:
-                SharedCache.like(key, value).append(*latest)
-            CACHE_OF[latest[1]].append(*own)
-        self.latest = tuple(map(TensorWeakRef, own))
-        return attended
+        call, statistics = attended.pattern.call, attended.pattern.statistics
+        query, key, value = (tensor.detach() for tensor in (call.query, call.key, call.value))
+        latest = self.existing_tensors()
+        if latest is not None and continues(key, latest[1]) and continues(value, latest[2]):
+            latest_key = latest[1]
+            if latest_key not in CACHE_OF:  # at the second call: start a cache with the tensors of the first call
+                SharedCache.empty_like(key, value).append(*latest)
+            CACHE_OF[latest_key].append(query, key, value)  # makes `key` and `value` views of the cache
+        self.latest = tuple(map(TensorWeakRef, (query, key, value)))
+        return replace(attended, pattern=Pattern(call.changed(query=query, key=key, value=value), statistics))
+
+    def existing_tensors(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Return query, key and value of the latest call; None if there is no such call, or if one of them is freed."""
+        if self.latest is None:
+            return None
+        query, key, value = (reference() for reference in self.latest)
+        return None if query is None or key is None or value is None else (query, key, value)
 
 
 def continues(tensor: Tensor, earlier: Tensor) -> bool:

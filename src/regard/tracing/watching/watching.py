@@ -125,7 +125,7 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
 
 def check_layers(layers: object) -> None:
     if layers is not None and (isinstance(layers, str) or not isinstance(layers, Collection)):
-        raise TypeError(f"layers={layers!r} is no list of layer numbers; give for instance layers=[3].")
+        raise TypeError(f"layers={layers!r} is not a list of layer numbers; give for instance layers=[3].")
 
 
 class Recorder(AttentionInterceptor):
@@ -134,9 +134,9 @@ class Recorder(AttentionInterceptor):
     Attributes:
         ask: the statistics to record of each call instead of its tensors; None = record the tensors.
         n_calls: for each path, how many attention calls the module has made.
-        sharing: for each path, the object that makes the calls of a generated text share keys and values.
-        n_seen: how many attention calls of the model have a pattern, in all layers.
-        before: for each running module, the total of `n_calls`, and `n_seen`, when the module started.
+        sharing: for each path, the `Sharing` that stores keys and values once for all steps of a generated text.
+        n_recorded: the number of attention calls of which a pattern was made, in all layers.
+        at_start: for each running module, n_calls.total() and n_recorded when it started.
     """
 
     def __init__(self, watched: Watched, ask: Ask | None = None) -> None:
@@ -145,11 +145,11 @@ class Recorder(AttentionInterceptor):
         self.running = RunningModules()
         self.n_calls: Counter[str] = Counter()
         self.sharing: dict[str, Sharing] = {}
-        self.n_seen = 0
-        self.before: list[tuple[int, int]] = []
+        self.n_recorded = 0
+        self.at_start: list[tuple[int, int]] = []
 
     def record(self, attended: Attended) -> None:
-        self.n_seen += 1
+        self.n_recorded += 1
         path, call = self.count_call()
         if self.keeps(path):
             if self.ask is None:
@@ -190,7 +190,7 @@ class Recorder(AttentionInterceptor):
 
     def enter(self, n_running: int) -> None:
         """Store how many attention calls were made and recorded before a module starts."""
-        self.before.append((self.n_calls.total(), self.n_seen))
+        self.at_start.append((self.n_calls.total(), self.n_recorded))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:
         """When a module ends, list it as unseen if its class is named like attention and it called no attention.
@@ -198,12 +198,12 @@ class Recorder(AttentionInterceptor):
         A module without output, which raised an error, is not listed. If attention was recorded in a module that is
         named like attention, its submodules with such names, such as an output projection, are removed from the list.
         """
-        n_calls, n_seen = self.before.pop()
+        n_calls, n_recorded = self.at_start.pop()
         if not has_output or not ATTENTION_NAME.search(type(module).__name__):
             return
         if n_calls == self.n_calls.total():
             self.record_unseen(NO_ATTENTION)
-        elif n_seen < self.n_seen:
+        elif n_recorded < self.n_recorded:
             unseen = self.watched.unseen
             inside = [path for path in unseen if path.startswith(f"{self.running.path}.")]
             for path in inside:

@@ -18,6 +18,7 @@ from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.visible_text import escape_controls
 
 BAR_CELLS = 20
+"""The width of a bar of chrF 100, in characters."""
 
 
 def show(evaluation: Evaluation, n_worst: int = 5, console: Console | None = None) -> None:
@@ -34,7 +35,7 @@ def overview(evaluation: Evaluation, n_worst: int) -> RenderableType:
     parts += [Text("by length, in words of the reference", style="bold"), Padding.indent(length_table(evaluation), 2)]
     if lines := worst_lines(evaluation, n_worst):
         parts += ["", Text("the worst lines by chrF", style="bold")]
-        parts += [Padding.indent(sentence(line), 2) for line in lines]
+        parts += [Padding.indent(line_table(line), 2) for line in lines]
     return Group(*parts)
 
 
@@ -51,16 +52,16 @@ def score_table(evaluation: Evaluation) -> Table:
     return table
 
 
-def score_row(score: MetricScore, remark: str) -> list[Text]:
+def score_row(score: MetricScore, note: str) -> list[Text]:
     name, comparison = Text(score.name, style="bold"), score.comparison
     if comparison is None:
-        return [name, Text(score_text(score.value)), Text(remark, style="dim")]
+        return [name, Text(score_text(score.value)), Text(note, style="dim")]
     return [
         name,
         Text(f"{score.value:.1f} ± {comparison.interval:.1f}"),
         Text(f"{comparison.other:.1f} ± {comparison.other_interval:.1f}"),
         Text(signed_difference(score.value, comparison.other)),
-        Text("; ".join(filter(None, [p_value_text(comparison.p_value), remark])), style="dim"),
+        Text("; ".join(filter(None, [p_value_text(comparison.p_value), note])), style="dim"),
     ]
 
 
@@ -84,8 +85,8 @@ def length_table(evaluation: Evaluation) -> Table:
     return table
 
 
-def sentence(line: SentenceScore) -> Table:
-    """Return a table of one line: source, reference, translations. Missing and wrong words are coloured."""
+def line_table(line: SentenceScore) -> Table:
+    """Return a table about one translated line: source, reference, translations; missing and wrong words coloured."""
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)
     table = Table.grid(padding=(0, 2, 0, 0), expand=False)

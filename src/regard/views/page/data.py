@@ -16,12 +16,12 @@ from torch import Tensor
 from regard.attention.pattern import Pattern
 from regard.errors import InputError
 from regard.tracing.focus import Focus
+from regard.tracing.generation import N_NEXT
 from regard.tracing.patterns_by_layer import SIDES
 from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.words import is_word
 from regard.tracing.trace import Trace
-from regard.tracing.writing import N_NEXT
 from regard.views.page.blocks import encode_bits, encode_shares
 from regard.views.page.movement import movement_records
 from regard.views.page.outputs import N_SHOWN, output_record

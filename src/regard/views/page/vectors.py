@@ -80,10 +80,10 @@ def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
 
 
 def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> tuple[float, float] | None:
-    """Return to multiples of what queries and keys can be rounded so that no weight changes by more than PRECISION.
+    """Return the largest steps for rounding queries and keys with which no weight changes by more than PRECISION.
 
     Returns:
-        The largest such step for the queries, and for the keys; None if even MOST_BITS bits do not suffice.
+        The step for the queries, and for the keys; None if even MOST_BITS bits do not suffice.
     """
     bits = FEWEST_BITS
     while bits <= MOST_BITS:
@@ -97,12 +97,16 @@ def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key
 
 
 def step_of(vectors: Tensor, bits: int) -> float:
-    """Return the step of rounding to `bits` bits: the power of two of which the largest number has below 2^bits."""
+    """Return the step for rounding vectors to multiples of it: a power of two, with largest number / step < 2^bits.
+
+    If all numbers are 0, or there are none, the step is 1.
+    """
     largest = float(vectors.abs().max()) if vectors.numel() else 0.0
     return 2.0 ** (math.frexp(largest)[1] - bits) if largest else 1.0
 
 
 def rounded(vectors: Tensor, step: float) -> Tensor:
+    """Return vectors with every number rounded to a multiple of `step`."""
     return (vectors / step).round() * step
 
 
@@ -111,14 +115,14 @@ def integers_of(vectors: Tensor, step: float) -> Int[np.ndarray, "*shape"]:
 
 
 def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> float:
-    """Return by how much a weight changes at most if it is computed from these rounded queries and keys."""
+    """Return the largest change of a weight if the weights are computed from these rounded queries and keys."""
     score = ScaledDot(formula.scale, formula.softcap, unrounded(formula.bias))
     normalise = Softmax(formula.temperature, formula.sinks)
     value = pattern.value[:1].float()
-    coarse = Pattern(Call.of(query, key, value, score, pattern.mask, normalise))
+    of_rounded = Pattern(Call.of(query, key, value, score, pattern.mask, normalise))
     n_rows = max(1, WEIGHTS_AT_ONCE // max(1, pattern.n_heads * pattern.shape[3]))
     errors = [
-        float((coarse[0, :, start : start + n_rows] - pattern[0, :, start : start + n_rows]).abs().max())
+        float((of_rounded[0, :, start : start + n_rows] - pattern[0, :, start : start + n_rows]).abs().max())
         for start in range(0, pattern.shape[2], n_rows)
     ]
     return max(errors, default=0.0)
@@ -138,7 +142,8 @@ def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] |
         return None
     ends = grid.whole().part(queries=torch.tensor([0, grid.queries - 1]))
     numbers = numbers_of_bias(bias, ends, torch.device("cpu"))[0].float()
-    # The last query has the lowest distances, the first query the highest; both rows meet in the middle.
+    # The last query has the lowest distances, the first query the highest. The first `overlap` distances of the first
+    # query are also distances of the last query.
     first, last = numbers[:, 0], numbers[:, 1]
     overlap = grid.keys - grid.queries + 1
     return torch.cat([last, first[:, overlap:]], dim=-1).tolist()

@@ -23,6 +23,7 @@ BAR_CELLS = 20
 """The width of the bar of the weight 1, in terminal cells."""
 
 DIGITS = 4
+"""The default number of decimals."""
 
 
 def show_query(worked: WorkedAttention, console: Console | None = None, digits: int | None = None) -> None:
@@ -41,6 +42,11 @@ def show_query(worked: WorkedAttention, console: Console | None = None, digits: 
 
 
 def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
+    """Yield the lines to print: title and notes, the formula of each column, the table, the strongest keys.
+
+    Args:
+        width: the width of the terminal, in cells.
+    """
     assert worked.query is not None
     steps = query_steps(worked)
     yield from wrapped(printable(worked.title), width, "bold")
@@ -58,7 +64,7 @@ def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
 
 
 def softmax_formulas(steps: QuerySteps, digits: int) -> list[tuple[str, str]]:
-    """Return ("exp", formula) and ("weights", formula): how two columns of the table of keys are computed."""
+    """Return the name and the formula of the columns "exp" and "weights" of `table`."""
     last = list(steps.before)[-1]
     return [
         ("exp", f"exp({last} - {steps.largest:.{digits}f}), the largest subtracted, which changes no weight"),
@@ -90,7 +96,7 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
     for place, label in enumerate(labels):
         cells = "".join(" " * GAP + column[place].rjust(width) for column, width in zip(texts, widths, strict=True))
         line = Text("  " + label + " " * (label_cells - cell_len(label)) + cells)
-        if place < len(keys):
+        if place < len(keys):  # a row of one key
             line.append("  " + "█" * round(BAR_CELLS * float(steps.weights[keys[place]])))
         else:
             line.stylize("bold" if label == "sum" else "dim")
@@ -100,6 +106,6 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
 
 def columns_text(numbers: tuple[float, ...], digits: int) -> list[str]:
     """Return the numbers of a column as text, aligned on the decimal point; NaN becomes an empty text."""
-    known = [[number] for number in numbers if not np.isnan(number)]
-    texts = iter([text for (text,) in aligned(known, digits)])
+    shown = [[number] for number in numbers if not np.isnan(number)]
+    texts = iter([text for (text,) in aligned(shown, digits)])
     return ["" if np.isnan(number) else next(texts) for number in numbers]

@@ -20,8 +20,8 @@ from transformers import (
 
 import regard
 from regard import InputError
+from regard.tracing.generation import next_tokens
 from regard.tracing.watching.shared_cache import CACHE_OF
-from regard.tracing.writing import next_tokens
 
 TEXT = "The snake is very dangerous"
 

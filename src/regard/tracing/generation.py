@@ -1,4 +1,4 @@
-"""Lets a model generate text before it is traced, and computes the probabilities of the generated tokens."""
+"""Lets a model generate the text of a trace, and computes the probabilities of the generated tokens."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,8 @@ class WrittenToken:
     """A token that the model generated, and likely alternatives.
 
     Attributes:
-        position: the position of the token in prompt and answer together, or in the target of an encoder-decoder.
+        position: the position of the token, counted from the start of the prompt; in an encoder-decoder, from the start
+            of the target.
         probability: the probability of the token in the model, given the tokens before it.
         alternatives: the texts and probabilities of the most likely tokens at this position, most likely first.
     """
@@ -38,10 +39,10 @@ class WrittenToken:
     alternatives: tuple[tuple[str, float], ...]
 
 
-def write(
+def generate_text(
     model: "PreTrainedModel", inputs: Mapping[str, Tensor], new_tokens: int | None, config: "GenerationConfig | None"
 ) -> Int[Tensor, "1 tokens"]:
-    """Return the token ids that a model generates: prompt and answer together, or the target of an encoder-decoder.
+    """Return the token ids of the prompt and of the text that a model generates; of an encoder-decoder, the target's.
 
     Args:
         new_tokens: the largest number of tokens to generate; None = as in `config`.
@@ -63,6 +64,7 @@ def write(
     prompt = {name: tensor for name, tensor in inputs.items() if name != "token_type_ids"}  # many models refuse it
     limits = {} if new_tokens is None else {"max_new_tokens": new_tokens}
     try:
+        # the first text: the model's own generation_config may request several
         return model.generate(**prompt, generation_config=config, **limits)[:1]
     except Exception as error:  # the model's code may raise any exception
         raise InputError(f"{type(model).__name__} could not write: {first_paragraph(error)}.") from error
@@ -71,7 +73,8 @@ def write(
 def next_tokens(tokenizer: Any, logits: Float[Tensor, " vocabulary"], n: int) -> list[tuple[str, float]]:
     """Return the texts of the `n` most probable next tokens with their probabilities, most probable first.
 
-    A text keeps its spaces; other white space, control characters and parts of letters are visible: ⏎, ‹EB›‹80›.
+    A text keeps its spaces; other white space, control characters and incomplete characters are made visible: ⏎,
+    ‹EB›‹80›.
     """
     probabilities, ids = logits.float().softmax(dim=-1).topk(min(n, len(logits)))
     pieces = pieces_of(tokenizer, ids.tolist(), as_target=True)
@@ -81,7 +84,8 @@ def next_tokens(tokenizer: Any, logits: Float[Tensor, " vocabulary"], n: int) ->
 
 
 def tokens_of(tokenizer: Any, ids: Int[Tensor, "1 tokens"], as_target: bool) -> tuple[Token, ...]:
-    return readable_tokens(tokenizer, {"input_ids": ids}, "", as_target)
+    """Return a `Token` with readable text for each id; `as_target` as in `readable_tokens`."""
+    return readable_tokens(tokenizer, {"input_ids": ids}, text="", as_target=as_target)
 
 
 def written_tokens(
@@ -91,11 +95,11 @@ def written_tokens(
     logits: Float[Tensor, "1 tokens vocabulary"],
     n_read: int,
 ) -> tuple[WrittenToken, ...]:
-    """Return the tokens after the first `n_read`, which a model generated, with their probabilities by `logits`."""
+    """Return the tokens after the first `n_read`, which a model generated, with their probabilities from `logits`."""
     probabilities = logits[0].double().softmax(dim=-1)
     written = []
     for position in range(n_read, len(tokens)):
-        row = probabilities[position - 1]
+        row = probabilities[position - 1]  # the logits at a position are those of the next token
         best = row.topk(min(N_ALTERNATIVES, len(row)))
         texts = tokens_of(tokenizer, best.indices[None], True)
         alternatives = tuple((token.text, p) for token, p in zip(texts, best.values.tolist(), strict=True))
