@@ -36,8 +36,8 @@ WRONG: dict[str, tuple[Callable[[Arguments], None], str]] = {
         "map_row_of_query has a row that the map does not have",
     ),
     "batch": (lambda a: setattr(a, "batch", 1), "a block has a batch item or a head that does not exist"),
-    "heads": (lambda a: setattr(a, "heads", 3), "group does not divide heads"),
-    "group": (lambda a: setattr(a, "group", 0), "group does not divide heads"),
+    "heads": (lambda a: setattr(a, "heads", 3), "heads must be a multiple of group"),
+    "group": (lambda a: setattr(a, "group", 0), "heads must be a multiple of group"),
     "query": (lambda a: setattr(a.query, "numbers", None), "query or key is a null pointer"),
     "d_key": (lambda a: setattr(a, "d_key", -1), "d_key is below 0"),
     "stops": (lambda a: setattr(a, "stops", None), "only one of starts and stops is a null pointer"),
@@ -55,7 +55,7 @@ BOUNDS = {
     3: (N, "a block goes past the last query"),
     4: (5, "a block goes past the last key"),
     5: (N, "a block goes past the last key"),
-    6: (0, "the width of a block does not fit its number of keys"),
+    6: (0, "the width of a block must be 1 to its number of keys, or 0 if it has no keys"),
 }
 """By the index among a block's bounds: a wrong number, and the kernel's error message."""
 

@@ -1,7 +1,7 @@
 /* Checks of the arguments of regard_attention against each other, before any thread reads them.
 
-   Python fills the arguments in, from tensors whose shapes it has checked. These checks come in addition: a mistake in the
-   arguments gives an error message, and no memory outside the tensors is read. */
+   Python fills the arguments in, from tensors whose shapes it has checked. These checks come in addition: a mistake in
+   the arguments gives an error message, and no memory outside the tensors is read. */
 
 #include "attention.h"
 #include "matrix.h"
@@ -9,8 +9,8 @@
 /* Return whether two pointers are both null, or both not. */
 static int both_or_none(const void *a, const void *b) { return !a == !b; }
 
-/* Return why the statistics cannot be computed, or null if they can. If there are no blocks, nothing is read or written, and
-   the pointers to empty arrays may be null. */
+/* Return why the statistics cannot be computed, or null if they can. If there are no blocks, nothing is read or written,
+   and the pointers to empty arrays may be null. */
 static const char *statistics_error(const Statistics *s, int64_t n_blocks) {
   if (s->queries < 0 || s->keys_of_head < 0) return "queries or keys_of_head is below 0";
   if (n_blocks <= 0) return 0;
@@ -52,17 +52,17 @@ static const char *block_error(const Arguments *p, BlockBounds at) {
   if (at.query < 0 || at.rows < 0 || at.rows > s->queries - at.query) return "a block goes past the last query";
   if (at.first_key < 0 || at.keys < 0 || at.keys > s->keys_of_head - at.first_key) return "a block goes past the last key";
   if (at.width < 0 || at.width > at.keys || (at.keys > 0 && at.width == 0))
-    return "the width of a block does not fit its number of keys";
+    return "the width of a block must be 1 to its number of keys, or 0 if it has no keys";
   if ((p->scores || p->computed_masks) && at.offset < 0) return "the offset of a block is below 0";
   if (scratch_of(p, at) > p->scratch_size) return "a block needs more scratch memory than scratch_size";
   return 0;
 }
 
-/* Return why regard_attention cannot compute its arguments, or null if it can. */
+/* Return why regard_attention cannot run with these arguments, or null if it can. */
 const char *regard_attention_error(const Arguments *p) {
   const char *error = statistics_error(&p->statistics, p->n_blocks);
   if (error) return error;
-  if (p->batch < 0 || p->heads <= 0 || p->group <= 0 || p->heads % p->group) return "group does not divide heads";
+  if (p->batch < 0 || p->heads <= 0 || p->group <= 0 || p->heads % p->group) return "heads must be a multiple of group";
   /* pointers to empty arrays may be null */
   int weights = p->n_blocks > 0 && p->statistics.queries > 0 && p->statistics.keys_of_head > 0;
   if (p->d_key < 0) return "d_key is below 0";

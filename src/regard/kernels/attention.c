@@ -1,8 +1,8 @@
 /* Attention of one head, block by block:
 
        scores  s = scale * query @ key^T, with softcap, bias and mask (unless torch has computed the scores)
-       weights   = softmax(s), in parts: statistics.c computes e = exp(s - m) and the statistics
-       sums      = weights @ value, and in the same way the weight on each group of keys
+       weights  = softmax(s), in parts: statistics.c computes e = exp(s - m) and the statistics
+       sums     = weights @ value, and in the same way the weight on each group of keys
 
    The weighted sums are computed from e: each part multiplies the sums so far by exp(m before - m) and adds its own
    e @ value; the last part divides by the sum of e (Milakov & Gimelshein 2018).
@@ -44,8 +44,8 @@ static inline KeyRange key_range(const QueryBlock *b, int part, int i, int rows)
   return range.stop ? range : (KeyRange){0, 0};
 }
 
-/* Write scale * query @ key^T for the queries of a block and the keys of a part, some queries and keys at a time. Where none
-   of these queries may attend to any of these keys, nothing is written. */
+/* Write scale * query @ key^T for the queries of a block and the keys of a part, ROWS queries and PANEL keys at a time.
+   Where none of these queries may attend to any of these keys, nothing is written. */
 static void compute_products(const Arguments *p, BlockBounds at, const QueryBlock *b, int part, float *panel) {
   int keys = keys_of(b, part);
   const float *query = vector(p->query, at.batch, at.head, at.query);
@@ -68,7 +68,7 @@ static void compute_products(const Arguments *p, BlockBounds at, const QueryBloc
 }
 
 /* Apply softcap, bias and mask, in this order, to the scores `row` of query i of a block. */
-static void finish_scores(const Arguments *p, BlockBounds at, Row row, int i) {
+static void modify_scores(const Arguments *p, BlockBounds at, Row row, int i) {
   const float *bias = 0;
   const uint8_t *mask = 0;
   if (p->bias.numbers) bias = vector(p->bias, at.batch, at.head, at.query + i) + row.first_key;
@@ -85,18 +85,18 @@ static void finish_scores(const Arguments *p, BlockBounds at, Row row, int i) {
       wide added = load_first(bias + j, n) * p->bias_factor;
       scores = choose(added == -INFINITY, added, scores + added); /* a bias of -infinity masks a key, whatever its score */
     }
-    if (mask) scores = choose(nonzero_bytes(mask + j, n), scores, all(-INFINITY));
+    if (mask) scores = choose(nonzero_bytes(mask + j, n), scores, broadcast(-INFINITY));
     store_first(row.weights + j, scores, n);
   }
 }
 
-/* Call add_product with constants for rows and registers, so that the compiler keeps all sums in registers. */
+/* Call add_product with constant numbers of rows and registers, so that the compiler keeps all sums in registers. */
 #define ADD(rows, registers)                                                                                         \
   add_product(rows, registers, left, keys, right, step, range.stop - range.start, rescale, inverse, out,             \
               sum->queries.token, n)
 
-/* Add the weighted sums of the vectors of a part's keys to the sums of a block's queries, some columns at a time. First the
-   sums so far are multiplied by exp(m before - m); after the last part, the sums are divided by the sum of e. */
+/* Add the weighted sums of the vectors of a part's keys to the sums of a block's queries, PANEL columns at a time. First
+   the sums so far are multiplied by exp(m before - m); after the last part, the sums are divided by the sum of e. */
 static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t group, const QueryBlock *b, int part,
                              float *panel) {
   const Statistics *s = b->statistics;
@@ -121,7 +121,7 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
       const float *rescale = part ? b->rescale + i : 0, *inverse = 0;
       if (part + 1 == b->parts) inverse = s->inverse + b->head * s->queries + b->query + i;
       float *out = vector(sum->queries, at.batch, at.head, at.query + i) + c;
-      switch (rows == ROWS ? registers : -registers) {
+      switch (rows == ROWS ? registers : -registers) { /* below 0: one row */
         case 1: ADD(ROWS, 1); break;
         case 2: ADD(ROWS, 2); break;
         case -1: ADD(1, 1); break;
@@ -137,11 +137,11 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
   }
 }
 
-/* Return whether a vector of a weighted sum of a block contains NaN or infinity, or begins with 0. */
+/* Return whether one of the sums of a block's queries is a vector that contains NaN or infinity, or begins with 0. */
 static int is_doubtful(const WeightedSum *sum, BlockBounds at) {
   for (int64_t i = 0; i < at.rows && sum->width; i++) {
     const float *numbers = vector(sum->queries, at.batch, at.head, at.query + i);
-    wide zeros = all(0); /* 0 times a number is 0, or NaN if the number is NaN or infinity */
+    wide zeros = broadcast(0); /* 0 times a number is 0, or NaN if the number is NaN or infinity */
     for (int c = 0; c < sum->width; c += WIDE) zeros += load_first(numbers + c, sum->width - c) * 0.0f;
     if (numbers[0] == 0.0f || sum_of(zeros) != 0.0f) return 1;
   }
@@ -179,10 +179,10 @@ static void compute_block(Arguments *p, BlockBounds at, float *scratch) {
       const WeightedSum *sum = p->weighted_sums + n;
       memset(vector(sum->queries, at.batch, at.head, at.query + i), 0, sum->width * sizeof(float));
     }
-  int unfinished = !p->scores && (p->softcap >= 0 || p->bias.numbers || p->mask.bytes || p->computed_masks);
+  int modified = !p->scores && (p->softcap >= 0 || p->bias.numbers || p->mask.bytes || p->computed_masks);
   for (int part = 0; part < parts; part++) {
     if (!p->scores) compute_products(p, at, &b, part, panel);
-    for (int i = 0; i < b.rows && unfinished; i++) finish_scores(p, at, row_of(&b, part, i), i);
+    for (int i = 0; i < b.rows && modified; i++) modify_scores(p, at, row_of(&b, part, i), i);
     compute_statistics(&b, part);
     for (int n = 0; n < p->n_weighted_sums; n++) add_weighted_sum(p->weighted_sums + n, at, p->group, &b, part, panel);
   }

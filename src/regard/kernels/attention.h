@@ -2,7 +2,7 @@
    fields in the same order), and the block of queries that a thread computes.
 
    A block has some consecutive queries of one head, and a range of keys that contains all keys to which these queries may
-   attend. Row i of a block is the row of scores of its query i. A block too large for the cache is computed in parts:
+   attend. Row i of a block is the row of scores of its query i. A block too large for the CPU cache is computed in parts:
    consecutive ranges of its keys, `width` keys each. */
 
 #pragma once
@@ -14,13 +14,14 @@ typedef struct {
   double *rounded, *error;
 } CompensatedSum;
 
-/* Which statistics to compute and where to write them; a null pointer or a size of 0 leaves a statistic out. Arrays with one
-   number for each query have the axes [batch heads queries]. */
+/* Which statistics to compute and where to write them; a null pointer or a size of 0 leaves a statistic out. Arrays with
+   one number for each query have the axes [batch heads queries]. */
 typedef struct {
   int64_t queries, keys_of_head; /* the number of queries and of keys of one head */
   int64_t offset;                /* the position of the first query among the keys */
   float *inverse; /* 1 / sum of exp(score - maximum), sink included; 0 for a query without keys and sink; always computed */
-  float *entropy, *distance, *first, *own, *previous;
+  float *entropy, *distance; /* the entropy in nats; the mean distance from the query to a key, in tokens */
+  float *first, *own, *previous; /* the weights on the first key, on the query's own key, and on the key before it */
   int32_t top;        /* how many of the strongest keys to find for each query */
   float *top_weights; /* [batch heads queries top] */
   int64_t *top_keys;  /* [batch heads queries top], -1 if a query may attend to fewer keys */
@@ -39,8 +40,8 @@ typedef struct {
   int64_t batch, head, token;
 } Vectors;
 
-/* A mask in memory, one byte for each query and key, and the strides of the batch, head and query axes, in bytes. The bytes
-   of a query's keys are adjacent. */
+/* A mask in memory, one byte for each query and key, and the strides of the batch, head and query axes, in bytes. The
+   bytes of a query's keys are adjacent. */
 typedef struct {
   const uint8_t *bytes;
   int64_t batch, head, query;
@@ -53,8 +54,8 @@ typedef struct {
 } WeightedSum;
 
 /* The place of a block: its batch item and head, the first query and the number of queries (rows), the first key and the
-   number of keys, the number of keys in a part of the block (width), and the index of the block's first element in `scores`
-   or `computed_masks`. */
+   number of keys, the number of keys in a part of the block (width), and the index of the block's first element in
+   `scores` or `computed_masks`. */
 typedef struct {
   int64_t batch, head, query, rows, first_key, keys, width, offset;
 } BlockBounds;
@@ -85,9 +86,10 @@ typedef struct {
   int64_t threads, next, done; /* counters: threads that have begun, the next block to compute, weights computed */
 } Arguments;
 
-/* A block while a thread computes it. The arrays lie in scratch memory one after the other, in this order (scores that torch
-   has computed lie elsewhere), with at least 32 more floats after the last. Here s is a score, m the running maximum of a
-   row, and e = exp(s - m) the weight before it is divided by the sum of the row. */
+/* A block while a thread computes it. The arrays lie in scratch memory one after the other, in this order (scores that
+   torch has computed lie elsewhere), with at least 32 more floats after the last, because whole registers are loaded.
+   Here s is a score, m the running maximum of a row, and e = exp(s - m) the weight before it is divided by the sum of the
+   row. */
 typedef struct {
   Statistics *statistics;
   int32_t rows, keys;
@@ -106,15 +108,15 @@ typedef struct {
   float *cells;        /* [map rows of this block, map_columns] */
 } QueryBlock;
 
-/* A row of scores: of one query, on the keys of one part of a block to which the query may attend. */
+/* The scores of one query on those keys of one part of a block to which the query may attend. */
 typedef struct {
   float *weights; /* scores, then e */
   int keys;
   int64_t first_key;
 } Row;
 
-/* Replace the scores of a part of a block by e = exp(s - m), and compute the statistics. Must be called for the parts of a
-   block in order. */
+/* Replace the scores of a part of a block by e = exp(s - m), and compute the statistics. Must be called for the parts of
+   a block in order. */
 __attribute__((visibility("hidden"))) void compute_statistics(const QueryBlock *b, int part);
 
 /* Return the number of keys in a part of a block. */
@@ -130,9 +132,9 @@ static inline float *scores_of(const QueryBlock *b, int part, int i) {
   return b->scores + (int64_t)part * b->rows * b->width + (int64_t)i * keys_of(b, part);
 }
 
-/* Return a number, limited to the range from least to most. */
-static inline int clamped(int64_t number, int least, int most) {
-  return number < least ? least : number > most ? most : (int)number;
+/* Return a number, limited to the range from `low` to `high`. */
+static inline int clamped(int64_t number, int low, int high) {
+  return number < low ? low : number > high ? high : (int)number;
 }
 
 /* Return the scores of query i of a block on those keys of a part to which the query may attend. */

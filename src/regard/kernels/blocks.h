@@ -1,5 +1,5 @@
-/* The layers of Transformer blocks, for a few rows: vectors [rows, width]. Weights are read in the order in which PyTorch
-   stores them, each once for all rows that a thread computes together. */
+/* The layers of Transformer blocks, computed for a few rows at a time. Vectors are arrays [rows, width]. Weights are read in
+   the order in which PyTorch stores them, each once for all rows that a thread computes together. */
 
 #pragma once
 
@@ -43,46 +43,47 @@ typedef struct {
 /* The number of rows that are multiplied by the weights of 4 outputs at once, limited by the number of registers. */
 #define TILE (WIDE == 16 ? 4 : WIDE == 8 ? 2 : 1)
 
-/* Compute 4 outputs of a linear layer for 1 to 4 rows. */
-static inline __attribute__((always_inline)) void linear_tile(int rows, const float *x, int64_t n,
+/* Compute 4 outputs of a linear layer for 1 to 4 rows. row_stride: floats from one row of the output to the next. */
+static inline __attribute__((always_inline)) void linear_tile(int rows, const float *x, int64_t n_in,
                                                               const float *weight, four bias, float *out,
-                                                              int64_t n_out) {
+                                                              int64_t row_stride) {
   wide sums[4][4], w[4];
   for (int r = 0; r < rows; r++)
-    for (int o = 0; o < 4; o++) sums[r][o] = all(0);
-  for (int64_t i = 0; i < n; i += WIDE) {
+    for (int o = 0; o < 4; o++) sums[r][o] = broadcast(0);
+  for (int64_t i = 0; i < n_in; i += WIDE) {
     for (int o = 0; o < 4; o++) {
-      w[o] = load(weight + o * n + i);
+      w[o] = load(weight + o * n_in + i);
       KEEP_IN_REGISTER(w[o]);
     }
     for (int r = 0; r < rows; r++) {
-      wide v = load(x + r * n + i);
+      wide v = load(x + r * n_in + i);
       KEEP_IN_REGISTER(v);
       for (int o = 0; o < 4; o++) sums[r][o] += v * w[o];
     }
   }
   for (int r = 0; r < rows; r++)
-    *(any_four *)(out + r * n_out) = sums_of(sums[r][0], sums[r][1], sums[r][2], sums[r][3]) + bias;
+    *(unaligned_four *)(out + r * row_stride) = sums_of(sums[r][0], sums[r][1], sums[r][2], sums[r][3]) + bias;
 }
 
 static inline float dot(const float *a, const float *b, int64_t n) {
-  wide sum = all(0);
+  wide sum = broadcast(0);
   for (int64_t i = 0; i < n; i += WIDE) sum += load(a + i) * load(b + i);
   return sum_of(sum);
 }
 
 /* Write out = x W^T + b. The order of each sum does not depend on the number of rows, so that a row's output does not
-   change with the rows computed together with it. A step is the distance between two rows of the output, in floats. */
-static void linear_rows(const Linear *layer, const float *x, int64_t rows, float *out, int64_t step) {
+   change with the rows computed together with it. row_stride: floats from one row of the output to the next. */
+static void linear_rows(const Linear *layer, const float *x, int64_t rows, float *out, int64_t row_stride) {
   int64_t n = layer->n_in, n_out = layer->n_out;
   for (int64_t o = 0; o < n_out; o += 4) {
     const float *weight = layer->weight + o * n;
-    four bias = *(const any_four *)(layer->bias + o);
+    four bias = *(const unaligned_four *)(layer->bias + o);
     for (int64_t r = 0; r < rows; r += TILE) switch (rows - r < TILE ? rows - r : TILE) {
-        case 1: linear_tile(1, x + r * n, n, weight, bias, out + r * step + o, step); break;
-        case 2: linear_tile(2, x + r * n, n, weight, bias, out + r * step + o, step); break;
-        case 3: linear_tile(3, x + r * n, n, weight, bias, out + r * step + o, step); break;
-        default: linear_tile(4, x + r * n, n, weight, bias, out + r * step + o, step);
+        /* constant numbers of rows, so that the compiler unrolls the loops of linear_tile */
+        case 1: linear_tile(1, x + r * n, n, weight, bias, out + r * row_stride + o, row_stride); break;
+        case 2: linear_tile(2, x + r * n, n, weight, bias, out + r * row_stride + o, row_stride); break;
+        case 3: linear_tile(3, x + r * n, n, weight, bias, out + r * row_stride + o, row_stride); break;
+        default: linear_tile(4, x + r * n, n, weight, bias, out + r * row_stride + o, row_stride);
       }
   }
 }
@@ -96,32 +97,32 @@ typedef struct {
   float *normed, *output, *query, *key, *value, *context, *hidden, *scores;
 } Scratch;
 
-static void layer_norm(Norm by, const float *x, int64_t d, int64_t rows, float *out) {
+static void layer_norm(Norm norm, const float *x, int64_t d, int64_t rows, float *out) {
   for (; rows; rows--, x += d, out += d) {
-    wide sum = all(0), squares = all(0);
+    wide sum = broadcast(0), squares = broadcast(0);
     for (int64_t i = 0; i < d; i += WIDE) sum += load(x + i);
     float mean = sum_of(sum) / d;
     for (int64_t i = 0; i < d; i += WIDE) {
-      wide off = load(x + i) - mean;
-      squares += off * off;
+      wide difference = load(x + i) - mean;
+      squares += difference * difference;
     }
-    float scale = 1 / sqrtf(sum_of(squares) / d + by.eps);
+    float scale = 1 / sqrtf(sum_of(squares) / d + norm.eps);
     for (int64_t i = 0; i < d; i += WIDE)
-      store(out + i, (load(x + i) - mean) * scale * load(by.weight + i) + load(by.bias + i));
+      store(out + i, (load(x + i) - mean) * scale * load(norm.weight + i) + load(norm.bias + i));
   }
 }
 
 /* Return the input of a sublayer: norm(x) if pre-norm, x if post-norm. */
-static const float *sublayer_input(const Stack *c, Norm by, const float *x, int64_t rows, float *normed) {
-  if (!c->norm_first) return x;
-  layer_norm(by, x, c->d_model, rows, normed);
+static const float *sublayer_input(const Stack *stack, Norm norm, const float *x, int64_t rows, float *normed) {
+  if (!stack->norm_first) return x;
+  layer_norm(norm, x, stack->d_model, rows, normed);
   return normed;
 }
 
 /* Replace x by x + output if pre-norm, by norm(x + output) if post-norm. */
-static void add_residual(const Stack *c, Norm by, float *x, const float *output, int64_t rows) {
-  for (int64_t i = 0; i < rows * c->d_model; i += WIDE) store(x + i, load(x + i) + load(output + i));
-  if (!c->norm_first) layer_norm(by, x, c->d_model, rows, x);
+static void add_residual(const Stack *stack, Norm norm, float *x, const float *output, int64_t rows) {
+  for (int64_t i = 0; i < rows * stack->d_model; i += WIDE) store(x + i, load(x + i) + load(output + i));
+  if (!stack->norm_first) layer_norm(norm, x, stack->d_model, rows, x);
 }
 
 static float activate(int64_t activation, float x) {
@@ -138,22 +139,24 @@ static float activate(int64_t activation, float x) {
   }
 }
 
-/* Apply the activation in place. If gated, a row has d_ff hidden numbers and then d_ff gates: hidden * activation(gate). */
-static void activate_rows(const Stack *c, float *hidden, int64_t rows, int64_t d_hidden, int64_t d_ff) {
-  if (!c->gated && c->activation == RELU)
+/* Apply the activation in place. If gated, a row has d_ff hidden numbers and then d_ff gates; hidden * activation(gate)
+   replaces them, so that rows of d_ff numbers are left, without gaps. */
+static void activate_rows(const Stack *stack, float *hidden, int64_t rows, int64_t d_hidden, int64_t d_ff) {
+  if (!stack->gated && stack->activation == RELU) /* a constant activation, so that the compiler vectorises the loop */
     for (int64_t i = 0; i < rows * d_hidden; i++) hidden[i] = activate(RELU, hidden[i]);
-  else if (!c->gated)
-    for (int64_t i = 0; i < rows * d_hidden; i++) hidden[i] = activate(c->activation, hidden[i]);
+  else if (!stack->gated)
+    for (int64_t i = 0; i < rows * d_hidden; i++) hidden[i] = activate(stack->activation, hidden[i]);
   else
     for (int64_t r = 0; r < rows; r++)
       for (int64_t i = 0; i < d_ff; i++)
-        hidden[r * d_ff + i] = hidden[r * d_hidden + i] * activate(c->activation, hidden[r * d_hidden + d_ff + i]);
+        hidden[r * d_ff + i] = hidden[r * d_hidden + i] * activate(stack->activation, hidden[r * d_hidden + d_ff + i]);
 }
 
-/* Replace each score s by e = exp(s - max s), and return 1 / the sum of e, or 0 if there are no tokens. */
+/* Replace each score s by e = exp(s - max s), and return 1 / the sum of e, or 0 if there are no tokens. `scores` has room
+   for a multiple of WIDE. */
 static float exp_scores(float *scores, int64_t tokens) {
-  wide largest = all(-INFINITY), total = all(0);
-  for (int64_t t = tokens; t % WIDE; t++) scores[t] = -INFINITY;
+  wide largest = broadcast(-INFINITY), total = broadcast(0);
+  for (int64_t t = tokens; t % WIDE; t++) scores[t] = -INFINITY; /* fill up to a multiple of WIDE */
   for (int64_t t = 0; t < tokens; t += WIDE) {
     wide s = load(scores + t);
     largest = choose(s > largest, s, largest);
@@ -167,35 +170,41 @@ static float exp_scores(float *scores, int64_t tokens) {
   return tokens ? 1 / sum_of(total) : 0.0f;
 }
 
-/* Return the vector of a token of a head whose vectors begin at `head`; the token is in row rows[token * stride]. */
-static inline const float *vector(const float *head, Vectors of, const int64_t *rows, int64_t stride, int64_t token) {
-  return head + rows[token * stride] * of.row_stride + token * of.token_stride;
+/* The tokens to which a query attends. Token t is in row rows[t * stride], so all tokens are in one row if stride is 0. */
+typedef struct {
+  const int64_t *rows;
+  int64_t stride, count;
+} Tokens;
+
+/* Return the vector of a token. `head`: the first of a head's vectors; `vectors`: their strides. */
+static inline const float *vector(const float *head, Vectors vectors, Tokens tokens, int64_t token) {
+  return head + tokens.rows[token * tokens.stride] * vectors.row_stride + token * vectors.token_stride;
 }
 
-/* Write the context of one query in one head. Token t is in row rows[t * stride], which may differ by token.
+/* Write the context of one query in one head, of the keys and values.
 
        scores   s_t = query . key_t / sqrt(d_head)
        weights  e_t = exp(s_t - max s)
        context      = sum of e_t value_t / sum of e_t */
-static void attend(int64_t d, const float *query, Vectors key, Vectors value, int64_t head,
-                   const int64_t *rows, int64_t stride, int64_t tokens, float *scores, float *context) {
+static void attend(int64_t d, const float *query, Vectors key, Vectors value, int64_t head, Tokens tokens,
+                   float *scores, float *context) {
   int64_t t = 0;
   float scale = 1 / sqrtf(d);
   const float *keys = key.vectors + head * key.head_stride, *values = value.vectors + head * value.head_stride;
-  for (; t + 4 <= tokens; t += 4) {
-    wide sums[4] = {all(0), all(0), all(0), all(0)};
+  for (; t + 4 <= tokens.count; t += 4) {
+    wide sums[4] = {broadcast(0), broadcast(0), broadcast(0), broadcast(0)};
     for (int64_t i = 0; i < d; i += WIDE)
       for (int64_t k = 0; k < 4; k++)
-        sums[k] += load(query + i) * load(vector(keys, key, rows, stride, t + k) + i);
-    *(any_four *)(scores + t) = sums_of(sums[0], sums[1], sums[2], sums[3]) * scale;
+        sums[k] += load(query + i) * load(vector(keys, key, tokens, t + k) + i);
+    *(unaligned_four *)(scores + t) = sums_of(sums[0], sums[1], sums[2], sums[3]) * scale;
   }
-  for (; t < tokens; t++) scores[t] = dot(query, vector(keys, key, rows, stride, t), d) * scale;
-  float inverse = exp_scores(scores, tokens);
+  for (; t < tokens.count; t++) scores[t] = dot(query, vector(keys, key, tokens, t), d) * scale;
+  float inverse = exp_scores(scores, tokens.count);
   for (int64_t i = 0; i < d; i += 2 * WIDE) { /* two independent sums, for the processor's pipeline */
-    int64_t second = i + WIDE < d ? WIDE : 0;
-    wide a = all(0), b = a;
-    for (t = 0; t < tokens; t++) {
-      const float *v = vector(values, value, rows, stride, t) + i;
+    int64_t second = i + WIDE < d ? WIDE : 0; /* without a second half, the first is computed twice */
+    wide a = broadcast(0), b = a;
+    for (t = 0; t < tokens.count; t++) {
+      const float *v = vector(values, value, tokens, t) + i;
       a += load(v) * scores[t];
       b += load(v + second) * scores[t];
     }
@@ -204,72 +213,75 @@ static void attend(int64_t d, const float *query, Vectors key, Vectors value, in
   }
 }
 
-
 /* Project the inputs of a block to the queries, keys and values of self-attention. */
-static void project(const Stack *c, const Block *block, const float *x, int64_t rows, Scratch s) {
-  const float *input = sublayer_input(c, block->self_attention_norm, x, rows, s.normed);
-  linear(&block->query, input, rows, s.query);
-  linear(&block->key, input, rows, s.key);
-  linear(&block->value, input, rows, s.value);
+static void project(const Stack *stack, const Block *block, const float *x, int64_t rows, Scratch scratch) {
+  const float *input = sublayer_input(stack, block->self_attention_norm, x, rows, scratch.normed);
+  linear(&block->query, input, rows, scratch.query);
+  linear(&block->key, input, rows, scratch.key);
+  linear(&block->value, input, rows, scratch.value);
 }
 
 /* Add the output of an attention layer, whose contexts are in the scratch memory, to x. */
-static void add_attention(const Stack *c, const Linear *output, Norm norm, float *x, int64_t rows, Scratch s) {
-  linear(output, s.context, rows, s.output);
-  add_residual(c, norm, x, s.output, rows);
+static void add_attention(const Stack *stack, const Linear *output, Norm norm, float *x, int64_t rows,
+                          Scratch scratch) {
+  linear(output, scratch.context, rows, scratch.output);
+  add_residual(stack, norm, x, scratch.output, rows);
 }
 
 /* Add the output of the feed-forward network to x. */
-static void add_feed_forward(const Stack *c, const Block *block, float *x, int64_t rows, Scratch s) {
-  linear(&block->widen, sublayer_input(c, block->feed_forward_norm, x, rows, s.normed), rows, s.hidden);
-  activate_rows(c, s.hidden, rows, block->widen.n_out, block->narrow.n_in);
-  linear(&block->narrow, s.hidden, rows, s.output);
-  add_residual(c, block->feed_forward_norm, x, s.output, rows);
+static void add_feed_forward(const Stack *stack, const Block *block, float *x, int64_t rows, Scratch scratch) {
+  linear(&block->widen, sublayer_input(stack, block->feed_forward_norm, x, rows, scratch.normed), rows, scratch.hidden);
+  activate_rows(stack, scratch.hidden, rows, block->widen.n_out, block->narrow.n_in);
+  linear(&block->narrow, scratch.hidden, rows, scratch.output);
+  add_residual(stack, block->feed_forward_norm, x, scratch.output, rows);
 }
 
 /* Divide a thread's scratch memory into arrays for some rows. */
-static Scratch divided(const Stack *c, float *free, int64_t rows) {
-  int64_t d = rows * c->d_model, d_key = rows * c->key_heads * c->d_head;
-  Scratch s = {.normed = free, .output = free + d, .query = free + 2 * d, .context = free + 3 * d};
-  s.key = free + 4 * d, s.value = s.key + d_key;
-  s.hidden = s.value + d_key, s.scores = s.hidden + rows * c->blocks->widen.n_out;
-  return s;
+static Scratch divide_scratch(const Stack *stack, float *memory, int64_t rows) {
+  int64_t d = rows * stack->d_model, d_key = rows * stack->key_heads * stack->d_head;
+  Scratch scratch = {.normed = memory, .output = memory + d, .query = memory + 2 * d, .context = memory + 3 * d};
+  scratch.key = memory + 4 * d, scratch.value = scratch.key + d_key;
+  scratch.hidden = scratch.value + d_key, scratch.scores = scratch.hidden + rows * stack->blocks->widen.n_out;
+  return scratch;
 }
 
 /* Return the number of floats of scratch memory that a thread needs for some rows with at most `tokens` tokens to attend to;
    the scores of attention need a multiple of WIDE. */
-static int64_t scratch_of(const Stack *c, int64_t rows, int64_t tokens) {
-  int64_t numbers = 4 * c->d_model + 2 * c->key_heads * c->d_head + c->blocks->widen.n_out;
+static int64_t scratch_of(const Stack *stack, int64_t rows, int64_t tokens) {
+  int64_t numbers = 4 * stack->d_model + 2 * stack->key_heads * stack->d_head + stack->blocks->widen.n_out;
   return rows * numbers + (tokens + WIDE - 1) / WIDE * WIDE;
 }
 
-/* Return whether a linear layer has parameters, and the sizes that it should have. */
+/* Return 1 if a linear layer has parameters and these sizes, both multiples of 16. */
 static int fits(const Linear *layer, int64_t n_in, int64_t n_out) {
   return layer->weight && layer->bias && layer->n_in == n_in && layer->n_out == n_out && n_in % 16 == 0 && n_out % 16 == 0;
 }
 
-/* Return why a block's parameters do not fit its stack, or null if they do; `cross` says whether it has cross-attention. */
-static const char *block_error(const Stack *c, const Block *b, int cross) {
-  int64_t d = c->d_model, d_key = c->key_heads * c->d_head, d_ff = b->narrow.n_in;
+/* Return why a block's layers do not have parameters of the sizes of its stack, or null if they do. cross: 1 = it has
+   cross-attention. */
+static const char *block_error(const Stack *stack, const Block *b, int cross) {
+  int64_t d = stack->d_model, d_key = stack->key_heads * stack->d_head, d_ff = b->narrow.n_in;
   if (!fits(&b->query, d, d) || !fits(&b->key, d, d_key) || !fits(&b->value, d, d_key))
-    return "self-attention's query, key or value layer does not fit";
-  if (!fits(&b->self_attention_output, d, d)) return "self-attention's output layer does not fit";
+    return "self-attention's query, key and value layers must have d_model inputs and d_model or key_heads * d_head outputs";
+  if (!fits(&b->self_attention_output, d, d)) return "self-attention's output layer must have d_model inputs and outputs";
   if (cross && (!fits(&b->cross_query, d, d) || !fits(&b->cross_attention_output, d, d)))
-    return "cross-attention's query or output layer does not fit";
-  if (!fits(&b->widen, d, c->gated ? 2 * d_ff : d_ff) || !fits(&b->narrow, d_ff, d))
-    return "the feed-forward layers do not fit";
-  if (b->widen.n_out != c->blocks->widen.n_out) return "the blocks have feed-forward layers of different widths";
+    return "cross-attention's query and output layers must have d_model inputs and outputs";
+  if (!fits(&b->widen, d, stack->gated ? 2 * d_ff : d_ff) || !fits(&b->narrow, d_ff, d))
+    return "the feed-forward layers must have d_model inputs, d_ff hidden numbers (if gated, 2 d_ff) and d_model outputs";
+  if (b->widen.n_out != stack->blocks->widen.n_out) return "all blocks must have feed-forward layers of the same width";
   return 0;
 }
 
 /* Return why the blocks cannot be computed, or null if they can. */
-static const char *stack_error(const Stack *c, int cross) {
-  if (c->n_blocks <= 0 || !c->blocks) return "there are no blocks";
-  if (c->heads <= 0 || c->key_heads <= 0 || c->heads % c->key_heads) return "key_heads does not divide heads";
-  if (c->d_head <= 0 || c->d_head % 16 || c->heads * c->d_head != c->d_model) return "d_head does not fit d_model";
-  if (c->activation < RELU || c->activation > IDENTITY) return "the number of the activation is unknown";
-  for (int64_t n = 0; n < c->n_blocks; n++) {
-    const char *error = block_error(c, c->blocks + n, cross);
+static const char *stack_error(const Stack *stack, int cross) {
+  if (stack->n_blocks <= 0 || !stack->blocks) return "there are no blocks";
+  if (stack->heads <= 0 || stack->key_heads <= 0 || stack->heads % stack->key_heads)
+    return "heads must be a multiple of key_heads";
+  if (stack->d_head <= 0 || stack->d_head % 16 || stack->heads * stack->d_head != stack->d_model)
+    return "d_head must be a multiple of 16, and heads * d_head must be d_model";
+  if (stack->activation < RELU || stack->activation > IDENTITY) return "the number of the activation is unknown";
+  for (int64_t n = 0; n < stack->n_blocks; n++) {
+    const char *error = block_error(stack, stack->blocks + n, cross);
     if (error) return error;
   }
   return 0;

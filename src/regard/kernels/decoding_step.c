@@ -1,8 +1,8 @@
-/* One incremental decoding step: computes the newest token of each row through all blocks of a decoder with
+/* One step of incremental decoding: runs the newest token of each row through all blocks of a decoder with
    cross-attention. A row is one sequence of the batch.
 
-   The computation of one row does not depend on other rows, only on cached keys and values. So each thread takes some rows
-   through the whole decoder: no thread waits for another, and intermediate vectors stay in its processor's cache. */
+   The computation of one row does not depend on other rows, only on cached keys and values. So each thread takes some
+   rows through the whole decoder: no thread waits for another, and intermediate vectors stay in the CPU cache. */
 
 #include "blocks.h"
 
@@ -15,11 +15,13 @@ typedef struct {
   const int64_t *buffer_rows; /* [rows, tokens]: the row of the buffer that has the keys and values of each token */
   int64_t row_stride, token_stride;           /* of buffer_rows */
   const Vectors *source_keys, *source_values; /* [blocks] */
-  int64_t sources;                            /* the number of sources */
+  int64_t sources;                            /* the number of source texts that the rows translate */
   int64_t source_tokens;                      /* the number of tokens in the longest source */
-  const int64_t *source_of_row, *lengths;     /* [rows]: each row's source, and its length; lengths null: source_tokens */
+  const int64_t *source_of_row;               /* [rows]: the index of each row's source */
+  const int64_t *lengths;                     /* [rows]: that source's number of tokens; null: source_tokens for all */
   const float *cosines, *sines;               /* [pairs]: rotary angles of the newest token; null: no rotation */
-  int64_t pairs, pair_stride, pair_distance;  /* pairs in a head; floats from a pair to the next, and within a pair */
+  int64_t pairs, pair_stride;                 /* the pairs in a head; floats from one pair to the next */
+  int64_t pair_distance;                      /* floats between the two numbers of a pair */
 
   float *x;       /* [rows, d_model]: input, the newest tokens' embeddings; overwritten by the decoder's output */
   float *queries; /* [blocks, rows, heads, d_head]: output, the queries of cross-attention */
@@ -31,107 +33,116 @@ typedef struct {
 } StepArguments;
 
 /* Apply the rotary position of the newest token: rotate each pair of numbers of each head, in place. */
-static void rotate(const StepArguments *c, float *vectors, int64_t heads) {
+static void rotate(const StepArguments *step, float *vectors, int64_t heads) {
   for (int64_t h = 0; h < heads; h++)
-    for (int64_t p = 0; p < c->pairs; p++) {
-      float *first = vectors + h * c->stack.d_head + p * c->pair_stride, *second = first + c->pair_distance;
+    for (int64_t p = 0; p < step->pairs; p++) {
+      float *first = vectors + h * step->stack.d_head + p * step->pair_stride, *second = first + step->pair_distance;
       float a = *first, b = *second;
-      *first = a * c->cosines[p] - b * c->sines[p];
-      *second = b * c->cosines[p] + a * c->sines[p];
+      *first = a * step->cosines[p] - b * step->sines[p];
+      *second = b * step->cosines[p] + a * step->sines[p];
     }
 }
 
 /* Write the key and value of a row's newest token into the buffer. */
-static void append(const StepArguments *c, int64_t row, int64_t block, const float *key, const float *value) {
-  int64_t n_heads = c->stack.key_heads, d = c->stack.d_head, head = c->buffer_tokens * d;
-  float *keys = c->buffer + ((row * c->stack.n_blocks + block) * 2 * n_heads) * head + (c->tokens - 1) * d;
-  float *values = keys + n_heads * head;
+static void append(const StepArguments *step, int64_t row, int64_t block, const float *key, const float *value) {
+  int64_t n_heads = step->stack.key_heads, d = step->stack.d_head, head_size = step->buffer_tokens * d;
+  float *keys = step->buffer + ((row * step->stack.n_blocks + block) * 2 * n_heads) * head_size + (step->tokens - 1) * d;
+  float *values = keys + n_heads * head_size;
   for (int64_t h = 0; h < n_heads; h++)
     for (int64_t i = 0; i < d; i += WIDE) {
-      store(keys + h * head + i, load(key + h * d + i));
-      store(values + h * head + i, load(value + h * d + i));
+      store(keys + h * head_size + i, load(key + h * d + i));
+      store(values + h * head_size + i, load(value + h * d + i));
     }
 }
 
-static void self_attention(const StepArguments *c, int64_t start, int64_t rows, int64_t block, Scratch s) {
-  int64_t n_heads = c->stack.heads, n_key_heads = c->stack.key_heads, d = c->stack.d_head, head = c->buffer_tokens * d;
-  const float *vectors = c->buffer + block * 2 * n_key_heads * head;
-  Vectors key = {vectors, c->stack.n_blocks * 2 * n_key_heads * head, head, d}, value = key;
-  value.vectors += n_key_heads * head;
+static void self_attention(const StepArguments *step, int64_t start, int64_t rows, int64_t block, Scratch scratch) {
+  int64_t n_heads = step->stack.heads, n_key_heads = step->stack.key_heads, d = step->stack.d_head;
+  int64_t head_size = step->buffer_tokens * d, block_size = 2 * n_key_heads * head_size;
+  Vectors key = {step->buffer + block * block_size, step->stack.n_blocks * block_size, head_size, d}, value = key;
+  value.vectors += n_key_heads * head_size;
   for (int64_t r = 0; r < rows; r++) {
-    float *query = s.query + r * n_heads * d, *new_key = s.key + r * n_key_heads * d;
-    if (c->cosines) rotate(c, query, n_heads), rotate(c, new_key, n_key_heads);
-    append(c, start + r, block, new_key, s.value + r * n_key_heads * d);
+    float *query = scratch.query + r * n_heads * d, *new_key = scratch.key + r * n_key_heads * d;
+    if (step->cosines) {
+      rotate(step, query, n_heads);
+      rotate(step, new_key, n_key_heads);
+    }
+    append(step, start + r, block, new_key, scratch.value + r * n_key_heads * d);
+    Tokens tokens = {step->buffer_rows + (start + r) * step->row_stride, step->token_stride, step->tokens};
     for (int64_t h = 0; h < n_heads; h++)
-      attend(d, query + h * d, key, value, h * n_key_heads / n_heads, c->buffer_rows + (start + r) * c->row_stride,
-             c->token_stride, c->tokens, s.scores, s.context + (r * n_heads + h) * d);
+      attend(d, query + h * d, key, value, h * n_key_heads / n_heads, tokens, scratch.scores,
+             scratch.context + (r * n_heads + h) * d);
   }
 }
 
-static void cross_attention(const StepArguments *c, int64_t start, int64_t rows, int64_t block, const float *query,
-                            Scratch s) {
-  int64_t n_heads = c->stack.heads, d = c->stack.d_head;
-  for (int64_t r = 0; r < rows; r++)
+static void cross_attention(const StepArguments *step, int64_t start, int64_t rows, int64_t block, const float *query,
+                            Scratch scratch) {
+  int64_t n_heads = step->stack.heads, d = step->stack.d_head;
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t n_tokens = step->lengths ? step->lengths[start + r] : step->source_tokens;
+    Tokens tokens = {step->source_of_row + start + r, 0, n_tokens}; /* stride 0: all tokens are in the row of the source */
     for (int64_t h = 0; h < n_heads; h++)
-      attend(d, query + (r * n_heads + h) * d, c->source_keys[block], c->source_values[block],
-             h * c->stack.key_heads / n_heads, c->source_of_row + start + r, 0,
-             c->lengths ? c->lengths[start + r] : c->source_tokens, s.scores, s.context + (r * n_heads + h) * d);
+      attend(d, query + (r * n_heads + h) * d, step->source_keys[block], step->source_values[block],
+             h * step->stack.key_heads / n_heads, tokens, scratch.scores, scratch.context + (r * n_heads + h) * d);
+  }
 }
 
-static void decode(const StepArguments *c, int64_t start, int64_t rows, Scratch s) {
-  const Stack *stack = &c->stack;
-  float *x = c->x + start * stack->d_model;
+/* Run `rows` rows, from row `start` on, through all blocks. */
+static void decode(const StepArguments *step, int64_t start, int64_t rows, Scratch scratch) {
+  const Stack *stack = &step->stack;
+  float *x = step->x + start * stack->d_model;
   for (int64_t b = 0; b < stack->n_blocks; b++) {
     const Block *block = stack->blocks + b;
-    project(stack, block, x, rows, s);
-    self_attention(c, start, rows, b, s);
-    add_attention(stack, &block->self_attention_output, block->self_attention_norm, x, rows, s);
+    project(stack, block, x, rows, scratch);
+    self_attention(step, start, rows, b, scratch);
+    add_attention(stack, &block->self_attention_output, block->self_attention_norm, x, rows, scratch);
 
-    float *query = c->queries + (b * c->rows + start) * stack->d_model;
-    linear(&block->cross_query, sublayer_input(stack, block->cross_attention_norm, x, rows, s.normed), rows, query);
-    cross_attention(c, start, rows, b, query, s);
-    add_attention(stack, &block->cross_attention_output, block->cross_attention_norm, x, rows, s);
+    float *query = step->queries + (b * step->rows + start) * stack->d_model;
+    linear(&block->cross_query, sublayer_input(stack, block->cross_attention_norm, x, rows, scratch.normed), rows, query);
+    cross_attention(step, start, rows, b, query, scratch);
+    add_attention(stack, &block->cross_attention_output, block->cross_attention_norm, x, rows, scratch);
 
-    add_feed_forward(stack, block, x, rows, s);
+    add_feed_forward(stack, block, x, rows, scratch);
   }
   if (stack->norm.weight) layer_norm(stack->norm, x, stack->d_model, rows, x);
 }
 
 /* Decode rows that no other thread has taken, until none is left. Several threads may call this with the same arguments;
    the results do not depend on which thread takes which rows. */
-void regard_decoding_step(StepArguments *c) {
-  int64_t thread = __atomic_fetch_add(&c->threads, 1, __ATOMIC_RELAXED), n = c->rows_at_once;
-  Scratch s = divided(&c->stack, c->scratch + thread * c->scratch_numbers, n);
+void regard_decoding_step(StepArguments *step) {
+  int64_t thread = __atomic_fetch_add(&step->threads, 1, __ATOMIC_RELAXED), n = step->rows_at_once;
+  Scratch scratch = divide_scratch(&step->stack, step->scratch + thread * step->scratch_numbers, n);
   for (;;) {
-    int64_t start = __atomic_fetch_add(&c->next_row, n, __ATOMIC_RELAXED);
-    if (start >= c->rows) return;
-    decode(c, start, start + n < c->rows ? n : c->rows - start, s);
+    int64_t start = __atomic_fetch_add(&step->next_row, n, __ATOMIC_RELAXED);
+    if (start >= step->rows) return;
+    decode(step, start, start + n < step->rows ? n : step->rows - start, scratch);
   }
 }
 
-/* Return why regard_decoding_step cannot compute its arguments, or null if it can. */
-const char *regard_decoding_step_error(const StepArguments *c) {
-  const char *error = stack_error(&c->stack, 1);
+/* Return why regard_decoding_step cannot run with these arguments, or null if it can. */
+const char *regard_decoding_step_error(const StepArguments *step) {
+  const char *error = stack_error(&step->stack, 1);
   if (error) return error;
-  for (int64_t n = 0; n < c->stack.n_blocks; n++)
-    if (!c->source_keys || !c->source_values || !c->source_keys[n].vectors || !c->source_values[n].vectors)
+  for (int64_t n = 0; n < step->stack.n_blocks; n++)
+    if (!step->source_keys || !step->source_values || !step->source_keys[n].vectors || !step->source_values[n].vectors)
       return "source_keys or source_values has a null pointer";
-  if (c->rows < 0 || c->tokens <= 0 || c->tokens > c->buffer_tokens) return "the buffer has no room for the newest token";
-  if (c->source_tokens <= 0 || c->sources <= 0) return "there are no sources";
-  if (!c->buffer || !c->buffer_rows || !c->source_of_row || !c->x || !c->queries || !c->scratch)
+  if (step->rows < 0) return "rows is below 0";
+  if (step->tokens <= 0 || step->tokens > step->buffer_tokens) return "tokens must be 1 to buffer_tokens";
+  if (step->source_tokens <= 0 || step->sources <= 0) return "sources and source_tokens must be above 0";
+  if (!step->buffer || !step->buffer_rows || !step->source_of_row || !step->x || !step->queries || !step->scratch)
     return "an array is a null pointer";
-  int64_t tokens = c->tokens > c->source_tokens ? c->tokens : c->source_tokens;
-  if (c->rows_at_once <= 0 || scratch_of(&c->stack, c->rows_at_once, tokens) > c->scratch_numbers)
-    return "scratch_numbers or rows_at_once is too small";
-  if (!c->cosines != !c->sines || (c->cosines && (c->pairs < 0 || 2 * c->pairs > c->stack.d_head)))
-    return "cosines, sines and pairs do not fit each other";
-  for (int64_t r = 0; r < c->rows; r++) {
-    if (c->source_of_row[r] < 0 || c->source_of_row[r] >= c->sources) return "a row reads a source that does not exist";
-    if (c->lengths && (c->lengths[r] < 0 || c->lengths[r] > c->source_tokens))
-      return "the length of a source is below 0 or above source_tokens";
-    for (int64_t t = 0; t < c->tokens; t++) {
-      int64_t row = c->buffer_rows[r * c->row_stride + t * c->token_stride];
-      if (row < 0 || row >= c->n_buffer_rows) return "a token is in a row that the buffer does not have";
+  int64_t tokens = step->tokens > step->source_tokens ? step->tokens : step->source_tokens;
+  if (step->rows_at_once <= 0 || scratch_of(&step->stack, step->rows_at_once, tokens) > step->scratch_numbers)
+    return "rows_at_once must be above 0, and scratch_numbers enough for so many rows";
+  if (!step->cosines != !step->sines || (step->cosines && (step->pairs < 0 || 2 * step->pairs > step->stack.d_head)))
+    return "cosines and sines must both be null or both be set, and 2 * pairs must be at most d_head";
+  for (int64_t r = 0; r < step->rows; r++) {
+    if (step->source_of_row[r] < 0 || step->source_of_row[r] >= step->sources)
+      return "source_of_row must be 0 to sources - 1";
+    if (step->lengths && (step->lengths[r] < 0 || step->lengths[r] > step->source_tokens))
+      return "lengths must be 0 to source_tokens";
+    for (int64_t t = 0; t < step->tokens; t++) {
+      int64_t row = step->buffer_rows[r * step->row_stride + t * step->token_stride];
+      if (row < 0 || row >= step->n_buffer_rows) return "buffer_rows must be 0 to n_buffer_rows - 1";
     }
   }
   return 0;

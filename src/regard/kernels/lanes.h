@@ -1,4 +1,5 @@
-/* Vector registers of WIDE float32 numbers. WIDE is not larger than a register: wider types compile to very slow code. */
+/* Vector registers of WIDE float32 numbers. WIDE is never more than fit into a register of the processor, because wider
+   types compile to very slow code. */
 
 #pragma once
 
@@ -14,22 +15,22 @@
 #define WIDE 4
 #endif
 
-#define TERMS 256 /* the most numbers that are added one by one; a longer sum adds sums of this many numbers */
+#define MOST_TERMS 256 /* the most numbers that are added one by one; a longer sum is a sum of sums of this many numbers */
 
-#define LEAST -87.0f /* exp of smaller numbers is below the smallest normal float32 */
+#define SMALLEST_EXPONENT -87.0f /* exp of a smaller number is below the smallest normal float32, and counts as 0 */
 
 typedef float wide __attribute__((vector_size(4 * WIDE)));
-typedef float unaligned __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
+typedef float unaligned_wide __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef int32_t lanes __attribute__((vector_size(4 * WIDE)));
 typedef int32_t unaligned_lanes __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_lanes __attribute__((vector_size(16)));
-typedef float any_four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float unaligned_four __attribute__((vector_size(16), aligned(4), may_alias));
 
-static inline wide load(const float *from) { return *(const unaligned *)from; }
-static inline void store(float *to, wide numbers) { *(unaligned *)to = numbers; }
+static inline wide load(const float *from) { return *(const unaligned_wide *)from; }
+static inline void store(float *to, wide numbers) { *(unaligned_wide *)to = numbers; }
 /* Return a register with the same number in all lanes. */
-static inline wide all(float number) { return (wide){} + number; }
+static inline wide broadcast(float number) { return (wide){} + number; }
 /* Return `yes` in the lanes in which all bits of `where` are set, and `no` in the lanes in which no bit is set. */
 static inline wide choose(lanes where, wide yes, wide no) {
   return (wide)(((lanes)yes & where) | ((lanes)no & ~where));
@@ -44,11 +45,12 @@ static inline wide choose(lanes where, wide yes, wide no) {
 #define KEEP_IN_REGISTER(numbers)
 #endif
 
-/* Return lanes of which the first n have all bits set, to select the numbers of a row that ends within a register. The whole
-   register is loaded and stored, with the numbers past the end unchanged, so no other thread may write to them. */
-static inline lanes first(int n) {
-  static const int32_t counted[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  return *(const unaligned_lanes *)counted < n;
+/* Return lanes of which the first n have all bits set, and the others no bit. They select the numbers of a row that ends
+   within a register. The whole register is loaded and stored, with the numbers past the end unchanged, so no other thread
+   may write to them. */
+static inline lanes first_lanes(int n) {
+  static const int32_t lane_numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return *(const unaligned_lanes *)lane_numbers < n;
 }
 
 #ifdef __clang__
@@ -57,7 +59,7 @@ static inline lanes first(int n) {
 #define SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (four_lanes){i, j, k, l})
 #endif
 
-/* Return four partial sums of a register: sum i is of the numbers i, i + 4, i + 8, ... */
+/* Return four partial sums of a register: sum i is the sum of the numbers i, i + 4, i + 8, ... */
 static inline four folded(wide numbers) {
 #if WIDE == 4
   return numbers;
@@ -101,22 +103,23 @@ static inline float largest_of(wide numbers) {
   union {
     wide whole;
     four part[WIDE / 4];
-  } of = {numbers};
-  for (int n = WIDE / 8; n; n /= 2)
+  } parts_of = {numbers};
+  for (int n = WIDE / 8; n; n /= 2) /* compare the first half of the parts with the second, until one part is left */
     for (int i = 0; i < n; i++) {
-      four a = of.part[i], b = of.part[i + n];
-      of.part[i] = (four)(((four_lanes)a & (a > b)) | ((four_lanes)b & ~(a > b)));
+      four a = parts_of.part[i], b = parts_of.part[i + n];
+      parts_of.part[i] = (four)(((four_lanes)a & (a > b)) | ((four_lanes)b & ~(a > b)));
     }
-  four found = of.part[0];
-  return larger(larger(found[0], found[1]), larger(found[2], found[3]));
+  four maxima = parts_of.part[0];
+  return larger(larger(maxima[0], maxima[1]), larger(maxima[2], maxima[3]));
 }
 
-/* Return exp(x) for x in [LEAST, 88]: 2^k times a polynomial (Cephes' expf), within 2 units in the last place. */
+/* Return exp(x) for x in [SMALLEST_EXPONENT, 88]: 2^k times a polynomial (Cephes' expf), within 2 units in the last
+   place. */
 static inline wide exp_of(wide x) {
-  const wide shifter = all(12582912.0f); /* 1.5 * 2^23: adding it leaves the nearest whole number in the low bits */
+  const wide shifter = broadcast(12582912.0f); /* 1.5 * 2^23: adding it leaves the nearest whole number in the low bits */
   wide shifted = x * 1.44269504f + shifter, k = shifted - shifter;
   wide f = (x - k * 0.693359375f) - k * -2.12194440e-4f;
-  wide p = all(1.9875691500e-4f);
+  wide p = broadcast(1.9875691500e-4f);
   p = p * f + 1.3981999507e-3f;
   p = p * f + 8.3334519073e-3f;
   p = p * f + 4.1665795894e-2f;
@@ -126,21 +129,22 @@ static inline wide exp_of(wide x) {
   return p * (wide)(((lanes)shifted << 23) + 0x3f800000);
 }
 
-/* Return exp(x) for x up to 88, and 0 for x below LEAST. */
+/* Return exp(x) for x up to 88, and 0 for x below SMALLEST_EXPONENT. */
 static inline wide exp_or_0_of(wide x) {
-  lanes none = x < LEAST;
-  return (wide)((lanes)exp_of(choose(none, all(LEAST), x)) & ~none);
+  lanes too_small = x < SMALLEST_EXPONENT;
+  return (wide)((lanes)exp_of(choose(too_small, broadcast(SMALLEST_EXPONENT), x)) & ~too_small);
 }
 
 /* Return tanh(x), within 2 units in the last place (Cephes' tanhf). */
 static inline wide tanh_of(wide x) {
-  wide size = choose(x < 0.0f, -x, x), square = x * x;
-  wide p = all(-5.70498872745e-3f);
+  wide absolute = choose(x < 0.0f, -x, x), square = x * x;
+  wide p = broadcast(-5.70498872745e-3f);
   p = p * square + 2.06390887954e-2f;
   p = p * square - 5.37397155531e-2f;
   p = p * square + 1.33314422036e-1f;
   p = p * square - 3.33332819422e-1f;
   p = p * square * x + x;
-  wide far = 1.0f - 2.0f / (exp_of(choose(size > 20.0f, all(40.0f), size + size)) + 1.0f);
-  return choose(size > 0.625f, choose(x < 0.0f, -far, far), p);
+  /* the polynomial p is for |x| <= 0.625; beyond, tanh |x| = 1 - 2 / (exp(2 |x|) + 1) */
+  wide beyond = 1.0f - 2.0f / (exp_of(choose(absolute > 20.0f, broadcast(40.0f), absolute + absolute)) + 1.0f);
+  return choose(absolute > 0.625f, choose(x < 0.0f, -beyond, beyond), p);
 }

@@ -1,4 +1,4 @@
-/* Products of small matrices that fit into the cache. Each tile of the result is summed in vector registers. */
+/* Products of small matrices that fit into the CPU cache. Each tile of the result is summed in vector registers. */
 
 #pragma once
 
@@ -8,13 +8,13 @@
 
 /* A tile of the result has ROWS rows and LANES registers of columns. LANES + 1 more registers hold the factors: a row of the
    right matrix, and one number of the left matrix. */
-#define ROWS 6
+#define ROWS 6 /* 6 x LANES sums and LANES + 1 factors use almost all of the 16 or 32 registers */
 #define LANES (WIDE == 16 ? 4 : 2)
 #define PANEL (LANES * WIDE)
 
 /* Load n numbers into a register, with 0 in the other lanes. */
 static inline wide load_first(const float *from, int n) {
-  wide numbers = all(0);
+  wide numbers = broadcast(0);
   if (n >= WIDE) return load(from);
   if (n > 0) memcpy(&numbers, from, n * sizeof(float));
   return numbers;
@@ -42,7 +42,7 @@ static inline __attribute__((always_inline)) void multiply(int rows, int lanes, 
                                                            const float *right, int64_t right_step, int64_t depth,
                                                            wide sums[ROWS][LANES]) {
   for (int r = 0; r < rows; r++)
-    for (int c = 0; c < lanes; c++) sums[r][c] = all(0);
+    for (int c = 0; c < lanes; c++) sums[r][c] = broadcast(0);
   for (int64_t i = 0; i < depth; i++) {
     wide columns[LANES];
     for (int c = 0; c < lanes; c++) {
@@ -71,7 +71,7 @@ static inline __attribute__((always_inline)) void scaled_product(int rows, const
 }
 
 /* Write out = (rescale * out + left @ right) * factor, with one rescale and one factor for each row; without rescale, the
-   numbers in out are not read. At most TERMS products are added up before their sum is added to out: in a float32 sum
+   numbers in out are not read. At most MOST_TERMS products are added up before their sum is added to out: in a float32 sum
    of thousands of similar numbers, added one by one, the rounding errors add up. */
 static inline __attribute__((always_inline)) void add_product(int rows, int lanes, const float *left, int64_t left_step,
                                                               const float *right, int64_t right_step, int64_t depth,
@@ -79,8 +79,8 @@ static inline __attribute__((always_inline)) void add_product(int rows, int lane
                                                               int64_t out_step, int columns) {
   wide sums[ROWS][LANES];
   int64_t start = 0;
-  do {
-    int64_t left_over = depth - start, n_terms = left_over < TERMS ? left_over : TERMS;
+  do { /* even if depth is 0: out is still multiplied by rescale and factor */
+    int64_t remaining = depth - start, n_terms = remaining < MOST_TERMS ? remaining : MOST_TERMS;
     multiply(rows, lanes, left + start, left_step, right + start * right_step, right_step, n_terms, sums);
     for (int r = 0; r < rows; r++)
       for (int c = 0; c < lanes; c++) {
@@ -88,7 +88,7 @@ static inline __attribute__((always_inline)) void add_product(int rows, int lane
         int n = columns - c * WIDE;
         if (start) sums[r][c] += load_first(to, n);
         if (!start && rescale) sums[r][c] += load_first(to, n) * rescale[r];
-        store_first(to, factor && n_terms == left_over ? sums[r][c] * factor[r] : sums[r][c], n);
+        store_first(to, factor && n_terms == remaining ? sums[r][c] * factor[r] : sums[r][c], n);
       }
     start += n_terms;
   } while (start < depth);
@@ -101,15 +101,15 @@ static void pack_panel(const float *vectors, int64_t step, int n, int width, flo
     const float *from = vectors + j * step;
     int i = 0;
     for (; i + 4 <= width; i += 4) {
-      four a = *(const any_four *)(from + i), b = *(const any_four *)(from + step + i);
-      four c = *(const any_four *)(from + 2 * step + i), d = *(const any_four *)(from + 3 * step + i);
+      four a = *(const unaligned_four *)(from + i), b = *(const unaligned_four *)(from + step + i);
+      four c = *(const unaligned_four *)(from + 2 * step + i), d = *(const unaligned_four *)(from + 3 * step + i);
       four ab = SHUFFLE(a, b, 0, 4, 1, 5), cd = SHUFFLE(c, d, 0, 4, 1, 5);
-      four later_ab = SHUFFLE(a, b, 2, 6, 3, 7), later_cd = SHUFFLE(c, d, 2, 6, 3, 7);
+      four ab_end = SHUFFLE(a, b, 2, 6, 3, 7), cd_end = SHUFFLE(c, d, 2, 6, 3, 7);
       float *to = panel + i * PANEL + j;
-      *(any_four *)to = SHUFFLE(ab, cd, 0, 1, 4, 5);
-      *(any_four *)(to + PANEL) = SHUFFLE(ab, cd, 2, 3, 6, 7);
-      *(any_four *)(to + 2 * PANEL) = SHUFFLE(later_ab, later_cd, 0, 1, 4, 5);
-      *(any_four *)(to + 3 * PANEL) = SHUFFLE(later_ab, later_cd, 2, 3, 6, 7);
+      *(unaligned_four *)to = SHUFFLE(ab, cd, 0, 1, 4, 5);
+      *(unaligned_four *)(to + PANEL) = SHUFFLE(ab, cd, 2, 3, 6, 7);
+      *(unaligned_four *)(to + 2 * PANEL) = SHUFFLE(ab_end, cd_end, 0, 1, 4, 5);
+      *(unaligned_four *)(to + 3 * PANEL) = SHUFFLE(ab_end, cd_end, 2, 3, 6, 7);
     }
     for (; i < width; i++)
       for (int v = 0; v < 4; v++) panel[i * PANEL + j + v] = from[v * step + i];

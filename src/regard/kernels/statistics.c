@@ -1,15 +1,17 @@
-/* Compute unnormalised softmax weights and statistics from rows of scores, while the rows are in the cache.
+/* Compute unnormalised softmax weights and statistics from rows of scores, while the rows are in the CPU cache. The
+   statistics are described in attention.h.
 
    Each row is read a few times, many numbers at once in vector registers:
 
        maximum  m = max s                          (and the strongest keys, found among the scores)
        weights  e = exp(s - m), total = sum of e   (written over the scores; the softmax weights are e / total)
        entropy      log total - sum of e (s - m) / total
-       columns      sum over rows of e / total
+       columns  sum over rows of e / total
 
-   A row too long for the cache comes in parts, from the first keys to the last. m is the running maximum. When m grows
-   from one part to the next, the sums so far are multiplied by exp(m before - m). After the last part, the total of the row
-   is known, and the earlier parts are read once more for the columns (Milakov & Gimelshein 2018).
+   A row too long for the CPU cache comes in parts (consecutive ranges of its keys), from the first keys to the last. m is
+   the running maximum. When m grows from one part to the next, the sums so far are multiplied by exp(m before - m). After
+   the last part, the total of the row is known, and the earlier parts are read once more for the columns (Milakov &
+   Gimelshein 2018).
 
    A key with score -infinity or outside of the row's key range is masked: its weight is 0. A row in which all keys are
    masked has weights 0. One NaN makes its whole row NaN. */
@@ -22,9 +24,10 @@
 
 #include "lanes.h"
 
-/* Divide the scores of a row into 2 WIDE classes, key j into class j modulo 2 WIDE, and write the maximum of each class. */
-static void class_maxima(const float *row, int keys, wide *evens, wide *odds) {
-  wide a = all(-INFINITY), b = a;
+/* Divide the scores of a row into 2 WIDE classes (key j belongs to class j modulo 2 WIDE), and write the maximum of each
+   class. */
+static void class_maxima(const float *row, int keys, wide *first_half, wide *second_half) {
+  wide a = broadcast(-INFINITY), b = a;
   int j = 0;
   for (; j + 2 * WIDE <= keys; j += 2 * WIDE) {
     wide x = load(row + j), y = load(row + j + WIDE);
@@ -32,8 +35,8 @@ static void class_maxima(const float *row, int keys, wide *evens, wide *odds) {
     b = choose(y > b, y, b);
   }
   wide x = load(row + j), y = load(row + j + WIDE);
-  *evens = choose((x > a) & first(keys - j), x, a);
-  *odds = choose((y > b) & first(keys - j - WIDE), y, b);
+  *first_half = choose((x > a) & first_lanes(keys - j), x, a);
+  *second_half = choose((y > b) & first_lanes(keys - j - WIDE), y, b);
 }
 
 /* Return the maximum of a row. */
@@ -43,33 +46,35 @@ static float row_maximum(const float *row, int keys) {
   return largest_of(choose(b > a, b, a));
 }
 
-/* Return a number that at least `top` scores of a row reach, found from the class maxima; -infinity if there are too few
-   classes. */
+/* Return a number that at least `top` scores of a row reach: the top-th largest of the class maxima, or -infinity if
+   there are fewer classes. */
 static float score_reached_by(const float *row, int keys, int top) {
-  wide a, b, least = all(INFINITY);
+  wide a, b, reached = broadcast(INFINITY);
   if (top > 2 * WIDE) return -INFINITY;
   class_maxima(row, keys, &a, &b);
-  lanes above_a = {}, above_b = {}; /* minus the number of class maxima above each class maximum */
+  /* minus the number of class maxima above each class maximum, because a true comparison gives -1 */
+  lanes above_a = {}, above_b = {};
   for (int i = 0; i < WIDE; i++) {
     above_a += (lanes)(a < a[i]) + (lanes)(a < b[i]);
     above_b += (lanes)(b < a[i]) + (lanes)(b < b[i]);
   }
-  least = choose(above_a > -top, a, least);
-  least = choose((b < least) & (above_b > -top), b, least);
-  return -largest_of(-least);
+  /* the smallest of the class maxima above which there are fewer than `top` */
+  reached = choose(above_a > -top, a, reached);
+  reached = choose((b < reached) & (above_b > -top), b, reached);
+  return -largest_of(-reached);
 }
 
-/* Update the `top` largest scores of a query so far, and the indices of their keys, with the scores `row` of the next part.
-   The largest comes first; index -1 means no key. */
-static void update_top_keys(Row row, int top, int is_first_part, float *scores, int64_t *numbers) {
+/* Update the `top` largest scores of a query so far, and the indices of their keys, with the scores `row` of the next
+   part. The largest comes first; index -1 means no key. */
+static void update_top_keys(Row row, int top, int is_first_part, float *scores, int64_t *top_keys) {
   if (is_first_part) {
     float reached = score_reached_by(row.weights, row.keys, top);
     float below = fminf(nextafterf(reached, -INFINITY), reached - FLT_MIN); /* subnormal differences may count as 0 */
-    for (int i = 0; i < top; i++) scores[i] = below, numbers[i] = -1;
+    for (int i = 0; i < top; i++) scores[i] = below, top_keys[i] = -1;
   }
   int j = 0;
   while (j < row.keys) {
-    if (j + WIDE <= row.keys) {
+    if (j + WIDE <= row.keys) { /* skip a register of which no score is above the smallest of the top scores */
       lanes above = load(row.weights + j) > scores[top - 1];
       int64_t any = 0;
       for (int i = 0; i < WIDE / 2; i++) any |= ((int64_t __attribute__((vector_size(4 * WIDE))))above)[i];
@@ -83,46 +88,47 @@ static void update_top_keys(Row row, int top, int is_first_part, float *scores, 
       float score = row.weights[j];
       if (!(score > scores[top - 1])) continue;
       int at = top - 1;
-      for (; at > 0 && score > scores[at - 1]; at--) scores[at] = scores[at - 1], numbers[at] = numbers[at - 1];
-      scores[at] = score, numbers[at] = row.first_key + j;
+      for (; at > 0 && score > scores[at - 1]; at--) scores[at] = scores[at - 1], top_keys[at] = top_keys[at - 1];
+      scores[at] = score, top_keys[at] = row.first_key + j;
     }
   }
 }
 
 /* Replace the scores in the lanes `inside` by e = exp(s - m); add e to total, and e (s - m) to exponent_sum. */
-static inline void exponential(float *at, lanes inside, float m, wide *total, wide *exponent_sum) {
-  wide scores = load(at), x = scores - m;
-  lanes none = (x < LEAST) | ~inside;
-  x = choose(none, all(LEAST), x);
-  wide e = (wide)((lanes)exp_of(x) & ~none);
-  store(at, choose(inside, e, scores));
+static inline void exponential(float *row, lanes inside, float m, wide *total, wide *exponent_sum) {
+  wide scores = load(row), x = scores - m;
+  lanes zero = (x < SMALLEST_EXPONENT) | ~inside;
+  x = choose(zero, broadcast(SMALLEST_EXPONENT), x);
+  wide e = (wide)((lanes)exp_of(x) & ~zero);
+  store(row, choose(inside, e, scores));
   *total += e;
   *exponent_sum += e * x;
 }
 
 /* Replace a row of scores s by e = exp(s - m); return the sum of e, and write the sum of e (s - m). */
 static float exponentials(float *row, int keys, float m, float *exponent_sum) {
-  wide total = all(0), sum = total;
+  wide total = broadcast(0), sum = total;
   for (int j = 0; j < keys;) {
-    wide some = all(0), some_sum = some;
-    int end = keys - j < TERMS ? keys : j + TERMS;
-    for (; j + WIDE <= end; j += WIDE) exponential(row + j, first(WIDE), m, &some, &some_sum);
-    if (j < end) exponential(row + j, first(end - j), m, &some, &some_sum), j = end;
-    total += some, sum += some_sum;
+    wide part_total = broadcast(0), part_sum = part_total; /* of at most MOST_TERMS numbers */
+    int end = keys - j < MOST_TERMS ? keys : j + MOST_TERMS;
+    for (; j + WIDE <= end; j += WIDE) exponential(row + j, first_lanes(WIDE), m, &part_total, &part_sum);
+    if (j < end) exponential(row + j, first_lanes(end - j), m, &part_total, &part_sum), j = end;
+    total += part_total, sum += part_sum;
   }
   *exponent_sum = sum_of(sum);
   return sum_of(total);
 }
 
-/* Return the sum over a row's keys of e times the distance between the key and the query's position. */
+/* Return the sum over a row's keys of e times the distance, in tokens, between the key and the query's position. */
 static float distance_sum(Row row, int64_t query_position) {
   float position = (float)(query_position - row.first_key);
-  wide sum = all(0), at = all(-position);
-  for (int i = 0; i < WIDE; i++) at[i] += i;
+  wide sum = broadcast(0), offset = broadcast(-position); /* from the query to each key, in tokens */
+  for (int i = 0; i < WIDE; i++) offset[i] += i;
   int j = 0;
-  for (; j + WIDE <= row.keys; j += WIDE, at += WIDE) sum += load(row.weights + j) * choose(at < 0.0f, -at, at);
-  wide last = choose(first(row.keys - j), load(row.weights + j), all(0));
-  return sum_of(sum + last * choose(at < 0.0f, -at, at));
+  for (; j + WIDE <= row.keys; j += WIDE, offset += WIDE)
+    sum += load(row.weights + j) * choose(offset < 0.0f, -offset, offset);
+  wide last = choose(first_lanes(row.keys - j), load(row.weights + j), broadcast(0));
+  return sum_of(sum + last * choose(offset < 0.0f, -offset, offset));
 }
 
 /* Add a row times a factor to another row. */
@@ -131,7 +137,7 @@ static void add_row(float *to, const float *row, int keys, float factor) {
   for (; j + WIDE <= keys; j += WIDE) store(to + j, load(to + j) + load(row + j) * factor);
   if (j == keys) return;
   wide before = load(to + j);
-  store(to + j, choose(first(keys - j), before + load(row + j) * factor, before));
+  store(to + j, choose(first_lanes(keys - j), before + load(row + j) * factor, before));
 }
 
 /* Return the sum of n numbers in float64; four independent sums run faster than one. */
@@ -147,8 +153,8 @@ static inline double sum_in(const float *numbers, int n) {
 /* Return the column of the map that a key belongs to. */
 static inline int column_of(const Statistics *s, int64_t key) { return (int)(key * s->map_columns / s->keys_of_head); }
 
-/* Add the sums of weights on each key, over the queries of one row of the map, to the cells of this row and to the sums over
-   all queries; then set them to 0. */
+/* Add the column sums, which are those of the queries of one row of the map, to the cells of this row and to the sums
+   over all queries of the block; then set the column sums to 0. */
 static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
   const Statistics *s = b->statistics;
   float *cells = b->cells + (int64_t)map_row * s->map_columns;
@@ -166,8 +172,8 @@ static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
 /* Return the larger of two numbers, or NaN if the first is NaN. */
 static inline double larger_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
 
-/* Raise each cell in one row of the map to the largest weight of a query on a key of the cell. The weights of the query are
-   the numbers e in `row`, times factor. */
+/* Raise each cell in one row of the map to the largest weight of a query on a key of the cell. The weights of the query
+   are the numbers e in `row`, times factor. */
 static void raise_cells(const QueryBlock *b, int map_row, Row row, float factor) {
   const Statistics *s = b->statistics;
   float *cells = b->cells + (int64_t)map_row * s->map_columns;
@@ -191,9 +197,9 @@ static void add_to_sum(CompensatedSum sum, int64_t at, const float *numbers, int
   }
 }
 
-/* Raise each of n maxima, stored as sums, to the number in `least` if that is larger. */
-static void raise_sum(CompensatedSum sum, int64_t at, const float *least, int64_t n) {
-  for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = larger_or_nan(least[j], sum.rounded[at + j]);
+/* Raise each of n maxima, stored as sums, to the number in `cells` if that is larger. */
+static void raise_sum(CompensatedSum sum, int64_t at, const float *cells, int64_t n) {
+  for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = larger_or_nan(cells[j], sum.rounded[at + j]);
 }
 
 /* Under a spin lock, add what a thread has summed for a block to the results of all threads: the weights on the keys of a
@@ -217,9 +223,9 @@ static inline int64_t index_of(const QueryBlock *b, int i) { return b->head * b-
 
 /* Return the factor by which e = exp(s - m) of a part becomes the softmax weight, once all parts of the row are known. */
 static inline float factor_of(const QueryBlock *b, int part, int i) {
-  float m = b->maximum[part * b->rows + i], of_row = b->maximum[(b->parts - 1) * b->rows + i];
+  float m = b->maximum[part * b->rows + i], row_m = b->maximum[(b->parts - 1) * b->rows + i];
   float inverse = b->statistics->inverse[index_of(b, i)];
-  return m == of_row ? inverse : expf(m - of_row) * inverse;
+  return m == row_m ? inverse : expf(m - row_m) * inverse;
 }
 
 /* Return the softmax weight of query i of a block on one key; 0 if the key is masked. */
@@ -230,16 +236,16 @@ static float weight_on(const QueryBlock *b, int i, int64_t key) {
   return (j >= 0 && j < row.keys ? row.weights[j] : 0.0f) * factor_of(b, part, i);
 }
 
-/* Replace the scores of query i on the keys of a part by e = exp(s - m), and by 0 outside of the query's key range; update
-   the query's running maximum and sums. */
+/* Replace the scores of query i on the keys of a part of its row by e = exp(s - m), where m is the largest score so far,
+   and by 0 outside of the query's key range; update the query's strongest keys, running maximum and sums. */
 static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
   const Statistics *s = b->statistics;
   int64_t at = index_of(b, i) * s->top;
   if (b->starts) {
     int keys = keys_of(b, part);
-    float *whole = scores_of(b, part, i), *end = row.weights + row.keys;
-    memset(whole, 0, (row.weights - whole) * sizeof(float));
-    memset(end, 0, (whole + keys - end) * sizeof(float));
+    float *scores = scores_of(b, part, i), *end = row.weights + row.keys;
+    memset(scores, 0, (row.weights - scores) * sizeof(float));
+    memset(end, 0, (scores + keys - end) * sizeof(float));
   }
   if (s->top) update_top_keys(row, s->top, part == 0, s->top_weights + at, s->top_keys + at);
   float earlier = part == 0 ? b->sink : b->maximum[(part - 1) * b->rows + i];
@@ -254,7 +260,8 @@ static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
   b->maximum[part * b->rows + i] = m, b->total[i] = total, b->exponent_sum[i] = exponent_sum;
 }
 
-/* Write the statistics of query i after the last part: inverse, entropy, strongest keys, weights on single keys. */
+/* Write the statistics of query i after the last part: inverse, entropy, strongest keys, and the weights on the first
+   key, on the query's own key and on the key before it. */
 static inline void finish_row(const QueryBlock *b, int i) {
   const Statistics *s = b->statistics;
   int64_t at = index_of(b, i), position = s->offset + b->query + i; /* the query's position among the keys */
@@ -269,8 +276,10 @@ static inline void finish_row(const QueryBlock *b, int i) {
   float *top_weights = s->top_weights + at * s->top;
   int64_t *top_keys = s->top_keys + at * s->top;
   for (int t = 0; t < s->top; t++) {
-    int none = top_keys[t] < 0;
-    top_weights[t] = none && !isnan(inverse) ? 0.0f : none ? NAN : weight_on(b, i, top_keys[t]);
+    if (top_keys[t] < 0) /* the query may attend to fewer than `top` keys, or a score is NaN */
+      top_weights[t] = isnan(inverse) ? NAN : 0.0f;
+    else
+      top_weights[t] = weight_on(b, i, top_keys[t]);
   }
   if (s->first) s->first[at] = weight_on(b, i, 0);
   if (s->own) s->own[at] = weight_on(b, i, position);

@@ -214,11 +214,17 @@ def test_the_struct_has_the_fields_of_the_source_in_their_order():
 
 WRONG = {
     "blocks": (lambda a: setattr(a, "n_blocks", 0), "there are no blocks"),
-    "tokens": (lambda a: setattr(a, "tokens", 0), "there are no tokens"),
+    "tokens": (lambda a: setattr(a, "tokens", 0), "sources must be at least 0, and tokens above 0"),
     "memory": (lambda a: setattr(a, "memory", None), "an array is a null pointer"),
-    "layers": (lambda a: setattr(a.layers[1], "n_in", 48), "a key or value layer does not fit"),
-    "scratch": (lambda a: setattr(a, "scratch_numbers", 8), "scratch_numbers is too small"),
-    "length": (lambda a: setattr(a, "tokens", 32), "the length of a source is below 0 or above tokens"),
+    "layers": (
+        lambda a: setattr(a.layers[1], "n_in", 48),
+        "the key and value layers must have d_model inputs, and all the same number of outputs",
+    ),
+    "scratch": (
+        lambda a: setattr(a, "scratch_numbers", 8),
+        "scratch_numbers must be enough for the tokens of a source",
+    ),
+    "length": (lambda a: setattr(a, "tokens", 32), "lengths must be 0 to tokens"),
 }
 """By the name of a test: a function that makes valid arguments wrong, and the kernel's error message."""
 

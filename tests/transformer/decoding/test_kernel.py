@@ -406,22 +406,32 @@ def test_the_structs_have_the_fields_of_the_source_in_their_order(struct, file, 
     assert [field for field, *_ in struct._fields_] == fields_of(FOLDER / file, name)
 
 
+D_HEAD = "d_head must be a multiple of 16, and heads * d_head must be d_model"
+
 WRONG = {
     "blocks": (lambda a: setattr(a, "n_blocks", 0), "there are no blocks"),
-    "key_heads": (lambda a: setattr(a, "key_heads", 5), "key_heads does not divide heads"),
-    "d_head": (lambda a: setattr(a, "d_head", 32), "d_head does not fit d_model"),
-    "d_model": (lambda a: setattr(a, "d_model", 2**40), "d_head does not fit d_model"),
+    "key_heads": (lambda a: setattr(a, "key_heads", 5), "heads must be a multiple of key_heads"),
+    "d_head": (lambda a: setattr(a, "d_head", 32), D_HEAD),
+    "d_model": (lambda a: setattr(a, "d_model", 2**40), D_HEAD),
     "activation": (lambda a: setattr(a, "activation", 9), "the number of the activation is unknown"),
-    "gated": (lambda a: setattr(a, "gated", 1 - a.gated), "the feed-forward layers do not fit"),
+    "gated": (
+        lambda a: setattr(a, "gated", 1 - a.gated),
+        "the feed-forward layers must have d_model inputs, d_ff hidden numbers (if gated, 2 d_ff) and d_model outputs",
+    ),
     "weight": (
         lambda a: setattr(a.stack.blocks[1].key, "weight", None),
-        "self-attention's query, key or value layer does not fit",
+        "self-attention's query, key and value layers must have d_model inputs and d_model or key_heads * d_head "
+        "outputs",
     ),
-    "tokens": (lambda a: setattr(a, "tokens", 2**40), "the buffer has no room for the newest token"),
-    "sources": (lambda a: setattr(a, "sources", 4), "a row reads a source that does not exist"),
-    "lengths": (lambda a: setattr(a, "source_tokens", 32), "the length of a source is below 0 or above source_tokens"),
-    "buffer": (lambda a: setattr(a, "n_buffer_rows", 4), "a token is in a row that the buffer does not have"),
-    "scratch": (lambda a: setattr(a, "scratch_numbers", 8), "scratch_numbers or rows_at_once is too small"),
+    "tokens": (lambda a: setattr(a, "tokens", 2**40), "tokens must be 1 to buffer_tokens"),
+    "sources": (lambda a: setattr(a, "sources", 4), "source_of_row must be 0 to sources - 1"),
+    "lengths": (lambda a: setattr(a, "source_tokens", 32), "lengths must be 0 to source_tokens"),
+    "buffer": (lambda a: setattr(a, "n_buffer_rows", 4), "buffer_rows must be 0 to n_buffer_rows - 1"),
+    "scratch": (
+        lambda a: setattr(a, "scratch_numbers", 8),
+        "rows_at_once must be above 0, and scratch_numbers enough for so many rows",
+    ),
+    "rows": (lambda a: setattr(a, "rows", -1), "rows is below 0"),
     "memory": (lambda a: setattr(a, "x", None), "an array is a null pointer"),
     "source keys": (
         lambda a: setattr(a.source_keys[0], "vectors", None),
@@ -433,7 +443,7 @@ WRONG = {
 
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
-    [("rows", -1, "a size does not fit"), ("logits", None, "an array is a null pointer")],
+    [("rows", -1, "n_out must be above 0, and rows at least 0"), ("logits", None, "an array is a null pointer")],
 )
 def test_wrong_arguments_of_the_projection_are_refused(field, value, reason, monkeypatch):
     check = module.check_arguments
