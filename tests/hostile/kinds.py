@@ -38,8 +38,8 @@ from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.model import Recurrent
 from regard.serve.question import texts_of
 from regard.site.runtime import FILE, read_given
-from regard.text.foreign_vocabulary import own_vocabulary
-from regard.text.parallel import tidy_lines
+from regard.text.foreign_vocabulary import vocabulary_from_model
+from regard.text.parallel import clean_lines
 from regard.tracing.model_loading import load
 from regard.tracing.scan import Scan
 from regard.training.back_translation import BackTranslation
@@ -192,7 +192,7 @@ def write_vocabularies(folder):
 
 def use_vocabularies(folder):
     for name in ("a.spm", "b.spm"):
-        vocabulary = own_vocabulary(folder / name)
+        vocabulary = vocabulary_from_model(folder / name)
         vocabulary.decode(vocabulary.encode("the cat saß auf 뱀"))
         vocabulary.scores()
 
@@ -263,7 +263,7 @@ def read_corpora(folder):
     """Read the texts as `regard scan` does, and as `regard train` does."""
     for name in ("a.txt", "b.txt.gz"):
         read_file_lines(folder / name)
-        for _ in tidy_lines(folder / name):
+        for _ in clean_lines(folder / name):
             pass
 
 

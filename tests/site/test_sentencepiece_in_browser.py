@@ -15,8 +15,8 @@ from playwright.sync_api import Page
 from site_texts import TEXTS, random_texts
 
 from regard.site.unicode_tables import unassigned_letters
-from regard.text.cleaning import tidied
-from regard.text.foreign_vocabulary import own_vocabulary, vocabulary_from_table
+from regard.text.cleaning import clean_text
+from regard.text.foreign_vocabulary import vocabulary_from_model, vocabulary_from_table
 from regard.text.piece_table import UNUSED, pieces_of, with_pieces
 from regard.text.vocabulary import EOS, UNK, Vocabulary
 from regard.translation.pieces import UNKNOWN, text_of_pieces, words_and_pieces
@@ -78,7 +78,7 @@ def own(tmp_path: Path, **settings: object) -> Vocabulary:
     """A SentencePiece model of another program as a vocabulary of regard."""
     path = tmp_path / "own.model"
     path.write_bytes(trained(**settings))
-    return own_vocabulary(path)
+    return vocabulary_from_model(path)
 
 
 def marian(tmp_path: Path) -> Vocabulary:
@@ -158,7 +158,7 @@ def test_every_text_has_the_pieces_and_the_words_of_python(page: Page, tmp_path:
     answer = page.evaluate(IN_PAGE, given)
     for text, found in zip(texts, answer["found"], strict=True):
         surfaces = vocabulary.surfaces(text)
-        assert found["cleaned"] == tidied(text), ascii(text)
+        assert found["cleaned"] == clean_text(text), ascii(text)
         assert (found["ids"], found["pieces"]) == (vocabulary.encode(text), surfaces), ascii(text)
         words, word_of = words_and_pieces(text, surfaces)
         assert (found["words"], found["wordOf"]) == ([*words], [*word_of]), ascii(text)

@@ -68,7 +68,7 @@ def test_a_batch_is_its_pairs_padded(corpus):
     ("n", "pool", "size"), [(1, 10, 9), (97, 10, 40), (97, 1000, 40), (1000, 64, 100), (50, 50, 5)]
 )
 def test_every_pair_is_in_one_batch_and_no_batch_is_too_large(monkeypatch, n, pool, size):
-    monkeypatch.setattr(batches_module, "POOL", pool)
+    monkeypatch.setattr(batches_module, "PAIRS_PER_POOL", pool)
     made = Made(n)
     for epoch in range(2):
         found = []
@@ -90,7 +90,7 @@ def test_a_batch_ends_before_the_pair_that_does_not_fit(size):
         if expected[-1] and max(max(row[:2]) for row in rows) * len(rows) > size:
             expected.append([])
         expected[-1].append((target, source, pair))
-    found = list(Batches(made, size, seed=1)._cut(pairs))
+    found = list(Batches(made, size, seed=1)._divide(pairs))
     assert [batch.tolist() for batch in found] == [[pair for *_, pair in batch] for batch in expected]
 
 
@@ -115,7 +115,7 @@ def test_the_order_changes_with_the_epoch_and_follows_from_the_seed():
 
 @pytest.mark.parametrize("pool", [16, 100, 10_000])
 def test_an_epoch_resumes_from_any_batch(monkeypatch, pool):
-    monkeypatch.setattr(batches_module, "POOL", pool)
+    monkeypatch.setattr(batches_module, "PAIRS_PER_POOL", pool)
     batches = Batches(Made(500), 60, seed=9)
     whole = list(batches.epoch(3))
     for start in (0, 1, len(whole) // 2, len(whole) - 1, len(whole), len(whole) + 5):
@@ -125,7 +125,7 @@ def test_an_epoch_resumes_from_any_batch(monkeypatch, pool):
 
 
 def test_skipped_batches_are_not_read(monkeypatch):
-    monkeypatch.setattr(batches_module, "POOL", 50)
+    monkeypatch.setattr(batches_module, "PAIRS_PER_POOL", 50)
     made = Made(500)
     read = []
     rows = Side.rows
@@ -141,7 +141,7 @@ def test_skipped_batches_are_not_read(monkeypatch):
 def test_the_number_of_batches_is_exact_or_near(monkeypatch):
     batches = Batches(Made(500), 60, seed=9)
     assert batches.n_batches() == len(list(batches.epoch(0)))
-    monkeypatch.setattr(batches_module, "POOL", 10)  # of which there are more than are counted
+    monkeypatch.setattr(batches_module, "PAIRS_PER_POOL", 10)  # of which there are more than are counted
     assert abs(batches.n_batches() / len(list(batches.epoch(0))) - 1) < 0.1
 
 
@@ -161,4 +161,4 @@ def test_an_epochs_order_takes_few_bytes_a_pair():
 def test_a_batch_of_nothing_is_refused():
     with pytest.raises(ValueError) as refusal:
         Batches(Made(3), 0, seed=1)
-    assert str(refusal.value) == "max_tokens=0 is the most tokens of a batch; it must be at least 1."
+    assert str(refusal.value) == "max_tokens=0: a batch must have room for at least 1 token."

@@ -7,27 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import InputError
-from regard.text.cleaning import refuse_lone_surrogates, tidied
+from regard.text.cleaning import clean_text, refuse_lone_surrogates
 
 
 def test_clean_text_does_not_change():
     for text in ("l'été — 日本 語", "می‌خواهم", "👩‍👧 x", "q\u0301"):  # joiners and combining marks are of the text
-        assert tidied(text) == text
+        assert clean_text(text) == text
 
 
 def test_letters_in_parts_are_composed():
-    assert tidied("e\u0301te\u0301 \u1107\u1162\u11b7") == "été 뱀"
+    assert clean_text("e\u0301te\u0301 \u1107\u1162\u11b7") == "été 뱀"
 
 
 def test_every_control_character_is_removed_or_is_a_space():
     for number in (*range(0x20), *range(0x7F, 0xA0)):
-        assert tidied(f"a{chr(number)}b") == ("a b" if chr(number).isspace() else "ab")
+        assert clean_text(f"a{chr(number)}b") == ("a b" if chr(number).isspace() else "ab")
 
 
 @given(st.text())
 def test_cleaned_text_is_clean(text):
-    tidy = tidied(text)
-    assert tidied(tidy) == tidy
+    tidy = clean_text(text)
+    assert clean_text(tidy) == tidy
     assert tidy == tidy.strip()
     assert "  " not in tidy
     assert "▁" not in tidy

@@ -160,7 +160,7 @@ def test_a_half_written_corpus_is_refused(tmp_path, numbers, vocabularies, monke
     def killed(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("regard.text.corpus.append", killed)
+    monkeypatch.setattr("regard.text.corpus.append_texts", killed)
     with pytest.raises(KeyboardInterrupt):
         written(tmp_path, numbers, vocabularies)
     with pytest.raises(InputError, match="is not a corpus"):

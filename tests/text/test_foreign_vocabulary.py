@@ -6,7 +6,7 @@ from refusals import refusal
 from sentencepiece import SentencePieceProcessor
 
 from regard import InputError
-from regard.text.foreign_vocabulary import own_vocabulary, vocabulary_from_table
+from regard.text.foreign_vocabulary import vocabulary_from_model, vocabulary_from_table
 from regard.text.vocabulary import PAD, UNK, Vocabulary
 
 TEXTS = [pair[0] for pair in PAIRS[:40]] + ["Ｆｕｌｌ width ½", "", "twenty-one  spaces"]
@@ -29,7 +29,7 @@ def test_a_users_own_model_divides_every_text_as_before(tmp_path, options):
     model = sentencepiece(LINES, **options)
     path = tmp_path / "own.model"
     path.write_bytes(model)
-    vocabulary, theirs = own_vocabulary(path), SentencePieceProcessor(model_proto=model)
+    vocabulary, theirs = vocabulary_from_model(path), SentencePieceProcessor(model_proto=model)
     assert vocabulary.pieces(range(4)) == ["<pad>", "<unk>", "<s>", "</s>"]
     unknown = theirs.unk_id()
     for text in TEXTS:
@@ -44,14 +44,14 @@ def test_a_users_own_model_divides_every_text_as_before(tmp_path, options):
 def test_a_model_with_regards_ids_is_taken_as_it_is(tmp_path):
     path = tmp_path / "own.model"
     path.write_bytes(Vocabulary.train(LINES, 50).model)
-    assert own_vocabulary(path).model == path.read_bytes()
+    assert vocabulary_from_model(path).model == path.read_bytes()
 
 
 def test_a_file_that_is_no_model(tmp_path):
     path = tmp_path / "own.model"
     path.write_text("twenty-one\n")
-    assert refusal(InputError, own_vocabulary, path) == f"{path} is not a SentencePiece model, or is damaged."
-    assert refusal(InputError, own_vocabulary, tmp_path / "none") == (
+    assert refusal(InputError, vocabulary_from_model, path) == f"{path} is not a SentencePiece model, or is damaged."
+    assert refusal(InputError, vocabulary_from_model, tmp_path / "none") == (
         f"cannot read the vocabulary {tmp_path / 'none'}: no such file or directory."
     )
 
@@ -59,7 +59,7 @@ def test_a_file_that_is_no_model(tmp_path):
 def test_a_model_with_few_pieces(tmp_path):
     path = tmp_path / "own.model"
     path.write_bytes(sentencepiece(["ab ba"] * 9, vocab_size=7, model_type="char", hard_vocab_limit=False))
-    assert refusal(InputError, own_vocabulary, path) == (
+    assert refusal(InputError, vocabulary_from_model, path) == (
         f"{path} has 6 pieces; a vocabulary has at least 16 and at most 1,048,576: "
         "train another model with spm_train --vocab_size."
     )
@@ -68,7 +68,7 @@ def test_a_model_with_few_pieces(tmp_path):
 def test_a_special_name_with_another_meaning(tmp_path):
     path = tmp_path / "own.model"
     path.write_bytes(sentencepiece(LINES, user_defined_symbols=["<pad>"]))
-    assert refusal(InputError, own_vocabulary, path) == (
+    assert refusal(InputError, vocabulary_from_model, path) == (
         f"{path} has <pad> as an ordinary piece; it must be a special piece or absent: train the model without it."
     )
 

@@ -6,7 +6,7 @@ import pytest
 from num2words import CONVERTER_CLASSES, num2words
 
 from regard import InputError
-from regard.text.cleaning import tidied
+from regard.text.cleaning import clean_text
 from regard.text.sample import random_numbers, sample, write_sample
 
 
@@ -44,7 +44,7 @@ def test_every_language_but_one_names_all_numbers_below_a_million(language):
     pairs = sample("en", language, {"train": 60}, seed=2)["train"]
     names = [name for _, name in pairs]
     assert len(set(names)) == 60
-    assert all(tidied(name) == name and not re.search(r"\d", name) for name in names)
+    assert all(clean_text(name) == name and not re.search(r"\d", name) for name in names)
 
 
 def test_files_hold_the_pairs(tmp_path):

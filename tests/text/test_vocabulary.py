@@ -10,7 +10,7 @@ from marian_folder import sentencepiece
 from refusals import refusal
 
 from regard import InputError
-from regard.text.cleaning import tidied
+from regard.text.cleaning import clean_text
 from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary, sampled_lines
 
 LINES = ["the cat sat on the mat", "ein Hund läuft schnell", "그것은 뱀이다", "日本語の文"] * 5
@@ -26,7 +26,7 @@ def test_a_text_of_known_letters_survives(text):
 
 @given(st.text(alphabet="thecatson \t\u00a0\u3000\u2028\x00\ufeff▁"))
 def test_raw_text_has_the_ids_of_its_clean_form(text):
-    assert VOCABULARY.decode(VOCABULARY.encode(text)) == tidied(text)
+    assert VOCABULARY.decode(VOCABULARY.encode(text)) == clean_text(text)
 
 
 def test_surfaces_by_hand():

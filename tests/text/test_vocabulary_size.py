@@ -44,7 +44,7 @@ def test_capitals_do_not_matter_to_people_s_writing():
 
 
 def test_only_the_first_lines_are_read(monkeypatch):
-    monkeypatch.setattr("regard.text.vocabulary_size.LINES", 3)
+    monkeypatch.setattr("regard.text.vocabulary_size.MOST_LINES", 3)
     lines = iter(["ab", "ab", "cd", "ef"])
     assert vocabulary_size(lines, 3) == vocabulary_size(["ab", "ab", "cd"], 3)
     assert next(lines) == "ef"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from regard.errors import InputError, reason
-from regard.text.parallel import GZIP, LONGEST_LINE, decoded, refuse_longer
+from regard.text.parallel import GZIP, LONGEST_LINE, decode_line, refuse_longer
 
 FIRST_BYTES, MOST_BYTES = 2**12, 2**20
 """The number of bytes of the first read (small, to answer the first lines soon), and of the largest read."""
@@ -68,7 +68,7 @@ def read_lines(
                 number += 1
                 try:
                     refuse_longer(line, name, number)
-                    text = decoded(line, name, number)
+                    text = decode_line(line, name, number)
                 except InputError:
                     yield texts
                     raise

@@ -19,7 +19,7 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from regard.errors import InputError
-from regard.text.cleaning import tidied
+from regard.text.cleaning import clean_text
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.search.greedy import Greedy
@@ -88,7 +88,7 @@ def compare(contents: TranslatorContents, exported: Exported, lines: Sequence[st
     Raises:
         InputError: no line is left, or a line has more pieces than the model's max_tokens.
     """
-    lines = [line for line in map(tidied, lines) if contents.source_vocabulary.encode(line)]
+    lines = [line for line in map(clean_text, lines) if contents.source_vocabulary.encode(line)]
     if not lines:
         raise InputError("there is no line to check the export with; give some with --lines.")
     compared = [compare_line(contents, exported, line) for line in lines]

@@ -1,8 +1,8 @@
 """Batches of sentence pairs of similar lengths, with a limited number of tokens, in a new order in every epoch.
 
 The batches depend only on the seed, the epoch and the lengths of the texts. A resumed training run therefore continues
-with exactly the batches that were left, without reading the texts of earlier batches. The order of an epoch takes 8
-bytes of memory for each pair. Pairs are sorted by length and divided into batches in pools of 10,000.
+with exactly the batches that were left, without reading the texts of earlier batches. The order of the pairs of an
+epoch takes 8 bytes of memory for each pair. Pools of 10,000 pairs are sorted by length and divided into batches.
 """
 
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from torch import Tensor
 from regard.text.bpe_dropout import BPEDropout
 from regard.text.corpus import SIDES, Corpus
 from regard.text.joined_corpus import JoinedCorpus
-from regard.text.keyed_random import Numbers, permutation
+from regard.text.keyed_random import Integers, permutation
 from regard.text.vocabulary import BOS, EOS, PAD
 
-POOL = 10_000
-"""The number of pairs in a pool: pairs that are sorted by length and divided into batches together."""
+PAIRS_PER_POOL = 10_000
+"""The number of pairs that are sorted by length and divided into batches together."""
 
-COUNTED_POOLS = 20
+POOLS_COUNTED = 20
 """The number of pools whose batches are counted to estimate the number of batches in an epoch of a large corpus."""
 
 
@@ -64,7 +64,7 @@ class Batches:
         dropouts: tuple[BPEDropout, BPEDropout] | None = None,
     ) -> None:
         if max_tokens < 1:
-            raise ValueError(f"max_tokens={max_tokens} is the most tokens of a batch; it must be at least 1.")
+            raise ValueError(f"max_tokens={max_tokens}: a batch must have room for at least 1 token.")
         self.corpus, self.max_tokens, self.seed, self.dropouts = corpus, max_tokens, seed, dropouts
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
@@ -80,52 +80,52 @@ class Batches:
 
     def n_batches(self) -> int:
         """Return the number of batches in an epoch; for a corpus of more than 200,000 pairs (20 pools), an estimate."""
-        counts, n_pools = list[int](), -(-len(self.corpus.order(self.seed, 0)) // POOL)
+        counts, n_pools = list[int](), -(-len(self.corpus.order(self.seed, 0)) // PAIRS_PER_POOL)
         for pool in self._pools(0):
             counts.append(len(pool))
-            if len(counts) == COUNTED_POOLS:
+            if len(counts) == POOLS_COUNTED:
                 break
         return round(sum(counts) * n_pools / len(counts)) if counts else 0
 
-    def batch(self, pairs: Numbers, epoch: int) -> Batch:
-        """Return the pairs with the indices `pairs` as one batch.
+    def batch(self, indices: Integers, epoch: int) -> Batch:
+        """Return the pairs with these indices as one batch.
 
         Args:
             epoch: with BPE-dropout, the division of a text into pieces depends on the number of the epoch.
         """
-        rows = [side.rows(pairs) for side in (self.corpus.source, self.corpus.target)]
+        texts = [side.rows(indices) for side in (self.corpus.source, self.corpus.target)]
         if self.dropouts is not None:
-            keys = ((self.seed, epoch, int(pairs[0]), side) for side in SIDES)
-            rows = [dropout(*texts, key) for dropout, texts, key in zip(self.dropouts, rows, keys, strict=True)]
-        (source, source_lengths), (target, target_lengths) = rows
+            keys = ((self.seed, epoch, int(indices[0]), side) for side in SIDES)  # the first pair identifies a batch
+            texts = [dropout(*side, key) for dropout, side, key in zip(self.dropouts, texts, keys, strict=True)]
+        (source, source_lengths), (target, target_lengths) = texts
         return Batch(
             source=padded(source, source_lengths, last=EOS),
             lengths=torch.from_numpy(source_lengths + 1),
             target=padded(target, target_lengths, first=BOS),
             expected=padded(target, target_lengths, last=EOS),
-            n_tokens=int(target_lengths.sum()) + len(pairs),
+            n_tokens=int(target_lengths.sum()) + len(indices),
         )
 
-    def _pools(self, epoch: int) -> Iterator[list[Numbers]]:
-        """Yield the batches of an epoch, in lists: the batches of each pool of 10,000 pairs, in random order.
+    def _pools(self, epoch: int) -> Iterator[list[Integers]]:
+        """Yield, for each pool of 10,000 pairs of an epoch, a list of its batches in random order.
 
-        A batch is an array of pair indices.
+        A batch is an array with the indices of its pairs.
         """
         order = self.corpus.order(self.seed, epoch)
-        for first in range(0, len(order), POOL):
-            batches = list(self._cut(order[first : first + POOL]))
+        for first in range(0, len(order), PAIRS_PER_POOL):
+            batches = list(self._divide(order[first : first + PAIRS_PER_POOL]))
             yield [batches[index] for index in permutation(len(batches), self.seed, epoch, first)]
 
-    def _cut(self, pairs: Numbers) -> Iterator[Numbers]:
-        """Divide pairs into batches of similar lengths; yield the indices of the pairs in each batch."""
+    def _divide(self, pairs: Integers) -> Iterator[Integers]:
+        """Divide pairs, given by their indices, into batches of similar lengths; yield the indices of each batch."""
         source, target = self.corpus.source.lengths(pairs) + 1, self.corpus.target.lengths(pairs) + 1
-        order = np.lexsort((source, target))
+        order = np.lexsort((source, target))  # by target length, then by source length
         pairs, source, target = pairs[order], source[order], target[order]
-        larger, start = np.maximum(source, target), 0
+        longer_side, start = np.maximum(source, target), 0
         while start < len(pairs):
-            most = max(1, self.max_tokens // int(target[start]))  # targets are in ascending order
-            sizes = np.maximum.accumulate(larger[start : start + most])
-            sizes *= np.arange(1, 1 + len(sizes))
+            most_rows = max(1, self.max_tokens // int(target[start]))  # no later target is shorter
+            longest = np.maximum.accumulate(longer_side[start : start + most_rows])
+            sizes = longest * np.arange(1, 1 + len(longest))  # sizes[n]: the tokens of n + 1 rows, padding included
             n_rows = max(1, int(np.searchsorted(sizes, self.max_tokens, side="right")))
             yield pairs[start : start + n_rows]
             start += n_rows

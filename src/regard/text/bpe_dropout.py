@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from regard.text.cleaning import SPACE
 from regard.text.corpus import Ids, Lengths, Side
-from regard.text.keyed_random import Numbers, philox, uniform
+from regard.text.keyed_random import Integers, philox, uniform
 from regard.text.piece_table import NORMAL, pieces_of
 from regard.text.vocabulary import EOS, Vocabulary
 
-WHOLE = "\0\0"
+NOT_DIVIDED = "\0\0"
 """Stands for the text of pieces that must not be divided, such as special pieces and tags; no real text has NUL."""
 
 NEVER = 2**31
-"""The rank of a merge that is not performed: the joined symbols are not a piece, or BPE-dropout skips the merge."""
+"""The rank of a merge that is never performed: the result is no piece, or BPE-dropout has skipped the merge."""
 
 
 class BPEDropout:
@@ -44,9 +44,9 @@ class BPEDropout:
 
     def __init__(self, vocabulary: Vocabulary, probability: float, max_tokens: int) -> None:
         self.probability, self.max_tokens = probability, max_tokens
-        pieces = [piece.text if piece.kind == NORMAL else WHOLE for piece in pieces_of(vocabulary.model)]
+        pieces = [piece.text if piece.kind == NORMAL else NOT_DIVIDED for piece in pieces_of(vocabulary.model)]
         self.letters, self.merges = spellings(pieces), Merges(pieces, vocabulary.scores())
-        self.begins = np.array(pieces) == SPACE
+        self.begins_word = np.array(pieces) == SPACE
 
     def __call__(self, ids: Ids, lengths: Lengths, key: tuple[int | str, ...]) -> tuple[Ids, Lengths]:
         """Divide texts into pieces again, skipping merges at random.
@@ -59,19 +59,21 @@ class BPEDropout:
         Returns:
             The new ids of all texts, concatenated, and the number of new ids in each text.
         """
-        text = np.repeat(np.arange(len(lengths)), lengths)
+        text_of_id = np.repeat(np.arange(len(lengths)), lengths)
         letters, n_letters = self.letters.rows(ids.astype(np.int64))
-        text_of_letter = np.repeat(text, n_letters)
-        word = np.cumsum(self.begins[letters]) - 1
-        symbols, first_letter = self.merged(letters.astype(np.int64), word, philox(*key))
-        text_of_symbol = text_of_letter[first_letter]
-        fits = np.bincount(text_of_symbol, minlength=len(lengths)) <= self.max_tokens
-        changed, unchanged = fits[text_of_symbol], ~fits[text]
-        text_of_id = np.concatenate([text_of_symbol[changed], text[unchanged]])
-        new_ids = np.concatenate([symbols[changed].astype(ids.dtype), ids[unchanged]])
-        return new_ids[np.argsort(text_of_id, kind="stable")], np.bincount(text_of_id, minlength=len(lengths))
+        text_of_letter = np.repeat(text_of_id, n_letters)
+        word_of_letter = np.cumsum(self.begins_word[letters]) - 1
+        pieces, first_letter = self.merge_letters(letters.astype(np.int64), word_of_letter, philox(*key))
+        text_of_piece = text_of_letter[first_letter]
+        fits = np.bincount(text_of_piece, minlength=len(lengths)) <= self.max_tokens
+        changed, unchanged = fits[text_of_piece], ~fits[text_of_id]
+        text_of_new_id = np.concatenate([text_of_piece[changed], text_of_id[unchanged]])
+        new_ids = np.concatenate([pieces[changed].astype(ids.dtype), ids[unchanged]])
+        return new_ids[np.argsort(text_of_new_id, kind="stable")], np.bincount(text_of_new_id, minlength=len(lengths))
 
-    def merged(self, symbols: Numbers, word: Numbers, generator: np.random.Philox) -> tuple[Numbers, Numbers]:
+    def merge_letters(
+        self, symbols: Integers, word: Integers, generator: np.random.Philox
+    ) -> tuple[Integers, Integers]:
         """Merge the letters of words to pieces, skipping merges at random.
 
         In every round, the merge of lowest rank in each word (the leftmost one, if several have this rank) is performed
@@ -88,24 +90,25 @@ class BPEDropout:
         n_letters, first_letter = len(symbols), np.arange(len(symbols))
         ranks = self.ranks(symbols, word, first_letter)
         for _ in range(n_letters):
-            words = np.flatnonzero(np.diff(word, prepend=-1))
-            lowest = np.minimum.reduceat(ranks * n_letters + np.arange(len(symbols)), words)
-            rank, at = np.divmod(lowest[lowest < NEVER * n_letters], n_letters)
-            if not len(at):
+            word_starts = np.flatnonzero(np.diff(word, prepend=-1))
+            # rank and index in one number, so that the smallest number of a word is its leftmost merge of lowest rank
+            lowest = np.minimum.reduceat(ranks * n_letters + np.arange(len(symbols)), word_starts)
+            rank, left = np.divmod(lowest[lowest < NEVER * n_letters], n_letters)
+            if not len(left):
                 break
-            merges = uniform(generator, len(at)) >= self.probability
-            ranks[at] = NEVER
-            rank, at = rank[merges], at[merges]
-            symbols[at] = self.merges.pieces[rank]
+            performed = uniform(generator, len(left)) >= self.probability
+            ranks[left] = NEVER
+            rank, left = rank[performed], left[performed]
+            symbols[left] = self.merges.piece_of_rank[rank]
             stays = np.ones(len(symbols), dtype=bool)
-            stays[at + 1] = False
+            stays[left + 1] = False
             symbols, word, first_letter, ranks = symbols[stays], word[stays], first_letter[stays], ranks[stays]
-            at = np.cumsum(stays)[at] - 1
-            changed = np.concatenate([at, at[at > 0] - 1])
+            left = np.cumsum(stays)[left] - 1  # the indices of the merged symbols in the shorter arrays
+            changed = np.concatenate([left, left[left > 0] - 1])
             ranks[changed] = self.ranks(symbols, word, changed)
         return symbols, first_letter
 
-    def ranks(self, symbols: Numbers, word: Numbers, positions: Numbers) -> Numbers:
+    def ranks(self, symbols: Integers, word: Integers, positions: Integers) -> Integers:
         """Return, for each of the `positions` in `symbols`, the rank of the merge with the next symbol.
 
         `NEVER` = the symbol is the last of its word, or the two symbols cannot be merged.
@@ -131,8 +134,8 @@ class Merges:
     """
 
     def __init__(self, pieces: Sequence[str], scores: NDArray[np.float64]) -> None:
-        self.pieces = np.argsort(-scores, kind="stable")
-        rank_of, id_of = np.argsort(self.pieces), ids_of(pieces)
+        self.piece_of_rank = np.argsort(-scores, kind="stable")
+        rank_of, id_of = np.argsort(self.piece_of_rank), ids_of(pieces)
         merges = sorted(
             (id_of[piece[:cut]] * len(pieces) + id_of[piece[cut:]], rank_of[number])
             for piece, number in id_of.items()
@@ -140,27 +143,28 @@ class Merges:
             if piece[:cut] in id_of and piece[cut:] in id_of
         )
         self.n_pieces = len(pieces)
-        self.pairs, self.rank = np.array([(-1, NEVER), *merges], dtype=np.int64).T
+        # a pair of symbols is the number left * n_pieces + right; the first pair, -1, is below all of them
+        self.pairs, self.rank_of_pair = np.array([(-1, NEVER), *merges], dtype=np.int64).T
 
-    def ranks(self, left: Numbers, right: Numbers) -> Numbers:
+    def ranks(self, left: Integers, right: Integers) -> Integers:
         """Return the rank of merging left[i] with right[i], for each i; `NEVER` if the two symbols cannot be merged."""
         pair = left * self.n_pieces + right
         index = np.searchsorted(self.pairs, pair, side="right") - 1
-        return np.where(self.pairs[index] == pair, self.rank[index], NEVER)
+        return np.where(self.pairs[index] == pair, self.rank_of_pair[index], NEVER)
 
 
 def spellings(pieces: Sequence[str]) -> Side:
-    """Return the ids of the letters of each piece; the result is indexed by the id of the piece.
+    """Return the ids of the letters of each piece: text n of the result has the letters of the piece with id n.
 
     A special piece, or a piece with a letter that has no id, is not divided: its only "letter" is its own id.
     """
     id_of = ids_of(pieces)
-    spelt = [
+    letters_of_piece = [
         [id_of[letter] for letter in piece] if piece in id_of and id_of.keys() >= set(piece) else [number]
         for number, piece in enumerate(pieces)
     ]
-    ids = np.array([letter for letters in spelt for letter in letters], dtype=np.uint32)
-    return Side(ids, np.cumsum([0, *map(len, spelt)]))
+    ids = np.array([letter for letters in letters_of_piece for letter in letters], dtype=np.uint32)
+    return Side(ids, np.cumsum([0, *map(len, letters_of_piece)]))
 
 
 def ids_of(pieces: Sequence[str]) -> dict[str, int]:

@@ -15,21 +15,21 @@ CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f\x80-\x84\x86-\x9f\ufeff]")
 """Control characters, except those that `str.split` treats as spaces, such as tabs."""
 
 
-def tidied(text: str) -> str:
-    """Return the text without control characters, with composed letters and single spaces between its words.
+def clean_text(text: str) -> str:
+    """Return a text without control characters, with composed letters and single spaces between its words.
 
-    >>> tidied("  ein\\u00a0 Hund\\r\\n")
+    >>> clean_text("  ein\\u00a0 Hund\\r\\n")
     'ein Hund'
     """
-    return " ".join(composed(without_control_characters(text)).replace(SPACE, " ").split())
+    return " ".join(compose(without_control_characters(text)).replace(SPACE, " ").split())
 
 
-def composed(text: str) -> str:
+def compose(text: str) -> str:
     """Compose the letters of a text: return it in Unicode's normalisation form C.
 
     A letter written as several characters, such as e and an accent, becomes one character if Unicode has it.
 
-    >>> len("뱀"), len(composed("\\u1107\\u1162\\u11b7")), composed("e\\u0301")
+    >>> len("뱀"), len(compose("\\u1107\\u1162\\u11b7")), compose("e\\u0301")
     (1, 1, 'é')
     """
     return normalize("NFC", text)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from regard.atomic_files import write_atomically
 from regard.errors import InputError
 from regard.json_file import read_json
-from regard.text.keyed_random import Numbers, permutation
+from regard.text.keyed_random import Integers, permutation
 from regard.text.parallel import Report
 from regard.text.share import ALONE, Share
 from regard.text.vocabulary import UNK, Vocabulary
@@ -31,13 +31,19 @@ PAIRS_PER_CHUNK = 20_000
 """The number of pairs that a process encodes in one call."""
 
 SIDES = "source", "target"
+"""The names of the two languages of a corpus, in the names of its files."""
 
 DTYPES: dict[str, type[np.unsignedinteger]] = {"uint16": np.uint16, "uint32": np.uint32}
 """The data types of ids, by name."""
 
 Ids = NDArray[np.unsignedinteger]
+"""The ids of texts, concatenated."""
+
 Ends = NDArray[np.int64]
+"""0, and then the index in the ids at which each text ends."""
+
 Lengths = NDArray[np.int64]
+"""The number of ids in each text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +53,7 @@ class Side:
     Attributes:
         ids: the ids of all texts, concatenated.
         ends: 0, and then the index in `ids` at which each text ends: text n is `ids[ends[n] : ends[n + 1]]`.
-        path: the file of the ids, for error messages.
+        path: the file of the ids, which error messages name.
         n_tokens: the size of the vocabulary; None = not known.
     """
 
@@ -66,7 +72,7 @@ class Side:
     def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, Lengths]:
         """Return the ids of the texts with the indices `pairs`, concatenated, and the number of ids in each text."""
         lengths = self.lengths(pairs)
-        before = np.cumsum(lengths) - lengths
+        before = np.cumsum(lengths) - lengths  # for each text, the number of ids of the texts before it
         ids = self.ids[np.repeat(self.ends[pairs] - before, lengths) + np.arange(lengths.sum())]
         if self.n_tokens is not None and ids.max(initial=0) >= self.n_tokens:
             raise InputError(
@@ -115,7 +121,7 @@ class Corpus:
         """Return the ids of the source and the target of the pair with index `pair`."""
         return self.source[pair], self.target[pair]
 
-    def order(self, seed: int, epoch: int) -> Numbers:
+    def order(self, seed: int, epoch: int) -> Integers:
         """Return the indices of all pairs in a random order that depends only on the seed and the epoch."""
         return permutation(len(self), seed, epoch)
 
@@ -164,10 +170,10 @@ def write_corpus(
         for file in ends:
             file.write(np.int64(0).tobytes())
         while chunk := list(islice(pairs, PAIRS_PER_CHUNK * share.n)):
-            own = encoded(share.own(chunk), source, target, max_tokens, max_ratio, dtype)
+            own = encode_pairs(share.own(chunk), source, target, max_tokens, max_ratio, dtype)
             for part in share.exchange(own):
                 for side in range(2):
-                    end[side] = append(ids[side], ends[side], part.ids[side], part.lengths[side], end[side])
+                    end[side] = append_texts(ids[side], ends[side], part.ids[side], part.lengths[side], end[side])
                 report.add(part.report)
             progress(len(chunk))
         for file in (*ids, *ends):
@@ -198,7 +204,7 @@ class EncodedPairs:
     report: Report
 
 
-def encoded(
+def encode_pairs(
     pairs: Sequence[tuple[str, str]],
     source: Vocabulary,
     target: Vocabulary,
@@ -208,7 +214,8 @@ def encoded(
 ) -> EncodedPairs:
     """Encode pairs of texts, except those that `fits` leaves out."""
     report = Report()
-    sources, targets = (source.encode_all([one for one, _ in pairs]), target.encode_all([other for _, other in pairs]))
+    sources = source.encode_all([source_text for source_text, _ in pairs])
+    targets = target.encode_all([target_text for _, target_text in pairs])
     kept = [pair for pair in zip(sources, targets, strict=True) if fits(*pair, max_tokens, max_ratio, report)]
     report.kept = len(kept)
     sides = [[pair[side] for pair in kept] for side in range(2)]
@@ -235,15 +242,15 @@ def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float
     return False
 
 
-def append(ids: IO[bytes], ends: IO[bytes], texts: Ids, lengths: Lengths, end: int) -> int:
-    """Append texts to the files of a corpus's sources or targets; return the new number of ids in the file.
+def append_texts(ids: IO[bytes], ends: IO[bytes], texts: Ids, lengths: Lengths, end: int) -> int:
+    """Append texts to the two files of a corpus's sources (or targets); return the new number of ids in the first file.
 
     Args:
         ids: the file to which the ids are written.
         ends: the file to which the end of each text is written: the index after its last id.
         texts: the ids of the texts, concatenated.
         lengths: the number of ids in each text.
-        end: the number of ids in the file so far.
+        end: the number of ids in the first file so far.
     """
     ids.write(texts.tobytes())
     ends.write((end + np.cumsum(lengths)).tobytes())

@@ -20,7 +20,7 @@ from regard.text.piece_table import (
     pieces_of,
     with_pieces,
 )
-from regard.text.vocabulary import EOS, FEWEST, Vocabulary
+from regard.text.vocabulary import EOS, FEWEST_PIECES, Vocabulary
 
 MOST_PIECES = 2**20
 """The most pieces that a SentencePiece model may have."""
@@ -43,7 +43,7 @@ def read_model(path: Path) -> bytes:
     return model
 
 
-def own_vocabulary(path: Path) -> Vocabulary:
+def vocabulary_from_model(path: Path) -> Vocabulary:
     """Return a vocabulary of regard, made from a SentencePiece model that the user has trained.
 
     In the model, the special pieces may have any ids, and some of them may be missing.
@@ -55,10 +55,10 @@ def own_vocabulary(path: Path) -> Vocabulary:
     processor = Vocabulary(model).processor
     ids = processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()
     pieces = pieces_of(model)
-    if not FEWEST <= len(pieces) <= MOST_PIECES:
+    if not FEWEST_PIECES <= len(pieces) <= MOST_PIECES:
         raise InputError(
-            f"{path} has {len(pieces):,} pieces; a vocabulary has at least {FEWEST} and at most {MOST_PIECES:,}: "
-            "train another model with spm_train --vocab_size."
+            f"{path} has {len(pieces):,} pieces; a vocabulary has at least {FEWEST_PIECES} and at most "
+            f"{MOST_PIECES:,}: train another model with spm_train --vocab_size."
         )
     if ids == tuple(range(EOS + 1)) and pieces[: EOS + 1] == list(SPECIAL):
         return Vocabulary(model)

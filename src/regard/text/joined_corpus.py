@@ -2,8 +2,8 @@
 
 The indices of the joined corpus begin with the pairs of the first corpus, then come the pairs of the second, and so on.
 From a corpus of n pairs with the weight w, an epoch takes w · n pairs: the next w · n pairs in a fixed random order,
-which begins again after the last pair. So all pairs of a corpus are trained on equally often, and which pairs an epoch
-has depends only on the number of the epoch.
+which begins again after the last pair. So all pairs of a corpus are trained on equally often, and the pairs of an epoch
+depend only on the seed and the number of the epoch.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.text.corpus import Corpus, Ids, Lengths, Side
-from regard.text.keyed_random import Numbers, permutation
+from regard.text.keyed_random import Integers, permutation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,7 @@ class JoinedSide:
     """
 
     sides: Sequence[Side]
-    starts: Numbers
+    starts: Integers
 
     def lengths(self, pairs: NDArray[np.int64]) -> Lengths:
         """Return the number of ids in each text whose index is in `pairs`."""
@@ -44,7 +44,7 @@ class JoinedSide:
             ids[corpus_of_id == number], _ = side.rows(pairs[corpus == number] - self.starts[number])
         return ids, lengths
 
-    def _corpus_of(self, pairs: NDArray[np.int64]) -> Numbers:
+    def _corpus_of(self, pairs: NDArray[np.int64]) -> Integers:
         return np.searchsorted(self.starts, pairs, side="right") - 1
 
 
@@ -65,19 +65,19 @@ class JoinedCorpus:
     def __len__(self) -> int:
         return int(self.sizes.sum())
 
-    def order(self, seed: int, epoch: int) -> Numbers:
+    def order(self, seed: int, epoch: int) -> Integers:
         """Return the indices of the pairs that an epoch takes from the corpora, in the random order of the epoch."""
         pairs = self.pairs_of_epoch(seed, epoch)
         return pairs[permutation(len(pairs), seed, epoch)]
 
-    def pairs_of_epoch(self, seed: int, epoch: int) -> Numbers:
+    def pairs_of_epoch(self, seed: int, epoch: int) -> Integers:
         """Return the indices of the pairs of an epoch: from each corpus of n pairs with the weight w, w · n pairs.
 
         A weight below 1 leaves pairs for later epochs; a weight above 1 repeats pairs. The first corpus comes first.
         """
-        parts, sizes = list[Numbers](), self.sizes.tolist()
+        parts, sizes = list[Integers](), self.sizes.tolist()
         for number, (size, start, weight) in enumerate(zip(sizes, self.starts, self.weights, strict=True)):
             n_pairs = max(1, round(weight * size))
-            turns = (epoch * n_pairs + np.arange(n_pairs)) % size
-            parts.append(start + permutation(size, seed, "corpus", number)[turns])
+            places = (epoch * n_pairs + np.arange(n_pairs)) % size  # in the fixed random order of the corpus
+            parts.append(start + permutation(size, seed, "corpus", number)[places])
         return np.concatenate(parts)

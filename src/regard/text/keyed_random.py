@@ -3,7 +3,7 @@
 A key is a tuple of numbers and names, such as (seed, epoch). Its hash is the key of a Philox generator, whose stream of
 random integers is the same in all versions of NumPy.
 
-Source: Salmon, Moraes, Dror & Shaw 2011, "Parallel Random Numbers: As Easy as 1, 2, 3".
+Source: Salmon, Moraes, Dror & Shaw 2011, "Parallel Random Integers: As Easy as 1, 2, 3".
 """
 
 import hashlib
@@ -11,7 +11,8 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[np.int64]
+Integers = NDArray[np.int64]
+"""An array of integers, such as the indices of pairs."""
 
 
 def philox(*key: int | str) -> np.random.Philox:
@@ -19,7 +20,7 @@ def philox(*key: int | str) -> np.random.Philox:
     return np.random.Philox(key=int.from_bytes(digest(key)))
 
 
-def permutation(n: int, *key: int | str) -> Numbers:
+def permutation(n: int, *key: int | str) -> Integers:
     """Return the numbers from 0 to n - 1 in a random order that depends only on the key.
 
     >>> permutation(7, 3).tolist()
@@ -29,6 +30,7 @@ def permutation(n: int, *key: int | str) -> Numbers:
 
 
 def uniform(generator: np.random.Philox, n: int) -> NDArray[np.float64]:
+    """Return n random numbers from 0 to below 1, all equally probable."""
     return (generator.random_raw(n) >> np.uint64(11)).astype(np.float64) / 2**53
 
 

@@ -1,4 +1,4 @@
-"""Parallel text: two files, where line n of the second file is the translation of line n of the first.
+"""Parallel text: two files, in which line n of the second file is the translation of line n of the first.
 
 Files are UTF-8, plain or gzip. Byte order marks, carriage returns and control characters are removed, and runs of
 spaces become one space. A pair with an empty text is left out and counted. A line that is not UTF-8 raises InputError
@@ -21,7 +21,7 @@ from typing import IO
 
 from regard.errors import InputError, nearest, reason
 from regard.likely_encoding import likely_encoding
-from regard.text.cleaning import composed, tidied, without_control_characters
+from regard.text.cleaning import clean_text, compose, without_control_characters
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -77,7 +77,7 @@ class Report:
         return "\n".join(f"{number:>7,}  {label}" for label, number in rows.items() if number or label in always)
 
     def add(self, other: "Report") -> None:
-        """Add the counts of another report to these."""
+        """Add the counts of another report to the counts of this report."""
         for name, number in asdict(other).items():
             setattr(self, name, getattr(self, name) + number)
 
@@ -92,16 +92,16 @@ class Report:
 
 
 def total(reports: Iterable[Report]) -> Report:
-    """Return the sums of the counts of several reports, such as those of several corpora.
+    """Return a report with the sums of the counts of several reports, such as the reports of several corpora.
 
     >>> total([Report(read=3, kept=2), Report(read=5)])
     Report(read=8, byte_order_marks=0, carriage_returns=0, extra_spaces=0, composed=0, control_characters=0, empty=0,
     over_long=0, mismatched=0, held_out=0, kept=2, unknown=0)
     """
-    found = Report()
+    sums = Report()
     for report in reports:
-        found.add(report)
-    return found
+        sums.add(report)
+    return sums
 
 
 def paths_in(text: str) -> list[Path]:
@@ -126,7 +126,7 @@ class Parallel:
         report = report or Report()
         if self.source.exists() and self.target.exists() and self.source.samefile(self.target):
             raise InputError(f"{self.source} and {self.target} are one file; give the translations as the second.")
-        for source, target in zip_longest(tidy_lines(self.source, report), tidy_lines(self.target, report)):
+        for source, target in zip_longest(clean_lines(self.source, report), clean_lines(self.target, report)):
             if source is None or target is None:
                 self.refuse_unequal()
                 return
@@ -139,6 +139,7 @@ class Parallel:
             raise InputError(f"{self.source} and {self.target} are empty; give files with a sentence on each line.")
 
     def refuse_unequal(self) -> None:
+        """Raise InputError, which says how many lines each of the two files has."""
         source, target = (sum(1 for _ in raw_lines(path)) for path in (self.source, self.target))
         raise InputError(
             f"{self.source} has {source:,} lines and {self.target} has {target:,}; each line must be the translation "
@@ -149,7 +150,7 @@ class Parallel:
 # Lines
 
 
-def tidy_lines(path: Path, report: Report | None = None) -> Iterator[str]:
+def clean_lines(path: Path, report: Report | None = None) -> Iterator[str]:
     """Yield the lines of a file as clean text (no control characters, single spaces); count the changes in `report`.
 
     Raises:
@@ -160,19 +161,19 @@ def tidy_lines(path: Path, report: Report | None = None) -> Iterator[str]:
         if number == 1 and line.startswith(BYTE_ORDER_MARK):
             report.byte_order_marks += 1
             line = line.removeprefix(BYTE_ORDER_MARK)
-        text = decoded(line.removesuffix(b"\n"), path, number)
+        text = decode_line(line.removesuffix(b"\n"), path, number)
         report.carriage_returns += text.endswith("\r")
         text = text.removesuffix("\r")
         printable = without_control_characters(text)
-        whole = composed(printable)
-        clean = tidied(whole)
+        with_composed = compose(printable)
+        clean = clean_text(with_composed)
         report.control_characters += printable != text
-        report.composed += whole != printable
-        report.extra_spaces += clean != whole
+        report.composed += with_composed != printable
+        report.extra_spaces += clean != with_composed
         yield clean
 
 
-def decoded(line: bytes, path: Path | str, number: int) -> str:
+def decode_line(line: bytes, path: Path | str, number: int) -> str:
     """Decode a line of a file from UTF-8; an error message names the file's `path` and the line `number`.
 
     Raises:
@@ -193,7 +194,7 @@ def raw_lines(path: Path) -> Iterator[bytes]:
     Raises:
         InputError: the file cannot be read, or a line is longer than `LONGEST_LINE`.
     """
-    with reading(path) as file:
+    with open_plain_or_gzip(path) as file:
         number = 0
         while line := file.readline(LONGEST_LINE + 1):
             number += 1
@@ -210,7 +211,7 @@ def refuse_longer(line: bytes, path: Path | str, number: int) -> None:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[IO[bytes]]:
+def open_plain_or_gzip(path: Path) -> Iterator[IO[bytes]]:
     """Open a plain or gzip file for reading.
 
     Raises:
@@ -249,7 +250,7 @@ def refuse_other_than_files(path: Path) -> None:
 
 
 def random_rank(source: str, seed: int) -> int:
-    """Return a random number from 0 to 2⁶⁴ - 1 that depends only on a source text and a seed."""
+    """Return a random number from 0 to 2⁶⁴ - 1, computed from a source text and a seed."""
     key = seed.to_bytes(8, "little", signed=True)
     return int.from_bytes(hashlib.blake2b(source.encode(), key=key, digest_size=8).digest(), "little")
 

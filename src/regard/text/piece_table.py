@@ -19,11 +19,14 @@ SentencePiece never divides a text into control pieces or unused pieces. Decodin
 </s>, gives no text; decoding the id of an unused piece gives the text of the piece.
 """
 
-BPE = 2
-"""The number that stands for byte-pair encoding in a model; 1, the default, stands for the unigram algorithm."""
+UNIGRAM, BPE = 1, 2
+"""The numbers that stand for the unigram algorithm, which is the default, and for byte-pair encoding in a model."""
 
 PIECE, TRAINING = 1, 2
 """The numbers of the protobuf fields of a model: a piece, and the settings of the training."""
+
+TEXT, SCORE, KIND = 1, 2, 3
+"""The numbers of the protobuf fields of a piece."""
 
 ALGORITHM, UNKNOWN_PIECE, BOS_PIECE, EOS_PIECE, PAD_PIECE = 3, 45, 46, 47, 48
 """The numbers of the protobuf fields of the settings: the algorithm, and the names of the special pieces."""
@@ -56,7 +59,7 @@ def pieces_of(model: bytes) -> list[Piece]:
     for number, value, _ in fields(model):
         if number == PIECE and isinstance(value, bytes):
             entry = {name: content for name, content, _ in fields(value)}
-            text, score, kind = entry.get(1, b""), entry.get(2, bytes(4)), entry.get(3, NORMAL)
+            text, score, kind = entry.get(TEXT, b""), entry.get(SCORE, bytes(4)), entry.get(KIND, NORMAL)
             if not (isinstance(text, bytes) and isinstance(score, bytes) and len(score) == 4 and isinstance(kind, int)):
                 raise ValueError("a piece has no text, no score or no kind")
             found.append(Piece(text.decode(), struct.unpack("<f", score)[0], kind))
@@ -70,7 +73,9 @@ def algorithm_of(model: bytes) -> int:
         ValueError: the model is not a protobuf message.
     """
     training = b"".join(value for number, value, _ in fields(model) if number == TRAINING and isinstance(value, bytes))
-    return next((value for number, value, _ in fields(training) if number == ALGORITHM and isinstance(value, int)), 1)
+    return next(
+        (value for number, value, _ in fields(training) if number == ALGORITHM and isinstance(value, int)), UNIGRAM
+    )
 
 
 def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
@@ -82,10 +87,10 @@ def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
     table = b"".join(
         bytes_field(
             PIECE,
-            bytes_field(1, piece.text.encode())
-            + varint(2 << 3 | FOUR_BYTES)
+            bytes_field(TEXT, piece.text.encode())
+            + varint(SCORE << 3 | FOUR_BYTES)
             + struct.pack("<f", piece.score)
-            + varint(3 << 3 | VARINT)
+            + varint(KIND << 3 | VARINT)
             + varint(piece.kind),
         )
         for piece in pieces
@@ -104,13 +109,13 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
     at = 0
     while at < len(message):
         start = at
-        key, at = read_varint(message, at)
+        key, at = read_varint(message, at)  # the number of the field, times 8, plus its wire type
         value: int | bytes
         if key & 7 == VARINT:
             value, at = read_varint(message, at)
         elif key & 7 in (EIGHT_BYTES, FOUR_BYTES, BYTES):
             size = {EIGHT_BYTES: 8, FOUR_BYTES: 4}.get(key & 7)
-            if size is None:
+            if size is None:  # BYTES: the size is written before the value
                 size, at = read_varint(message, at)
             value, at = message[at : at + size], at + size
         else:
@@ -140,7 +145,7 @@ def read_varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def varint(number: int) -> bytes:
-    """Return an integer as a protobuf varint: seven bits in each byte, the lowest bits first.
+    """Return the bytes of an integer as a protobuf varint: seven bits in each byte, the lowest bits first.
 
     >>> list(varint(300))
     [172, 2]

@@ -1,4 +1,4 @@
-"""Sample parallel text: the names of random numbers in two languages; the same seed gives the same numbers.
+"""Sample parallel text: the names of random numbers in two languages. The same seed gives the same numbers.
 
 With this text, regard can be tried without a download. Each number has one right translation, by rules that a model can
 learn. No number of the test split is in the training split.
@@ -12,12 +12,12 @@ from typing import Any
 
 from regard.atomic_files import write_atomically
 from regard.errors import InputError, import_extra, reason
-from regard.text.cleaning import tidied
+from regard.text.cleaning import clean_text
 from regard.text.keyed_random import seed_of
 
 SPLITS = "train", "dev", "test"
 
-MOST = 10**18
+MOST_BELOW = 10**18
 """The largest value that the argument `below` of `sample` may have."""
 
 Pairs = list[tuple[str, str]]
@@ -72,7 +72,7 @@ def namer(language: str) -> Callable[[int], str]:
                 f"num2words cannot write {number:,} in {language} ({type(error).__name__}); take a smaller --below "
                 "or another language."
             ) from error
-        return tidied(str(words))
+        return clean_text(str(words))
 
     return name
 
@@ -81,23 +81,24 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
     """Return n different numbers below `below` in random order, except that the numbers below 10 come first.
 
     Equally many of the numbers have 1, 2, 3, … digits; if too few numbers with so many digits exist, all of them are
-    taken. Numbers below 10 come first, so that they are in the training split, because their names cannot be composed
+    taken. Integers below 10 come first, so that they are in the training split, because their names cannot be composed
     from the names of other numbers.
 
     Raises:
-        InputError: there are fewer than n numbers below `below`, or `below` is above `MOST`.
+        InputError: there are fewer than n numbers below `below`, or `below` is above `MOST_BELOW`.
 
     >>> counts = [len(str(number)) for number in random_numbers(999, 10_000, seed=1)]
     >>> [counts.count(length) for length in (1, 2, 3, 4)]
     [10, 90, 449, 450]
     """
-    if below > MOST:
-        raise InputError(f"numbers below {below:,} were asked for; the limit can be at most {MOST:,}.")
+    if below > MOST_BELOW:
+        raise InputError(f"numbers below {below:,} were asked for; the limit can be at most {MOST_BELOW:,}.")
     if n > below:
         raise InputError(
             f"{n:,} pairs for training, dev and test together were asked for, and there are {below:,} numbers below "
             f"{below:,}; ask for fewer."
         )
+    # for each number of digits, the first number and the number after the last
     bounds = [(10**d if d else 0, min(10 ** (d + 1), below)) for d in range(len(str(below))) if 10**d < below or d == 0]
     random, numbers = Random(seed_of(seed)), list[int]()
     for index, (first, end) in enumerate(bounds):

@@ -23,15 +23,15 @@ from numpy.typing import NDArray
 
 from regard.atomic_files import write_atomically
 from regard.errors import InputError, import_extra, reason
-from regard.text.cleaning import SPACE, refuse_lone_surrogates, tidied
+from regard.text.cleaning import SPACE, clean_text, refuse_lone_surrogates
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of padding, of unknown characters, and of the beginning and the end of a text."""
 
-LINES = 2_000_000
+MOST_LINES = 2_000_000
 """The largest number of lines to train a vocabulary on; if there are more, a random sample is taken."""
 
-FEWEST = 16
+FEWEST_PIECES = 16
 """The smallest number of pieces that a vocabulary may have: the special pieces, ▁ and a few letters."""
 
 MIN_TEXTS_FOR_THREADS = 64
@@ -82,18 +82,18 @@ class Vocabulary:
         Raises:
             InputError: the text is empty, or SentencePiece cannot train on it.
         """
-        sampled = [line for line in map(tidied, sampled_lines(lines, LINES)) if line]
+        sampled = [line for line in map(clean_text, sampled_lines(lines, MOST_LINES)) if line]
         if not sampled:
             raise InputError("there is no text to make a vocabulary of: every line is empty.")
         try:
-            return cls(trained_model(sampled, max(n_tokens, FEWEST), coverage, tags, byte_fallback))
+            return cls(trained_model(sampled, max(n_tokens, FEWEST_PIECES), coverage, tags, byte_fallback))
         except RuntimeError as error:
             n_characters = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
             if n_characters is None:
                 raise InputError(
                     f"SentencePiece makes no vocabulary of these {len(sampled):,} lines: {error}."
                 ) from error
-            return cls(trained_model(sampled, int(n_characters[1]) + FEWEST, coverage, tags, byte_fallback))
+            return cls(trained_model(sampled, int(n_characters[1]) + FEWEST_PIECES, coverage, tags, byte_fallback))
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocabulary":
@@ -132,7 +132,7 @@ class Vocabulary:
         Raises:
             InputError: a text has a lone surrogate, which UTF-8 cannot encode.
         """
-        clean = list(map(cleaned, texts))
+        clean = list(map(checked_clean_text, texts))
         if len(clean) < MIN_TEXTS_FOR_THREADS:
             encoded = [self.processor.Encode(text) for text in clean]
         else:
@@ -183,7 +183,7 @@ class Vocabulary:
 
     def surfaces(self, text: str) -> list[str]:
         """Return the pieces of a text as strings; an unknown piece is shown as its characters, not as <unk>."""
-        return self.processor.Encode(cleaned(text), out_type=str)
+        return self.processor.Encode(checked_clean_text(text), out_type=str)
 
     def __len__(self) -> int:
         return self.processor.GetPieceSize()
@@ -198,14 +198,14 @@ class Vocabulary:
         return f"Vocabulary(n_tokens={len(self)})"
 
 
-def cleaned(text: str) -> str:
-    """Return a text without control characters and with single spaces between its words.
+def checked_clean_text(text: str) -> str:
+    """Return a text as `clean_text` returns it.
 
     Raises:
         InputError: the text has a lone surrogate, which UTF-8 cannot encode.
     """
     refuse_lone_surrogates(text)
-    return tidied(text)
+    return clean_text(text)
 
 
 def sampled_lines(lines: Iterable[str], n: int) -> list[str]:
@@ -213,14 +213,14 @@ def sampled_lines(lines: Iterable[str], n: int) -> list[str]:
 
     Source: Vitter 1985, algorithm R.
     """
-    kept: list[str] = []
+    sample: list[str] = []
     draw = Random(0).random
     for number, line in enumerate(lines):
         if number < n:
-            kept.append(line)
+            sample.append(line)
         elif (index := int(draw() * (number + 1))) < n:
-            kept[index] = line
-    return kept
+            sample[index] = line
+    return sample
 
 
 def trained_model(lines: list[str], n_tokens: int, coverage: float, tags: Sequence[str], byte_fallback: bool) -> bytes:

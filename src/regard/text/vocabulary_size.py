@@ -7,8 +7,8 @@
 The first term is Heaps' law, by which the number of different words grows as the square root of the length of a text:
 10,000 pieces for 29,000 pairs, and 32,000 from 300,000 pairs on. The second term distinguishes natural text from
 generated text. Natural text has hundreds of trigrams that occur once, in a few lines or in a million, with capitals or
-without. Text composed of few parts, such as names of numbers, dates or codes, has hardly any. Such text gets a few
-pieces for each letter, enough for its parts, so that the model composes words that it has never seen.
+without. Text composed of few different parts, such as names of numbers, dates or codes, has hardly any. Such text gets
+a few pieces for each letter, which are enough for its parts, so that the model composes words that it has never seen.
 
                                          pairs    letters      once       size
     Multi30k, English                   29,000         79     2,102      9,877
@@ -25,10 +25,10 @@ from collections.abc import Iterable
 from itertools import islice
 from math import sqrt
 
-MOST = 32_000
+MOST_PIECES = 32_000
 """The largest number of pieces that `vocabulary_size` returns."""
 
-LINES = 50_000
+MOST_LINES = 50_000
 """The largest number of lines whose letters and trigrams are counted."""
 
 
@@ -43,11 +43,11 @@ def vocabulary_size(lines: Iterable[str], n_pairs: int) -> int:
     48
     """
     letters, trigrams = set[str](), Counter[str]()
-    for line in islice(lines, LINES):
+    for line in islice(lines, MOST_LINES):
         letters.update(line)
         for word in line.split():
-            edged = f" {word} "
-            trigrams.update(edged[start : start + 3] for start in range(len(word)))
+            spaced = f" {word} "  # so that the trigrams include those at the edges of the word
+            trigrams.update(spaced[start : start + 3] for start in range(len(word)))
     letters.discard(" ")
     once = sum(count == 1 for count in trigrams.values())
-    return max(1, round(min(58 * sqrt(n_pairs), 4 * len(letters) + once**2 / 40, MOST)))
+    return max(1, round(min(58 * sqrt(n_pairs), 4 * len(letters) + once**2 / 40, MOST_PIECES)))

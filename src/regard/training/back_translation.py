@@ -26,7 +26,7 @@ from typing import Any
 from regard.atomic_files import sync_folder, write_atomically
 from regard.errors import InputError, reason
 from regard.json_file import read_json
-from regard.text.parallel import tidy_lines
+from regard.text.parallel import clean_lines
 from regard.training.stopping import StopHandler
 from regard.training.store.checksums import checksum
 from regard.training.watcher import Watcher, clock
@@ -101,7 +101,7 @@ class BackTranslation:
         """
         refuse_files(self.source, self.target)
         watcher.busy("reading the text")
-        n_lines = sum(1 for _ in tidy_lines(self.text))
+        n_lines = sum(1 for _ in clean_lines(self.text))
         if n_lines == 0:
             raise InputError(f"{self.text} has no lines; give at least one.")
         watcher.busy("loading the translator")
@@ -162,7 +162,7 @@ class BackTranslation:
             state: the progress of earlier runs, which translated the first state.counts.lines lines of the text.
             n_lines: the number of lines of the whole text, to estimate the time left.
         """
-        description, lines = self.description(), islice(tidy_lines(self.text), state.counts.lines, None)
+        description, lines = self.description(), islice(clean_lines(self.text), state.counts.lines, None)
         start, first = time.monotonic(), state.counts.lines
         while not stopped() and (group := list(islice(lines, LINES))):
             n_done = state.counts.lines

@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 
-from regard.text.cleaning import tidied
+from regard.text.cleaning import clean_text
 from regard.text.vocabulary import UNK
 from regard.translation.alignment import Alignment
 from regard.translation.pieces import BYTE, text_of_pieces
@@ -59,7 +59,7 @@ def text_for_unknown_piece(translation: Translation, alignment: Alignment, row: 
         largest = alignment.piece_weights[row, unknown_in_source].argmax()
         return translation.source_pieces[unknown_in_source[int(largest)]]
     largest = alignment.weights[alignment.target_word_of[row]].argmax()
-    return tidied(alignment.source_words[int(largest)])
+    return clean_text(alignment.source_words[int(largest)])
 
 
 def copied_words(translation: Translation, alignment: Alignment, text: str) -> Iterator[tuple[int, str]]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 
-from regard.text.cleaning import tidied
+from regard.text.cleaning import clean_text
 from regard.text.vocabulary import UNK
 from regard.tracing.tokens.readable_tokens import Token
 
@@ -58,7 +58,7 @@ def words_and_pieces(text: str, pieces: Sequence[str], whole: bool = True) -> tu
     (('Ein', '\\x01', 'Hund▁.'), (0, 2, 2))
     """
     words, word_of = text.split(), word_of_each_piece(pieces)
-    spelt_in = [index for index, word in enumerate(words) for _ in tidied(word).split()]
+    spelt_in = [index for index, word in enumerate(words) for _ in clean_text(word).split()]
     n_words = max(word_of, default=-1) + 1
     differs_from_text = n_words > len(spelt_in) or (whole and n_words < len(spelt_in))
     if differs_from_text:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from regard.errors import InputError
-from regard.text.foreign_vocabulary import own_vocabulary
+from regard.text.foreign_vocabulary import vocabulary_from_model
 from regard.text.parallel import paths_in
 from regard.text.piece_table import BPE, algorithm_of
 from regard.text.vocabulary import Vocabulary
@@ -28,7 +28,7 @@ def read_own_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
             f"vocabulary.file = {settings.file} names {len(paths)} files; give one for both languages, or two with a "
             "comma between."
         )
-    vocabularies = [own_vocabulary(path) for path in paths]
+    vocabularies = [vocabulary_from_model(path) for path in paths]
     return vocabularies[0], vocabularies[-1]
 
 
