@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 import regard
 from regard import InputError
-from regard.by_hand.model_head import head_scores, head_softmax, model_numbers
+from regard.by_hand.model_head import head_scores, head_softmax, model_inputs
 from regard.by_hand.work_out import work_out
 
 SNAKE = "The snake is very dangerous because it has a venom."
@@ -80,7 +80,7 @@ def assert_equal_to_the_head(numbers, model, name, tokenizer, target=None):
 
 
 def test_minilms_head_that_finds_the_snake(minilm, snake):
-    numbers, query = model_numbers(None, SNAKE, head="L3H1", token="it")
+    numbers, query = model_inputs(None, SNAKE, head="L3H1", token="it")
     assert list(numbers.matrices) == ["x", "W_q", "b_q", "W_k", "b_k", "W_v", "b_v", "W_o"]
     assert (numbers.title, numbers.notes, query) == ("MiniLM · L3H1", (), 7)
     attention = minilm.model.encoder.layer[3].attention.self
@@ -101,7 +101,7 @@ def test_minilms_head_that_finds_the_snake(minilm, snake):
 def test_x_and_the_parameters_are_found(name, minilm):
     model = random_model(transformers.AutoModel, PROJECTED[name])
     for head in ("L0H0", "L1H4"):
-        numbers, _ = model_numbers(model, SNAKE, head=head, tokenizer=minilm.tokenizer)
+        numbers, _ = model_inputs(model, SNAKE, head=head, tokenizer=minilm.tokenizer)
         assert numbers.notes == ()
         assert numbers.matrices["x"].shape == (13, 24)
         assert numbers.matrices["W_k"].shape == (24, 4)
@@ -111,7 +111,7 @@ def test_x_and_the_parameters_are_found(name, minilm):
 @pytest.mark.parametrize("name", DIRECT)
 def test_where_no_product_is_the_query_it_starts_from_q_k_and_v_and_says_so(name, minilm):
     model = random_model(transformers.AutoModelForCausalLM, DIRECT[name])
-    numbers, _ = model_numbers(model, SNAKE, head="L1H4", tokenizer=minilm.tokenizer)
+    numbers, _ = model_inputs(model, SNAKE, head="L1H4", tokenizer=minilm.tokenizer)
     assert list(numbers.matrices) == ["Q", "K", "V", "W_o"]
     assert numbers.notes == (
         "Q and K are not plain products x W here (positions or norms come in between), "
@@ -125,7 +125,7 @@ def test_where_no_product_is_the_query_it_starts_from_q_k_and_v_and_says_so(name
 def test_translators(name, kind, minilm):
     model = random_model(transformers.AutoModelForSeq2SeqLM, TRANSLATORS[name])
     how = {"target": "it has a venom", "tokenizer": minilm.tokenizer}
-    numbers, _ = model_numbers(model, SNAKE, head=f"{kind} L1H3", **how)
+    numbers, _ = model_inputs(model, SNAKE, head=f"{kind} L1H3", **how)
     assert numbers.notes == ()
     assert ("memory" in numbers.matrices) == (kind == "cross")
     assert (len(numbers.queries), len(numbers.keys)) == {"encoder": (13, 13), "decoder": (6, 6), "cross": (6, 13)}[kind]
@@ -166,7 +166,7 @@ def test_a_layer_that_does_more_than_multiply_is_not_taken_for_one(minilm):
     adapted = Adapted(24, 24)
     adapted.load_state_dict(attention.query.state_dict())
     attention.query = adapted
-    numbers, _ = model_numbers(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
+    numbers, _ = model_inputs(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
     assert list(numbers.matrices) == ["Q", "K", "V", "W_o"]
     assert numbers.notes[0].startswith("Q is not a plain product x W here")
     assert_equal_to_the_head(numbers, model, "L1H2", minilm.tokenizer)
@@ -176,7 +176,7 @@ def test_keys_and_values_from_different_inputs_start_from_q_k_and_v(minilm):
     model = random_model(transformers.AutoModel, PROJECTED["bert"])
     value = model.encoder.layer[1].attention.self.value
     value.register_forward_pre_hook(lambda module, inputs: (inputs[0] + 1,))
-    numbers, _ = model_numbers(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
+    numbers, _ = model_inputs(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
     assert numbers.notes == (
         "K and V come from different inputs here, so the numbers start from the Q, K and V that the attention got.",
     )
@@ -185,14 +185,14 @@ def test_keys_and_values_from_different_inputs_start_from_q_k_and_v(minilm):
 def test_an_output_projection_that_is_more_than_a_product_is_left_out(minilm):
     model = random_model(transformers.AutoModel, PROJECTED["bert"])
     model.encoder.layer[1].attention.output.dense.register_forward_hook(lambda module, inputs, output: output * 2)
-    numbers, _ = model_numbers(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
+    numbers, _ = model_inputs(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
     assert "W_o" not in numbers.matrices
     assert "output" not in [stage.name for stage in work_out(numbers).stages]
 
 
 def test_half_precision_is_allowed_its_rounding(minilm):
     model = random_model(transformers.AutoModel, PROJECTED["bert"]).to(torch.bfloat16)
-    numbers, _ = model_numbers(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
+    numbers, _ = model_inputs(model, SNAKE, head="L1H2", tokenizer=minilm.tokenizer)
     assert numbers.notes == ()
     assert "W_q" in numbers.matrices
 
@@ -201,13 +201,13 @@ def test_the_model_is_left_as_it_was(minilm):
     def hooks():
         return [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in minilm.model.modules()]
 
-    model_numbers(
+    model_inputs(
         minilm.model, SNAKE, head="L3H1", tokenizer=minilm.tokenizer
     )  # transformers adds hooks of its own, once
     before = hooks()
-    model_numbers(minilm.model, SNAKE, head="L3H1", tokenizer=minilm.tokenizer)
+    model_inputs(minilm.model, SNAKE, head="L3H1", tokenizer=minilm.tokenizer)
     with pytest.raises(InputError):
-        model_numbers(minilm.model, "", tokenizer=minilm.tokenizer)
+        model_inputs(minilm.model, "", tokenizer=minilm.tokenizer)
     assert hooks() == before
     assert minilm.model.config._attn_implementation == "sdpa"
 
@@ -216,17 +216,17 @@ def test_without_a_head_the_most_telling_one_is_taken(minilm, snake):
     from regard.tracing.focus import focus_on
 
     focus = focus_on(snake, "it")
-    numbers, query = model_numbers(minilm.model, SNAKE, token="it", tokenizer=minilm.tokenizer)
+    numbers, query = model_inputs(minilm.model, SNAKE, token="it", tokenizer=minilm.tokenizer)
     assert numbers.title == f"MiniLM · {focus.head.name}"
     assert query == focus.query == 7
 
 
 def test_a_head_that_is_not_there_is_refused(minilm):
-    assert refusal(InputError, model_numbers, minilm.model, SNAKE, head="L9H1", tokenizer=minilm.tokenizer) == (
+    assert refusal(InputError, model_inputs, minilm.model, SNAKE, head="L9H1", tokenizer=minilm.tokenizer) == (
         "no head 'L9H1'; heads are named like L3H1 and run from L0H0 to L5H11; nearest: L5H1, L5H0, L5H2."
     )
 
 
 def test_a_text_that_the_model_hardly_knows_is_remarked():
-    numbers, _ = model_numbers(None, "뱀은 독이 있어서 위험하다", head="L3H1")
+    numbers, _ = model_inputs(None, "뱀은 독이 있어서 위험하다", head="L3H1")
     assert numbers.notes[-1].startswith("MiniLM knows 0 of these 13 tokens")

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from regard.by_hand.numbers_file import example_numbers
+from regard.by_hand.inputs_file import built_in_inputs
 from regard.by_hand.query_steps import query_steps
 from regard.by_hand.work_out import work_out
 
 
 def test_exponentials_and_their_sum_are_those_of_the_softmax():
-    steps = query_steps(work_out(example_numbers("self-attention"), 1))
+    steps = query_steps(work_out(built_in_inputs("self-attention"), 1))
     scores = torch.tensor([4.0, 16.0, 12.0]).double() / 3**0.5
     np.testing.assert_allclose(steps.before["scores"], scores.numpy())
     assert list(steps.before) == ["products", "scores"]
@@ -23,7 +23,7 @@ def test_exponentials_and_their_sum_are_those_of_the_softmax():
 
 
 def test_a_mask_a_temperature_and_a_sink_take_part():
-    numbers = replace(example_numbers("self-attention"), mask="causal", temperature=0.5, sinks=(9.0,))
+    numbers = replace(built_in_inputs("self-attention"), mask="causal", temperature=0.5, sinks=(9.0,))
     steps = query_steps(work_out(numbers, 1))
     assert list(steps.before) == ["products", "scores", "masked", "tempered"]
     row = torch.tensor([4.0, 16.0]).double() / 3**0.5
@@ -34,6 +34,6 @@ def test_a_mask_a_temperature_and_a_sink_take_part():
 
 
 def test_a_query_that_may_look_nowhere_has_weights_0():
-    numbers = replace(example_numbers("self-attention"), mask=np.tri(3, 3, -1, dtype=bool))
+    numbers = replace(built_in_inputs("self-attention"), mask=np.tri(3, 3, -1, dtype=bool))
     steps = query_steps(work_out(numbers, 0))
     assert (steps.total, steps.exponentials.tolist(), steps.weights.tolist()) == (0.0, [0.0] * 3, [0.0] * 3)

@@ -6,7 +6,7 @@ from refusals import refusal
 from torch.testing import assert_close
 
 from regard import InputError
-from regard.by_hand.translator_head import translate_or_score, translator_numbers
+from regard.by_hand.translator_head import translate_or_score, translator_inputs
 from regard.by_hand.work_out import work_out
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.model import Recurrent
@@ -25,7 +25,7 @@ def module_of(translator, kind):
 @pytest.mark.parametrize("target", [None, "kein hund"])
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_every_kind_starts_from_its_tokens_and_the_layer_s_parameters(translator, kind, target):
-    numbers, _ = translator_numbers(translator, TEXT, head=f"{kind} L0H1", target=target)
+    numbers, _ = translator_inputs(translator, TEXT, head=f"{kind} L0H1", target=target)
     assert numbers.title == f"{translator.name} · {kind} L0H1"
     assert numbers.notes == ()
     assert ("memory" in numbers.matrices) == (kind == "cross")
@@ -44,18 +44,18 @@ def test_every_kind_starts_from_its_tokens_and_the_layer_s_parameters(translator
 
 
 def test_nothing_of_the_translator_is_left_listening(translator):
-    translator_numbers(translator, TEXT)
+    translator_inputs(translator, TEXT)
     assert not any(module._forward_hooks for module in translator.model.modules())
 
 
 def test_a_text_without_a_word_and_scores_that_are_no_plain_products_are_refused(translator, vocabularies):
-    assert refusal(InputError, translator_numbers, translator, " ") == (
+    assert refusal(InputError, translator_inputs, translator, " ") == (
         "the text is empty; give at least one word to look at."
     )
     source, target = vocabularies
     config = RecurrentConfig.preset("tiny", n_source_tokens=len(source), n_target_tokens=len(target), max_tokens=19)
     recurrent = Translator(model=Recurrent(config).eval(), source_vocabulary=source, target_vocabulary=target)
-    assert refusal(InputError, translator_numbers, recurrent, TEXT) == (
+    assert refusal(InputError, translator_inputs, recurrent, TEXT) == (
         "L0H0 computes its scores by General, but explain works out only scaled dot products; `regard look` shows its "
         "weights."
     )

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from regard import InputError, Keep, ScaledDot, Softmax, attend
 from regard.by_hand import examples
-from regard.by_hand.numbers import Numbers
+from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.work_out import work_out, worked_example
 from regard.by_hand.worked_json import worked_json
 from regard.tracing.tokens.readable_tokens import Token
@@ -29,7 +29,7 @@ def softmax(scores):
 
 def direct(query, key, value, **choices):
     matrices = {"Q": query.double().numpy(), "K": key.double().numpy(), "V": value.double().numpy()}
-    return Numbers(title="direct", matrices=matrices, **choices)
+    return ExampleInputs(title="direct", matrices=matrices, **choices)
 
 
 def matrix(stage):
@@ -250,7 +250,7 @@ def test_memory_and_biases(normal):
         "W_v": normal(11, 13, dtype=torch.float64), "b_q": normal(1, 2, dtype=torch.float64),
         "b_k": normal(1, 2, dtype=torch.float64), "b_v": normal(1, 13, dtype=torch.float64),
     }  # fmt: skip
-    worked = work_out(Numbers(title="", matrices={name: matrix.numpy() for name, matrix in matrices.items()}))
+    worked = work_out(ExampleInputs(title="", matrices={name: matrix.numpy() for name, matrix in matrices.items()}))
     key = matrices["memory"] @ matrices["W_k"] + matrices["b_k"]
     value = matrices["memory"] @ matrices["W_v"] + matrices["b_v"]
     scores = (matrices["x"] @ matrices["W_q"] + matrices["b_q"]) @ key.T / math.sqrt(2)

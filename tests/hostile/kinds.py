@@ -29,7 +29,7 @@ from marian_folder import write_marian
 from trained_translator import PAIRS, new_transformer, train_vocabularies
 
 import regard
-from regard.by_hand.numbers_file import read_numbers
+from regard.by_hand.inputs_file import read_inputs
 from regard.by_hand.work_out import work_out
 from regard.cli.media_files import read_picture, read_wave
 from regard.cli.text_lines import read_file_lines
@@ -221,7 +221,7 @@ def write_numbers(folder):
 
 
 def work_out_numbers(folder):
-    show_matrices(work_out(read_numbers(folder / "n.toml")))
+    show_matrices(work_out(read_inputs(folder / "n.toml")))
 
 
 def write_runtime(folder):

@@ -7,7 +7,7 @@ import pytest
 from cli_runner import output
 from refusals import refusal
 
-from regard.by_hand.numbers_file import example_numbers
+from regard.by_hand.inputs_file import built_in_inputs
 from regard.by_hand.work_out import work_out
 from regard.errors import InputError
 from regard.lessons.lesson import NAMES, Lesson, lesson
@@ -37,7 +37,7 @@ def test_both_languages_have_the_same_parts_and_numbers(name: str) -> None:
 def test_the_numbers_of_a_lesson_are_in_its_worked_example(name: str) -> None:
     one = lesson(name)
     assert one.example is not None
-    numbers = example_numbers(one.example)
+    numbers = built_in_inputs(one.example)
     matrices = []
     for temperature in TEMPERATURES.get(name, (1.0,)):
         stages = work_out(numbers.changed(temperature=temperature, causal=False)).stages

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 Matrix = Float[np.ndarray, "_ _"]
+"""A matrix of a worked example, in float64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,7 +65,7 @@ def head_steps(
     masked = scores if keep is None else np.where(keep, scores, -np.inf)
     tempered = masked if temperature == 0 else masked / temperature
     if temperature == 0:
-        weights = equal_shares_of_the_largest(tempered, sink)
+        weights = softmax_at_temperature_0(tempered, sink)
     else:
         weights = softmax(tempered, None if sink is None else sink / temperature)
     return HeadSteps(
@@ -94,18 +95,18 @@ def softmax(scores: Matrix, sink: float | None = None) -> Matrix:
     return np.divide(exponentials, total, out=np.zeros_like(scores), where=total != 0)
 
 
-def equal_shares_of_the_largest(scores: Matrix, sink: float | None = None) -> Matrix:
+def softmax_at_temperature_0(scores: Matrix, sink: float | None = None) -> Matrix:
     """Return the softmax of each row at temperature 0: equal weights on its largest scores, 0 on all others.
 
     A sink is one more score in each row, whose weight is not returned.
 
-    >>> equal_shares_of_the_largest(np.array([[2.0, 1.0, 2.0]]))
+    >>> softmax_at_temperature_0(np.array([[2.0, 1.0, 2.0]]))
     array([[0.5, 0. , 0.5]])
     """
     largest = largest_of_each_row(scores, sink)
-    hits = (scores == largest).astype(float)
-    total = hits.sum(axis=1, keepdims=True) + (0 if sink is None else sink == largest)
-    return np.divide(hits, total, out=np.zeros_like(scores), where=total != 0)
+    is_largest = (scores == largest).astype(float)
+    total = is_largest.sum(axis=1, keepdims=True) + (0 if sink is None else sink == largest)
+    return np.divide(is_largest, total, out=np.zeros_like(scores), where=total != 0)
 
 
 def largest_of_each_row(scores: Matrix, sink: float | None) -> Float[np.ndarray, "rows 1"]:

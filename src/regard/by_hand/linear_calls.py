@@ -1,4 +1,4 @@
-"""Record the calls of a model's linear layers; find those that computed a head's queries, keys, values and output."""
+"""Record the calls of a model's linear layers, and find the layers that computed the vectors of a head."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -71,7 +71,7 @@ def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[Linear
         for start in range(0, output.shape[1] - d_head + 1, d_head):
             columns = slice(start, start + d_head)
             if torch.allclose(output[:, columns].to(part), part):
-                found = projection_of(candidate.layer, source, columns)
+                found = float64_projection(candidate.layer, source, columns)
                 if found is not None and reproduces(found, part, candidate.output.dtype):
                     return found
     return None
@@ -94,13 +94,13 @@ def find_output_parameters(
             continue
         tolerance = 64 * torch.finfo(source.dtype).eps * float(context.abs().max())
         if torch.allclose(source[:, rows].cpu().double(), context.cpu().double(), rtol=0, atol=tolerance):
-            found = projection_of(candidate.layer, source, slice(None))
+            found = float64_projection(candidate.layer, source, slice(None))
             if found is not None and reproduces(found, output, output.dtype):
                 return found.parameters[rows]
     return None
 
 
-def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projection | None:
+def float64_projection(layer: nn.Module, source: Tensor, columns: slice) -> Projection | None:
     """Return the input of a linear layer, and the parameters of some columns of its output, in float64.
 
     None if the layer's weight is not a floating-point matrix, or does not fit the width of the input.
@@ -119,9 +119,10 @@ def projection_of(layer: nn.Module, source: Tensor, columns: slice) -> Projectio
     )
 
 
-def reproduces(found: Projection, part: Float[Tensor, "tokens d_head"], dtype: torch.dtype) -> bool:
+def reproduces(projection: Projection, part: Float[Tensor, "tokens d_head"], dtype: torch.dtype) -> bool:
     """Return whether a projection gives the queries, keys or values `part`, except for rounding in `dtype`."""
-    bias = torch.zeros(()) if found.bias is None else found.bias
-    largest = found.source.abs() @ found.parameters.abs() + bias.abs()
-    error = (found.source @ found.parameters + bias - part.cpu().double()).abs()
-    return bool((error <= 16 * torch.finfo(dtype).eps * largest).all())
+    bias = torch.zeros(()) if projection.bias is None else projection.bias
+    # the sum of the absolute values of all terms, with which rounding errors grow
+    magnitude = projection.source.abs() @ projection.parameters.abs() + bias.abs()
+    error = (projection.source @ projection.parameters + bias - part.cpu().double()).abs()
+    return bool((error <= 16 * torch.finfo(dtype).eps * magnitude).all())

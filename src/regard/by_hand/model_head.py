@@ -1,4 +1,4 @@
-"""One head of a model as numbers to work out by hand: its input x with W_q, W_k and W_v, or else Q, K and V; and W_o.
+"""One head of a model as a worked example: its input x with W_q, W_k and W_v, or else Q, K and V; and W_o.
 
 This works for any model. While the model runs, hooks record the calls of its linear layers. If some columns of a
 layer's output are the head's queries, then Q = x W_q + b_q, where x is the input of the layer and W_q are these columns
@@ -18,6 +18,7 @@ from torch import Tensor
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.biases.bias import numbers_of_bias
 from regard.attention.scores.dot import ScaledDot
+from regard.by_hand.example_inputs import ExampleInputs, joined_names
 from regard.by_hand.head_steps import Matrix
 from regard.by_hand.linear_calls import (
     LinearCall,
@@ -26,7 +27,6 @@ from regard.by_hand.linear_calls import (
     find_projection,
     linear_calls,
 )
-from regard.by_hand.numbers import Numbers, joined_names
 from regard.errors import InputError
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import Head
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def model_numbers(
+def model_inputs(
     model: "PreTrainedModel | str | None",
     text: str,
     *,
@@ -49,8 +49,8 @@ def model_numbers(
     target: str | None = None,
     tokenizer: Any = None,
     truncate: bool = False,
-) -> tuple[Numbers, int]:
-    """Return the inputs and parameters of one head of a model while it reads a text, and the position of the query.
+) -> tuple[ExampleInputs, int]:
+    """Return one head of a model that reads a text as inputs of a worked example, and the position of the query.
 
     Args:
         model: a loaded model, or the name or folder of one; None = MiniLM.
@@ -58,6 +58,7 @@ def model_numbers(
         token: the query token; None = `focus_on` chooses the query of this weight.
         target: the text that the decoder of an encoder-decoder model reads.
         tokenizer: None = the tokenizer of the model's name or folder.
+        truncate: cut a text that is too long; False = raise InputError.
 
     Raises:
         InputError: the model or the text cannot be traced, the head or the token does not exist, or the attention is
@@ -70,9 +71,9 @@ def model_numbers(
     with linear_calls(model.modules()) as calls, torch.no_grad():
         model_trace = trace(model, text, target=target, tokenizer=tokenizer, truncate=truncate)
         focus = focus_on(model_trace, token, head)
-        numbers = head_numbers(focus, calls, head_title(model_trace, focus))
-    remark = unfamiliar_text_note(model_trace.model, model_trace.tokens)
-    return replace(numbers, notes=(*numbers.notes, *filter(None, [remark]))), focus.query
+        inputs = head_inputs(focus, calls, head_title(model_trace, focus))
+    note = unfamiliar_text_note(model_trace.model, model_trace.tokens)
+    return replace(inputs, notes=(*inputs.notes, *filter(None, [note]))), focus.query
 
 
 def head_title(model_trace: Trace, focus: Focus) -> str:
@@ -80,10 +81,10 @@ def head_title(model_trace: Trace, focus: Focus) -> str:
     return f"{model_trace.model} · {kind}{focus.head.name}"
 
 
-def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbers:
-    """Return the numbers from which a worked example of the head in `focus` is computed.
+def head_inputs(focus: Focus, calls: Sequence[LinearCall], title: str) -> ExampleInputs:
+    """Return the head in `focus` as inputs of a worked example.
 
-    These are the input x with the parameters W_q, W_k and W_v if recorded calls of linear layers computed the head's
+    The inputs are x with the parameters W_q, W_k and W_v if recorded calls of linear layers computed the head's
     queries, keys and values; otherwise Q, K and V. W_o is left out if no linear layer takes the contexts of the heads.
     """
     head = focus.head
@@ -101,7 +102,7 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
     if output is not None:
         matrices["W_o"] = as_matrix(output)
     crosses = head.kind == "cross"
-    return Numbers(
+    return ExampleInputs(
         title=title,
         source="one head of a model, recomputed in float64 from the head's inputs",
         matrices=matrices,
@@ -117,8 +118,11 @@ def head_numbers(focus: Focus, calls: Sequence[LinearCall], title: str) -> Numbe
 def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, Matrix] | None:
     """Return x, W_q, W_k, W_v and biases by name, if Q, K and V of a head were all computed by linear layers.
 
-    The dict also has "memory", the input of K and V, if it is not x. None if a projection was not found (None), or if K
-    and V have different inputs; the example then starts from Q, K and V.
+    The dict also has "memory", the input of K and V, if it is not x. The result is None if a projection is None, or if
+    K and V have different inputs; the example then starts from Q, K and V.
+
+    Args:
+        projections: by "Q", "K" and "V": the part of a linear layer that computed it; None = no such layer was found.
     """
     query, key, value = (projections[name] for name in "QKV")
     if query is None or key is None or value is None or not torch.equal(key.source, value.source):
@@ -135,19 +139,19 @@ def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, M
 
 def direct_note(projections: dict[str, Projection | None]) -> str:
     """Return a note that explains why the worked example starts from Q, K and V and not from x."""
-    unknown = [name for name, projection in projections.items() if projection is None]
+    not_found = [name for name, projection in projections.items() if projection is None]
     reason = "K and V come from different inputs here"
-    if unknown:
-        are = "is not a plain product" if len(unknown) == 1 else "are not plain products"
-        reason = f"{joined_names(unknown)} {are} x W here (positions or norms come in between)"
+    if not_found:
+        are = "is not a plain product" if len(not_found) == 1 else "are not plain products"
+        reason = f"{joined_names(not_found)} {are} x W here (positions or norms come in between)"
     return f"{reason}, so the numbers start from the Q, K and V that the attention got."
 
 
-# Score, mask and softmax of one head, as arguments of `Numbers`
+# Score, mask and softmax of one head, as arguments of `ExampleInputs`
 
 
 def head_scores(head: Head) -> dict[str, Any]:
-    """Return scale, softcap and bias of a head as keyword arguments of `Numbers`.
+    """Return scale, softcap and bias of a head as keyword arguments of `ExampleInputs`.
 
     Raises:
         InputError: the head's scores are not scaled dot products.
@@ -176,7 +180,7 @@ def head_mask(head: Head) -> Bool[np.ndarray, "queries keys"] | None:
 
 
 def head_softmax(head: Head) -> dict[str, Any]:
-    """Return temperature and sinks of a head as keyword arguments of `Numbers`."""
+    """Return temperature and sinks of a head as keyword arguments of `ExampleInputs`."""
     normalise = head.pattern.normalise
     if not isinstance(normalise, Softmax):
         raise InputError(

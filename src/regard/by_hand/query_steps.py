@@ -1,7 +1,7 @@
 """The steps of one query of a worked example, key by key, with the exponentials of the softmax and their sum.
 
 exp_k = exp(tempered_k - largest of the row)        the subtraction does not change the weights
-weight_k = exp_k / sum                              sum: of exp_k over the keys, plus exp of a sink (a score of no key)
+weight_k = exp_k / sum                              sum: of exp_k over all keys, plus that of a sink (a score of no key)
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from regard.by_hand.head_steps import largest_of_each_row
 from regard.by_hand.worked_attention import WorkedAttention
 
-STAGES = ("products", "scores", "masked", "tempered")
+BEFORE_EXPONENTIAL = ("products", "scores", "masked", "tempered")
 """The names of the matrices before the exponential; "masked" and "tempered" are left out if they change nothing."""
 
 
@@ -43,14 +43,14 @@ def query_steps(worked: WorkedAttention) -> QuerySteps:
     """Return how the weights of one query are computed, key by key: products, scores, exponentials, weights.
 
     Args:
-        worked: attention worked out by hand; one head, a temperature above 0. `worked.query` is the index of the query.
+        worked: a worked example of one head with a temperature above 0. `worked.query` is the index of the query.
     """
     assert worked.query is not None
-    stages = {stage.name: stage for stage in worked.stages if stage.name in STAGES}
+    stages = {stage.name: stage for stage in worked.stages if stage.name in BEFORE_EXPONENTIAL}
     before = {name: stage.matrix[worked.query] for name, stage in stages.items()}
-    numbers = worked.numbers
+    inputs = worked.inputs
     last = list(before.values())[-1]
-    sink = None if numbers.sinks is None else numbers.sinks[0] / numbers.temperature
+    sink = None if inputs.sinks is None else inputs.sinks[0] / inputs.temperature
     largest = float(largest_of_each_row(last[None], sink)[0, 0])
     exponentials = np.exp(last - largest)
     sink_exponential = None if sink is None else float(np.exp(sink - largest))

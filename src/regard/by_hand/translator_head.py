@@ -1,10 +1,10 @@
-"""One head of a translator, while it reads a text and its translation, as numbers to work out by hand."""
+"""One head of a translator, which reads a text and its translation, as a worked example."""
 
 from torch import nn
 
+from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.linear_calls import linear_calls
-from regard.by_hand.model_head import head_numbers, head_title
-from regard.by_hand.numbers import Numbers
+from regard.by_hand.model_head import head_inputs, head_title
 from regard.tracing.focus import focus_on
 from regard.tracing.tokens.encoding import check_text
 from regard.tracing.tokens.token_reference import TokenReference
@@ -30,7 +30,7 @@ def translate_or_score(
     return translator.translate([text], search=Beam(n_best=n_best), truncate=truncate)[0]
 
 
-def translator_numbers(
+def translator_inputs(
     translator: Translator,
     text: str,
     *,
@@ -38,8 +38,8 @@ def translator_numbers(
     token: TokenReference | None = None,
     target: str | None = None,
     truncate: bool = False,
-) -> tuple[Numbers, int]:
-    """Return the inputs and parameters of one head of a translator, and the position of the query.
+) -> tuple[ExampleInputs, int]:
+    """Return one head of a translator as inputs of a worked example, and the position of the query.
 
     The translator reads a text and its translation.
 
@@ -48,6 +48,7 @@ def translator_numbers(
             `focus_on` chooses the head with the most salient weight.
         token: the query token; None = `focus_on` chooses the query of this weight.
         target: the translation; None = the translator translates the text.
+        truncate: cut a text that is too long; False = raise InputError.
 
     Raises:
         InputError: the text has no word or is too long, the head or the token does not exist, or the attention is not a
@@ -58,4 +59,4 @@ def translator_numbers(
     with linear_calls(modules) as calls:
         trace = translation.trace
     focus = focus_on(trace, token, head)
-    return head_numbers(focus, calls, head_title(trace, focus)), focus.query
+    return head_inputs(focus, calls, head_title(trace, focus)), focus.query

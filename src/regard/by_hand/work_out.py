@@ -1,6 +1,6 @@
 """Attention by hand: compute every matrix of every step in float64.
 
-    given → queries, keys and values → products → scores → masked → weights → context → output
+    inputs → queries, keys and values → products → scores → masked → tempered → weights → context → output
 
 `head_steps.py` computes the matrices of each head; this file gives each one its name and its formula.
 """
@@ -11,75 +11,75 @@ from typing import Any
 
 import numpy as np
 
+from regard.by_hand.example_inputs import MATRICES, ExampleInputs
 from regard.by_hand.head_steps import HeadSteps, Matrix, head_steps
-from regard.by_hand.numbers import MATRICES, Numbers
-from regard.by_hand.numbers_file import example_numbers
+from regard.by_hand.inputs_file import built_in_inputs
 from regard.by_hand.worked_attention import Stage, WorkedAttention
 from regard.errors import InputError, counted
 from regard.tracing.tokens.token_reference import TokenReference, token_position
 
 
-def work_out(numbers: Numbers, token: TokenReference | None = None) -> WorkedAttention:
-    """Compute a worked example: every matrix of attention, step by step, from its inputs and parameters.
+def work_out(inputs: ExampleInputs, token: TokenReference | None = None) -> WorkedAttention:
+    """Compute a worked example: every matrix of attention, step by step, from its inputs.
 
     Args:
         token: the query whose row is marked in every matrix, and whose weighted values are shown; None = no query.
 
     Raises:
-        InputError: the token does not exist, or a product of the numbers overflows float64.
+        InputError: the token does not exist, or a number overflows float64.
 
-    >>> work_out(example_numbers("self-attention"))["products"].matrix
+    >>> work_out(built_in_inputs("self-attention"))["products"].matrix
     array([[ 2.,  4.,  4.],
            [ 4., 16., 12.],
            [ 4., 12., 10.]])
     """
-    query = None if token is None else token_position(token, numbers.queries)
+    query = None if token is None else token_position(token, inputs.queries)
     with np.errstate(over="ignore", invalid="ignore"):  # `check_finite` refuses what overflows
-        projected = projections(numbers)
-        heads = steps_of_heads(numbers, projected)
-        stages = [*given_stages(numbers, query), *projected_stages(numbers, projected, query)]
+        projected = projections(inputs)
+        heads = steps_of_heads(inputs, projected)
+        stages = [*given_stages(inputs, query), *projected_stages(inputs, projected, query)]
         for head, steps in enumerate(heads, 1):
-            stages += HeadStages(numbers, steps, None if numbers.n_heads == 1 else head, query).stages()
-        stages += output_stages(numbers, [steps.context for steps in heads], query)
+            stages += HeadStages(inputs, steps, None if inputs.n_heads == 1 else head, query).stages()
+        stages += output_stages(inputs, [steps.context for steps in heads], query)
     for stage in stages:
         check_finite(stage)
-    return WorkedAttention(numbers=numbers, stages=tuple(stages), query=query)
+    return WorkedAttention(inputs=inputs, stages=tuple(stages), query=query)
 
 
 def worked_example(name: str, token: TokenReference | None = None) -> WorkedAttention:
     """Return a built-in example with every matrix computed, the query `token` marked; raise InputError if unknown."""
-    return work_out(example_numbers(name), token)
+    return work_out(built_in_inputs(name), token)
 
 
-def projections(numbers: Numbers) -> dict[str, Matrix]:
+def projections(inputs: ExampleInputs) -> dict[str, Matrix]:
     """Return the matrices Q, K and V: the given ones, or x (or memory) times W_q, W_k and W_v, plus the biases."""
-    matrices = numbers.matrices
+    matrices = inputs.matrices
     if "Q" in matrices:
         return {name: matrices[name] for name in ("Q", "K", "V")}
-    sources = {"Q": matrices["x"], "K": matrices[numbers.keys_from], "V": matrices[numbers.keys_from]}
+    sources = {"Q": matrices["x"], "K": matrices[inputs.keys_from], "V": matrices[inputs.keys_from]}
     return {
         name: source @ matrices[f"W_{name.lower()}"] + matrices.get(f"b_{name.lower()}", 0.0)
         for name, source in sources.items()
     }
 
 
-def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadSteps]:
+def steps_of_heads(inputs: ExampleInputs, projected: dict[str, Matrix]) -> list[HeadSteps]:
     """Return the matrices of every step for each head, computed from the head's columns of Q, K and V (`projected`)."""
-    columns = [np.split(projected[name], numbers.n_heads, axis=1) for name in ("Q", "K", "V")]
-    biases: Any = (None,) * numbers.n_heads
-    if numbers.bias is not None:
-        biases = np.broadcast_to(numbers.bias, (numbers.n_heads, numbers.n_queries, numbers.n_keys))
-    sinks = numbers.sinks or (None,) * numbers.n_heads
+    columns = [np.split(projected[name], inputs.n_heads, axis=1) for name in ("Q", "K", "V")]
+    biases: Any = (None,) * inputs.n_heads
+    if inputs.bias is not None:
+        biases = np.broadcast_to(inputs.bias, (inputs.n_heads, inputs.n_queries, inputs.n_keys))
+    sinks = inputs.sinks or (None,) * inputs.n_heads
     return [
         head_steps(
             query,
             key,
             value,
-            scale=numbers.scale,
-            softcap=numbers.softcap,
+            scale=inputs.scale,
+            softcap=inputs.softcap,
             bias=bias,
-            keep=numbers.keep,
-            temperature=numbers.temperature,
+            keep=inputs.keep,
+            temperature=inputs.temperature,
             sink=sink,
         )
         for query, key, value, bias, sink in zip(*columns, biases, sinks, strict=True)
@@ -89,27 +89,27 @@ def steps_of_heads(numbers: Numbers, projected: dict[str, Matrix]) -> list[HeadS
 # The matrices to show, each as a `Stage`, in the order of the computation
 
 
-def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
+def given_stages(inputs: ExampleInputs, query: int | None) -> list[Stage]:
     """Return the matrices from which the example starts, as `Stage`s in the order in which they are used; not W_o.
 
     Args:
         query: the row to mark; None = no row.
     """
-    queries, keys = numbers.query_texts, numbers.key_texts
+    queries, keys = inputs.query_texts, inputs.key_texts
     rows = {"x": queries, "Q": queries, "memory": keys, "K": keys, "V": keys}
     stages = [
         Stage(
             section="Given",
             name=name,
-            matrix=numbers.matrices[name],
+            matrix=inputs.matrices[name],
             rows=rows.get(name, ()),
             keys="rows" if name in ("memory", "K", "V") else None,
             marked=query if name in ("x", "Q") else None,
         )
         for name in MATRICES
-        if name in numbers.matrices and name != "W_o"
+        if name in inputs.matrices and name != "W_o"
     ]
-    biases = () if numbers.bias is None else numbers.bias
+    biases = () if inputs.bias is None else inputs.bias
     for head, matrix in enumerate(biases, start=1):
         name = "bias" if len(biases) == 1 else f"bias_{head}"
         stages.append(
@@ -118,34 +118,34 @@ def given_stages(numbers: Numbers, query: int | None) -> list[Stage]:
     return stages
 
 
-def projected_stages(numbers: Numbers, projected: dict[str, Matrix], query: int | None) -> list[Stage]:
+def projected_stages(inputs: ExampleInputs, projected: dict[str, Matrix], query: int | None) -> list[Stage]:
     """Return Q, K and V with their formulas, as `Stage`s; an empty list if Q, K and V are given.
 
     Args:
         projected: Q, K and V by name.
         query: the row of Q to mark; None = no row.
     """
-    if "Q" in numbers.matrices:
+    if "Q" in inputs.matrices:
         return []
-    section, n_tokens = "Queries, keys and values", numbers.n_queries
-    if not numbers.crosses:
+    section, n_tokens = "Queries, keys and values", inputs.n_queries
+    if not inputs.crosses:
         section += f": {counted(n_tokens, 'token')} × 3 roles = {counted(3 * n_tokens, 'vector')}"
     stages = []
     for name, matrix in projected.items():
-        bias = f" + b_{name.lower()}" if f"b_{name.lower()}" in numbers.matrices else ""
+        bias = f" + b_{name.lower()}" if f"b_{name.lower()}" in inputs.matrices else ""
         stages.append(
             Stage(
                 section=section,
                 name=name,
-                formula=f"{'x' if name == 'Q' else numbers.keys_from} W_{name.lower()}{bias}",
+                formula=f"{'x' if name == 'Q' else inputs.keys_from} W_{name.lower()}{bias}",
                 matrix=matrix,
-                **token_rows(numbers, name, query),
+                **token_rows(inputs, name, query),
             )
         )
     return stages
 
 
-def token_rows(numbers: Numbers, name: str, query: int | None) -> dict[str, Any]:
+def token_rows(inputs: ExampleInputs, name: str, query: int | None) -> dict[str, Any]:
     """Return the names of the rows of Q, K or V, and the marked row of Q, as keyword arguments of `Stage`.
 
     Args:
@@ -153,8 +153,8 @@ def token_rows(numbers: Numbers, name: str, query: int | None) -> dict[str, Any]
         query: the row of Q to mark; None = no row.
     """
     if name == "Q":
-        return {"rows": numbers.query_texts, "marked": query}
-    return {"rows": numbers.key_texts, "keys": "rows"}
+        return {"rows": inputs.query_texts, "marked": query}
+    return {"rows": inputs.key_texts, "keys": "rows"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,23 +166,23 @@ class HeadStages:
         query: the row of the marked query; None = no query is marked.
     """
 
-    numbers: Numbers
+    inputs: ExampleInputs
     steps: HeadSteps
     head: int | None
     query: int | None
 
     def stages(self) -> list[Stage]:
         """Return the matrices of the head in the order of the computation."""
-        queries, keys = self.numbers.query_texts, self.numbers.key_texts
+        queries, keys = self.inputs.query_texts, self.inputs.key_texts
         axes: dict[str, Any] = {"rows": queries, "columns": keys, "keys": "columns", "marked": self.query}
         stages = self.head_columns()
         q, k, v = (self.name(letter) for letter in "QKV")
         stages.append(self.stage("products", f"{q} {k}ᵀ", self.steps.products, **axes))
         stages.append(self.stage("scores", self.scores_formula(), self.steps.scores, **axes))
-        if self.numbers.mask is not None:
+        if self.inputs.mask is not None:
             formula = f"{stages[-1].name}, −∞ where not allowed"
             stages.append(self.stage("masked", formula, self.steps.masked, **axes))
-        temperature = self.numbers.temperature
+        temperature = self.inputs.temperature
         if temperature not in (0, 1):
             formula = f"{stages[-1].name} / {temperature:g}, the temperature"
             stages.append(self.stage("tempered", formula, self.steps.tempered, **axes))
@@ -205,34 +205,34 @@ class HeadStages:
                 name,
                 f"{columns_text(self.head, part.shape[1])} of {name}",
                 part,
-                **token_rows(self.numbers, name, self.query),
+                **token_rows(self.inputs, name, self.query),
             )
             for name, part in parts.items()
         ]
 
     def scores_formula(self) -> str:
-        numbers, products = self.numbers, self.name("products")
-        if numbers.scale is None:
+        inputs, products = self.inputs, self.name("products")
+        if inputs.scale is None:
             formula = f"{products} / √d_k, d_k = {self.steps.query.shape[1]}"
-        elif numbers.scale == 1:
+        elif inputs.scale == 1:
             formula = f"{products}, not scaled"
         else:
-            formula = f"{products} · {numbers.scale:.4g}"
-        if numbers.softcap is not None:
-            formula = f"{numbers.softcap:g} · tanh({formula} / {numbers.softcap:g})"
-        if numbers.bias is None:
+            formula = f"{products} · {inputs.scale:.4g}"
+        if inputs.softcap is not None:
+            formula = f"{inputs.softcap:g} · tanh({formula} / {inputs.softcap:g})"
+        if inputs.bias is None:
             return formula
-        return f"{formula} + {'bias' if len(numbers.bias) == 1 else self.name('bias')}"
+        return f"{formula} + {'bias' if len(inputs.bias) == 1 else self.name('bias')}"
 
     def weights_formula(self, scores: str) -> str:
         """Return the formula that computes the weights from the matrix with the name `scores`, as text."""
-        sink = " and a sink" if self.numbers.sinks is not None else ""
-        if self.numbers.temperature == 0:
+        sink = " and a sink" if self.inputs.sinks is not None else ""
+        if self.inputs.temperature == 0:
             return f"all on the largest of {scores}{sink}"
         return f"softmax({scores}{sink}), row by row"
 
     def stage(self, name: str, formula: str, matrix: Matrix, **options: Any) -> Stage:
-        section = "Attention" if self.head is None else f"Head {self.head} of {self.numbers.n_heads}"
+        section = "Attention" if self.head is None else f"Head {self.head} of {self.inputs.n_heads}"
         return Stage(section=section, name=self.name(name), formula=formula, matrix=matrix, head=self.head, **options)
 
     def name(self, name: str) -> str:
@@ -240,22 +240,22 @@ class HeadStages:
         return name if self.head is None else f"{name}_{self.head}"
 
 
-def output_stages(numbers: Numbers, contexts: Sequence[Matrix], query: int | None) -> list[Stage]:
+def output_stages(inputs: ExampleInputs, contexts: Sequence[Matrix], query: int | None) -> list[Stage]:
     """Return the last matrices, which all heads share, as `Stage`s: the concatenated contexts, W_o and the output.
 
     Args:
         contexts: the context of each head.
         query: the row to mark; None = no row.
     """
-    section = "Output" if numbers.n_heads == 1 else "The heads together"
-    rows: dict[str, Any] = {"rows": numbers.query_texts, "marked": query}
+    section = "Output" if inputs.n_heads == 1 else "The heads together"
+    rows: dict[str, Any] = {"rows": inputs.query_texts, "marked": query}
     stages, context = [], np.concatenate(contexts, axis=1)
-    if numbers.n_heads > 1:
-        names = [f"context_{head}" for head in range(1, numbers.n_heads + 1)]
+    if inputs.n_heads > 1:
+        names = [f"context_{head}" for head in range(1, inputs.n_heads + 1)]
         formula = f"[{', '.join(names if len(names) < 4 else [names[0], '…', names[-1]])}]"
         stages.append(Stage(section=section, name="concatenated", formula=formula, matrix=context, **rows))
-    if "W_o" in numbers.matrices:
-        parameters = numbers.matrices["W_o"]
+    if "W_o" in inputs.matrices:
+        parameters = inputs.matrices["W_o"]
         formula = f"{'concatenated' if stages else 'context'} W_o"
         stages.append(Stage(section=section, name="W_o", matrix=parameters))
         stages.append(Stage(section=section, name="output", formula=formula, matrix=context @ parameters, **rows))

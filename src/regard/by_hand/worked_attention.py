@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
+from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.head_steps import Matrix
-from regard.by_hand.numbers import Numbers
 from regard.errors import InputError, counted, nearest
 
 
@@ -58,32 +58,33 @@ class WorkedAttention:
     """A worked example of attention, with all its matrices; worked["weights"] is the `Stage` of this name.
 
     Attributes:
-        numbers: the inputs and parameters from which the matrices were computed.
+        inputs: the matrices and settings from which the matrices were computed.
         stages: the matrices in the order of the computation.
         query: the position of the marked query; None = no query is marked.
     """
 
-    numbers: Numbers
+    inputs: ExampleInputs
     stages: tuple[Stage, ...]
     query: int | None = None
 
     @property
     def title(self) -> str:
-        return self.numbers.title
+        return self.inputs.title
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks to print with the matrices, one line each."""
-        before = [stage for stage, then in pairwise(self.stages) if then.name.split("_")[0] == "weights"]
+        """The notes to print with the matrices, one line each."""
+        # the matrix before the weights, in each head
+        before = [stage for stage, following in pairwise(self.stages) if following.name.split("_")[0] == "weights"]
         masked = np.isneginf([stage.matrix for stage in before])
-        names = [self.numbers.query_texts[query] for query in np.flatnonzero(masked.all(axis=(0, 2)))]
+        names = [self.inputs.query_texts[query] for query in np.flatnonzero(masked.all(axis=(0, 2)))]
         all_masked = (f"{name} may attend to no key: its weights and its context are 0." for name in names)
-        return (*self.numbers.notes, *self.sink, *all_masked)
+        return (*self.inputs.notes, *self.sink_notes, *all_masked)
 
     @property
-    def sink(self) -> list[str]:
-        """A list with a remark on the sink, a score in every softmax that belongs to no key; empty = no sink."""
-        sinks, temperature = self.numbers.sinks, self.numbers.temperature
+    def sink_notes(self) -> list[str]:
+        """A list with a note on the sink, a score in every softmax that belongs to no key; empty = no sink."""
+        sinks, temperature = self.inputs.sinks, self.inputs.temperature
         if sinks is None:
             return []
         if temperature == 0:
@@ -112,7 +113,7 @@ class WorkedAttention:
         return stages[name]
 
     def __repr__(self) -> str:
-        sizes = f"queries={self.numbers.n_queries}, keys={self.numbers.n_keys}, heads={self.numbers.n_heads}"
+        sizes = f"queries={self.inputs.n_queries}, keys={self.inputs.n_keys}, heads={self.inputs.n_heads}"
         return f"WorkedAttention({self.title!r}, {sizes}, stages={len(self.stages)})"
 
 

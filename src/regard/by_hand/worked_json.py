@@ -9,16 +9,16 @@ from regard.by_hand.worked_attention import Stage, WorkedAttention
 
 def worked_json(worked: WorkedAttention) -> str:
     """Return a worked example as JSON: every matrix with all digits of its numbers, null for -∞."""
-    numbers = worked.numbers
+    inputs = worked.inputs
     record = {
-        "title": numbers.title,
-        "source": numbers.source,
+        "title": inputs.title,
+        "source": inputs.source,
         "notes": worked.notes,
-        "queries": numbers.query_texts,
-        "keys": numbers.key_texts,
+        "queries": inputs.query_texts,
+        "keys": inputs.key_texts,
         "query": worked.query,
-        "n_heads": numbers.n_heads,
-        "temperature": numbers.temperature,
+        "n_heads": inputs.n_heads,
+        "temperature": inputs.temperature,
         "stages": [stage_record(stage) for stage in worked.stages],
     }
     return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"

@@ -10,7 +10,7 @@ from regard.cli.written_files import STDOUT, checked_outputs, print_written, wri
 from regard.errors import InputError
 
 if TYPE_CHECKING:
-    from regard.by_hand.numbers import Numbers
+    from regard.by_hand.example_inputs import ExampleInputs
     from regard.by_hand.worked_attention import WorkedAttention
 
 
@@ -88,16 +88,16 @@ def explain(
     check_options(file, example, text, {"--head": head, "--model": model, "--target": target}, digits)
     outputs = checked_outputs([file, model], html=html, json=json)
     with spinner("working it out"):
-        from regard.by_hand.numbers_file import example_numbers, named_mask, read_numbers
+        from regard.by_hand.inputs_file import built_in_inputs, named_mask, read_inputs
         from regard.by_hand.work_out import work_out
 
         causal = mask is not None and named_mask(mask) is not None
         query: str | int | None = token
         if text is not None:
-            numbers, query = numbers_from_model(model, text, head=head, token=token, target=target, truncate=truncate)
+            inputs, query = inputs_from_model(model, text, head=head, token=token, target=target, truncate=truncate)
         else:
-            numbers = example_numbers(example or "self-attention") if file is None else read_numbers(file)
-        worked = work_out(numbers.changed(temperature=temperature, causal=causal), query)
+            inputs = built_in_inputs(example or "self-attention") if file is None else read_inputs(file)
+        worked = work_out(inputs.changed(temperature=temperature, causal=causal), query)
     if html is not None:
         from regard.views.page.worked import write_worked_page
 
@@ -124,23 +124,23 @@ def print_steps(worked: "WorkedAttention", digits: int | None, every_matrix: boo
         show_query(worked, digits=digits)
 
 
-def numbers_from_model(model: str | None, text: str, **options: Any) -> "tuple[Numbers, int]":
+def inputs_from_model(model: str | None, text: str, **options: Any) -> "tuple[ExampleInputs, int]":
     """Return the inputs and parameters of one head while a model reads a text, and the position of the query.
 
     Args:
         model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.
-        options: further arguments of `model_numbers` or `translator_numbers`, such as the head and the query token.
+        options: further arguments of `model_inputs` or `translator_inputs`, such as the head and the query token.
     """
     from regard.translation.translator_folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
-        from regard.by_hand.translator_head import translator_numbers
+        from regard.by_hand.translator_head import translator_inputs
         from regard.translation.translator import Translator
 
-        return translator_numbers(Translator.load(model), text, **options)
-    from regard.by_hand.model_head import model_numbers
+        return translator_inputs(Translator.load(model), text, **options)
+    from regard.by_hand.model_head import model_inputs
 
-    return model_numbers(model, text, **options)
+    return model_inputs(model, text, **options)
 
 
 def print_examples() -> None:

@@ -11,10 +11,10 @@ from playwright.sync_api import Locator, Page, expect
 from refusals import refusal
 
 import regard
+from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.examples import NAMES
-from regard.by_hand.model_head import model_numbers
-from regard.by_hand.numbers import Numbers
-from regard.by_hand.numbers_file import example_numbers
+from regard.by_hand.inputs_file import built_in_inputs
+from regard.by_hand.model_head import model_inputs
 from regard.by_hand.work_out import work_out
 from regard.by_hand.worked_attention import WorkedAttention
 from regard.errors import InputError
@@ -58,7 +58,7 @@ def step(page: Page, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_steps_of_every_example(shown: Callable[..., Page], name: str) -> None:
-    numbers = example_numbers(name)
+    numbers = built_in_inputs(name)
     page = shown(work_out(numbers))
     expect(page.locator("h1")).to_have_text(numbers.title)
     last = numbers.n_queries - 1
@@ -91,18 +91,18 @@ def test_the_steps_of_every_example(shown: Callable[..., Page], name: str) -> No
 
 
 def test_a_number_tells_which_sum_it_came_from(shown: Callable[..., Page]) -> None:
-    page = shown(work_out(example_numbers("self-attention"), 1))
+    page = shown(work_out(built_in_inputs("self-attention"), 1))
     line = view(page).locator(".cell-sum")
     expect(line).to_have_text("Point at a number, or tap it, to see which sum it came from.")
     cells = view(page).locator("table.steps tbody tr").nth(2).locator("td")
     cells.nth(0).hover()
-    q, k = (work_out(example_numbers("self-attention"))[name].matrix for name in "QK")
+    q, k = (work_out(built_in_inputs("self-attention"))[name].matrix for name in "QK")
     products = " + ".join(f"{a:.4f} · {b:.4f}" for a, b in zip(q[1], k[2], strict=True))
     expect(line).to_have_text(f"12.0000 = {products}")
     cells.nth(1).click()
     expect(line).to_have_text("6.9282 = 12.0000 · 0.5774")
     step(page, "0 · project")
-    x, w = (example_numbers("self-attention").matrices[name] for name in ("x", "W_q"))
+    x, w = (built_in_inputs("self-attention").matrices[name] for name in ("x", "W_q"))
     view(page).locator("table.dimensions tbody tr").first.locator("td").first.hover()
     terms = " + ".join(f"{a:g} · {b:g}" for a, b in zip(x[1], w[:, 0], strict=True))
     expect(line).to_have_text(f"{q[1, 0]:.4f} = {terms}")
@@ -110,7 +110,7 @@ def test_a_number_tells_which_sum_it_came_from(shown: Callable[..., Page]) -> No
 
 def test_a_mask_a_bias_a_softcap_a_temperature_and_a_sink(shown: Callable[..., Page]) -> None:
     numbers = replace(
-        example_numbers("self-attention"),
+        built_in_inputs("self-attention"),
         mask=np.array([[True, False, True]] * 3),
         bias=np.array([[[0.5, 1.0, -np.inf], [1.5, -1.0, 2.0], [0.0, 3.0, -0.5]]]),
         softcap=5.0,
@@ -130,7 +130,7 @@ def test_a_mask_a_bias_a_softcap_a_temperature_and_a_sink(shown: Callable[..., P
 
 
 def test_the_steps_are_played_and_gone_through(shown: Callable[..., Page]) -> None:
-    page = shown(work_out(example_numbers("self-attention"), 0))
+    page = shown(work_out(built_in_inputs("self-attention"), 0))
     step(page, "0 · project")
     for name in ("1 · query · key", "2 · scale", "3 · mask"):
         view(page).get_by_role("button", name="next ›").click()
@@ -146,7 +146,7 @@ def test_the_steps_are_played_and_gone_through(shown: Callable[..., Page]) -> No
 
 def test_numbers_that_start_from_q_k_and_v(shown: Callable[..., Page]) -> None:
     matrices = {"Q": np.eye(2), "K": np.array([[1.0, 0], [0, 2], [3, 1]]), "V": np.array([[1.0], [2], [3]])}
-    worked = work_out(Numbers(title="<script>alert(1)</script>", matrices=matrices), 0)
+    worked = work_out(ExampleInputs(title="<script>alert(1)</script>", matrices=matrices), 0)
     page = shown(worked)
     expect(page.locator("h1")).to_have_text("<script>alert(1)</script>")
     expect(view(page).get_by_role("button", name="0 · project")).to_have_count(0)
@@ -156,7 +156,7 @@ def test_numbers_that_start_from_q_k_and_v(shown: Callable[..., Page]) -> None:
 def test_a_head_of_a_model_ends_with_what_w_o_makes_of_its_context(
     shown: Callable[..., Page], minilm: LoadedModel
 ) -> None:
-    numbers, query = model_numbers(minilm.model, SNAKE, head="L3H1", token="it", tokenizer=minilm.tokenizer)
+    numbers, query = model_inputs(minilm.model, SNAKE, head="L3H1", token="it", tokenizer=minilm.tokenizer)
     page = shown(work_out(numbers, query))
     step(page, "8 · output")
     expect(view(page).locator(".say")).to_have_text("The context times W_o gives 384 numbers: what this head hands on.")
@@ -166,7 +166,7 @@ def test_a_head_of_a_model_ends_with_what_w_o_makes_of_its_context(
 
 
 def test_temperature_0_is_refused(tmp_path: Path) -> None:
-    worked = work_out(example_numbers("self-attention").changed(temperature=0.0))
+    worked = work_out(built_in_inputs("self-attention").changed(temperature=0.0))
     assert refusal(InputError, write_worked_page, worked, tmp_path / "a.html") == (
         "the page shows the steps of a softmax, and attention at temperature 0 has none; give a temperature above 0, "
         "or leave --html out."
@@ -174,7 +174,7 @@ def test_temperature_0_is_refused(tmp_path: Path) -> None:
 
 
 def test_axe_finds_nothing_and_it_fits_a_narrow_window(shown: Callable[..., Page]) -> None:
-    page = shown(work_out(example_numbers("multi-head"), 0), width=360)
+    page = shown(work_out(built_in_inputs("multi-head"), 0), width=360)
     assert page.evaluate("() => document.documentElement.scrollWidth") == 360
     for name in ("0 · project", "4 · exp", "8 · output"):
         step(page, name)
@@ -182,7 +182,7 @@ def test_axe_finds_nothing_and_it_fits_a_narrow_window(shown: Callable[..., Page
 
 
 def test_it_is_korean_too(shown: Callable[..., Page]) -> None:
-    page = shown(work_out(example_numbers("multi-head"), 0))
+    page = shown(work_out(built_in_inputs("multi-head"), 0))
     page.get_by_label("Language").select_option("ko")
     expect(view(page).locator("h2")).to_have_text("한 단계씩 · x1")
     for name in ("0 · 투영", "8 · 출력"):

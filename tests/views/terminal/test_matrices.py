@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from regard.by_hand import examples
-from regard.by_hand.numbers import Numbers
+from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.work_out import work_out, worked_example
 from regard.by_hand.worked_attention import Stage
 from regard.tracing.tokens.readable_tokens import Token
@@ -33,7 +33,7 @@ def wide(normal, n_tokens, words=None, query=None, **choices):
     """Attention over so many tokens of width 40."""
     tokens = tuple(Token(text=word, piece=word) for word in words or [f"word{n}" for n in range(n_tokens)])
     matrices = dict(zip("QKV", (normal(n_tokens, 40).double().numpy() for _ in range(3)), strict=True))
-    return work_out(Numbers(title="wide", matrices=matrices, tokens=tokens, **choices), query)
+    return work_out(ExampleInputs(title="wide", matrices=matrices, tokens=tokens, **choices), query)
 
 
 def test_self_attention_in_80_columns():
@@ -222,7 +222,7 @@ def test_wide_letters_keep_columns_aligned(normal):
 def test_a_row_that_sees_nothing_is_said_in_words():
     q = np.eye(2)
     mask = np.array([[False, False], [True, True]])
-    worked = work_out(Numbers(title="blind", matrices={"Q": q, "K": q, "V": q}, mask=mask), "x1")
+    worked = work_out(ExampleInputs(title="blind", matrices={"Q": q, "K": q, "V": q}, mask=mask), "x1")
     text = printed(worked)
     assert "x1 may attend to no key: its weights and its context are 0." in text
     assert text.endswith("x1 looks most at nothing\n")
@@ -236,7 +236,7 @@ def test_each_head_says_where_the_token_looks():
 
 def test_one_number_and_a_flat_pattern():
     one = np.ones((1, 1))
-    worked = work_out(Numbers(title="", matrices={"Q": one, "K": one, "V": one}, temperature=0.0))
+    worked = work_out(ExampleInputs(title="", matrices={"Q": one, "K": one, "V": one}, temperature=0.0))
     assert "weights = all on the largest of scores" in printed(worked)
     assert repr(worked["weights"]) == "Stage(weights = all on the largest of scores, 1 token × 1 token)"
     assert isinstance(worked["weights"], Stage)

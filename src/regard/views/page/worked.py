@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from regard.by_hand.numbers import Numbers
+from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.work_out import projections
 from regard.by_hand.worked_attention import WorkedAttention
 from regard.errors import InputError
@@ -46,23 +46,23 @@ def worked_data(worked: WorkedAttention) -> dict[str, Any]:
     Raises:
         InputError: the temperature is 0.
     """
-    numbers = worked.numbers
-    if numbers.temperature == 0:
+    inputs = worked.inputs
+    if inputs.temperature == 0:
         raise InputError(
             "the page shows the steps of a softmax, and attention at temperature 0 has none; give a temperature above "
             "0, or leave --html out."
         )
     blocks: dict[str, str] = {}
-    layer = layer_record(numbers, blocks)
-    kind = "cross" if numbers.crosses else "encoder"
-    queries, keys = token_records(numbers.queries), token_records(numbers.keys)
-    sides = ("target", "source") if numbers.crosses else ("source", "source")
+    layer = layer_record(inputs, blocks)
+    kind = "cross" if inputs.crosses else "encoder"
+    queries, keys = token_records(inputs.queries), token_records(inputs.keys)
+    sides = ("target", "source") if inputs.crosses else ("source", "source")
     return {
         "model": "",
-        "text": escape_controls(numbers.title),
+        "text": escape_controls(inputs.title),
         "target_text": "",
         "source": keys,
-        "target": queries if numbers.crosses else [],
+        "target": queries if inputs.crosses else [],
         "kinds": {kind: {"queries": sides[0], "keys": sides[1], "note": "", "layers": [layer]}},
         "units": UNITS,
         "small": {"below": SMALL_BELOW, "step": 1},
@@ -71,38 +71,38 @@ def worked_data(worked: WorkedAttention) -> dict[str, Any]:
         "images": [],
         "spectrogram": None,
         "worked": {
-            "source": escape_controls(numbers.source),
+            "source": escape_controls(inputs.source),
             "notes": [escape_controls(note) for note in worked.notes],
             "matrices": {
-                name: array_record(name, torch.from_numpy(numbers.matrices[name]), blocks)
+                name: array_record(name, torch.from_numpy(inputs.matrices[name]), blocks)
                 for name in GIVEN
-                if name in numbers.matrices
+                if name in inputs.matrices
             },
         },
         "blocks": blocks,
     }
 
 
-def layer_record(numbers: Numbers, blocks: dict[str, str]) -> dict[str, Any]:
+def layer_record(inputs: ExampleInputs, blocks: dict[str, str]) -> dict[str, Any]:
     """Return a worked example as the JSON record of a layer, and add the encoded Q, K, V and mask to `blocks`."""
-    projected = projections(numbers)
-    d_key = projected["Q"].shape[1] // numbers.n_heads
-    keep, bias = numbers.keep, None
-    if numbers.bias is not None:  # None replaces -∞, which JSON does not have
-        flat = numbers.bias.reshape(len(numbers.bias), -1).tolist()
+    projected = projections(inputs)
+    d_key = projected["Q"].shape[1] // inputs.n_heads
+    keep, bias = inputs.keep, None
+    if inputs.bias is not None:  # None replaces -∞, which JSON does not have
+        flat = inputs.bias.reshape(len(inputs.bias), -1).tolist()
         bias = {"numbers": [[None if number == -np.inf else number for number in head] for head in flat], "full": True}
     if keep is not None:
-        blocks["mask"] = encode_bits(np.broadcast_to(keep, (1, numbers.n_queries, numbers.n_keys)))
+        blocks["mask"] = encode_bits(np.broadcast_to(keep, (1, inputs.n_queries, inputs.n_keys)))
     return {
         "layer": 0,
-        "heads": numbers.n_heads,
-        "query": vectors_record("query", projected["Q"], numbers.n_heads, blocks),
-        "key": vectors_record("key", projected["K"], numbers.n_heads, blocks),
-        "value": vectors_record("value", projected["V"], numbers.n_heads, blocks),
-        "scale": d_key**-0.5 if numbers.scale is None else numbers.scale,
-        "softcap": numbers.softcap,
-        "temperature": numbers.temperature,
-        "sinks": None if numbers.sinks is None else list(numbers.sinks),
+        "heads": inputs.n_heads,
+        "query": vectors_record("query", projected["Q"], inputs.n_heads, blocks),
+        "key": vectors_record("key", projected["K"], inputs.n_heads, blocks),
+        "value": vectors_record("value", projected["V"], inputs.n_heads, blocks),
+        "scale": d_key**-0.5 if inputs.scale is None else inputs.scale,
+        "softcap": inputs.softcap,
+        "temperature": inputs.temperature,
+        "sinks": None if inputs.sinks is None else list(inputs.sinks),
         "bias": bias,
         "mask": None if keep is None else "mask",
         "masks": 0 if keep is None else 1,

@@ -89,7 +89,7 @@ def standard_output() -> Console:
 def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Iterator[Text]:
     """Yield the lines that `show` prints, no wider than `width` terminal cells."""
     yield from wrapped(printable(worked.title), width, "bold")
-    for note in filter(None, (worked.numbers.source, *worked.notes)):
+    for note in filter(None, (worked.inputs.source, *worked.notes)):
         yield from wrapped(printable(note), width)
     left_out = False
     for section, stages in groupby(worked.stages, key=lambda stage: stage.section):
@@ -115,13 +115,13 @@ def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
     """Yield for each head a line that names the keys on which `worked.query` has its largest weights."""
     if worked.query is None:
         return
-    token = printable(worked.numbers.queries[worked.query].text)
+    token = printable(worked.inputs.queries[worked.query].text)
     yield Text()
     for head, weights in enumerate(worked.weights[:, worked.query], 1):
         strongest = [key for key in largest_first(weights)[:3] if weights[key] > 0]
-        keys = [(printable(worked.numbers.keys[key].text), weights[key]) for key in strongest]
+        keys = [(printable(worked.inputs.keys[key].text), weights[key]) for key in strongest]
         listing = ", ".join(f"{key} {weight:.3f}" for key, weight in keys)
-        within = f", in head {head}," if worked.numbers.n_heads > 1 else ""
+        within = f", in head {head}," if worked.inputs.n_heads > 1 else ""
         yield Text.assemble((token, "bold"), f"{within} looks most at {listing or 'nothing'}")
 
 

@@ -34,7 +34,7 @@ def show_query(worked: WorkedAttention, console: Console | None = None, digits: 
         digits: the decimals of the numbers; None = 4.
     """
     console = console or standard_output()
-    if worked.numbers.temperature == 0:
+    if worked.inputs.temperature == 0:
         show(worked, console, digits)
         return
     for line in lines(worked, console.width, DIGITS if digits is None else digits):
@@ -50,10 +50,10 @@ def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
     assert worked.query is not None
     steps = query_steps(worked)
     yield from wrapped(printable(worked.title), width, "bold")
-    for note in filter(None, (worked.numbers.source, *worked.notes)):
+    for note in filter(None, (worked.inputs.source, *worked.notes)):
         yield from wrapped(printable(note), width)
     yield Text()
-    yield Text.assemble("the query ", (printable(worked.numbers.query_texts[worked.query]), "bold"))
+    yield Text.assemble("the query ", (printable(worked.inputs.query_texts[worked.query]), "bold"))
     for name, formula in (*steps.formulas.items(), *softmax_formulas(steps, digits)):
         yield Text.assemble("  ", (name, "bold"), f" = {printable(formula)}")
     yield Text()
@@ -77,7 +77,7 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
     keys = sorted(largest_first(steps.weights)[:MOST_KEYS])
     others = [key for key in range(len(steps.weights)) if key not in keys]
     columns = {**steps.before, "exp": steps.exponentials, "weights": steps.weights}
-    labels = [shortened(worked.numbers.key_texts[key], LABEL_CELLS) for key in keys]
+    labels = [shortened(worked.inputs.key_texts[key], LABEL_CELLS) for key in keys]
     sums = {"exp": steps.total, "weights": float(steps.weights.sum())}
     rows = [[float(column[key]) for column in columns.values()] for key in keys]
     if others:

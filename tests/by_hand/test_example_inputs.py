@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regard import InputError
-from regard.by_hand.numbers import Numbers, joined_names
+from regard.by_hand.example_inputs import ExampleInputs, joined_names
 from regard.errors import counted
 from regard.tracing.tokens.readable_tokens import Token
 
@@ -73,7 +73,7 @@ DIRECT = {"Q": (3, 2), "K": (3, 2), "V": (3, 6)}
 )  # fmt: skip
 def test_matrices_that_do_not_fit_are_refused(sizes, message):
     with pytest.raises(InputError) as refusal:
-        Numbers(title="", matrices=zeros(**sizes))
+        ExampleInputs(title="", matrices=zeros(**sizes))
     assert str(refusal.value) == message
 
 
@@ -99,13 +99,13 @@ def test_matrices_that_do_not_fit_are_refused(sizes, message):
 )
 def test_choices_that_do_not_fit_are_refused(choices, message):
     with pytest.raises(InputError) as refusal:
-        Numbers(title="", matrices=zeros(**DIRECT), **choices)
+        ExampleInputs(title="", matrices=zeros(**DIRECT), **choices)
     assert str(refusal.value) == message
 
 
 def test_names_for_a_memory_that_is_not_there_are_refused():
     with pytest.raises(InputError) as refusal:
-        Numbers(title="", matrices=zeros(**PROJECTED), memory_tokens=named(3))
+        ExampleInputs(title="", matrices=zeros(**PROJECTED), memory_tokens=named(3))
     assert str(refusal.value) == (
         "memory_tokens names the rows of memory, but there is no memory; give it, or leave them out."
     )
@@ -114,14 +114,14 @@ def test_names_for_a_memory_that_is_not_there_are_refused():
 @pytest.mark.parametrize("temperature", [-0.5, float("inf"), float("nan")])
 def test_a_temperature_below_0_is_refused(temperature):
     with pytest.raises(InputError) as refusal:
-        Numbers(title="", matrices=zeros(**DIRECT)).changed(temperature=temperature)
+        ExampleInputs(title="", matrices=zeros(**DIRECT)).changed(temperature=temperature)
     assert str(refusal.value) == (
         f"temperature={temperature} divides the scores, so it must be 0 (all weight on the largest) or above."
     )
 
 
 def test_a_temperature_too_small_for_float32_is_refused():
-    numbers = Numbers(title="", matrices=zeros(**DIRECT))
+    numbers = ExampleInputs(title="", matrices=zeros(**DIRECT))
     with pytest.raises(InputError) as refusal:
         numbers.changed(temperature=1e-39)
     assert str(refusal.value) == (
@@ -132,18 +132,18 @@ def test_a_temperature_too_small_for_float32_is_refused():
 
 def test_changes_keep_the_rest():
     keep = np.array([[1, 1, 1], [0, 1, 1], [1, 0, 1]], dtype=bool)
-    changed = Numbers(title="t", matrices=zeros(**DIRECT), mask=keep).changed(temperature=2.0, causal=True)
+    changed = ExampleInputs(title="t", matrices=zeros(**DIRECT), mask=keep).changed(temperature=2.0, causal=True)
     assert changed.temperature == 2.0
     assert changed.keep.tolist() == [[True, False, False], [False, True, False], [True, False, True]]
     assert changed.title == "t"
     again = changed.changed()
     assert (again.temperature, again.mask) == (changed.temperature, changed.mask)
-    assert Numbers(title="t", matrices=zeros(**DIRECT)).changed(causal=True).mask == "causal"
+    assert ExampleInputs(title="t", matrices=zeros(**DIRECT)).changed(causal=True).mask == "causal"
 
 
 def test_more_scores_than_can_be_read_are_refused_before_they_are_computed():
     with pytest.raises(InputError) as refusal:
-        Numbers(title="", matrices=zeros(Q=(100_000, 2), K=(100_000, 2), V=(100_000, 2)), n_heads=2)
+        ExampleInputs(title="", matrices=zeros(Q=(100_000, 2), K=(100_000, 2), V=(100_000, 2)), n_heads=2)
     assert str(refusal.value) == (
         "100,000 queries and 100,000 keys in 2 heads give 20,000,000,000 scores; a worked example has at most "
         "16,777,216 (4,096 x 4,096); give fewer tokens."
@@ -151,10 +151,13 @@ def test_more_scores_than_can_be_read_are_refused_before_they_are_computed():
 
 
 def test_tokens_have_names_where_none_are_given():
-    numbers = Numbers(title="", matrices=zeros(Q=(2, 2), K=(3, 2), V=(3, 2)))
+    numbers = ExampleInputs(title="", matrices=zeros(Q=(2, 2), K=(3, 2), V=(3, 2)))
     assert [token.text for token in numbers.queries] == ["x1", "x2"]
     assert [token.text for token in numbers.keys] == ["m1", "m2", "m3"]
-    assert Numbers(title="", matrices=zeros(**DIRECT)).keys == Numbers(title="", matrices=zeros(**DIRECT)).queries
+    assert (
+        ExampleInputs(title="", matrices=zeros(**DIRECT)).keys
+        == ExampleInputs(title="", matrices=zeros(**DIRECT)).queries
+    )
 
 
 def test_words():

@@ -5,7 +5,7 @@ import pytest
 
 from regard import InputError
 from regard.by_hand import examples
-from regard.by_hand.numbers_file import KEYS, example_numbers, parse_numbers, read_numbers
+from regard.by_hand.inputs_file import KEYS, built_in_inputs, parse_inputs, read_inputs
 
 DIRECT = "Q = [[1, 2], [3, 4]]\nK = [[1, 0], [0, 1]]\nV = [[1, 0], [0, 1]]\n"
 
@@ -18,7 +18,7 @@ def refused(tmp_path):
         path = tmp_path / "snakes.toml"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         with pytest.raises(InputError) as refusal:
-            read_numbers(path)
+            read_inputs(path)
         return str(refusal.value).replace(str(path), "FILE")
 
     return read
@@ -26,12 +26,12 @@ def refused(tmp_path):
 
 def test_a_byte_order_mark_is_no_text(tmp_path):
     (tmp_path / "snakes.toml").write_text(DIRECT, encoding="utf-8-sig")
-    found, expected = read_numbers(tmp_path / "snakes.toml"), parse_numbers(DIRECT, "snakes.toml", "snakes")
+    found, expected = read_inputs(tmp_path / "snakes.toml"), parse_inputs(DIRECT, "snakes.toml", "snakes")
     assert repr(found) == repr(expected)
 
 
 def test_every_key_is_read():
-    numbers = parse_numbers(
+    numbers = parse_inputs(
         """
         title = "Two  snakes"
         source = "a zoo"
@@ -67,16 +67,16 @@ def test_every_key_is_read():
 
 
 def test_what_is_left_out():
-    numbers = parse_numbers(DIRECT, "file", "stem")
+    numbers = parse_inputs(DIRECT, "file", "stem")
     assert (numbers.title, numbers.source, numbers.n_heads) == ("stem", "", 1)
     assert (numbers.scale, numbers.mask, numbers.temperature) == (None, None, 1.0)
-    assert parse_numbers(DIRECT + 'mask = "causal"', "file", "stem").mask == "causal"
+    assert parse_inputs(DIRECT + 'mask = "causal"', "file", "stem").mask == "causal"
 
 
 def test_the_docstring_names_every_key():
-    from regard.by_hand import numbers_file
+    from regard.by_hand import inputs_file
 
-    named = {line.split("=")[0].strip() for line in numbers_file.__doc__.splitlines() if " = " in line}
+    named = {line.split("=")[0].strip() for line in inputs_file.__doc__.splitlines() if " = " in line}
     assert set(KEYS) - named == {"K", "V", "W_k", "W_v", "b_k", "b_v"}
     assert named <= set(KEYS)
 
@@ -159,7 +159,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
         (tmp_path, f"cannot read {tmp_path}: is a directory; name a TOML file."),
     ):
         with pytest.raises(InputError) as refusal:
-            read_numbers(path)
+            read_inputs(path)
         assert str(refusal.value) == message
 
 
@@ -169,7 +169,7 @@ def test_every_example_file_is_listed_and_reads():
     found = {path.name.removesuffix(".toml") for path in files(examples).iterdir() if path.name.endswith(".toml")}
     assert found == set(examples.NAMES)
     for name in examples.NAMES:
-        numbers = example_numbers(name)
+        numbers = built_in_inputs(name)
         assert numbers.source
         assert numbers.title == examples.titles()[name]
         assert len(numbers.title) <= 80
@@ -177,7 +177,7 @@ def test_every_example_file_is_listed_and_reads():
 
 def test_an_example_that_is_not_there_is_refused():
     with pytest.raises(InputError) as refusal:
-        example_numbers("multihead")
+        built_in_inputs("multihead")
     assert str(refusal.value) == (
         "no example 'multihead'; nearest: multi-head. All of them: "
         "self-attention, causal, one-word, cross, multi-head, two-tokens-eight-heads."
@@ -189,4 +189,4 @@ def test_toml_beyond_what_can_be_read_is_refused_in_words(tmp_path, text):
     path = tmp_path / "deep.toml"
     path.write_text(text)
     with pytest.raises(InputError, match=r"deep\.toml is not TOML: "):
-        read_numbers(path)
+        read_inputs(path)

@@ -1,4 +1,4 @@
-"""Read the numbers for attention by hand from a TOML file.
+"""Read the inputs of a worked example of attention from a TOML file.
 
 title = "Three tokens"                     # the title above the matrices
 source = "where the numbers come from"
@@ -26,16 +26,19 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from regard.by_hand import examples
-from regard.by_hand.numbers import MATRICES, Numbers, checked_temperature
+from regard.by_hand.example_inputs import MATRICES, ExampleInputs, checked_temperature
 from regard.errors import InputError, counted, nearest, reason
 from regard.tracing.tokens.readable_tokens import Token
 
 BIASES = ("b_q", "b_k", "b_v")
+"""The keys whose value is one row of numbers."""
+
 KEYS = ("title", "source", "tokens", "memory_tokens", *MATRICES, "n_heads", "scale", "mask", "temperature")
+"""The keys that the file may have."""
 
 
-def read_numbers(path: Path) -> Numbers:
-    """Read the inputs and parameters of attention from a TOML file.
+def read_inputs(path: Path) -> ExampleInputs:
+    """Read the inputs of a worked example from a TOML file.
 
     Raises:
         InputError: the file cannot be read, or a value in it is invalid; the message names the file or the value.
@@ -53,16 +56,21 @@ def read_numbers(path: Path) -> Numbers:
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"{path} is not text in UTF-8 (line {line}); save it as such.") from error
-    return parse_numbers(text, str(path), path.stem)
+    return parse_inputs(text, str(path), path.stem)
 
 
-def example_numbers(name: str) -> Numbers:
-    """Return the inputs and parameters of a built-in example; raise InputError if there is no example of this name."""
-    return parse_numbers(examples.text(name), f"{name}.toml", name)
+def built_in_inputs(name: str) -> ExampleInputs:
+    """Return the inputs of a built-in example; raise InputError if there is no example of this name."""
+    return parse_inputs(examples.text(name), f"{name}.toml", name)
 
 
-def parse_numbers(text: str, file: str, title: str) -> Numbers:
-    """Return the inputs and parameters of attention from TOML text; `file` is its name, `title` the default title.
+def parse_inputs(text: str, file: str, title: str) -> ExampleInputs:
+    """Return the inputs of a worked example from TOML text.
+
+    Args:
+        text: the text of a file.
+        file: the name of the file, for messages.
+        title: the title of the example, if the text has none.
 
     Raises:
         InputError: the text is not TOML, or a key or value in it cannot be used.
@@ -76,7 +84,7 @@ def parse_numbers(text: str, file: str, title: str) -> Numbers:
             same_letters = [valid for valid in KEYS if valid.casefold() == key.casefold()]
             suggestion = (same_letters or nearest(key, list(KEYS), n=1))[0]
             raise InputError(f"{file} has the unknown key {key!r}; nearest: {suggestion}.")
-    return Numbers(
+    return ExampleInputs(
         title=read_text("title", given) or title,
         source=read_text("source", given),
         matrices={name: read_matrix(name, given[name]) for name in MATRICES if name in given},

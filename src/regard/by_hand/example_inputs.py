@@ -1,4 +1,4 @@
-"""The numbers from which attention by hand starts, and the checks that they fit together.
+"""The inputs of a worked example of attention: matrices and settings, and the checks that they fit together.
 
     Q = x W_q + b_q        K = x W_k + b_k        V = x W_v + b_v
 
@@ -18,20 +18,27 @@ from regard.errors import InputError, counted
 from regard.tracing.tokens.readable_tokens import Token
 
 PROJECTED = ("x", "W_q", "W_k", "W_v")
+"""The names of the matrices from which Q, K and V are computed."""
+
 DIRECT = ("Q", "K", "V")
+"""The names of the matrices that are given instead of those in `PROJECTED`."""
+
 OPTIONAL = ("memory", "b_q", "b_k", "b_v")
+"""The names of matrices that may be given with those in `PROJECTED`."""
+
 MATRICES = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "Q", "K", "V", "W_o")
 """The names of all matrices that may be given, in the order in which they are shown; a bias is a matrix of one row."""
 
 MOST_WEIGHTS = 4096 * 4096
 """The largest number of weights in a worked example; about five matrices of this size take 128 MiB each."""
 
-CHOOSE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
+ADVICE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
+"""The end of the messages about missing matrices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Numbers:
-    """The inputs and parameters of one attention layer, or of one head, from which a worked example is computed.
+class ExampleInputs:
+    """The matrices and settings of one attention layer, or of one head, from which a worked example is computed.
 
     Attributes:
         matrices: the matrices by their names in `MATRICES`.
@@ -45,8 +52,9 @@ class Numbers:
             None = every query may attend to every key.
         temperature: the divisor of the scores; 0 = all weight on the largest.
         sinks: for each head, one more score in every softmax, which belongs to no key; None = no sinks.
-        source: a text that says where the numbers come from.
-        notes: remarks to print with the numbers, a line each.
+        title: the title of the worked example.
+        source: a text that says where the matrices come from.
+        notes: notes to print with the matrices, a line each.
 
     Raises:
         InputError: a matrix is missing, or the matrices include both x and Q, or their sizes do not fit together.
@@ -72,7 +80,7 @@ class Numbers:
         check_heads(self.matrices, self.n_heads)
         check_tokens(self)
         check_mask(self)
-        check_work(self)
+        check_n_weights(self)
 
     @property
     def n_queries(self) -> int:
@@ -115,7 +123,7 @@ class Numbers:
             return np.tri(self.n_queries, self.n_keys, dtype=bool)
         return self.mask
 
-    def changed(self, *, temperature: float | None = None, causal: bool = False) -> "Numbers":
+    def changed(self, *, temperature: float | None = None, causal: bool = False) -> "ExampleInputs":
         """Return a copy with another temperature (None = the same), or with a causal mask in addition to the mask.
 
         Raises:
@@ -125,13 +133,13 @@ class Numbers:
         new_temperature = self.temperature if temperature is None else checked_temperature(temperature)
         new_mask = self.mask
         if causal:
-            causally = replace(self, mask="causal")
-            new_mask = "causal" if self.keep is None else self.keep & causally.keep
+            causal_keep = replace(self, mask="causal").keep
+            new_mask = "causal" if self.keep is None else self.keep & causal_keep
         return replace(self, temperature=new_temperature, mask=new_mask)
 
 
 def numbered_tokens(letter: str, count: int) -> tuple[Token, ...]:
-    """Return `count` tokens named by a letter and a number, such as x1, x2, …."""
+    """Return `count` tokens, named by a letter and a number, such as x1, x2, …."""
     return tuple(Token(text=f"{letter}{n}", piece=f"{letter}{n}") for n in range(1, count + 1))
 
 
@@ -155,10 +163,10 @@ def check_names(given: Collection[str]) -> None:
         both = (
             f"{joined_names(direct)} {is_or_are(direct)} given and so {is_or_are(projected)} {joined_names(projected)}"
         )
-        raise InputError(f"{both}; {CHOOSE}, not both.")
+        raise InputError(f"{both}; {ADVICE}, not both.")
     wanted = DIRECT if direct else PROJECTED
     if missing := [name for name in wanted if name not in given]:
-        raise InputError(f"{joined_names(missing)} {is_or_are(missing)} missing; {CHOOSE}.")
+        raise InputError(f"{joined_names(missing)} {is_or_are(missing)} missing; {ADVICE}.")
 
 
 def check_sizes(matrices: Mapping[str, np.ndarray]) -> None:
@@ -187,32 +195,33 @@ def check_sizes(matrices: Mapping[str, np.ndarray]) -> None:
 def check_size(
     size: Mapping[str, tuple[int, ...]],
     name: str,
-    against: str,
+    other: str,
     *,
     rows: int | None = None,
     columns: int | None = None,
     why: str,
 ) -> None:
-    """Raise InputError unless a matrix has the rows and columns that another matrix requires; None = any number.
+    """Raise InputError unless a matrix has the numbers of rows and columns that another matrix requires.
 
     Args:
         size: the rows and columns of each matrix, by name.
         name: the matrix to check.
-        against: the name of the other matrix, for the message.
-        why: the reason for the numbers, for the message.
+        other: the name of the matrix that requires them, for the message.
+        rows, columns: the numbers that `name` must have; None = any number.
+        why: the reason for these numbers, for the message.
     """
-    have = size[name]
-    would = (have[0] if rows is None else rows, have[1] if columns is None else columns)
-    if have != would:
-        wanted = counted(would[0], "row") if rows is not None and have[0] != rows else counted(would[1], "column")
+    given = size[name]
+    required = (given[0] if rows is None else rows, given[1] if columns is None else columns)
+    if given != required:
+        wanted = counted(required[0], "row") if given[0] != required[0] else counted(required[1], "column")
         raise InputError(
-            f"{name} is {size_text(have)}, but {against} is {size_text(size[against])}: "
-            f"{name} must have {wanted}, {why} ({size_text(would)} would fit)."
+            f"{name} is {size_text(given)}, but {other} is {size_text(size[other])}: "
+            f"{name} must have {wanted}, {why} ({size_text(required)} would fit)."
         )
 
 
 def check_heads(matrices: Mapping[str, np.ndarray], n_heads: int) -> None:
-    """Raise InputError unless n_heads divides the columns of Q, K and V."""
+    """Raise InputError unless n_heads divides the numbers of columns of Q, K and V."""
     names = ("W_q", "W_v") if "x" in matrices else ("Q", "V")
     widths = {name[-1].upper(): matrices[name].shape[1] for name in names}
     possible = [count for count in range(1, max(widths.values()) + 1) if not any(w % count for w in widths.values())]
@@ -224,14 +233,14 @@ def check_heads(matrices: Mapping[str, np.ndarray], n_heads: int) -> None:
         )
 
 
-def check_tokens(numbers: Numbers) -> None:
+def check_tokens(inputs: ExampleInputs) -> None:
     """Raise InputError unless `tokens` and `memory_tokens` have one name for each query and for each key."""
-    if numbers.memory_tokens is not None and numbers.keys_from == "x":
+    if inputs.memory_tokens is not None and inputs.keys_from == "x":
         raise InputError("memory_tokens names the rows of memory, but there is no memory; give it, or leave them out.")
-    x = "x" if "x" in numbers.matrices else "Q"
+    x = "x" if "x" in inputs.matrices else "Q"
     for name, tokens, matrix, n_rows in (
-        ("tokens", numbers.tokens, x, numbers.n_queries),
-        ("memory_tokens", numbers.memory_tokens, numbers.keys_from, numbers.n_keys),
+        ("tokens", inputs.tokens, x, inputs.n_queries),
+        ("memory_tokens", inputs.memory_tokens, inputs.keys_from, inputs.n_keys),
     ):
         if tokens is not None and len(tokens) != n_rows:
             raise InputError(
@@ -240,30 +249,31 @@ def check_tokens(numbers: Numbers) -> None:
             )
 
 
-def check_mask(numbers: Numbers) -> None:
+def check_mask(inputs: ExampleInputs) -> None:
     """Raise InputError unless the mask has a row for each query and a column for each key, or is "causal".
 
     A causal mask needs queries and keys to be the same tokens.
     """
-    wanted = (numbers.n_queries, numbers.n_keys)
-    if isinstance(numbers.mask, np.ndarray) and numbers.mask.shape != wanted:
+    wanted = (inputs.n_queries, inputs.n_keys)
+    if isinstance(inputs.mask, np.ndarray) and inputs.mask.shape != wanted:
         raise InputError(
-            f"mask is {size_text(numbers.mask.shape)}, but there are {counted(wanted[0], 'query')} and "
+            f"mask is {size_text(inputs.mask.shape)}, but there are {counted(wanted[0], 'query')} and "
             f"{counted(wanted[1], 'key')}: it must be {size_text(wanted)}, one row for each query."
         )
-    if isinstance(numbers.mask, str) and numbers.crosses:
+    if isinstance(inputs.mask, str) and inputs.crosses:
         raise InputError(
             "a causal mask needs queries and keys to be the same tokens in the same order, and here the keys are other "
             "tokens; leave the mask out, or give a matrix of true and false."
         )
 
 
-def check_work(numbers: Numbers) -> None:
-    weights = numbers.n_heads * numbers.n_queries * numbers.n_keys
+def check_n_weights(inputs: ExampleInputs) -> None:
+    """Raise InputError if the heads together have more than `MOST_WEIGHTS` weights."""
+    weights = inputs.n_heads * inputs.n_queries * inputs.n_keys
     if weights > MOST_WEIGHTS:
         raise InputError(
-            f"{counted(numbers.n_queries, 'query')} and {counted(numbers.n_keys, 'key')} in "
-            f"{counted(numbers.n_heads, 'head')} give {weights:,} scores; a worked example has at most "
+            f"{counted(inputs.n_queries, 'query')} and {counted(inputs.n_keys, 'key')} in "
+            f"{counted(inputs.n_heads, 'head')} give {weights:,} scores; a worked example has at most "
             f"{MOST_WEIGHTS:,} (4,096 x 4,096); give fewer tokens."
         )
 
