@@ -3,6 +3,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import { decodeArrays, type DecodedArray, type DecodedArrays } from "./blocks";
 import type { LateMovement, Movement, Trace } from "./data";
+import { busy } from "./live";
 import { complaint, kindName, layerNumber, query, queryTokens, trace } from "./state";
 import { words } from "./words";
 
@@ -37,9 +38,18 @@ const decoded = signal<{ of: Movement; arrays: DecodedArrays } | null>(null);
 export const late = signal<{ of: Trace; moves: LateMovement } | null>(null);
 const lateMoves = () => (late.value?.of === trace.value ? late.value?.moves : undefined);
 
-/** The movement of the trace, by kind of self-attention. */
-export const movements = computed<Record<string, Movement>>(() => trace.value?.movement ?? lateMoves()?.movement ?? {});
+/** The trace whose movement a worker is computing. */
+export const unmoved = signal<Trace | null>(null);
+
+/** The movement of the trace, by kind of self-attention; undefined = it is not computed, or not yet. */
+const computedMovements = computed<Record<string, Movement> | undefined>(() => trace.value?.movement ?? lateMoves()?.movement);
+export const movements = computed<Record<string, Movement>>(() => computedMovements.value ?? {});
 export const movement = computed<Movement | null>(() => movements.value[kindName.value] ?? null);
+
+/** Whether the movement of the trace, or of the next one, may still come. */
+export const movementPending = computed<boolean>(() =>
+  computedMovements.value ? movement.value !== null && decoded.value?.of !== movement.value : busy.value || unmoved.value === trace.value,
+);
 
 effect(() => {
   const of = movement.value;

@@ -8,6 +8,7 @@ import pytest
 from page_state import assert_link_restores
 from playwright.sync_api import Page, expect
 from running_explorer import Running
+from steady_movement import check_steady
 
 import regard
 from regard.explore.session import Session
@@ -37,6 +38,10 @@ def test_what_is_typed_is_read_and_the_head_stays(page: Page, minilm: LoadedMode
     wanted = regard.trace(minilm.model, "It rains today.", tokenizer=minilm.tokenizer)["L4H7"]["rains"].tolist()
     expect(cells).to_have_count(len(wanted))
     assert [float(text) for text in cells.all_inner_texts()] == pytest.approx(wanted, abs=2e-5)
+
+
+def test_the_old_movement_stays_until_the_new_one_is_there(page: Page) -> None:
+    check_steady(page, "It rains today, and the river rises.", 11)
 
 
 def test_a_silenced_head_tells_its_effect(page: Page, minilm: LoadedModel) -> None:

@@ -12,6 +12,7 @@ from output_steps import check_output
 from playwright.sync_api import Page, Request, expect
 from site_texts import TEXTS, random_texts
 from site_worker import answers
+from steady_movement import check_steady
 
 import regard
 from regard.lessons.lesson import lesson
@@ -101,6 +102,14 @@ def test_the_page_links_to_the_course_in_the_language_that_is_shown(page: Page) 
 def test_what_a_head_adds_is_that_of_python(tab: Page, served, model: LoadedModel) -> None:
     exact = regard.trace(model.model, "it rains today", tokenizer=model.tokenizer, keep=("hidden",))
     check_output(tab, served.address, exact, "L1H1")
+
+
+def test_the_old_movement_stays_until_the_new_one_is_there(page: Page) -> None:
+    check_steady(page, RAIN, 15)
+    page.get_by_label("Text").fill("snow " * 80)  # too long for the model: no movement is to come
+    page.get_by_role("button", name="look", exact=True).click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.locator("[data-view=movement] svg.plane")).to_be_visible()  # of the text that is still shown
 
 
 def test_a_token_moves_as_in_python(tab: Page, served, model: LoadedModel) -> None:

@@ -2,7 +2,7 @@
 
 import type { Effect, Trace } from "../data";
 import { loading, type Answerer, type Question } from "../live";
-import { late } from "../movement";
+import { late, unmoved } from "../movement";
 import { complaint, head, kindName, layerNumber } from "../state";
 import { words } from "../words";
 import { addressOf, type Asked, type ModelRecord, type Prepare, type Reading, type Refusal, type Said, type Site, type Start } from "./messages";
@@ -34,15 +34,15 @@ export function answererOf(site: Site): Answerer {
       return;
     }
     if ("moves" in data) {
-      if (latest?.id === data.id) late.value = { of: latest.trace, moves: data.moves };
+      if (latest?.id === data.id) [late.value, unmoved.value] = [{ of: latest.trace, moves: data.moves }, null];
       return;
     }
     const asker = waiting.get(data.id);
     waiting.delete(data.id);
-    if ("refusal" in data && latest?.id === data.id) complaint.value = sayRefusal(data.refusal, 0); // of the movement alone
+    if ("refusal" in data && latest?.id === data.id) [complaint.value, unmoved.value] = [sayRefusal(data.refusal, 0), null]; // of the movement alone
     else if ("refusal" in data) asker?.refused(new Error(sayRefusal(data.refusal, asker.model.most)));
     else asker?.answered("trace" in data ? data.trace : data.effect);
-    if ("trace" in data) latest = data;
+    if ("trace" in data) [latest, unmoved.value] = [data, data.trace];
   };
 
   const started = () =>
@@ -61,6 +61,7 @@ export function answererOf(site: Site): Answerer {
         refused(stopped.reason);
       });
       const shown = { kind: kindName.value, layer: layerNumber.value, head: head.value ?? 0 };
+      unmoved.value = null; // the worker drops the work on earlier questions
       asks.postMessage({ ...question, ...shown, id, model } satisfies Asked);
     });
   };

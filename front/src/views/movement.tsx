@@ -1,8 +1,9 @@
 // Movement: the chosen token's vector from layer to layer, in a fixed plane, with what moved it
 
 import { computed } from "@preact/signals";
+import { useMemo, useRef } from "preact/hooks";
 import { dark, hueOf, shade } from "../colours";
-import { movement, movements, moves, pointAfter, shownMove, type Arrow, type Move, type Point } from "../movement";
+import { movement, movementPending, movements, moves, pointAfter, shownMove, type Arrow, type Move, type Point } from "../movement";
 import { isolated } from "../items";
 import { useSize } from "../size";
 import { chooseHead, chooseKind, head, key, keyTokens, kind, kindName, layerNumber, layerOf, query, queryTokens, trace } from "../state";
@@ -20,7 +21,16 @@ const [LINE, NAME_WIDTH] = [14, 90]; // the height of a name and the most of its
 const NAMED = 24; // the most tokens that all have their names in the picture
 const [FEED_FORWARD, REST, ATTENTION] = [150, 300, 75]; // hues
 
+/** The movement; until that of a new text is computed, a copy of what was shown before. */
 export function MovementView() {
+  const shown = useRef<HTMLDivElement>(null);
+  const pending = movementPending.value;
+  const copy = useMemo(() => (pending ? shown.current?.firstElementChild?.cloneNode(true) : null), [pending]);
+  if (copy) return <div key="before" class="moving" aria-busy="true" inert ref={(box) => box?.replaceChildren(copy)} />;
+  return <div key="now" class="moving" ref={shown}><Movement /></div>;
+}
+
+function Movement() {
   const say = words();
   const of = movement.value;
   if (!of) return <OtherKinds />;
