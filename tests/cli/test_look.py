@@ -199,6 +199,21 @@ def test_a_picture(tmp_path, picture, vit_folder):
     assert drawn.read_bytes().startswith(b"\x89PNG")
 
 
+def test_one_stage_of_a_model_that_merges_patches_is_shown_and_a_remark_names_another(tmp_path, picture):
+    from transformers import SwinConfig, SwinModel, ViTImageProcessorPil
+
+    sizes = {"image_size": 32, "embed_dim": 8, "depths": [2, 1], "num_heads": [1, 2], "window_size": 4}
+    SwinModel(SwinConfig(**sizes)).save_pretrained(tmp_path / "swin")
+    ViTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(tmp_path / "swin")
+    seen = invoke("look", "--image", picture, "--model", tmp_path / "swin", "--head", "L1H0")
+    assert "2 layers × 1 head · 64 tokens" in seen.stdout
+    assert seen.stderr == (
+        "regard: layers 0 to 1 of 3 are shown: the others divide the picture into other patches; see them with "
+        "--layer 2.\n"
+    )
+    assert "1 layer × 2 heads · 16 tokens" in look("--image", picture, "--model", tmp_path / "swin")
+
+
 def test_several_pictures(picture, vit_folder):
     text = look(
         "--image", picture, "--image", picture, "--model", vit_folder, "--token", "1:1,2", "--head", "L0H1"

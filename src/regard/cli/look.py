@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.remarks import letters_of, remark_on_file_name, remark_on_fonts, remark_on_texts
+from regard.cli.remarks import letters_of, remark_on_file_name, remark_on_fonts, remark_on_stages, remark_on_texts
 from regard.cli.shared_options import HeadName, Model, Span, Target, Token, Truncate, Words
 from regard.cli.written_files import STDOUT, checked_outputs, print_written, write_json
 from regard.errors import InputError
@@ -109,11 +109,13 @@ def look(
             seen = trace_model(model, text or "", target, truncate, new_tokens, for_page=html is not None)
         if words or span:
             seen = seen.words(*(span or ()))
+        whole, seen = seen, seen.stage(head)
         focus = focus_on(seen, token, head, layer)
 
     from regard.views.terminal.trace import show
 
     remark_on_texts(seen)
+    remark_on_stages(whole, seen)
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
     if json != STDOUT:
         if translation is not None:

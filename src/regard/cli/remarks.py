@@ -1,7 +1,7 @@
 """Print remarks on the error stream, for all verbs that show a text.
 
-There are three remarks: a text is the name of a file, a model does not know most tokens of a text, or a letter in a
-picture has no font.
+There are four remarks: a text is the name of a file, a model does not know most tokens of a text, only a part of the
+layers is shown, or a letter in a picture has no font.
 """
 
 import os
@@ -35,6 +35,17 @@ def remark_on_texts(*traces: "Trace") -> None:
 
     for remark in dict.fromkeys(unfamiliar_text_note(seen.model, seen.tokens) for seen in traces):
         print_remark(remark)
+
+
+def remark_on_stages(whole: "Trace", seen: "Trace") -> None:
+    """Print a remark if `seen` has only a part of the layers of `whole`, since the others have other tokens."""
+    from regard.tracing.stages import layers_label
+
+    if hidden := [layer for layer in whole.encoder if layer not in seen.encoder]:
+        print_remark(
+            f"{layers_label(list(seen.encoder))} of {len(whole.encoder)} are shown: the others divide the picture into "
+            f"other patches; see them with --layer {hidden[0]}."
+        )
 
 
 def remark_on_fonts(text: str) -> None:

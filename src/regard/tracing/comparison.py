@@ -135,7 +135,7 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
         here = slice(0, len(variation))
         distances[row, here], queries[row, here] = variation.max(dim=-1)
         weights[row, here] = distance.largest[0].amax(dim=-1).cpu()
-    sides = {kind: trace.heads(kind)[0].queries for kind in trace.kinds}
+    sides = {kind: trace.queries(kind) for kind in trace.kinds}
     models = (trace.model, other.model)
     first, second, output = trace.output, other.output, None
     if first is not None and second is not None and first.shape == second.shape:

@@ -1,6 +1,7 @@
 """Lets a model generate the text of a trace, and computes the probabilities of the generated tokens."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,22 @@ class WrittenToken:
     token: Token
     probability: float
     alternatives: tuple[tuple[str, float], ...]
+
+
+def joined_written(
+    written: Sequence[WrittenToken], groups: Sequence[range], words: Sequence[Token]
+) -> tuple[WrittenToken, ...]:
+    """Return the words of which all tokens were generated, with the product of their probabilities.
+
+    Args:
+        groups: the positions of the tokens of each word.
+    """
+    probabilities = {token.position: token.probability for token in written}
+    return tuple(
+        WrittenToken(position, words[position], math.prod(probabilities[i] for i in group), ())
+        for position, group in enumerate(groups)
+        if all(i in probabilities for i in group)
+    )
 
 
 def generate_text(

@@ -1,7 +1,7 @@
 """One head of a traced model. Indexing it by tokens returns weights: `trace["L3H1"]["it", "snake"]`."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import overload
 
@@ -137,6 +137,31 @@ def average_of(heads: Collection[Head], layer: int) -> Head:
     if of_layer is None:
         raise missing_layer_error(layer, {head.layer for head in heads}, "average")
     return replace(of_layer, head=None, pattern=average_head(of_layer.pattern), projection=None)
+
+
+def head_named(name: str, heads_of: Callable[[str], Collection[Head]], a_kind: str) -> Head:
+    """Return the head with a name such as "L3H1", "cross L3H1" or "L3average".
+
+    Args:
+        heads_of: returns the heads of a kind of attention; for "", those of the only kind.
+        a_kind: a kind of attention in the trace, for the error message.
+    """
+    if not isinstance(name, str):
+        raise TypeError(
+            f"a trace takes the name of a head, such as trace['L3H1']; got {name!r}: the pattern of a layer is "
+            f"trace.{a_kind}[layer]."
+        )
+    *kind, short_name = name.split() or [""]
+    heads = {head.name: head for head in heads_of(" ".join(kind))}
+    if match := AVERAGE.fullmatch(short_name):
+        return average_of(heads.values(), int(match[1]))
+    if short_name.upper() not in heads:
+        names = list(heads)
+        raise InputError(
+            f"no head {short_name!r}; heads are named like L3H1 and run from {names[0]} to {names[-1]}; "
+            f"nearest: {', '.join(nearest_heads(short_name, names))}."
+        )
+    return heads[short_name.upper()]
 
 
 def nearest_heads(name: str, names: list[str]) -> list[str]:

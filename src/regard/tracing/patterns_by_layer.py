@@ -22,6 +22,16 @@ AttentionSteps = Mapping[str, Mapping[int, Attended]]
 """The attention calls of a model, by kind ("encoder", "decoder", "cross") and layer number."""
 
 
+def counts_by_kind(attended: AttentionSteps) -> str:
+    """Return the numbers of layers and heads of each kind of attention, such as "encoder=6x12"."""
+    counts = []
+    for kind in KINDS:
+        if layers := attended.get(kind):
+            n_heads = sorted({step.pattern.n_heads for step in layers.values()})
+            counts.append(f"{kind}={len(layers)}x{'-'.join(map(str, n_heads))}")
+    return ", ".join(counts)
+
+
 class PatternsByLayer(dict[int, Pattern]):
     """A dict from layer number to pattern, for one kind of attention; a missing layer raises InputError."""
 

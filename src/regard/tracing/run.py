@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from regard.tracing.watching.changing import changing
 from regard.tracing.watching.huggingface import installed, needs_installing
 from regard.tracing.watching.joined_calls import in_one_sequence, join_windows
 from regard.tracing.watching.layer_states import StatesNotFoundError, recording_states
-from regard.tracing.watching.shifted_windows import ShiftedWindows, check_one_grid
+from regard.tracing.watching.shifted_windows import ShiftedWindows, recording_windows, windows_around
 from regard.tracing.watching.watching import Watched, WatchedStep, check_layers, watching
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ def trace(
             given = read_text(model, tokenizer, prompt, target, truncate, new_tokens, generation, changes)
         with (
             watching(model, ask=ask) as watched,
+            recording_windows(model) as windows,
             recording_states(model, watched) if keep else nullcontext() as recorder,
             changing(model, given.changes),
         ):
@@ -136,11 +138,20 @@ def trace(
     check_no_nan(name, watched_steps)
     kept = select_layers(watched_steps, layers)
     attended = {kind: {n: step.attended for n, step in steps.items()} for kind, steps in kept.items()}
+    sources: dict[int, tuple[Token, ...]] = {}
     if medium is not None and "encoder" in kept:
         seen = kept["encoder"] or watched_steps["encoder"]  # cross-attention needs the encoder's tokens in any case
-        source, joined = encoder_of_medium(model, medium, seen, bool(keep))
-        attended["encoder"] = {n: joined[n] for n in kept["encoder"]}
+        divisions = {n: windows_around(windows, step.path) if medium.images else None for n, step in seen.items()}
+        if keep and any(divisions.values()):
+            raise StatesNotFoundError(
+                f"the vectors of the layers of {type(model).__name__} cannot be kept: its attention is computed in "
+                "windows; trace without keep=…."
+            )
+        sources, joined = encoder_of_medium(medium, seen, divisions)
+        source = last_tokens(medium, windows) if kept.get("cross") and windows else sources[max(sources)]
         given = replace(given, source=source)
+        attended["encoder"] = {n: joined[n] for n in kept["encoder"]}
+        sources = {n: sources[n] for n in kept["encoder"]}
     output = output_of(outputs)
     states = None
     if recorder is not None:
@@ -150,6 +161,7 @@ def trace(
         text=given.text,
         target_text=given.target_text,
         source=given.source,
+        sources=sources if any(tokens != given.source for tokens in sources.values()) else None,
         target=given.target,
         attended=attended,
         output=output,
@@ -194,38 +206,38 @@ def check_arguments(
 
 
 def encoder_of_medium(
-    model: "PreTrainedModel", medium: Media, steps: Mapping[int, WatchedStep], keeps_states: bool
-) -> tuple[tuple[Token, ...], dict[int, Attended]]:
+    medium: Media, steps: Mapping[int, WatchedStep], windows: Mapping[int, ShiftedWindows | None]
+) -> tuple[dict[int, tuple[Token, ...]], dict[int, Attended]]:
     """Return the tokens and the attention of an encoder of pictures or of a recording, joined to one sequence.
 
     Args:
         steps: the attention calls of the encoder by layer number.
-        keeps_states: whether the vectors of the layers are recorded too.
+        windows: the windows of each layer; None = the layer has no windows.
 
     Returns:
-        A token for each patch or frame that the encoder reads; and each layer's attention call, over all of these
-            tokens.
+        For each layer, a token for each patch or frame that it reads; and its attention call, over all of these tokens.
 
     Raises:
-        InputError: the layers divide the pictures into different patches, or the number of the encoder's tokens does
-            not fit the pictures or the recording.
-        StatesNotFoundError: the vectors of the layers are recorded, and the layers have windows (see `ShiftedWindows`).
+        InputError: the number of the encoder's tokens does not fit the pictures or the recording.
     """
-    windows = {n: ShiftedWindows.of(model, step.path) if medium.images else None for n, step in steps.items()}
-    check_one_grid(type(model).__name__, windows)
     attended = {
         n: step.attended if (division := windows[n]) is None else division.in_rows(step.attended)
         for n, step in steps.items()
     }
-    grid = next((division.grid for division in windows.values() if division is not None), None)
-    if keeps_states and grid is not None:
-        raise StatesNotFoundError(
-            f"the vectors of the layers of {type(model).__name__} cannot be kept: its attention is computed in "
-            "windows; trace without keep=…."
-        )
-    shapes = dict.fromkeys((step.pattern.shape[0], step.pattern.shape[2]) for step in attended.values())
-    tokens = [medium.source_of(n_sequences, n_tokens, grid) for n_sequences, n_tokens in shapes]
-    return next(iter(tokens), ()), {n: in_one_sequence(step) for n, step in attended.items()}
+    tokens_of = cache(medium.source_of)
+    sources = {}
+    for n, step in attended.items():
+        n_sequences, _, n_tokens, _ = step.pattern.shape
+        division = windows[n]
+        grids = None if division is None else (division.grid, division.padded_grid)
+        sources[n] = tokens_of(n_sequences, n_tokens, grids)
+    return sources, {n: in_one_sequence(step) for n, step in attended.items()}
+
+
+def last_tokens(medium: Media, windows: Mapping[str, ShiftedWindows]) -> tuple[Token, ...]:
+    """Return the tokens to which cross-attention attends: the patches of the encoder's last layer, without padding."""
+    *_, last = windows.values()
+    return medium.source_of(1, last.rows * last.columns * len(medium.images), (last.grid, last.grid))
 
 
 @contextmanager

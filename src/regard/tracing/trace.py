@@ -4,8 +4,7 @@ A trace stores the query, key and value of each attention call, so it is small e
 computed when they are read, and `Trace.check` compares them with the output of the kernel that the model ran.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,15 @@ from regard.effects.roles import RoleSums
 from regard.effects.rollout import Flow, HeadMean, check_flow, rollout
 from regard.errors import InputError, import_extra
 from regard.tracing.files.trace_file import read_record, write_record
-from regard.tracing.generation import WrittenToken
-from regard.tracing.head import AVERAGE, Head, average_of, nearest_heads, not_kept
+from regard.tracing.generation import WrittenToken, joined_written
+from regard.tracing.head import Head, head_named, not_kept
 from regard.tracing.merged_pattern import merged_steps
-from regard.tracing.patterns_by_layer import KINDS, SIDES, AttentionSteps, PatternsByLayer
+from regard.tracing.patterns_by_layer import KINDS, SIDES, AttentionSteps, PatternsByLayer, counts_by_kind
 from regard.tracing.roles import Roles, sums_of_heads
+from regard.tracing.stages import several_stages, tokens_of_layer
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import TokenReference, token_position
-from regard.tracing.tokens.words import check_spans, joined_token, with_spans, word_groups
+from regard.tracing.tokens.words import words_of
 from regard.tracing.watching.check import Check, check_contexts
 
 
@@ -56,6 +56,8 @@ class Trace:
         images: the pictures that the model read, or the frames of a video, with numbers from 0 to 1.
         spectrogram: the spectrogram that the model read; None if it read none.
         joined: for a trace of words, from `words()`: the trace of tokens, and the tokens of each word; else None.
+        sources: the tokens of each encoder layer, in a model that merges patches from stage to stage, such as Swin;
+            `source` is then what the last layer gives to the decoder, or its tokens. None = `source` in all layers.
     """
 
     model: str
@@ -71,6 +73,7 @@ class Trace:
     images: tuple[Float[Tensor, "3 _ _"], ...] = ()
     spectrogram: Float[Tensor, "bands frames"] | None = None
     joined: "Joined | None" = None
+    sources: Mapping[int, tuple[Token, ...]] | None = None
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -110,12 +113,36 @@ class Trace:
         if kind not in self.kinds:
             raise InputError(f"no attention of kind {kind!r}; this trace has {', '.join(self.kinds)}.")
         queries, keys = (getattr(self, side) for side in SIDES[kind])
+        own = (self.sources or {}) if kind == "encoder" else {}
         projections = {n: state.projection for n, state in (self.states or {}).get(kind, {}).items()}
         return [
-            Head(kind, layer, head, pattern, queries, keys, projections.get(layer))
-            for layer, pattern in self._patterns(kind).items()
+            Head(kind, n, head, pattern, own.get(n, queries), own.get(n, keys), projections.get(n))
+            for n, pattern in self._patterns(kind).items()
             for head in range(pattern.n_heads)
         ]
+
+    def queries(self, kind: str) -> tuple[Token, ...]:
+        """Return the tokens of the queries of all layers; raise InputError if the layers have different tokens."""
+        if kind == "encoder" and self.sources is not None:
+            raise several_stages(self.sources)
+        return self.heads(kind)[0].queries
+
+    def stage(self, of: int | str | None = None) -> "Trace":
+        """Return the part of the trace whose layers have the same tokens: a stage of a model such as Swin.
+
+        Views show one stage; `rollout`, `roles`, `words` and `compare` need one. A trace without stages is unchanged.
+
+        Args:
+            of: the number of an encoder layer in the stage, or the name of a head; None = the last stage.
+        """
+        if self.sources is None:
+            return self
+        if isinstance(of, str):
+            of = self[of].layer if self[of].kind == "encoder" else None
+        tokens = self.source if of is None else tokens_of_layer(self.sources, of)
+        encoder = {n: step for n, step in self.attended["encoder"].items() if self.sources[n] == tokens}
+        rest = self.attended if tokens == self.source else {}
+        return replace(self, source=tokens, sources=None, attended={**rest, "encoder": encoder})
 
     def __getitem__(self, name: str) -> Head:
         """Return one head by its name: "L3H1", or "cross L3H1" if the trace has more than one kind of attention.
@@ -126,22 +153,7 @@ class Trace:
             InputError: no head has this name; the message lists the nearest names.
             TypeError: the name is not a str.
         """
-        if not isinstance(name, str):
-            raise TypeError(
-                f"a trace takes the name of a head, such as trace['L3H1']; got {name!r}: the pattern of a layer is "
-                f"trace.{self.kinds[0]}[layer]."
-            )
-        *kind, short_name = name.split() or [""]
-        heads = {head.name: head for head in self.heads(" ".join(kind))}
-        if match := AVERAGE.fullmatch(short_name):
-            return average_of(heads.values(), int(match[1]))
-        if short_name.upper() not in heads:
-            names = list(heads)
-            raise InputError(
-                f"no head {short_name!r}; heads are named like L3H1 and run from {names[0]} to {names[-1]}; "
-                f"nearest: {', '.join(nearest_heads(short_name, names))}."
-            )
-        return heads[short_name.upper()]
+        return head_named(name, self.heads, self.kinds[0])
 
     def check(self) -> Check:
         """Recompute every context as weights @ value, and compare it with the context from the model's kernel.
@@ -226,7 +238,7 @@ class Trace:
         kind = kind or self._only_kind()
         if kind == "cross":
             raise InputError("roles compare a query with the tokens of its own text; give 'encoder' or 'decoder'.")
-        tokens = self.heads(kind)[0].queries
+        tokens = self.queries(kind)
         return sums_of_heads(self._patterns(kind), [t.text for t in tokens], [t.special for t in tokens])
 
     def roles(self, kind: str | None = None) -> Roles:
@@ -255,16 +267,12 @@ class Trace:
         """
         if self.joined is not None:
             return self.joined.trace.words(*spans)
-        tokens = self.source, self.target
-        sides = [with_spans(side, word_groups(side), spans) for side in tokens]
-        check_spans(spans, list(zip(tokens, sides, strict=True)))
-        source, target = (
-            tuple(joined_token([side[i] for i in group]) for group in groups)
-            for side, groups in zip(tokens, sides, strict=True)
-        )
+        if self.sources is not None:
+            raise several_stages(self.sources)
+        sides, (source, target) = words_of((self.source, self.target), spans)
         attended = merged_steps(self.attended, *sides)
         joined = Joined(self, *map(tuple, sides))
-        written = joined.written(target if target else source)
+        written = joined_written(self.written, joined.target or joined.source, target or source)
         return replace(
             self, source=source, target=target, attended=attended, states=None, written=written, joined=joined
         )
@@ -279,7 +287,7 @@ class Trace:
         """
         from regard.views.terminal.trace import show
 
-        show(self, token=token, head=head)
+        show(self.stage(head), token=token, head=head)
 
     def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
         """Write the trace to one HTML file that works offline.
@@ -289,7 +297,7 @@ class Trace:
         """
         from regard.views.page import write_page
 
-        return write_page(self, Path(path), token=token, head=head)
+        return write_page(self.stage(head), Path(path), token=token, head=head)
 
     def figure(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
         """Write a picture of the weights of one query token in one head to a file; `path` ends in .png, .svg or .pdf.
@@ -299,7 +307,7 @@ class Trace:
         """
         from regard.views.picture.trace import write_figure
 
-        return write_figure(self, Path(path), token=token, head=head)
+        return write_figure(self.stage(head), Path(path), token=token, head=head)
 
     def heads_figure(self, path: str | Path, layer: int | None = None, kind: str | None = None) -> Path:
         """Write a picture of the patterns of many heads, side by side, to a file; `path` ends in .png, .svg or .pdf.
@@ -310,7 +318,8 @@ class Trace:
         """
         from regard.views.picture.heads import write_heads
 
-        return write_heads(self, Path(path), layer, kind)
+        of = layer if (kind or self.kinds[-1]) == "encoder" else None
+        return write_heads(self.stage(of), Path(path), layer, kind)
 
     def save(self, path: str | Path) -> Path:
         """Write the trace into one safetensors file, from which `load` reads it without the model.
@@ -339,7 +348,7 @@ class Trace:
         return Trace(**read_record(Path(path)))
 
     def _query(self, token: TokenReference, kind: str) -> int:
-        return token_position(token, self.heads(kind)[0].queries)
+        return token_position(token, self.queries(kind))
 
     def _patterns(self, kind: str) -> dict[int, Pattern]:
         return PatternsByLayer(kind, {layer: step.pattern for layer, step in self.attended.get(kind, {}).items()})
@@ -361,23 +370,20 @@ class Trace:
         import_extra("anywidget", "notebook")
         from regard.views.page.widget import TraceWidget
 
-        return TraceWidget(self, token=token, head=head)
+        return TraceWidget(self.stage(head), token=token, head=head)
 
     def _repr_html_(self) -> str:
         """Return the HTML page of the trace inside an HTML frame, for a notebook."""
         from regard.views.page.notebook import notebook_frame
 
-        return notebook_frame(self)
+        return notebook_frame(self.stage())
 
     def __repr__(self) -> str:
         texts = " → ".join(repr(text) for text in (self.text, self.target_text) if text)
-        counts = []
-        for kind in self.kinds:
-            n_heads = sorted({pattern.n_heads for pattern in self._patterns(kind).values()})
-            counts.append(f"{kind}={len(self.attended[kind])}x{'-'.join(map(str, n_heads))}")
+        counts = counts_by_kind(self.attended)
         changes = f", changes={list(self.changes)}" if self.changes else ""
         changes += f", written={len(self.written)}" if self.written else ""
-        return f"Trace({texts}, model={self.model!r}, tokens={len(self.tokens)}, {', '.join(counts)}{changes})"
+        return f"Trace({texts}, model={self.model!r}, tokens={len(self.tokens)}, {counts}{changes})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -387,12 +393,3 @@ class Joined:
     trace: Trace
     source: tuple[range, ...]
     target: tuple[range, ...]
-
-    def written(self, words: Sequence[Token]) -> tuple[WrittenToken, ...]:
-        """Return the words of which all tokens were generated, with the product of their probabilities."""
-        probabilities = {token.position: token.probability for token in self.trace.written}
-        return tuple(
-            WrittenToken(position, words[position], math.prod(probabilities[i] for i in group), ())
-            for position, group in enumerate(self.target or self.source)
-            if all(i in probabilities for i in group)
-        )

@@ -273,6 +273,20 @@ def test_vectors_that_are_no_floating_point_numbers_or_have_another_shape_are_re
     assert refused(path) == ("FILE is damaged: the vectors of a layer do not fit its attention; save the trace again.")
 
 
+def test_the_tokens_of_each_layer_come_back_and_are_those_of_the_encoders_layers(normal, tmp_path):
+    trace = replace(traced(normal), sources={0: WORDS, 3: WORDS[::-1]}, source=WORDS[::-1])
+    path = trace.save(tmp_path / "trace.safetensors")
+    assert Trace.load(path).sources == trace.sources
+    changed(path, lambda about: about["sources"]["layers"].pop("3"))
+    assert refused(path) == (
+        "FILE is damaged: the layers that have tokens are not the layers of the encoder; save the trace again."
+    )
+    changed(path, lambda about: about["sources"]["stages"][0].pop())
+    assert refused(path) == (
+        "FILE is damaged: layer 0 has 7 queries and 7 keys, and the texts have 6 and 6 tokens; save the trace again."
+    )
+
+
 def test_nan_and_infinity_in_rules_come_back(normal, tmp_path):
     trace = traced(normal, normalise=Softmax(sinks=torch.tensor([-math.inf, 1.0])))
     again = Trace.load(trace.save(tmp_path / "trace.safetensors"))

@@ -7,6 +7,7 @@ from torch.testing import assert_close
 
 from regard import Alibi, Ask, Causal, InputError, Keep, Padding, ScaledDot, attend
 from regard.tracing.watching.answered_pattern import answered
+from regard.tracing.watching.diagonal_bias import DiagonalBias
 from regard.tracing.watching.joined_calls import in_one_sequence
 
 
@@ -33,6 +34,36 @@ def test_items_of_a_batch_are_blocks_of_one_pattern(normal, stages):
     value = torch.cat(list(step.pattern.value.repeat_interleave(2, dim=1)), dim=1)[None]
     assert_close(joined.context, joined.pattern.dense() @ value)
     assert joined.pattern.entropy().shape == (1, 4, 21)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 7, 7), (1, 4, 7, 7), (3, 1, 1, 7)], ids=str)
+def test_an_order_moves_the_tokens_of_the_joined_pattern_and_their_bias(normal, shape):
+    step = attend(*normal(3, 3, 4, 7, 11), score=ScaledDot(bias=normal(*shape)))
+    order = torch.randperm(21, generator=torch.Generator().manual_seed(0))
+    one, ordered = in_one_sequence(step), in_one_sequence(step, order)
+    assert_close(ordered.pattern.dense(), one.pattern.dense()[:, :, order][..., order])
+    assert_close(
+        ordered.pattern[0, 1:3, [3, 11], 2:9], one.pattern.dense()[:, :, order][..., order][0, 1:3][:, [3, 11], 2:9]
+    )
+    added = ordered.pattern.score.bias(ordered.pattern.grid.whole(), torch.device("cpu"))
+    blocks = step.pattern.score.bias.expand(3, shape[1], 7, 7)
+    whole = torch.stack([torch.block_diag(*blocks[:, head]) for head in range(shape[1])])[None]
+    assert_close(added, whole[:, :, order][..., order])
+    assert_close(ordered.context, one.context[:, :, order])
+
+
+def test_a_bias_of_items_that_do_not_fit_the_tokens_is_refused(normal):
+    x, ids = normal(1, 2, 6, 8), torch.arange(6)
+    for blocks, item, position in (
+        (normal(2, 2, 3, 3), ids // 3, ids % 4),
+        (normal(2, 2, 3, 3), ids // 3 - 1, ids % 3),
+        (normal(2, 2, 3, 3), ids[:5] // 3, ids[:5] % 3),
+        (normal(2, 3, 3, 3), ids // 3, ids % 3),
+    ):
+        score = ScaledDot(bias=DiagonalBias(blocks, item, position))
+        assert refusal(ValueError, attend, x, x, x, score=score) == (
+            f"a bias of blocks {list(blocks.shape)} does not fit batch=1, heads=2, queries=6, keys=6."
+        )
 
 
 def test_one_item_stays_as_it_is(normal):

@@ -13,7 +13,7 @@ the name of its class and its fields, and only classes of regard are loaded.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache
 from importlib import import_module
@@ -46,14 +46,15 @@ from regard.tracing.patterns_by_layer import SIDES
 from regard.tracing.tokens.places import Frame, Patch
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.watching.answered_pattern import AnsweredPattern
+from regard.tracing.watching.diagonal_bias import DiagonalBias
 from regard.typed_fields import check_fields
 from regard.visible_text import escape_controls
 
 FORMAT = "regard trace"
 VERSION = 3
 
-BASE_CLASSES = (Score, Mask, Normaliser, Bias, Choice)
-"""The base classes of the rules (scores, masks, normalisers and their parts) that a trace file may contain."""
+BASE_CLASSES = (Score, Mask, Normaliser, Bias, DiagonalBias, Choice)
+"""The classes whose subclasses, and which themselves, are rules (scores, masks, …) that a trace file may contain."""
 
 JSON_SCALARS = (type(None), bool, int, float, str)
 
@@ -100,6 +101,7 @@ def write_record(path: Path, record: Mapping[str, Any]) -> Path:
         "model": escape_controls(record["model"]),
         **{name: record[name] for name in ("text", "target_text")},
         **{side: [token_to_json(token) for token in record[side]] for side in ("source", "target")},
+        "sources": sources_to_json(record["sources"]),
         "attended": steps,
         **{name: to_json(record[name], table) for name in ("output", "spectrogram")},
         "images": [to_json(image, table) for image in record["images"]],
@@ -145,14 +147,19 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
     if escape_controls(texts["model"]) != texts["model"]:
         raise ValueError("the model's name has control characters.")
     tokens = {side: tuple(token_from_json(**token) for token in document[side]) for side in ("source", "target")}
-    attended = attended_from_json(document["attended"], tensors, tokens)
+    sources = sources_from_json(document.get("sources"))
+    attended = attended_from_json(document["attended"], tensors, tokens, sources or {})
+    if sources is not None and sources.keys() != attended["encoder"].keys():
+        raise ValueError("the layers that have tokens are not the layers of the encoder.")
+    all_tokens = [token for side in (*tokens.values(), *(sources or {}).values()) for token in side]
     return {
         **texts,
         **tokens,
+        "sources": sources,
         "attended": attended,
         "output": checked_numbers(from_json(document.get("output"), tensors), "output"),
         "spectrogram": checked_numbers(from_json(document.get("spectrogram"), tensors), "spectrogram"),
-        "images": images_from_json(document.get("images", ()), tensors, (*tokens["source"], *tokens["target"])),
+        "images": images_from_json(document.get("images", ()), tensors, all_tokens),
         "changes": tuple(change_from_json(**change) for change in document.get("changes", ())),
         "states": states_from_json(document.get("states"), tensors, attended),
         "written": tuple(written_from_json(**written) for written in document.get("written", ())),
@@ -160,9 +167,15 @@ def record_from_json(document: Json, tensors: Mapping[str, Tensor]) -> dict[str,
 
 
 def attended_from_json(
-    document: Json, tensors: Mapping[str, Tensor], tokens: Mapping[str, tuple[Token, ...]]
+    document: Json,
+    tensors: Mapping[str, Tensor],
+    tokens: Mapping[str, tuple[Token, ...]],
+    sources: Mapping[int, tuple[Token, ...]],
 ) -> dict[str, dict[int, Attended]]:
-    """Return the attention calls by kind and layer; raise an exception unless their shapes fit `tokens`."""
+    """Return the attention calls by kind and layer; raise an exception unless their shapes fit the tokens.
+
+    `sources` has the tokens of each encoder layer, if they differ.
+    """
     attended = {
         kind: {int(layer): step_from_json(step, tensors) for layer, step in layers.items()}
         for kind, layers in document.items()
@@ -170,8 +183,9 @@ def attended_from_json(
     if not any(attended.values()):
         raise ValueError("no attention call.")
     for kind, layers in attended.items():
-        n_queries, n_keys = (len(tokens[side]) for side in SIDES[kind])
         for layer, step in layers.items():
+            own = sources.get(layer) if kind == "encoder" else None
+            n_queries, n_keys = (len(tokens[side] if own is None else own) for side in SIDES[kind])
             shape = step.pattern.shape
             if 0 in shape:
                 raise ValueError("an attention call without queries, keys or heads.")
@@ -183,7 +197,25 @@ def attended_from_json(
     return attended
 
 
-def images_from_json(document: Json, tensors: Mapping[str, Tensor], tokens: tuple[Token, ...]) -> tuple[Tensor, ...]:
+def sources_to_json(sources: Mapping[int, tuple[Token, ...]] | None) -> Json:
+    """Return the tokens of each encoder layer as JSON: the different sequences of tokens, and that of each layer."""
+    if sources is None:
+        return None
+    stages = list(dict.fromkeys(sources.values()))
+    return {
+        "stages": [[token_to_json(token) for token in tokens] for tokens in stages],
+        "layers": {str(layer): stages.index(tokens) for layer, tokens in sources.items()},
+    }
+
+
+def sources_from_json(document: Json) -> dict[int, tuple[Token, ...]] | None:
+    if document is None:
+        return None
+    stages = [tuple(token_from_json(**token) for token in tokens) for tokens in document["stages"]]
+    return {int(layer): stages[number] for layer, number in document["layers"].items()}
+
+
+def images_from_json(document: Json, tensors: Mapping[str, Tensor], tokens: Sequence[Token]) -> tuple[Tensor, ...]:
     """Return the pictures that the model read; raise an exception unless every patch in `tokens` is in one of them."""
     images = []
     for part in document:

@@ -28,6 +28,9 @@ MOST_EXTRA_TOKENS = 16
 
 Tokens = tuple[Token, ...]
 
+Grids = tuple[tuple[int, int], tuple[int, int]]
+"""The numbers of rows and columns of patches in a layer, and the same with padding."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Media:
@@ -38,15 +41,15 @@ class Media:
         images: the pictures or frames after the processor's resizing and cropping, with numbers from 0 to 1.
         spectrogram: the spectrogram of the recording; None for a picture, and for models that read the waveform.
         source_of: returns the tokens of the encoder, called as source_of(number of sequences that the encoder reads,
-            number of tokens in each, (rows, columns) of the grid of patches). The grid is None if it is the same in all
-            layers, unlike in models such as Swin.
+            number of tokens in each, grids). `grids` is None if the grid of patches is the same in all layers; in
+            models such as Swin it has the numbers of rows and columns of a layer, without and with padding.
         target: the tokens of the decoder, or of the language model; empty if there is none.
     """
 
     inputs: Mapping[str, Tensor]
     images: tuple[Float[Tensor, "3 _ _"], ...]
     spectrogram: Float[Tensor, "bands frames"] | None
-    source_of: Callable[[int, int, tuple[int, int] | None], Tokens]
+    source_of: Callable[[int, int, Grids | None], Tokens]
     target: Tokens = ()
 
 
@@ -78,7 +81,7 @@ def read_pictures(model: "PreTrainedModel", processor: Any, images: Any, video: 
             "patches or squares of patches, so no token has a known place; regard.watching(model) records the "
             "attention without tokens."
         )
-    several = len(layout.images) > 1
+    several, side = len(layout.images) > 1, patch_size(model) or 1
     target = list[Token]()
     if "input_ids" in encoded:
         tokenizer = getattr(processor, "tokenizer", processor)
@@ -89,7 +92,7 @@ def read_pictures(model: "PreTrainedModel", processor: Any, images: Any, video: 
         on_device(encoded, model),
         tuple(shades_of(image) for image in layout.images),
         None,
-        partial(encoder_tokens, type(model).__name__, layout),
+        partial(encoder_tokens, type(model).__name__, layout, side),
         tuple(target),
     )
 
@@ -154,7 +157,7 @@ def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> P
 
 
 def encoder_tokens(
-    model: str, layout: PictureLayout, n_sequences: int, n_tokens: int, grid: tuple[int, int] | None
+    model: str, layout: PictureLayout, patch_size: int, n_sequences: int, n_tokens: int, grids: Grids | None
 ) -> Tokens:
     """Return the tokens of the vision model: for each sequence that it reads, extra tokens, and one for each patch.
 
@@ -162,13 +165,14 @@ def encoder_tokens(
         model: the name of the model's class, for messages.
         n_sequences: the number of sequences; a token attends only to tokens of its own sequence.
         n_tokens: the number of tokens in each sequence.
-        grid: the numbers of rows and columns of patches, if they differ from layer to layer; None = as in `layout`.
+        patch_size: the side length of a patch in pixels.
+        grids: the grid of patches of one layer, if it differs from layer to layer; None = as in `layout`.
 
     Raises:
         InputError: the sequences do not consist of the patches of a picture or tile and of a few extra tokens.
     """
-    if grid is not None:
-        layout = with_grid(layout, grid)
+    if grids is not None:
+        layout = with_grid(layout, *grids, patch_size)
     n_patches, n_expected = sum(map(len, layout.encoder)), len(layout.encoder)
     n_extra, rest = divmod(n_sequences * n_tokens - n_patches, n_expected)
     if n_sequences not in (1, n_expected) or rest or not 0 <= n_extra <= MOST_EXTRA_TOKENS:
@@ -181,19 +185,21 @@ def encoder_tokens(
     extra = [Token(text=name, piece=name, special=True) for name in names]
     several = len(layout.images) > 1
     return tuple(
-        token for patches in layout.encoder for token in (*extra, *(patch_token(patch, several) for patch in patches))
+        token
+        for patches in layout.encoder
+        for token in (*extra, *(patch_token(patch, several, "[PADDING]") for patch in patches))
     )
 
 
-def patch_token(patch: Patch | None, several: bool) -> Token:
+def patch_token(patch: Patch | None, several: bool, without: str = "[NEWLINE]") -> Token:
     """Return the token of a patch: "2,3" in row 2 and column 3, "1:2,3" in picture 1 of several, "thumbnail 2,3".
 
     Args:
-        patch: None = the token ends a row of patches.
+        patch: None = the token stands for no patch; its text is `without`.
         several: whether there are several pictures.
     """
     if patch is None:
-        return Token(text="[NEWLINE]", piece="[NEWLINE]", special=True)
+        return Token(text=without, piece=without, special=True)
     text = f"{'thumbnail ' if patch.thumbnail else ''}{patch.row},{patch.column}"
     return Token(text=f"{patch.image}:{text}" if several else text, piece="patch", place=patch)
 
@@ -230,7 +236,7 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
     else:
         seconds = encoded["input_values"].shape[-1] / sampling_rate
 
-    def source_of(n_sequences: int, n_tokens: int, grid: tuple[int, int] | None) -> Tokens:
+    def source_of(n_sequences: int, n_tokens: int, grids: Grids | None) -> Tokens:
         step = seconds / n_tokens
         frames = [Frame(number * step, (number + 1) * step) for number in range(n_tokens)]
         return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)

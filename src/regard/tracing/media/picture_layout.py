@@ -25,12 +25,12 @@ class PictureLayout:
     Attributes:
         images: the pictures; the range of their numbers depends on the processor.
         encoder: for each sequence that the vision model reads (a picture, a tile, or all pictures), its patches in the
-            order of the tokens.
+            order of the tokens; None for padding.
         text: for each image token of the text, its patch; None for a token that ends a row of patches.
     """
 
     images: tuple[Float[Tensor, "3 _ _"], ...]
-    encoder: tuple[tuple[Patch, ...], ...]
+    encoder: tuple[tuple[Patch | None, ...], ...]
     text: tuple[Patch | None, ...]
 
 
@@ -60,14 +60,32 @@ def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, 
     )
 
 
-def with_grid(layout: PictureLayout, grid: tuple[int, int]) -> PictureLayout:
-    """Return a copy of a layout in which each picture is divided into `grid` = (rows, columns) of patches."""
-    sizes = [image.shape[1:] for image in layout.images]
+def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, int], patch_size: int) -> PictureLayout:
+    """Return a copy of a layout with another grid of patches, as a model has it after it merged 2 × 2 patches to one.
+
+    Patches are merged as often as the grid requires. A patch may extend beyond the picture, at the right or the bottom.
+
+    Args:
+        grid: the numbers of rows and columns of patches.
+        padded: the numbers of rows and columns with padding, which is at the end of each row and below the last row.
+        patch_size: the side length in pixels of a patch before any were merged.
+    """
+    side, (rows, columns) = patch_size, grid
+    height, width = layout.images[0].shape[1:]
+    while (-(-height // side), -(-width // side)) != grid and side <= max(height, width):
+        side *= 2
     grids = [
-        PatchGrid(image=number, rows=grid[0], columns=grid[1], height=height, width=width)
-        for number, (height, width) in enumerate(sizes)
+        PatchGrid(image=number, rows=rows, columns=columns, height=rows * side, width=columns * side)
+        for number in range(len(layout.images))
     ]
-    return replace(layout, encoder=tuple(tuple(grid.patches()) for grid in grids))
+    places = [(row, column) for row in range(padded[0]) for column in range(padded[1])]
+    return replace(
+        layout,
+        encoder=tuple(
+            tuple(one.patch(row, column) if row < rows and column < columns else None for row, column in places)
+            for one in grids
+        ),
+    )
 
 
 def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> list[PatchGrid]:

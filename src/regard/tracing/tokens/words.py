@@ -89,3 +89,22 @@ def joined_token(tokens: Sequence[Token]) -> Token:
     text = first.text + "".join(token.text if token.joined else f" {token.text}" for token in others)
     special = all(token.special for token in tokens)
     return Token(text, " ".join(token.piece for token in tokens), first.joined, special, first.place)
+
+
+def words_of(
+    sides: Sequence[Sequence[Token]], spans: Sequence[str]
+) -> tuple[list[list[range]], list[tuple[Token, ...]]]:
+    """Return, for each side (source and target), the positions of the tokens of each word, and a token for each word.
+
+    Args:
+        spans: sequences of words that become one word each, such as "Eiffel Tower".
+
+    Raises:
+        InputError: a span is not in the text, or begins or ends inside a word.
+    """
+    groups = [with_spans(side, word_groups(side), spans) for side in sides]
+    check_spans(spans, list(zip(sides, groups, strict=True)))
+    return groups, [
+        tuple(joined_token([side[i] for i in group]) for group in of_side)
+        for side, of_side in zip(sides, groups, strict=True)
+    ]

@@ -23,5 +23,6 @@ What the calls become:
 shared_cache.py       store keys and values once for all steps of a generation
 answered_pattern.py   keep statistics in place of queries and keys: `ask=Ask(…)`
 joined_calls.py       join the attention calls for windows or tiles to one call
+diagonal_bias.py      the bias of joined calls
 shifted_windows.py    join the shifted windows of Swin
 """

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from einops import rearrange
+from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.ask import PER_QUERY, Top
@@ -20,6 +21,7 @@ from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.errors import InputError
 from regard.tracing.watching.answered_pattern import AnsweredPattern, ForgottenCall
+from regard.tracing.watching.diagonal_bias import DiagonalBias
 from regard.tracing.watching.watching import WatchedStep
 
 
@@ -54,10 +56,14 @@ def joined(steps: Sequence[WatchedStep]) -> WatchedStep:
     return replace(steps[0], attended=replace(steps[0].attended, context=context, pattern=Pattern(call)))
 
 
-def in_one_sequence(attended: Attended) -> Attended:
+def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = None) -> Attended:
     """Join the items of a batch, such as the tiles of a picture, to one sequence, if there are several.
 
     A token attends only to tokens of its own item. A batch of one item is returned as it is.
+
+    Args:
+        order: for each token of the sequence, its index among the tokens of the batch, counted item after item; None =
+            the items follow one another. Calls with a mask have no order.
     """
     n_items = attended.pattern.call.grid.batch
     if n_items == 1:
@@ -66,17 +72,24 @@ def in_one_sequence(attended: Attended) -> Attended:
     if isinstance(attended.pattern, AnsweredPattern):
         return replace(attended, context=context, pattern=statistics_in_one_sequence(attended.pattern))
     call = call_of(attended)
+    grid, device = call.grid, call.device
     query, key, value = (
         rearrange(tensor.expand(n_items, -1, -1, -1), "b h t d -> 1 h (b t) d")
         for tensor in (call.query, call.key, call.value)
     )
-    mask: Mask = Documents(torch.arange(n_items, device=query.device).repeat_interleave(call.grid.keys))
+    token = torch.arange(n_items * grid.keys, device=device) if order is None else order.to(device)
+    item, position = token // grid.keys, token % grid.keys
+    if order is not None:
+        query, key, value, context = (part[:, :, token] for part in (query, key, value, context))
+    mask: Mask = Documents(item)
     if call.mask is not None:
-        mask = Keep(on_diagonal(call.mask.keep(call.grid.whole(), query.device), call.grid))
+        assert order is None
+        mask = Keep(on_diagonal(call.mask.keep(grid.whole(), device), grid))
     score = call.score
     if isinstance(score, ScaledDot) and score.bias is not None:
-        bias = score.bias if isinstance(score.bias, Tensor) else score.bias(call.grid.whole(), query.device)
-        score = replace(score, bias=on_diagonal(bias, call.grid))
+        bias = score.bias if isinstance(score.bias, Tensor) else score.bias(grid.whole(), device)
+        blocks = bias[(None,) * (4 - bias.ndim)]
+        score = replace(score, bias=DiagonalBias(blocks, item, position))
     call = Call.of(query, key, value, score, mask, call.normalise)
     return replace(attended, context=context, pattern=Pattern(call))
 
@@ -121,7 +134,7 @@ def call_of(attended: Attended) -> Call:
 
 
 def on_diagonal(blocks: Tensor, grid: Grid) -> Tensor:
-    """Return the matrices of all items of a batch as the diagonal blocks of one matrix, with zeros (False) elsewhere.
+    """Return the masks of all items of a batch as the diagonal blocks of one mask, with False elsewhere.
 
     Args:
         blocks: a tensor that broadcasts to [batch heads queries keys].

@@ -1,0 +1,35 @@
+"""The stages of models that merge patches, such as Swin: layers with the same tokens."""
+
+from collections.abc import Mapping, Sequence
+
+from regard.errors import InputError
+from regard.tracing.patterns_by_layer import missing_layer_error
+from regard.tracing.tokens.readable_tokens import Token
+
+
+def tokens_of_layer(sources: Mapping[int, tuple[Token, ...]], layer: int) -> tuple[Token, ...]:
+    """Return the tokens of a layer, given those of all layers; raise InputError if there is no such layer."""
+    if layer not in sources:
+        raise missing_layer_error(layer, sources, "show")
+    return sources[layer]
+
+
+def several_stages(sources: Mapping[int, tuple[Token, ...]]) -> InputError:
+    """Return the InputError for a question that layers with different tokens do not answer together."""
+    stages: dict[tuple[Token, ...], list[int]] = {}
+    for layer, tokens in sources.items():
+        stages.setdefault(tokens, []).append(layer)
+    found = ", ".join(f"{len(tokens)} in {layers_label(layers)}" for tokens, layers in stages.items())
+    return InputError(
+        f"the layers of this trace have different tokens ({found}); ask a part of it, such as "
+        f"trace.stage({next(iter(sources))})."
+    )
+
+
+def layers_label(numbers: Sequence[int]) -> str:
+    """Return layer numbers in words.
+
+    >>> layers_label([2]), layers_label([2, 3, 4])
+    ('layer 2', 'layers 2 to 4')
+    """
+    return f"layer {numbers[0]}" if len(numbers) == 1 else f"layers {numbers[0]} to {numbers[-1]}"
