@@ -28,9 +28,9 @@ def without_vision_attention(model):
     """A copy of the model in which a patch does not learn of other patches before the text reads it."""
     model = copy.deepcopy(model)
     for name, module in model.named_modules():
-        if "vision" in name and name.endswith(("out_proj", "projection_layer")):
-            torch.nn.init.zeros_(module.weight)
-            torch.nn.init.zeros_(module.bias)
+        if "vision" in name and name.endswith(("out_proj", "projection_layer", "o_proj")):
+            for parameter in module.parameters():
+                torch.nn.init.zeros_(parameter)
     return model
 
 

@@ -151,6 +151,9 @@ def with_generated(
     inputs.pop("token_type_ids", None)  # `generate_text` did not give it to the model
     if (types := inputs.get("mm_token_type_ids")) is not None:  # new tokens are text, whose type is 0
         inputs["mm_token_type_ids"] = torch.nn.functional.pad(types, (0, ids.shape[1] - types.shape[1]))
+    if (mask := inputs.get("cross_attention_mask")) is not None:  # new tokens attend to what the last token attends to
+        new_rows = mask[:, -1:].expand(-1, ids.shape[1] - mask.shape[1], -1, -1)
+        inputs["cross_attention_mask"] = torch.cat([mask, new_rows], dim=1)
     return replace(given, inputs=inputs, target=(*given.target, *new), written_ids=ids, n_read=n_read)
 
 

@@ -17,6 +17,7 @@ from regard.attention.representation import type_name
 from regard.effects.changes import Change, check_list_of_changes
 from regard.errors import InputError, first_paragraph
 from regard.tracing.media.media import Media, read_audio, read_pictures
+from regard.tracing.media.picture_layout import PADDING
 from regard.tracing.model_loading import load, load_processor, load_tokenizer, load_with_processor, model_name
 from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.reading import read_medium, read_text
@@ -140,18 +141,13 @@ def trace(
     attended = {kind: {n: step.attended for n, step in steps.items()} for kind, steps in kept.items()}
     sources: dict[int, tuple[Token, ...]] = {}
     if medium is not None and "encoder" in kept:
-        seen = kept["encoder"] or watched_steps["encoder"]  # cross-attention needs the encoder's tokens in any case
-        divisions = {n: windows_around(windows, step.path) if medium.images else None for n, step in seen.items()}
-        if keep and any(divisions.values()):
+        if keep and medium.images and windows:
             raise StatesNotFoundError(
                 f"the vectors of the layers of {type(model).__name__} cannot be kept: its attention is computed in "
                 "windows; trace without keep=…."
             )
-        sources, joined = encoder_of_medium(medium, seen, divisions)
-        source = last_tokens(medium, windows) if kept.get("cross") and windows else sources[max(sources)]
+        source, sources, attended["encoder"] = encoder_of_medium(medium, windows, watched_steps["encoder"], kept)
         given = replace(given, source=source)
-        attended["encoder"] = {n: joined[n] for n in kept["encoder"]}
-        sources = {n: sources[n] for n in kept["encoder"]}
     output = output_of(outputs)
     states = None
     if recorder is not None:
@@ -206,38 +202,39 @@ def check_arguments(
 
 
 def encoder_of_medium(
-    medium: Media, steps: Mapping[int, WatchedStep], windows: Mapping[int, ShiftedWindows | None]
-) -> tuple[dict[int, tuple[Token, ...]], dict[int, Attended]]:
+    medium: Media,
+    windows: Mapping[str, ShiftedWindows],
+    steps: Mapping[int, WatchedStep],
+    kept: Mapping[str, Mapping[int, WatchedStep]],
+) -> tuple[tuple[Token, ...], dict[int, tuple[Token, ...]], dict[int, Attended]]:
     """Return the tokens and the attention of an encoder of pictures or of a recording, joined to one sequence.
 
     Args:
+        windows: the windows of the layers that have some, by path.
         steps: the attention calls of the encoder by layer number.
-        windows: the windows of each layer; None = the layer has no windows.
+        kept: the attention calls that the trace has, by kind and layer number.
 
     Returns:
-        For each layer, a token for each patch or frame that it reads; and its attention call, over all of these tokens.
+        The tokens of the last layer; those of each layer that the trace has, one for each patch or frame; and the
+            attention calls of these layers, over all of their tokens.
 
     Raises:
         InputError: the number of the encoder's tokens does not fit the pictures or the recording.
     """
-    attended = {
-        n: step.attended if (division := windows[n]) is None else division.in_rows(step.attended)
-        for n, step in steps.items()
-    }
+    own, has_cross = kept["encoder"], bool(kept.get("cross"))
+    last = max(steps if has_cross or not own else own)
     tokens_of = cache(medium.source_of)
-    sources = {}
-    for n, step in attended.items():
-        n_sequences, _, n_tokens, _ = step.pattern.shape
-        division = windows[n]
+    sources, attended = {}, {}
+    for n in sorted({*own, last}):
+        step, division = steps[n].attended, windows_around(windows, steps[n].path) if medium.images else None
         grids = None if division is None else (division.grid, division.padded_grid)
-        sources[n] = tokens_of(n_sequences, n_tokens, grids)
-    return sources, {n: in_one_sequence(step) for n, step in attended.items()}
-
-
-def last_tokens(medium: Media, windows: Mapping[str, ShiftedWindows]) -> tuple[Token, ...]:
-    """Return the tokens to which cross-attention attends: the patches of the encoder's last layer, without padding."""
-    *_, last = windows.values()
-    return medium.source_of(1, last.rows * last.columns * len(medium.images), (last.grid, last.grid))
+        step = step if division is None else division.in_rows(step)
+        n_sequences, _, n_tokens, _ = step.pattern.shape
+        sources[n], attended[n] = tokens_of(n_sequences, n_tokens, grids), in_one_sequence(step)
+    source = sources[last]
+    if has_cross:
+        source = tuple(token for token in source if token.text != PADDING)
+    return source, {n: sources[n] for n in own}, {n: attended[n] for n in own}
 
 
 @contextmanager

@@ -16,7 +16,14 @@ from torch import Tensor
 from regard.errors import InputError, first_paragraph
 from regard.tracing.media.merged_patches import merged_squares
 from regard.tracing.media.picture_layout import PictureLayout, whole_pictures, with_grid
-from regard.tracing.media.tiles import canvas_shapes, crop_shapes, rows_with_ends, tiles_in_turn, whole_with_ends
+from regard.tracing.media.tiles import (
+    canvas_shapes,
+    crop_shapes,
+    rows_with_ends,
+    tiles_in_turn,
+    tiles_with_empty_ones,
+    whole_with_ends,
+)
 from regard.tracing.tokens.places import Frame, Patch
 from regard.tracing.tokens.readable_tokens import Token, readable_tokens
 
@@ -73,7 +80,8 @@ def read_pictures(model: "PreTrainedModel", processor: Any, images: Any, video: 
             raise InputError(f"{type(model).__name__} reads {name}s without a text; leave the text out.")
         given["text"] = with_media_tokens(model, processor, name, text, len(pictures) or 1)
     encoded = processed(processor, **given)
-    positions = media_positions(model.config, encoded, name)
+    # in MLlama the text has one token for each picture, and attends to the patches by cross-attention
+    positions = [] if "cross_attention_mask" in encoded else media_positions(model.config, encoded, name)
     layout = layout_of(model, processor, encoded, pictures, len(positions))
     if positions and len(positions) != len(layout.text):
         raise InputError(
@@ -123,6 +131,8 @@ def layout_of(
     if pixels is not None and patch is not None and (pictures or reads_frames_alone):
         if not pictures:  # a video, each frame of which is one picture
             return whole_pictures(config, {"pixel_values": pixels.flatten(0, -4)}, patch, n_image_tokens)
+        if pixels.ndim == 6:
+            return tiles_with_empty_ones(getattr(config, "vision_config", config), encoded, patch)
         if pixels.ndim == 5 and hasattr(config, "image_grid_pinpoints"):
             return anyres_layout(config, encoded, patch)
         if pixels.ndim == 5 and hasattr(image_processor, "return_row_col_info"):
@@ -185,21 +195,19 @@ def encoder_tokens(
     extra = [Token(text=name, piece=name, special=True) for name in names]
     several = len(layout.images) > 1
     return tuple(
-        token
-        for patches in layout.encoder
-        for token in (*extra, *(patch_token(patch, several, "[PADDING]") for patch in patches))
+        token for patches in layout.encoder for token in (*extra, *(patch_token(patch, several) for patch in patches))
     )
 
 
-def patch_token(patch: Patch | None, several: bool, without: str = "[NEWLINE]") -> Token:
+def patch_token(patch: Patch | str, several: bool) -> Token:
     """Return the token of a patch: "2,3" in row 2 and column 3, "1:2,3" in picture 1 of several, "thumbnail 2,3".
 
     Args:
-        patch: None = the token stands for no patch; its text is `without`.
+        patch: a str is the text of a token that stands for no patch.
         several: whether there are several pictures.
     """
-    if patch is None:
-        return Token(text=without, piece=without, special=True)
+    if isinstance(patch, str):
+        return Token(text=patch, piece=patch, special=True)
     text = f"{'thumbnail ' if patch.thumbnail else ''}{patch.row},{patch.column}"
     return Token(text=f"{patch.image}:{text}" if several else text, piece="patch", place=patch)
 

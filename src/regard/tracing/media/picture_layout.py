@@ -14,6 +14,9 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.tracing.tokens.places import Patch, PatchGrid
 
+PADDING = "[PADDING]"
+"""The text of a token that a vision model adds to fill a window or a length, and does not give to cross-attention."""
+
 LATENT_CONFIGS = ("qformer_config", "perceiver_config")
 """The names of the configurations of modules that convert patches to vectors that stand for no part of a picture."""
 
@@ -24,14 +27,14 @@ class PictureLayout:
 
     Attributes:
         images: the pictures; the range of their numbers depends on the processor.
-        encoder: for each sequence that the vision model reads (a picture, a tile, or all pictures), its patches in the
-            order of the tokens; None for padding.
-        text: for each image token of the text, its patch; None for a token that ends a row of patches.
+        encoder: for each sequence that the vision model reads (a picture, a tile, or all pictures), the patches of its
+            tokens; for a token without a patch, the token's text, such as "[PADDING]".
+        text: for each image token of the text, its patch; "[NEWLINE]" for a token that ends a row of patches.
     """
 
     images: tuple[Float[Tensor, "3 _ _"], ...]
-    encoder: tuple[tuple[Patch | None, ...], ...]
-    text: tuple[Patch | None, ...]
+    encoder: tuple[tuple[Patch | str, ...], ...]
+    text: tuple[Patch | str, ...]
 
 
 def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, n_image_tokens: int) -> PictureLayout:
@@ -82,7 +85,7 @@ def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, i
     return replace(
         layout,
         encoder=tuple(
-            tuple(one.patch(row, column) if row < rows and column < columns else None for row, column in places)
+            tuple(one.patch(row, column) if row < rows and column < columns else PADDING for row, column in places)
             for one in grids
         ),
     )

@@ -5,7 +5,7 @@ a tile's patch are those in the whole picture. A thumbnail's patch has the size 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from math import isqrt
@@ -15,7 +15,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.tracing.media.picture_layout import PictureLayout
+from regard.tracing.media.picture_layout import PADDING, PictureLayout
 from regard.tracing.tokens.places import Patch, PatchGrid
 
 Tiles = Float[Tensor, "tiles 3 height width"]
@@ -161,7 +161,7 @@ def rows_with_ends(
     """
     from transformers.image_processing_utils import select_best_resolution
 
-    images, encoder, text = list[Tensor](), list[tuple[Patch, ...]](), list[Patch | None]()
+    images, encoder, text = list[Tensor](), list[tuple[Patch, ...]](), list[Patch | str]()
     for number, (tiles, size) in enumerate(zip(pixels, sizes, strict=True)):
         side = tiles.shape[-1]
         height, width = select_best_resolution(size, pinpoints)
@@ -181,8 +181,28 @@ def rows_with_ends(
             )  # fmt: skip
             rows, columns = range(grid.rows), range(grid.columns)
         for row in rows:
-            text += [*grid.patches(range(row, row + 1), columns), None]
+            text += [*grid.patches(range(row, row + 1), columns), "[NEWLINE]"]
     return PictureLayout(tuple(images), tuple(encoder), tuple(text))
+
+
+def tiles_with_empty_ones(vision_config: Any, encoded: Mapping[str, Tensor], patch_size: int) -> PictureLayout:
+    """Return pictures and patches for MLlama, whose vision model reads all tiles of a picture as one sequence.
+
+    A picture with fewer tiles than the model has room for is followed by empty tiles. Each tile begins with a class
+    token, and ends with padding to a multiple of 8 tokens.
+    """
+    images, encoder = list[Tensor](), list[tuple[Patch | str, ...]]()
+    for number, (tiles, ratio) in enumerate(
+        zip(encoded["pixel_values"][0], encoded["aspect_ratio_ids"][0].tolist(), strict=True)
+    ):
+        rows, columns = vision_config.supported_aspect_ratios[ratio - 1]
+        picture = TiledPicture(number, rows, columns, tiles.shape[-1], patch_size)
+        images.append(picture.joined(tiles[: rows * columns]))
+        sequence, n_patches = list[Patch | str](), (picture.side // patch_size) ** 2
+        for part in (*picture.tiles(), *[("[EMPTY]",) * n_patches] * (len(tiles) - rows * columns)):
+            sequence += ["[CLS]", *part, *[PADDING] * (-(1 + n_patches) % 8)]
+        encoder.append(tuple(sequence))
+    return PictureLayout(tuple(images), tuple(encoder), ())
 
 
 def whole_with_ends(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
@@ -193,7 +213,7 @@ def whole_with_ends(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
     """
     pictures = [TiledPicture(number, 1, 1, tiles.shape[-1], patch_size) for number, tiles in enumerate(pixels)]
     encoder = [picture.tiles()[0] for picture in pictures]
-    text = [patch for patches in encoder for patch in (*patches, None)]
+    text = [patch for patches in encoder for patch in (*patches, "[NEWLINE]")]
     return PictureLayout(tuple(tiles[0] for tiles in pixels), tuple(encoder), tuple(text))
 
 
