@@ -198,9 +198,11 @@ def tiles_with_empty_ones(vision_config: Any, encoded: Mapping[str, Tensor], pat
         rows, columns = vision_config.supported_aspect_ratios[ratio - 1]
         picture = TiledPicture(number, rows, columns, tiles.shape[-1], patch_size)
         images.append(picture.joined(tiles[: rows * columns]))
-        sequence, n_patches = list[Patch | str](), (picture.side // patch_size) ** 2
-        for part in (*picture.tiles(), *[("[EMPTY]",) * n_patches] * (len(tiles) - rows * columns)):
-            sequence += ["[CLS]", *part, *[PADDING] * (-(1 + n_patches) % 8)]
+        parts: list[tuple[Patch | str, ...]] = [*picture.tiles()]
+        parts += [("[EMPTY]",) * len(parts[0])] * (len(tiles) - len(parts))
+        sequence = list[Patch | str]()
+        for part in parts:
+            sequence += ["[CLS]", *part, *[PADDING] * (-(1 + len(part)) % 8)]
         encoder.append(tuple(sequence))
     return PictureLayout(tuple(images), tuple(encoder), ())
 
@@ -213,7 +215,9 @@ def whole_with_ends(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
     """
     pictures = [TiledPicture(number, 1, 1, tiles.shape[-1], patch_size) for number, tiles in enumerate(pixels)]
     encoder = [picture.tiles()[0] for picture in pictures]
-    text = [patch for patches in encoder for patch in (*patches, "[NEWLINE]")]
+    text = list[Patch | str]()
+    for patches in encoder:
+        text += [*patches, "[NEWLINE]"]
     return PictureLayout(tuple(tiles[0] for tiles in pixels), tuple(encoder), tuple(text))
 
 
