@@ -201,7 +201,7 @@ const english = {
   reset: "as the model has it",
   whatIfNote:
     "The changed weights are exact for this attention step; later layers, which would read other vectors, are not run again.",
-  caution: "Attention shows where a head reads; it is not by itself an explanation of the answer.",
+  caution: "Attention shows where a head reads; by itself it does not explain the answer.",
   tryChange: "What if it read elsewhere?",
   whatIfNone: "Weights that are no softmax of dot products cannot be changed here.",
   before: "before",

@@ -19,6 +19,9 @@ DECODER_NOTE = "A query is the token just read; its weights help to predict the 
 An alignment needs no note: its rows are the predicted tokens.
 """
 
+CAUTION = "Attention shows where a head reads; by itself it does not explain the answer."
+"""The caution beside pictures of attention; `caution` in front/src/words.ts is the same sentence."""
+
 
 def single_line(text: str) -> str:
     """Replace each run of white space by one space, and other control characters by visible symbols."""

@@ -134,7 +134,7 @@ def test_several_pictures_leave_the_sentence_its_room(
 
 def test_every_overlay_says_what_it_does_not_and_leads_to_what_if(shown: Callable[..., Page], picture: Trace) -> None:
     page = shown(picture, "0,0", "L0H1", width=1280)
-    said = "Attention shows where a head reads; it is not by itself an explanation of the answer."
+    said = "Attention shows where a head reads; by itself it does not explain the answer."
     for name in ("medium", "sentence"):
         expect(view(page, name).locator(".caution")).to_contain_text(said)
         page.evaluate("() => scrollTo(0, 0)")

@@ -9,6 +9,7 @@ from rich.console import Console
 from regard import Causal, Trace
 from regard.tracing.focus import focus_on, strongest_other_words
 from regard.tracing.tokens.readable_tokens import Token
+from regard.views.shared_text import CAUTION
 from regard.views.terminal.trace import bar, shade, show, tint
 
 
@@ -123,7 +124,7 @@ def test_which_of_several_is_said_in_every_list(handmade):
 
 def test_where_no_other_word_is_looked_at_it_is_said_and_nothing_is_listed(handmade):
     text = printed(handmade("a b c", mask=Causal(), kind="decoder"), token="a")
-    assert text.endswith("\na looks at no other word in any head.\n")
+    assert text.endswith(f"\na looks at no other word in any head.\n\n{CAUTION}\n")
     assert "heads in which" not in text
     assert "every head" not in text
 
@@ -143,9 +144,13 @@ def test_the_target_s_side_is_explained(handmade, kind):
 def test_layers_of_different_numbers_of_heads(uneven):
     lines = printed(uneven, head="L4H3").splitlines()
     assert lines[0] == "handmade · 2 layers of 2 to 4 heads · 3 tokens"
-    assert [line.split()[0] for line in lines[-3:-1]] == ["L1", "L4"]
-    assert "[" in lines[-2]
-    assert lines[-1].rstrip() == "  ·· to 0.2  ░░ to 0.4  ▒▒ to 0.6  ▓▓ to 0.8  ██ to 1"
+    assert [line.split()[0] for line in lines[-5:-3]] == ["L1", "L4"]
+    assert "[" in lines[-4]
+    assert [line.rstrip() for line in lines[-3:]] == [
+        "  ·· to 0.2  ░░ to 0.4  ▒▒ to 0.6  ▓▓ to 0.8  ██ to 1",
+        "",
+        CAUTION,
+    ]
 
 
 def test_the_tokens_are_those_of_the_kind(translated):

@@ -35,7 +35,7 @@ from regard.views.picture.canvas import (
 )
 from regard.views.picture.fonts import fonts_for
 from regard.views.picture.pattern import SHADES, PatternCells, half_capital, label_text, pattern_cells
-from regard.views.shared_text import decoder_note, single_line, size_label
+from regard.views.shared_text import CAUTION, decoder_note, single_line, size_label
 
 ROOM, TITLE, LINE = WIDTH - 2 * MARGIN, 0.72, 0.165
 """The width inside the margins, the height of the title, the height of a line of the caption, in inches."""
@@ -128,7 +128,8 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
         left, above = (width + 0.1 for width in longest)
     mosaic = mosaic_of(heads, one_layer=layer is not None)
     side = whole_pixels((ROOM - left) / max(mosaic.shape[1], mosaic.size[1] * 3))
-    caption = fonts.lines(" ".join([*notes(mosaic), decoder_note(trace, heads[0].kind), fonts.advice]), 8.5, ROOM)
+    texts = [*notes(mosaic), decoder_note(trace, heads[0].kind), CAUTION, fonts.advice]
+    caption = fonts.lines(" ".join(texts), 8.5, ROOM)
 
     rows, columns = mosaic.shape
     bottom = MARGIN + TITLE + above + rows * side + 0.45

@@ -27,7 +27,7 @@ from regard.views.picture.canvas import (
     outline,
 )
 from regard.views.picture.fonts import Fonts, fonts_for, quoted
-from regard.views.shared_text import token_label
+from regard.views.shared_text import CAUTION, token_label
 
 TITLE, GAP, PICTURE_WIDTH = 0.72, 0.3, 4.0
 """The height of the title, the space between two pictures, and the width of a picture, in inches."""
@@ -191,10 +191,11 @@ def other_keys(focus: Focus) -> list[tuple[str, float]]:
 
 
 def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]]) -> None:
-    """Write the names and weights of keys that are neither patches nor frames, one a line."""
+    """Write the names and weights of keys that are neither patches nor frames, one a line, and under them CAUTION."""
     for line, (name, weight) in enumerate(listed):
         page.write(axes, 0.0, 0.12 + LINE * line, page.fonts.shortened(name, 8.5, 2.5), 8.5)
         page.write(axes, 3.0, 0.12 + LINE * line, f"{weight:.3f}", 8.5, color=INK, ha="right")
+    page.write(axes, 0.0, 0.17 + LINE * max(1, len(listed)), CAUTION, 8.5, color=FAINT)
 
 
 def write_title(page: Page, trace: Trace, focus: Focus, finding: str) -> None:

@@ -14,7 +14,7 @@ from regard.views.picture.head_grid import lay_out_head_grid
 from regard.views.picture.media import TITLE, frame_weights, image_figure, sound_figure, write_title
 from regard.views.picture.pattern import lay_out_pattern
 from regard.views.picture.sentence import lay_out_sentence
-from regard.views.shared_text import decoder_note, token_label
+from regard.views.shared_text import CAUTION, decoder_note, token_label
 
 HEADS_WIDTH, HEADS_TALLEST, BETWEEN, TALLEST = 2.45, 3.5, 0.4, 6.0
 """The width in inches of the grid of heads, its largest height, the space left of the grid, and the largest height of
@@ -58,7 +58,7 @@ def text_figure(trace: Trace, focus: Focus) -> Figure:
     text = lay_out_sentence(focus, fonts)
     pattern = lay_out_pattern(focus, fonts, WIDTH - 2 * MARGIN - HEADS_WIDTH - BETWEEN, TALLEST)
     heads = lay_out_head_grid(trace, focus, fonts, HEADS_WIDTH, HEADS_TALLEST)
-    notes = " ".join([*text.notes, *pattern.notes, decoder_note(trace, focus.head.kind), fonts.advice])
+    notes = " ".join([*text.notes, *pattern.notes, decoder_note(trace, focus.head.kind), CAUTION, fonts.advice])
     caption = fonts.lines(notes, 8.5, WIDTH - 2 * MARGIN)
 
     top = MARGIN + TITLE + text.height + 0.3

@@ -19,7 +19,7 @@ from regard.tracing.tokens.places import Place
 from regard.tracing.tokens.token_reference import TokenReference, times
 from regard.tracing.trace import Trace
 from regard.views.patch_panels import PatchPanel, patch_panels
-from regard.views.shared_text import decoder_note, size_label, token_label
+from regard.views.shared_text import CAUTION, decoder_note, size_label, token_label
 from regard.views.terminal.columns import Columns
 from regard.visible_text import escape_controls, isolated, visible_name
 
@@ -65,6 +65,8 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
         Padding.indent(key_table(focus, N_LISTED), 2),
         "",
         *other_heads(trace, focus, N_LISTED),
+        "",
+        Text(CAUTION, style="dim"),
     )
 
 
