@@ -78,8 +78,16 @@ def test_a_step_of_a_decoder(benchmark: Benchmark) -> None:
     """Time the decoder step for the 21st token of 16 translations."""
     model = transformer()
     given = sources(model)
-    state = model.step(torch.randint(4, 8000, (16, 20)), model.start(given.source, given.lengths)).state
-    benchmark(lambda: model.step(torch.randint(4, 8000, (16, 1)), state))
+    decoding = model.compiled_decoding(given.source, given.lengths, most_rows=16, most_tokens=21)
+    assert decoding is not None
+    for tokens in torch.randint(4, 8000, (20, 16)).tolist():
+        decoding.read(tokens, range(16))
+
+    def step() -> None:
+        decoding.arguments.tokens = 20
+        decoding.read(tokens, range(16))
+
+    benchmark(step)
 
 
 def test_a_beam(benchmark: Benchmark) -> None:

@@ -13,11 +13,12 @@ from regard.kernels import attention as kernel
 from regard.kernels import library
 from regard.kernels.build import levels
 from regard.kernels.library import loaded_library, processor_level
+from regard.kernels.top_tokens import regard_top_tokens, top_tokens
 from regard.transformer.decoding.encode import regard_encode
 from regard.transformer.decoding.kernel import regard_decoding_step, regard_project_logits
-from regard.transformer.model import CompiledStep, Transformer
+from regard.transformer.model import Transformer
 
-STEPS = regard_encode, regard_decoding_step, regard_project_logits
+STEPS = regard_encode, regard_decoding_step, regard_project_logits, regard_top_tokens
 CACHED = kernel.attention_function, *STEPS, loaded_library
 RUNNABLE = [level for level in levels() if level <= str(processor_level())]
 
@@ -64,11 +65,12 @@ def test_the_encoder_and_the_steps_of_a_decoder(norm, positions):
     model = loud(Transformer(small(d_model=96, d_ff=48, n_key_heads=2, positions=positions, norm=norm))).float()
     source, lengths, target = texts([7, 5, 3], 31), torch.tensor([7, 5, 3]), texts([21] * 3, 37, seed=1)
     with torch.inference_mode():
-        state = model.start(source, lengths)
-        for place in range(21):
-            step = model.step(target[:, place : place + 1], state)
-            state = step.state
-        assert isinstance(step, CompiledStep)
+        decoding = model.compiled_decoding(source, lengths, most_rows=3, most_tokens=21)
+        for tokens in target.T.tolist():
+            decoding.read(tokens, range(3))
+        chosen = top_tokens(decoding.logits, 5, [2])[1]
         assert all(function.cache_info().currsize for function in STEPS[positions == "rotary" :])
         expected = model.double()(source, lengths, target).logits[:, -1]
-        assert_close(step.logits[:, 0].double(), expected, rtol=1e-4, atol=1e-4)
+        assert_close(decoding.logits.double(), expected, rtol=1e-4, atol=1e-4)
+        expected[:, 2] = -torch.inf
+        assert chosen == expected.topk(5).indices.tolist()

@@ -41,13 +41,13 @@ typedef struct {
 } Stack;
 
 /* The number of rows that are multiplied by the weights of 4 outputs at once, limited by the number of registers. */
-#define TILE (WIDE == 16 ? 4 : WIDE == 8 ? 2 : 1)
+#define TILE (WIDE == 16 ? 6 : WIDE == 8 ? 2 : 1)
 
-/* Compute 4 outputs of a linear layer for 1 to 4 rows. row_stride: floats from one row of the output to the next. */
+/* Compute 4 outputs of a linear layer for 1 to 6 rows. row_stride: floats from one row of the output to the next. */
 static inline __attribute__((always_inline)) void linear_tile(int rows, const float *x, int64_t n_in,
                                                               const float *weight, four bias, float *out,
                                                               int64_t row_stride) {
-  wide sums[4][4], w[4];
+  wide sums[6][4], w[4];
   for (int r = 0; r < rows; r++)
     for (int o = 0; o < 4; o++) sums[r][o] = broadcast(0);
   for (int64_t i = 0; i < n_in; i += WIDE) {
@@ -83,7 +83,9 @@ static void linear_rows(const Linear *layer, const float *x, int64_t rows, float
         case 1: linear_tile(1, x + r * n, n, weight, bias, out + r * row_stride + o, row_stride); break;
         case 2: linear_tile(2, x + r * n, n, weight, bias, out + r * row_stride + o, row_stride); break;
         case 3: linear_tile(3, x + r * n, n, weight, bias, out + r * row_stride + o, row_stride); break;
-        default: linear_tile(4, x + r * n, n, weight, bias, out + r * row_stride + o, row_stride);
+        case 4: linear_tile(4, x + r * n, n, weight, bias, out + r * row_stride + o, row_stride); break;
+        case 5: linear_tile(5, x + r * n, n, weight, bias, out + r * row_stride + o, row_stride); break;
+        default: linear_tile(6, x + r * n, n, weight, bias, out + r * row_stride + o, row_stride);
       }
   }
 }

@@ -8,22 +8,26 @@
 
 typedef struct {
   Stack stack;
-  int64_t rows, tokens; /* the number of rows, and of tokens in each row, including the newest */
-  float *buffer;        /* [rows, blocks, 2, key_heads, buffer_tokens, d_head] */
-  int64_t buffer_tokens;
-  int64_t n_buffer_rows;      /* the number of rows of the buffer */
-  const int64_t *buffer_rows; /* [rows, tokens]: the row of the buffer that has the keys and values of each token */
-  int64_t row_stride, token_stride;           /* of buffer_rows */
+  const float *embedding;  /* [vocabulary, d_model] */
+  int64_t vocabulary;
+  float embedding_scale;   /* the factor of the embeddings, before positions are added */
+  const float *positions;  /* [most_tokens, d_model]: the vectors of the positions; null: none */
+  int64_t rows, tokens;    /* the number of rows, and of tokens in each row, including the newest */
+  const int64_t *newest;   /* [rows]: the id of each row's newest token */
+  const int64_t *parents;  /* [rows]: the row of the step before that each row continues; in the first step, its source */
+  int64_t most_rows, most_tokens; /* the largest number of rows, and of tokens in each row */
+  float *buffer;                  /* [most_rows, blocks, 2, key_heads, most_tokens, d_head] */
+  int64_t *tables; /* [2, most_rows, 1 + most_tokens]: of each row the source, then the buffer row of each token; a step
+                      reads one of the two tables and writes the other one */
   const Vectors *source_keys, *source_values; /* [blocks] */
   int64_t sources;                            /* the number of source texts that the rows translate */
   int64_t source_tokens;                      /* the number of tokens in the longest source */
-  const int64_t *source_of_row;               /* [rows]: the index of each row's source */
-  const int64_t *lengths;                     /* [rows]: that source's number of tokens; null: source_tokens for all */
-  const float *cosines, *sines;               /* [pairs]: rotary angles of the newest token; null: no rotation */
+  const int64_t *lengths;                     /* [sources]: the number of tokens of each source; null: source_tokens */
+  const float *cosines, *sines;               /* [most_tokens, pairs]: rotary angles; null: no rotation */
   int64_t pairs, pair_stride;                 /* the pairs in a head; floats from one pair to the next */
   int64_t pair_distance;                      /* floats between the two numbers of a pair */
 
-  float *x;       /* [rows, d_model]: input, the newest tokens' embeddings; overwritten by the decoder's output */
+  float *x;       /* [rows, d_model]: output, the hidden states of the newest tokens */
   float *queries; /* [blocks, rows, heads, d_head]: output, the queries of cross-attention */
   float *scratch; /* [threads, scratch_numbers] */
   int64_t scratch_numbers;
@@ -32,20 +36,41 @@ typedef struct {
   int64_t threads;      /* counter: the threads that have begun */
 } StepArguments;
 
+/* Return a row of the table that the step with `tokens` tokens in each row writes. */
+static int64_t *table_row(const StepArguments *step, int64_t tokens, int64_t row) {
+  return step->tables + (tokens % 2 * step->most_rows + row) * (1 + step->most_tokens);
+}
+
+/* Write the embedding of a row's newest token to x, and the row's source and tokens into the table. */
+static void begin(const StepArguments *step, int64_t row) {
+  int64_t d = step->stack.d_model, *to = table_row(step, step->tokens, row);
+  const int64_t *from = table_row(step, step->tokens - 1, step->parents[row]);
+  for (int64_t t = 0; t < step->tokens; t++) to[t] = from[t];
+  to[step->tokens] = row;
+  const float *vector = step->embedding + step->newest[row] * d;
+  const float *position = step->positions ? step->positions + (step->tokens - 1) * d : 0;
+  for (int64_t i = 0; i < d; i += WIDE) {
+    wide scaled = load(vector + i) * step->embedding_scale;
+    store(step->x + row * d + i, position ? scaled + load(position + i) : scaled);
+  }
+}
+
 /* Apply the rotary position of the newest token: rotate each pair of numbers of each head, in place. */
 static void rotate(const StepArguments *step, float *vectors, int64_t heads) {
+  int64_t angle = (step->tokens - 1) * step->pairs;
+  const float *cosines = step->cosines + angle, *sines = step->sines + angle;
   for (int64_t h = 0; h < heads; h++)
     for (int64_t p = 0; p < step->pairs; p++) {
       float *first = vectors + h * step->stack.d_head + p * step->pair_stride, *second = first + step->pair_distance;
       float a = *first, b = *second;
-      *first = a * step->cosines[p] - b * step->sines[p];
-      *second = b * step->cosines[p] + a * step->sines[p];
+      *first = a * cosines[p] - b * sines[p];
+      *second = b * cosines[p] + a * sines[p];
     }
 }
 
 /* Write the key and value of a row's newest token into the buffer. */
 static void append(const StepArguments *step, int64_t row, int64_t block, const float *key, const float *value) {
-  int64_t n_heads = step->stack.key_heads, d = step->stack.d_head, head_size = step->buffer_tokens * d;
+  int64_t n_heads = step->stack.key_heads, d = step->stack.d_head, head_size = step->most_tokens * d;
   float *keys = step->buffer + ((row * step->stack.n_blocks + block) * 2 * n_heads) * head_size + (step->tokens - 1) * d;
   float *values = keys + n_heads * head_size;
   for (int64_t h = 0; h < n_heads; h++)
@@ -57,7 +82,7 @@ static void append(const StepArguments *step, int64_t row, int64_t block, const 
 
 static void self_attention(const StepArguments *step, int64_t start, int64_t rows, int64_t block, Scratch scratch) {
   int64_t n_heads = step->stack.heads, n_key_heads = step->stack.key_heads, d = step->stack.d_head;
-  int64_t head_size = step->buffer_tokens * d, block_size = 2 * n_key_heads * head_size;
+  int64_t head_size = step->most_tokens * d, block_size = 2 * n_key_heads * head_size;
   Vectors key = {step->buffer + block * block_size, step->stack.n_blocks * block_size, head_size, d}, value = key;
   value.vectors += n_key_heads * head_size;
   for (int64_t r = 0; r < rows; r++) {
@@ -67,7 +92,7 @@ static void self_attention(const StepArguments *step, int64_t start, int64_t row
       rotate(step, new_key, n_key_heads);
     }
     append(step, start + r, block, new_key, scratch.value + r * n_key_heads * d);
-    Tokens tokens = {step->buffer_rows + (start + r) * step->row_stride, step->token_stride, step->tokens};
+    Tokens tokens = {table_row(step, step->tokens, start + r) + 1, 1, step->tokens};
     for (int64_t h = 0; h < n_heads; h++)
       attend(d, query + h * d, key, value, h * n_key_heads / n_heads, tokens, scratch.scores,
              scratch.context + (r * n_heads + h) * d);
@@ -78,8 +103,9 @@ static void cross_attention(const StepArguments *step, int64_t start, int64_t ro
                             Scratch scratch) {
   int64_t n_heads = step->stack.heads, d = step->stack.d_head;
   for (int64_t r = 0; r < rows; r++) {
-    int64_t n_tokens = step->lengths ? step->lengths[start + r] : step->source_tokens;
-    Tokens tokens = {step->source_of_row + start + r, 0, n_tokens}; /* stride 0: all tokens are in the row of the source */
+    const int64_t *source = table_row(step, step->tokens, start + r);
+    int64_t n_tokens = step->lengths ? step->lengths[*source] : step->source_tokens;
+    Tokens tokens = {source, 0, n_tokens}; /* stride 0: all tokens are in the row of the source */
     for (int64_t h = 0; h < n_heads; h++)
       attend(d, query + (r * n_heads + h) * d, step->source_keys[block], step->source_values[block],
              h * step->stack.key_heads / n_heads, tokens, scratch.scores, scratch.context + (r * n_heads + h) * d);
@@ -90,6 +116,7 @@ static void cross_attention(const StepArguments *step, int64_t start, int64_t ro
 static void decode(const StepArguments *step, int64_t start, int64_t rows, Scratch scratch) {
   const Stack *stack = &step->stack;
   float *x = step->x + start * stack->d_model;
+  for (int64_t row = start; row < start + rows; row++) begin(step, row);
   for (int64_t b = 0; b < stack->n_blocks; b++) {
     const Block *block = stack->blocks + b;
     project(stack, block, x, rows, scratch);
@@ -125,25 +152,27 @@ const char *regard_decoding_step_error(const StepArguments *step) {
   for (int64_t n = 0; n < step->stack.n_blocks; n++)
     if (!step->source_keys || !step->source_values || !step->source_keys[n].vectors || !step->source_values[n].vectors)
       return "source_keys or source_values has a null pointer";
-  if (step->rows < 0) return "rows is below 0";
-  if (step->tokens <= 0 || step->tokens > step->buffer_tokens) return "tokens must be 1 to buffer_tokens";
+  if (step->rows < 0 || step->rows > step->most_rows) return "rows must be 0 to most_rows";
+  if (step->tokens <= 0 || step->tokens > step->most_tokens) return "tokens must be 1 to most_tokens";
   if (step->source_tokens <= 0 || step->sources <= 0) return "sources and source_tokens must be above 0";
-  if (!step->buffer || !step->buffer_rows || !step->source_of_row || !step->x || !step->queries || !step->scratch)
+  if (!step->embedding || !step->newest || !step->parents || !step->buffer || !step->tables)
+    return "an array is a null pointer";
+  if (!step->x || !step->queries || !step->scratch)
     return "an array is a null pointer";
   int64_t tokens = step->tokens > step->source_tokens ? step->tokens : step->source_tokens;
   if (step->rows_at_once <= 0 || scratch_of(&step->stack, step->rows_at_once, tokens) > step->scratch_numbers)
     return "rows_at_once must be above 0, and scratch_numbers enough for so many rows";
   if (!step->cosines != !step->sines || (step->cosines && (step->pairs < 0 || 2 * step->pairs > step->stack.d_head)))
     return "cosines and sines must both be null or both be set, and 2 * pairs must be at most d_head";
+  for (int64_t n = 0; step->lengths && n < step->sources; n++)
+    if (step->lengths[n] < 0 || step->lengths[n] > step->source_tokens) return "lengths must be 0 to source_tokens";
   for (int64_t r = 0; r < step->rows; r++) {
-    if (step->source_of_row[r] < 0 || step->source_of_row[r] >= step->sources)
-      return "source_of_row must be 0 to sources - 1";
-    if (step->lengths && (step->lengths[r] < 0 || step->lengths[r] > step->source_tokens))
-      return "lengths must be 0 to source_tokens";
-    for (int64_t t = 0; t < step->tokens; t++) {
-      int64_t row = step->buffer_rows[r * step->row_stride + t * step->token_stride];
-      if (row < 0 || row >= step->n_buffer_rows) return "buffer_rows must be 0 to n_buffer_rows - 1";
-    }
+    if (step->newest[r] < 0 || step->newest[r] >= step->vocabulary) return "newest must be 0 to vocabulary - 1";
+    if (step->parents[r] < 0 || step->parents[r] >= step->most_rows) return "parents must be 0 to most_rows - 1";
+    const int64_t *from = table_row(step, step->tokens - 1, step->parents[r]);
+    if (from[0] < 0 || from[0] >= step->sources) return "the source of a row must be 0 to sources - 1";
+    for (int64_t t = 1; t < step->tokens; t++)
+      if (from[t] < 0 || from[t] >= step->most_rows) return "the buffer row of a token must be 0 to most_rows - 1";
   }
   return 0;
 }

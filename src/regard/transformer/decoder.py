@@ -137,7 +137,7 @@ class Decoder(nn.Module):
         memory_mask = None if state.lengths is None else Padding(state.lengths)
         x, outputs = self.embedding(tokens, first=state.n_tokens), []
         for number, (block, memory) in enumerate(zip(self.blocks, state.memory, strict=True)):
-            cache = None if state.cache is None else state.cache.block(number)
+            cache = None if state.cache is None else state.cache.blocks[number]
             outputs.append(block(x, memory, mask=mask, memory_mask=memory_mask, cache=cache))
             x = outputs[-1].output
         return x if self.norm is None else self.norm(x), outputs

@@ -27,7 +27,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.by_token = nn.Embedding(n_tokens, config.d_model)
         self.positions = LearnedPositions(config.max_tokens, config.d_model) if config.positions == "learned" else None
-        self.d_model, self.dropout = config.d_model, Dropout(config.dropout)
+        self.d_model, self.scale, self.dropout = config.d_model, math.sqrt(config.d_model), Dropout(config.dropout)
         waves = sinusoidal(config.max_tokens, config.d_model) if config.positions == "sinusoidal" else None
         self.register_buffer("waves", waves, persistent=False)
         self.waves: Float[Tensor, "positions d_model"] | None
@@ -47,7 +47,7 @@ class Embedding(nn.Module):
         Args:
             first: the position of the first token: the number of cached tokens before it.
         """
-        x = F.embedding(tokens, self.by_token.weight) * math.sqrt(self.d_model)
+        x = F.embedding(tokens, self.by_token.weight) * self.scale
         position_vectors = self.position_vectors(tokens.shape[1], first)
         x = x if position_vectors is None else x + position_vectors
         return self.dropout(x) if self.training else x

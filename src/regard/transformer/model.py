@@ -5,23 +5,18 @@ The decoder predicts a token from the source and from the target tokens before i
 Source: Vaswani et al. 2017, "Attention is all you need".
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.call import Call
-from regard.attention.masks import Padding
 from regard.attention.masks.lengths import check_source_lengths, shortest_and_longest
-from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.representation import Described
-from regard.attention.scores.dot import ScaledDot
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
 from regard.transformer.decoding.encode import encode, encode_reason
-from regard.transformer.decoding.kernel import CompiledDecoder, Queries, SourceRows
+from regard.transformer.decoding.kernel import CompiledDecoding, regard_decoding_step
 from regard.transformer.decoding.parameters import StackParameters
 from regard.transformer.decoding.state import DecodingState
 from regard.transformer.decoding.supported import kernel_allowed
@@ -58,32 +53,6 @@ class TransformerStep:
     logits: Float[Tensor, "batch new vocabulary"]
     state: DecodingState
     cross: tuple[Pattern, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CompiledStep:
-    """The output of `Transformer.step` if regard's CPU kernel computed the step.
-
-    Attributes:
-        logits: for each row, the logits of the token that follows the input token.
-        state: the decoding state after the input tokens, an argument of the next step.
-        queries: the cross-attention queries of the input tokens in each decoder block.
-    """
-
-    logits: Float[Tensor, "batch 1 vocabulary"]
-    state: DecodingState
-    queries: Queries
-
-    @property
-    def cross(self) -> tuple[Pattern, ...]:
-        """The cross-attention pattern of each decoder block, built at each access; its queries are the input tokens."""
-        mask = None if self.state.lengths is None else Padding(self.state.lengths)
-        by_source = "blocks (sources queries) (heads d_head) -> blocks sources heads queries d_head"
-        sizes = {"sources": self.state.n_sources, "d_head": self.state.sources[0].key.shape[3]}
-        return tuple(
-            Pattern(Call.of(query, source.key, source.value, ScaledDot(), mask, Softmax()))
-            for query, source in zip(rearrange(self.queries, by_source, **sizes), self.state.sources, strict=True)
-        )
 
 
 class Transformer(nn.Module):
@@ -155,31 +124,50 @@ class Transformer(nn.Module):
             source: token ids, padded on the right.
             lengths: the number of tokens of each source before its padding.
         """
-        check_source_lengths(lengths, source.shape[1])
-        padded = shortest_and_longest(lengths, source.shape[1]) != {source.shape[1]}
-        true_lengths = lengths if padded else None  # without padding, no mask is needed
-        compiles = type(self.decoder) is Decoder and kernel_allowed(source.device)
-        decoder = StackParameters.of(self.decoder) if compiles else None
-        encoder = StackParameters.of(self.encoder) if decoder and type(self.encoder) is Encoder else None
-        if decoder and encoder and encode_reason(encoder, decoder, source.numel()) is None:
-            memory = encode(encoder, decoder, self.encoder.embedding(source), true_lengths)
-            state = DecodingState(lengths=true_lengths, memory=memory)
-        else:
-            state = self.decoder.start(self.encoder(source, true_lengths).output, true_lengths)
-        if decoder is None:
-            return state
-        return replace(state, compiled=CompiledDecoder.of(decoder, SourceRows.of(state.sources, true_lengths)))
+        return self._encoded(source, lengths, self._kernel_parameters(source))
 
-    def step(self, tokens: Int[Tensor, "batch new"], state: DecodingState) -> "TransformerStep | CompiledStep":
+    def step(self, tokens: Int[Tensor, "batch new"], state: DecodingState) -> TransformerStep:
         """Return, for each input token, the logits of the token that follows it, and the state for the next step.
 
         Args:
             tokens: the next token ids of each target, usually one per row; in the first step BOS.
             state: the result of `start`, or `state` of the previous step's output.
         """
-        one = tokens.shape[1] == 1 and not self.training
-        if one and state.compiled is not None and kernel_allowed(tokens.device):
-            x, cache, queries = state.compiled.step(self.decoder.embedding(tokens, state.n_tokens), state.cache)
-            return CompiledStep(logits=state.compiled.logits(x), state=replace(state, cache=cache), queries=queries)
         decoded = self.decoder(tokens, state)
         return TransformerStep(logits=decoded.logits, state=decoded.state, cross=decoded.cross)
+
+    def compiled_decoding(
+        self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"], *, most_rows: int, most_tokens: int
+    ) -> CompiledDecoding | None:
+        """Encode the sources, and return what adds target tokens by C kernels; None if the kernels cannot.
+
+        Args:
+            source: token ids, padded on the right.
+            lengths: the number of tokens of each source before its padding.
+            most_rows: the largest number of target texts in the batch, at least the number of sources.
+            most_tokens: the largest number of tokens of a target text, BOS counted.
+        """
+        decoder = self._kernel_parameters(source)
+        if decoder is None or regard_decoding_step() is None:
+            return None
+        state, embedding = self._encoded(source, lengths, decoder), self.decoder.embedding
+        return CompiledDecoding(
+            decoder, embedding, state.sources, state.lengths, most_rows=most_rows, most_tokens=most_tokens
+        )
+
+    def _kernel_parameters(self, source: Int[Tensor, "batch source"]) -> StackParameters | None:
+        """Return the decoder as an argument of the C kernels; None if they do not support it, or are not allowed."""
+        allowed = type(self.decoder) is Decoder and kernel_allowed(source.device)
+        return StackParameters.of(self.decoder) if allowed else None
+
+    def _encoded(
+        self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"], decoder: StackParameters | None
+    ) -> DecodingState:
+        check_source_lengths(lengths, source.shape[1])
+        padded = shortest_and_longest(lengths, source.shape[1]) != {source.shape[1]}
+        true_lengths = lengths if padded else None  # without padding, no mask is needed
+        encoder = StackParameters.of(self.encoder) if decoder and type(self.encoder) is Encoder else None
+        if decoder and encoder and encode_reason(encoder, decoder, source.numel()) is None:
+            memory = encode(encoder, decoder, self.encoder.embedding(source), true_lengths)
+            return DecodingState(lengths=true_lengths, memory=memory)
+        return self.decoder.start(self.encoder(source, true_lengths).output, true_lengths)

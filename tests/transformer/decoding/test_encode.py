@@ -202,10 +202,10 @@ def shorten_in_place(model):
 )
 def test_a_snapshot_shows_each_change(change):
     model = new_model()
-    before = Snapshot.of(model.encoder)
-    assert before.is_equal(Snapshot.of(model.encoder))
+    before = Snapshot(model.encoder)
+    assert before.is_current()
     change(model)
-    assert not before.is_equal(Snapshot.of(model.encoder))
+    assert not before.is_current()
 
 
 def test_the_struct_has_the_fields_of_the_source_in_their_order():

@@ -1,6 +1,6 @@
 """Tests of the C kernel for a decoding step: against the decoder's `forward` in float64; rows are independent."""
 
-from dataclasses import replace
+import ctypes
 from typing import get_args
 
 import pytest
@@ -15,15 +15,13 @@ from regard import Rotary
 from regard.attention.positions.rope_scaling import Yarn
 from regard.kernels import threads as threads_module
 from regard.kernels.build import FOLDER
+from regard.transformer import model as model_module
 from regard.transformer.decoding import kernel as module
 from regard.transformer.decoding.kernel import (
     MOST_ROWS_AT_ONCE,
-    CompiledDecoder,
     ProjectionArguments,
-    SourceRows,
     StepArguments,
     VectorLayout,
-    sources_reason,
 )
 from regard.transformer.decoding.parameters import (
     BlockParameters,
@@ -48,17 +46,20 @@ def new_model(seed=0, **fields):
     return loud(Transformer(small(**sizes)), seed).float()
 
 
+def decoding_of(model, source=SOURCE, lengths=LENGTHS, rows=None):
+    """Return the decoding of a batch by the kernel, with room for N_TOKENS tokens; None if the kernel cannot."""
+    return model.compiled_decoding(source, lengths, most_rows=rows or len(source), most_tokens=N_TOKENS)
+
+
 def every_step(model, target, source=SOURCE, lengths=LENGTHS):
     """Decode token by token; return the logits of all steps and the last block's cross-attention weights."""
     logits, cross = [], []
     with torch.inference_mode():
-        state = model.start(source, lengths)
-        assert state.compiled is not None
-        for place in range(target.shape[1]):
-            step = model.step(target[:, place : place + 1], state)
-            state = step.state
-            logits.append(step.logits[:, 0])
-            cross.append(step.cross[-1].dense()[:, :, 0])
+        decoding = decoding_of(model, source, lengths)
+        for tokens in target.T.tolist():
+            decoding.read(tokens, range(len(tokens)))
+            logits.append(decoding.logits.clone())
+            cross.append(decoding.cross[-1].dense()[:, :, 0])
     return torch.stack(logits, dim=1), torch.stack(cross, dim=2)
 
 
@@ -171,8 +172,10 @@ def test_any_number_of_logits(n_logits, rows, threads, normal, monkeypatch):
     model = new_model(n_decoder_layers=1)
     model.decoder.to_logits = torch.nn.Linear(96, n_logits)
     with torch.inference_mode():
-        compiled, x = model.start(SOURCE, LENGTHS).compiled, normal(rows, 1, 96).float()
-        assert_close(compiled.logits(x).double(), model.decoder.to_logits.double()(x.double()), rtol=1e-5, atol=1e-5)
+        decoding = decoding_of(model, SOURCE[:1], LENGTHS[:1], rows)
+        decoding.read([0] * rows, [0] * rows)
+        expected = model.decoder.to_logits.double()(decoding.x.double())
+        assert_close(decoding.logits.double(), expected, rtol=1e-5, atol=1e-5)
 
 
 class Encoded:
@@ -184,38 +187,36 @@ class Encoded:
 
 def vectors(model, target, of):
     """Return the kernel's vectors for the last token, its logits, and its cross-attention queries."""
-    state = model.start(of[:, None].expand(-1, SOURCE.shape[1]), LENGTHS[of])
-    for place in range(target.shape[1]):
-        embedded = model.decoder.embedding(target[:, place : place + 1], place)
-        x, cache, queries = state.compiled.step(embedded, state.cache)
-        state = replace(state, cache=cache)
-    return torch.cat([x[:, 0], state.compiled.logits(x)[:, 0], *queries], dim=1)
+    decoding = decoding_of(model, of[:, None].expand(-1, SOURCE.shape[1]), LENGTHS[of])
+    for tokens in target.T.tolist():
+        decoding.read(tokens, range(len(tokens)))
+    return torch.cat([decoding.x, decoding.logits, *decoding.queries.view(2, len(of), -1)], dim=1)
 
 
 def test_what_is_not_written_yet_and_what_lies_behind_a_source_never_show():
     model, target = new_model(), texts([3] * 5, 37, seed=1)
     with torch.inference_mode():
-        state = model.start(SOURCE, LENGTHS)
-        for source in state.memory:
+        decoding = decoding_of(model)
+        for source in decoding.memory:
             for vectors in (source.key, source.value):
                 for row, length in enumerate(LENGTHS.tolist()):
                     vectors[row, :, length:] = torch.nan
-        step = model.step(target[:, :1], state)
-        step.state.cache.buffer.vectors[:, :, :, :, 1:] = torch.nan
-        step = model.step(target[:, 1:2], step.state)
-    assert bool(step.logits.isfinite().all())
-    assert_close(step.logits[:, 0].double(), in_float64(model, target[:, :2])[0][:, 1], rtol=1e-4, atol=1e-4)
+        buffer, *_ = decoding.held
+        for place, tokens in enumerate(target.T.tolist()[:2]):
+            buffer[:, :, :, :, place:] = torch.nan
+            decoding.read(tokens, range(5))
+    assert bool(decoding.logits.isfinite().all())
+    assert_close(decoding.logits.double(), in_float64(model, target[:, :2])[0][:, 1], rtol=1e-4, atol=1e-4)
 
 
 def test_nan_shows_in_the_rows_that_read_it_and_in_no_others():
     model, target = new_model(), texts([2] * 5, 37, seed=1)
     with torch.inference_mode():
-        state = model.start(SOURCE, LENGTHS)
-        state.memory[1].value[2, 3, 4, 5] = torch.nan
-        step = model.step(target[:, :1], state)
-        assert step.logits.isnan().any(dim=2)[:, 0].tolist() == [False, False, True, False, False]
-        step = model.step(target[:, 1:2], step.state)
-        assert step.logits.isnan().any(dim=2)[:, 0].tolist() == [False, False, True, False, False]
+        decoding = decoding_of(model)
+        decoding.memory[1].value[2, 3, 4, 5] = torch.nan
+        for tokens in target.T.tolist():
+            decoding.read(tokens, range(5))
+            assert decoding.logits.isnan().any(dim=1).tolist() == [False, False, True, False, False]
 
 
 @pytest.mark.parametrize("activation", get_args(Activation))
@@ -223,21 +224,19 @@ def test_every_activation_of_nan_is_nan(activation):
     model, target = new_model(activation=activation), texts([1] * 5, 37, seed=1)
     with torch.inference_mode():
         model.decoder.blocks[2].feed_forward.widen.bias.fill_(torch.nan)
-        assert bool(model.step(target, model.start(SOURCE, LENGTHS)).logits.isnan().all())
+        assert bool(every_step(model, target)[0].isnan().all())
 
 
 def test_parameters_that_are_put_in_the_place_of_others_do_not_leave_it_with_memory_that_is_gone():
     model, target = new_model(), texts([2] * 5, 37, seed=1)
     expected = every_step(model, target)[0]
     with torch.inference_mode():
-        state = model.start(SOURCE, LENGTHS)
+        decoding = decoding_of(model)
         for parameter in model.parameters():
             parameter.data = torch.full_like(parameter, torch.nan)
-        for place in range(2):
-            step = model.step(target[:, place : place + 1], state)
-            state = step.state
-    assert step.logits.isnan().all()  # its embedding is the module's own
-    assert bool(expected.isfinite().all())
+        for place, tokens in enumerate(target.T.tolist()):
+            decoding.read(tokens, range(5))
+            assert torch.equal(decoding.logits, expected[:, place])
 
 
 def with_other_heads(model):
@@ -287,9 +286,9 @@ def test_a_decoder_that_the_kernel_cannot_express_takes_its_own_steps(change, re
     model, target = new_model(), texts([4] * 5, 37, seed=1)
     change(model)
     with torch.inference_mode():
-        state = model.start(SOURCE, LENGTHS)
         assert structure_reason(model.decoder) == reason
-        assert (state.compiled is None) == (reason is not None)
+        assert (decoding_of(model) is None) == (reason is not None)
+        state = model.start(SOURCE, LENGTHS)
         for place in range(4):
             step = model.step(target[:, place : place + 1], state)
             state = step.state
@@ -310,6 +309,10 @@ def with_a_narrow_projection(model):
     model.decoder.to_logits = torch.nn.Linear(80, 37)
 
 
+def with_narrow_embeddings(model):
+    model.decoder.embedding.by_token = torch.nn.Embedding(37, 80)
+
+
 def with_a_narrow_last_norm(model):
     model.decoder.norm = torch.nn.LayerNorm(80)
 
@@ -322,6 +325,7 @@ def with_a_narrow_last_norm(model):
         ({}, with_narrow_cross_attention, UNLIKE),
         ({}, with_narrow_norms, UNLIKE),
         ({}, with_a_narrow_last_norm, UNLIKE),
+        ({}, with_narrow_embeddings, UNLIKE),
         ({}, with_a_narrow_projection, UNLIKE),
         ({}, with_a_norm_in_float64, "parameters must be contiguous float32 tensors on a CPU"),
         ({}, lambda model: model.decoder.train(), "the decoder is in training mode"),
@@ -341,53 +345,36 @@ def test_parts_that_do_not_fit_together_are_never_read(fields, change, reason):
         assert StackParameters.of(model.decoder) is None
 
 
-def test_without_a_compiler_the_modules_take_the_steps(monkeypatch):
+def test_without_a_compiler_there_is_no_decoding_by_the_kernel(monkeypatch):
     model = new_model()
-    monkeypatch.setattr(module, "regard_decoding_step", lambda: None)
+    monkeypatch.setattr(model_module, "regard_decoding_step", lambda: None)
     with torch.inference_mode():
-        state = model.start(SOURCE, LENGTHS)
-        assert state.compiled is None
-        reason = sources_reason(SourceRows.of(state.sources, LENGTHS))
-        assert reason == "no C kernels were built when regard was installed"
+        assert decoding_of(model) is None
 
 
-def test_sources_in_float64_are_never_read():
-    model = new_model()
+@torch.inference_mode()
+def test_rows_go_on_from_any_rows_before():
+    model, texts_so_far, sources = new_model(), torch.empty(5, 0, dtype=torch.long), torch.arange(5)
+    decoding, random = decoding_of(model, rows=9), torch.Generator().manual_seed(3)
+    for n_rows in (5, 9, 9, 4, 4, 7, 3, 3, 1, 2):
+        rows = torch.randint(len(sources), (n_rows,), generator=random)
+        new = torch.randint(4, 37, (n_rows, 1), generator=random)
+        texts_so_far, sources = torch.cat([texts_so_far[rows], new], dim=1), sources[rows]
+        decoding.read(new[:, 0].tolist(), rows.tolist())
+        expected = model(SOURCE[sources], LENGTHS[sources], texts_so_far)
+        assert_close(decoding.logits, expected.logits[:, -1], rtol=1e-4, atol=1e-4)
+        for pattern, whole in zip(decoding.cross, expected.cross, strict=True):
+            assert_close(pattern.dense()[:, :, 0], whole.dense()[:, :, -1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("tokens", "parents"), [([7, 7], [0]), ([7], [0, 1]), ([7, 7], [0, 5])])
+def test_parents_that_do_not_fit_are_refused(tokens, parents):
     with torch.inference_mode():
-        sources = model.start(SOURCE, LENGTHS).compiled.sources
-        memory = tuple(replace(source, key=source.key.double()) for source in sources.memory)
-        reason = sources_reason(SourceRows.of(memory, LENGTHS))
-        assert reason == "source keys and values must be float32 with contiguous vectors"
-
-
-def test_lengths_beyond_the_source_read_no_further():
-    model, target = new_model(), texts([1] * 5, 37, seed=1)
-    with torch.inference_mode():
-        memory = model.encoder(SOURCE, LENGTHS).output
-        within, beyond = LENGTHS, torch.where(LENGTHS < 33, LENGTHS, 70)
-        logits = [model.step(target, state_of(model, memory, lengths)).logits for lengths in (within, beyond)]
-    assert torch.equal(*logits)
-
-
-def state_of(model, memory, lengths):
-    state = model.decoder.start(memory, lengths)
-    return replace(
-        state, compiled=CompiledDecoder.of(StackParameters.of(model.decoder), SourceRows.of(state.sources, lengths))
+        decoding = decoding_of(new_model())
+    assert refusal(ValueError, decoding.read, tokens, parents) == (
+        f"got {len(tokens)} tokens and the parents {parents} for 5 rows; give each token the index of the row that it "
+        "continues."
     )
-
-
-@pytest.mark.parametrize("rows", [1, 4, 6])
-def test_more_or_fewer_rows_than_there_are_are_refused(rows):
-    model = new_model()
-    message = (
-        f"got {rows} rows of tokens for a state of 5 rows; give one token for each row, or select some rows with "
-        "state.select."
-    )
-    with torch.inference_mode():
-        state = model.start(SOURCE, LENGTHS)
-        assert refusal(ValueError, model.step, texts([1] * rows, 37), state) == message
-        state = model.step(texts([1] * 5, 37), state).state
-        assert refusal(ValueError, model.step, texts([1] * rows, 37), state) == message
 
 
 @pytest.mark.parametrize(
@@ -408,6 +395,19 @@ def test_the_structs_have_the_fields_of_the_source_in_their_order(struct, file, 
 
 D_HEAD = "d_head must be a multiple of 16, and heads * d_head must be d_model"
 
+
+def with_a_parent(row):
+    return lambda a: ctypes.memmove(a.parents, ctypes.byref(ctypes.c_int64(row)), 8)
+
+
+def with_a_table_row(row):
+    """Return a function that writes into the table that a step reads: the first row's first token is in `row`."""
+    return lambda a: (
+        a.tokens == 2
+        and ctypes.memmove(a.tables + 8 * (a.most_rows * (1 + a.most_tokens) + 1), ctypes.byref(ctypes.c_int64(row)), 8)
+    )
+
+
 WRONG = {
     "blocks": (lambda a: setattr(a, "n_blocks", 0), "there are no blocks"),
     "key_heads": (lambda a: setattr(a, "key_heads", 5), "heads must be a multiple of key_heads"),
@@ -423,15 +423,18 @@ WRONG = {
         "self-attention's query, key and value layers must have d_model inputs and d_model or key_heads * d_head "
         "outputs",
     ),
-    "tokens": (lambda a: setattr(a, "tokens", 2**40), "tokens must be 1 to buffer_tokens"),
-    "sources": (lambda a: setattr(a, "sources", 4), "source_of_row must be 0 to sources - 1"),
+    "tokens": (lambda a: setattr(a, "tokens", 2**40), "tokens must be 1 to most_tokens"),
+    "too many rows": (lambda a: setattr(a, "most_rows", 4), "rows must be 0 to most_rows"),
+    "vocabulary": (lambda a: setattr(a, "vocabulary", 3), "newest must be 0 to vocabulary - 1"),
+    "sources": (lambda a: setattr(a, "sources", 4), "the source of a row must be 0 to sources - 1"),
     "lengths": (lambda a: setattr(a, "source_tokens", 32), "lengths must be 0 to source_tokens"),
-    "buffer": (lambda a: setattr(a, "n_buffer_rows", 4), "buffer_rows must be 0 to n_buffer_rows - 1"),
+    "parents": (with_a_parent(5), "parents must be 0 to most_rows - 1"),
+    "table": (with_a_table_row(5), "the buffer row of a token must be 0 to most_rows - 1"),
     "scratch": (
         lambda a: setattr(a, "scratch_numbers", 8),
         "rows_at_once must be above 0, and scratch_numbers enough for so many rows",
     ),
-    "rows": (lambda a: setattr(a, "rows", -1), "rows is below 0"),
+    "rows": (lambda a: setattr(a, "rows", -1), "rows must be 0 to most_rows"),
     "memory": (lambda a: setattr(a, "x", None), "an array is a null pointer"),
     "source keys": (
         lambda a: setattr(a.source_keys[0], "vectors", None),
@@ -464,7 +467,8 @@ def test_wrong_arguments_are_refused(name, monkeypatch):
     check = module.check_arguments
 
     def spoilt(function, arguments):
-        spoil(arguments)
+        if function == "regard_decoding_step":
+            spoil(arguments)
         check(function, arguments)
 
     monkeypatch.setattr(module, "check_arguments", spoilt)

@@ -1,4 +1,4 @@
-"""Tests of decoding steps of one token: equal to `forward`; the kernel is used only for models that it supports."""
+"""Tests of decoding steps: equal to `forward`; the kernel is used only for models that it supports."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from regard import Rotary, ScaledDot, Softmax, use_backend
-from regard.transformer.model import CompiledStep, Transformer, TransformerStep
+from regard.transformer.model import Transformer
 
 SOURCE, LENGTHS = texts([7, 5, 3], 31), torch.tensor([7, 5, 3])
 TARGET = texts([12, 12, 12], 37, seed=1)
@@ -40,7 +40,6 @@ def test_every_step_is_the_decoders_own_forward(fields, lengths, first):
         step = model.step(TARGET[:, :first], model.start(SOURCE, lengths))
         for place in range(first, 12):
             step = model.step(TARGET[:, place : place + 1], step.state)
-            assert isinstance(step, CompiledStep if "d_model" in fields else TransformerStep)
             assert step.state.n_tokens == place + 1
             assert_close(step.logits[:, 0], whole.logits[:, place])
             for stepwise, pattern in zip(step.cross, whole.cross, strict=True):
@@ -65,14 +64,23 @@ def test_rows_of_beams_go_on_and_leave_their_states_as_they_were(fields):
         assert_close(step.logits[:, 0], expected.logits[:, -1])
 
 
-def test_a_state_of_inference_mode_can_be_gone_on_from_outside_of_it():
-    model = new_model(**KERNEL)
+def by_kernel(model, lengths=LENGTHS):
+    return model.compiled_decoding(SOURCE, lengths, most_rows=3, most_tokens=12)
+
+
+@pytest.mark.parametrize("fields", CONFIGS, ids=str)
+@pytest.mark.parametrize("lengths", [LENGTHS, torch.tensor([7, 7, 7])], ids=["padded", "full"])
+def test_the_kernel_decodes_as_the_decoders_own_forward(fields, lengths):
+    model = new_model(**fields)
+    whole = model(SOURCE, lengths, TARGET)
     with torch.inference_mode():
-        state = model.step(TARGET[:, 1:2], model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS)).state).state
-    with torch.no_grad():
-        step = model.step(TARGET[:, 2:3], state)
-    assert isinstance(step, CompiledStep)
-    assert_close(step.logits[:, 0], model(SOURCE, LENGTHS, TARGET).logits[:, 2])
+        decoding = by_kernel(model, lengths)
+        assert (decoding is None) == ("d_model" not in fields)
+        for place, tokens in enumerate(TARGET.T.tolist() if decoding else []):
+            decoding.read(tokens, range(3))
+            assert_close(decoding.logits, whole.logits[:, place])
+            for stepwise, pattern in zip(decoding.cross, whole.cross, strict=True):
+                assert_close(stepwise.dense()[:, :, 0], pattern.dense()[:, :, place])
 
 
 class Widen(nn.Linear):
@@ -124,57 +132,48 @@ def with_another_temperature(model):
         with_another_temperature,
     ],
 )
-def test_steps_of_a_changed_decoder_are_its_own(change):
+def test_a_changed_decoder_is_left_to_its_modules(change):
     model = new_model(**KERNEL)
     with torch.no_grad():
-        assert model.start(SOURCE, LENGTHS).compiled is not None
-    change(model)
-    whole = model(SOURCE, LENGTHS, TARGET)
-    with torch.no_grad():
+        assert by_kernel(model) is not None
+        change(model)
+        assert by_kernel(model) is None
         state = model.step(TARGET[:, :2], model.start(SOURCE, LENGTHS)).state
         step = model.step(TARGET[:, 2:3], state)
-    assert isinstance(step, TransformerStep)
-    assert_close(step.logits[:, 0], whole.logits[:, 2])
+    assert_close(step.logits[:, 0], model(SOURCE, LENGTHS, TARGET).logits[:, 2])
 
 
-@pytest.mark.parametrize("within", [torch.enable_grad(), use_backend("tiled")], ids=["gradients", "another backend"])
-def test_with_gradients_or_another_backend_the_modules_take_the_step(within):
+@pytest.mark.parametrize(
+    "within",
+    [torch.enable_grad(), use_backend("tiled"), torch.autocast("cpu", torch.bfloat16)],
+    ids=["gradients", "another backend", "autocast"],
+)
+def test_with_gradients_or_another_backend_or_autocast_the_kernel_is_not_used(within):
     model = new_model(**KERNEL)
-    with torch.no_grad():
-        state = model.step(TARGET[:, :2], model.start(SOURCE, LENGTHS)).state
-        with within:
-            step = model.step(TARGET[:, 2:3], state)
-    assert isinstance(step, TransformerStep)
-
-
-def test_with_autocast_the_modules_take_the_step():
-    model = new_model(**KERNEL)
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        state = model.step(TARGET[:, :2], model.start(SOURCE, LENGTHS)).state
-        assert isinstance(model.step(TARGET[:, 2:3], state), TransformerStep)
+    with torch.no_grad(), within:
+        assert by_kernel(model) is None
 
 
 def test_positions_in_the_source_are_left_to_the_decoder():
     model = new_model(**KERNEL)
     model.decoder.blocks[1].cross_attention.positions = Rotary()
     with torch.no_grad():
-        assert model.start(SOURCE, LENGTHS).compiled is None
+        assert by_kernel(model) is None
 
 
 def test_dropout_is_the_decoders_own():
-    model = new_model(dropout=0.5, **KERNEL).train()
     with torch.no_grad():
-        assert isinstance(model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS)), TransformerStep)
+        assert by_kernel(new_model(dropout=0.5, **KERNEL).train()) is None
 
 
-@pytest.mark.parametrize(
-    ("fields", "kind"), [({}, TransformerStep), (KERNEL, CompiledStep)], ids=["without kernel", "kernel"]
-)
-def test_weights_that_are_not_finite_give_nan_and_never_zeros(fields, kind):
+@pytest.mark.parametrize("fields", [{}, KERNEL], ids=["without kernel", "kernel"])
+def test_weights_that_are_not_finite_give_nan_and_never_zeros(fields):
     model = new_model(**fields)
     with torch.no_grad():
         model.decoder.blocks[0].self_attention.to_query.weight[0, 0] = torch.nan
         step = model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS))
-        step = model.step(TARGET[:, 1:2], step.state)
-    assert isinstance(step, kind)
-    assert bool(step.logits.isnan().all())
+        assert bool(model.step(TARGET[:, 1:2], step.state).logits.isnan().all())
+        if decoding := by_kernel(model):
+            for tokens in TARGET.T.tolist()[:2]:
+                decoding.read(tokens, range(3))
+            assert bool(decoding.logits.isnan().all())

@@ -12,8 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from regard.errors import InputError
 from regard.text.vocabulary import BOS, EOS, PAD
 from regard.transformer.config import TransformerConfig
+from regard.transformer.decoding.kernel import CompiledDecoding
 from regard.transformer.model import Transformer
 from regard.translation.search.beam import Beam
+from regard.translation.search.decoding import start_decoding
 from regard.translation.search.greedy import Greedy
 from regard.translation.search.interface import SourceBatch
 from regard.translation.search.sampling import Sample
@@ -95,7 +97,7 @@ def test_a_device_without_float64_searches_in_float32(search, prefix, transforme
     single = Transformer(transformer.config).eval()
     single.load_state_dict(transformer.state_dict())
     sources = some_sources(single, n=4, prefix=prefix)
-    for module in ("next_token", "sampling", "beam"):
+    for module in ("decoding", "sampling", "beam"):
         monkeypatch.setattr(f"regard.translation.search.{module}.widest_type", lambda device: torch.float32)
     with Narrow():
         found = search.run(single, sources)
@@ -158,6 +160,22 @@ def test_a_cache_changes_nothing(search, transformer):
     for a, b in zip(cached, uncached, strict=True):
         assert [h.tokens for h in a] == [h.tokens for h in b]
         assert [h.score for h in a] == pytest.approx([h.score for h in b], abs=1e-8)
+
+
+@pytest.mark.parametrize("prefix", [0, 2])
+@pytest.mark.parametrize("search", SEARCHES, ids=repr)
+def test_the_c_kernels_find_what_steps_of_the_model_find(search, prefix, monkeypatch):
+    torch.manual_seed(5)
+    sizes = {"d_model": 32, "n_heads": 2, "d_ff": 32, "n_layers": 2, "max_tokens": 30, "share": "none"}
+    model = Transformer(TransformerConfig.preset("tiny", n_source_tokens=23, n_target_tokens=97, **sizes)).eval()
+    model.decoder.to_logits.weight.mul_(3)  # so that it prefers something
+    sources = some_sources(model, n=6, limits=[9, 4, 14, 5, 25, 7], prefix=prefix)
+    assert isinstance(start_decoding(model, sources), CompiledDecoding)
+    found = search.run(model, sources)
+    monkeypatch.setattr(Transformer, "compiled_decoding", lambda *sources, **sizes: None)
+    for by_kernels, by_steps in zip(found, search.run(model, sources), strict=True):
+        assert [one.tokens for one in by_kernels] == [one.tokens for one in by_steps]
+        assert [one.score for one in by_kernels] == pytest.approx([one.score for one in by_steps], abs=1e-4)
 
 
 def test_limits_follow_the_source_and_the_model():

@@ -4,9 +4,10 @@ They are computed once for a module, and again when a part of it has changed.
 """
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import is_
+from itertools import chain
+from operator import attrgetter, is_
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -117,13 +118,13 @@ class StackParameters:
 
         The result is computed again only if the module has changed since the last call.
         """
-        known, now = COMPUTED.get(module), Snapshot.of(module)
-        if known is not None and known[0].is_equal(now):
+        known = COMPUTED.get(module)
+        if known is not None and known[0].is_current():
             return known[1]
         if structure_reason(module) is not None:
             COMPUTED.pop(module, None)  # a hook, which the snapshot has, may refer to the module
             return None
-        COMPUTED[module] = now, cls.computed(module)
+        COMPUTED[module] = Snapshot(module), cls.computed(module)
         return COMPUTED[module][1]
 
     @classmethod
@@ -150,35 +151,32 @@ class StackParameters:
         return cls(stack, memory_layers, projection, storages, attention.positions)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """The parts of a module at one time; compared with a later snapshot, it shows whether the module has changed.
+    """The parts of a module at one time; it shows whether the module has changed since then.
 
-    New numbers in the memory of a parameter do not count as a change.
-
-    Attributes:
-        parts: the classes, attributes, submodules and parameters of all modules, and whether they have hooks.
-        memory: the address, type and shape of each parameter.
+    Parts are the attributes, hooks, submodules and parameters of all modules in it, the classes of its submodules, and
+    the address, shape, strides and type of each parameter. New numbers in a parameter's memory are no change.
     """
 
-    parts: list[Any]
-    memory: list[Any]
+    DICTS = "_modules", "_parameters", "_forward_hooks", "_forward_pre_hooks"
+    MEMORY = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride, attrgetter("dtype")
 
-    @classmethod
-    def of(cls, module: nn.Module) -> "Snapshot":
-        modules, parts, memory = [module], list[Any](), list[Any]()
-        for one in modules:  # the list grows
-            attributes = vars(one)
-            children, parameters = attributes["_modules"].values(), attributes["_parameters"].values()
-            modules.extend(filter(None, children))
-            parts += (type(one), bool(attributes["_forward_hooks"]), bool(attributes["_forward_pre_hooks"]))
-            parts += (*attributes.values(), *children, *parameters)
-            memory += [(p.data_ptr(), p.dtype, p.shape, p.is_contiguous()) for p in parameters if p is not None]
-        return cls(parts, memory)
+    def __init__(self, module: nn.Module) -> None:
+        self.children, self.parameters = list(module.modules())[1:], list(module.parameters())
+        attributes = list(map(vars, (module, *self.children)))
+        self.dicts = attributes + [of_module[name] for of_module in attributes for name in self.DICTS]
+        self.parts, self.memory = list(self._parts()), self._memory()
 
-    def is_equal(self, other: "Snapshot") -> bool:
-        same = len(self.parts) == len(other.parts) and all(map(is_, self.parts, other.parts))
-        return same and self.memory == other.memory
+    def is_current(self) -> bool:
+        """Return whether the module has not changed."""
+        return all(map(is_, self._parts(), self.parts)) and self._memory() == self.memory
+
+    def _parts(self) -> Iterator[Any]:
+        values = chain.from_iterable(map(dict.values, self.dicts))
+        return chain(values, map(type, self.children), [Snapshot])  # the end, so that a longer list is not equal
+
+    def _memory(self) -> list[Any]:
+        return [list(map(of_parameter, self.parameters)) for of_parameter in self.MEMORY]
 
 
 COMPUTED: WeakKeyDictionary[nn.Module, tuple[Snapshot, StackParameters]] = WeakKeyDictionary()

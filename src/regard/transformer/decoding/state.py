@@ -7,8 +7,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.layers.key_value import KeyValue
-from regard.transformer.decoding.cache import BlockCache, BufferCache
-from regard.transformer.decoding.kernel import CompiledDecoder, SourceRows
+from regard.transformer.decoding.cache import BlockCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -23,15 +22,12 @@ class DecodingState:
         memory: for each block, the source's cross-attention keys and values; None for a language model.
         cache: the self-attention keys and values of the target tokens so far; None before the first token.
         rows_per_source: the number of consecutive rows that read each source.
-        compiled: the arguments with which the CPU kernel computes steps of one token; None = `Decoder.forward` computes
-            the steps.
     """
 
     lengths: Int[Tensor, " sources"] | None
     memory: tuple[KeyValue | None, ...]
-    cache: BlockCache | BufferCache | None = None
+    cache: BlockCache | None = None
     rows_per_source: int = 1
-    compiled: CompiledDecoder | None = None
 
     @property
     def n_tokens(self) -> int:
@@ -46,10 +42,7 @@ class DecodingState:
         state = replace(self, cache=None if self.cache is None else self.cache.select(rows))
         if self.memory[0] is None or (self.n_sources == 1 and rows.shape[0] == self.rows_per_source):
             return state  # there is no source, or all rows read the only one as before
-        sources = rows // self.rows_per_source
-        if self.compiled is not None and torch.equal(sources, self.compiled.sources.source_of_row):
-            return state
-        return state.with_sources(*group_by_source(sources))
+        return state.with_sources(*group_by_source(rows // self.rows_per_source))
 
     def with_sources(self, sources: Int[Tensor, " sources"], rows_per_source: int) -> "DecodingState":
         """Return the state with a selection of the sources; the target tokens and their cached keys and values stay.
@@ -62,11 +55,7 @@ class DecodingState:
         if not torch.equal(sources, torch.arange(self.n_sources, device=sources.device)):
             lengths = None if lengths is None else lengths.index_select(0, sources)
             memory = tuple(None if source is None else source.select(sources) for source in memory)
-        state = replace(self, lengths=lengths, memory=memory, rows_per_source=rows_per_source)
-        if self.compiled is None:
-            return state
-        source_rows = SourceRows.of(state.sources, lengths, rows_per_source)
-        return replace(state, compiled=self.compiled.with_sources(source_rows))
+        return replace(self, lengths=lengths, memory=memory, rows_per_source=rows_per_source)
 
     @property
     def sources(self) -> tuple[KeyValue, ...]:

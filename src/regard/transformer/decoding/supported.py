@@ -58,7 +58,8 @@ def structure_reason(module: nn.Module) -> str | None:
         return f"d_head and d_ff must be multiples of {WIDTH_MULTIPLE}"
     last_norm = module.norm is None or cast("nn.LayerNorm", module.norm).normalized_shape == normalized_shape(first)
     to_logits = cast("nn.Linear | None", getattr(module, "to_logits", None))
-    ends = last_norm and (to_logits is None or (to_logits.in_features,) == normalized_shape(first))
+    vectors = cast("Embedding", module.embedding).by_token.weight.shape[1:] == normalized_shape(first)
+    ends = vectors and last_norm and (to_logits is None or (to_logits.in_features,) == normalized_shape(first))
     if not (ends and has_config_widths(first) and all(structure(block) == structure(first) for block in blocks)):
         return "all blocks must have the layer widths of one config"
     return None

@@ -19,17 +19,18 @@ also prune hypotheses far below the best; here no hypothesis with a slot is drop
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.pattern import Pattern
 from regard.attention.precision import widest_type
 from regard.text.vocabulary import EOS
-from regard.translation.model_protocol import DecoderStep, TranslatingModel
+from regard.translation.model_protocol import TranslatingModel
+from regard.translation.search.decoding import Decoding, read_prefixes, start_decoding
 from regard.translation.search.interface import Hypothesis, SourceBatch
-from regard.translation.search.next_token import read_prefixes, refuse_nan, top_tokens
+from regard.translation.search.next_token import refuse_nan, top_tokens
 from regard.translation.search.token_history import TokenHistory
 
 LEAST_COVERAGE = 1e-9
@@ -73,16 +74,30 @@ class Beam:
         sentences = [
             SentenceSearch(self, limit, length - 1) for limit, length in zip(sources.limits, lengths, strict=True)
         ]
-        history = TokenHistory(sources.prefix.tolist())
-        active: ActiveHypotheses | None = initial_hypotheses(self, model, sources, sentences)
-        while active is not None:
+        found, history = [*sentences], TokenHistory(sources.prefix.tolist())
+        decoding = start_decoding(model, sources, self.size)
+        totals, coverage = [], None
+        for totals in read_prefixes(decoding, sources):  # noqa: B007 (the last is used)
+            if self.coverage_penalty:
+                coverage = coverage_weights(decoding) + (0.0 if coverage is None else coverage)
+        while sentences:
             going_on = []
-            for sentence, extensions in best_extensions(active, self.size, history.n_tokens):
-                unfinished = sentence.collect_finished(extensions, history, active.coverage)
-                if unfinished and unfinished[0].log_probability > sentence.to_beat:
+            for sentence, extensions in best_extensions(decoding, sentences, totals, history.n_tokens):
+                unfinished = sentence.collect_finished(extensions, history, coverage)
+                if unfinished and unfinished[0][0] > sentence.to_beat:
                     going_on.append((sentence, unfinished))
-            active = advance(model, active, going_on, history) if going_on else None
-        return [sentence.best() for sentence in sentences]
+            if not going_on:
+                break
+            # The sentence with the most hypotheses decides the width; others get rows with log-probability -∞
+            width = max(len(extensions) for _, extensions in going_on)
+            rows = [row for _, its in going_on for row in (*its, *[(-torch.inf, *its[0][1:])] * (width - len(its)))]
+            sentences = [sentence for sentence, _ in going_on]
+            totals, parents, tokens = map(list, zip(*rows, strict=True))
+            history.append(parents, tokens)
+            decoding.read(tokens, parents)
+            if coverage is not None:
+                coverage = coverage[parents] + coverage_weights(decoding)
+        return [sentence.best() for sentence in found]
 
     def lp(self, length: int) -> float:
         """Return the length penalty of a text of `length` tokens, EOS counted: the divisor of its log-probability."""
@@ -94,19 +109,8 @@ class Beam:
         return self.coverage_penalty * float(wide.clamp(LEAST_COVERAGE, 1).log().sum())
 
 
-@dataclass(slots=True, eq=False)
-class Extension:
-    """A hypothesis extended by one token.
-
-    Attributes:
-        log_probability: the log-probability of the extended hypothesis.
-        parent: the row of the batch that has the hypothesis before it was extended.
-        token: the id of the new token.
-    """
-
-    log_probability: float
-    parent: int
-    token: int
+Extension = tuple[float, int, int]
+"""The type of a hypothesis extended by one token: its log-probability, its row before, and the id of the new token."""
 
 
 @dataclass(slots=True, eq=False)
@@ -139,22 +143,25 @@ class SentenceSearch:
             coverage: for each row of the batch, the sum of the attention weights on each source token so far.
         """
         n_slots = self.beam.size - len(self.finished)
-        possible = [one for one in extensions[:n_slots] if one.log_probability > -torch.inf]
-        ended = [one for one in possible if one.token == EOS]
-        for one in ended:
-            self.add(one, history.tokens(one.parent), None if coverage is None else coverage[one.parent])
-        if ended and len(self.finished) >= self.beam.n_best:
-            self.to_beat = self.best()[-1].score * self.beam.lp(self.limit + 1)
-        return [one for one in possible if one.token != EOS] if ended else possible
+        possible = [one for one in extensions[:n_slots] if one[0] > -torch.inf]
+        unfinished = [one for one in possible if one[2] != EOS]
+        if len(unfinished) < len(possible):
+            for log_probability, parent, token in possible:
+                if token == EOS:
+                    coverage_of = None if coverage is None else coverage[parent]
+                    self.add(log_probability, history.tokens(parent), coverage_of)
+            if len(self.finished) >= self.beam.n_best:
+                self.to_beat = self.best()[-1].score * self.beam.lp(self.limit + 1)
+        return unfinished
 
-    def add(self, extension: Extension, tokens: list[int], coverage: Float[Tensor, " source"] | None) -> None:
-        """Add the hypothesis that an extension by EOS has finished; `tokens` are its tokens without EOS."""
-        score = extension.log_probability / self.beam.lp(len(tokens) + 1)
+    def add(self, log_probability: float, tokens: list[int], coverage: Float[Tensor, " source"] | None) -> None:
+        """Add a finished hypothesis; `tokens` are its tokens without EOS."""
+        score = log_probability / self.beam.lp(len(tokens) + 1)
         score += 0.0 if coverage is None else self.beam.cp(coverage[: self.n_source])
         self.finished.append(
             Hypothesis(
                 tokens=tuple(tokens),
-                log_probability=extension.log_probability,
+                log_probability=log_probability,
                 score=score,
                 cut=len(tokens) >= self.limit,
             )
@@ -164,103 +171,34 @@ class SentenceSearch:
         return tuple(sorted(self.finished, key=lambda one: -one.score)[: self.beam.n_best])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ActiveHypotheses:
-    """The unfinished hypotheses of all sentences: equally many for each sentence, all of the same length.
-
-    The rows of a batch are the hypotheses of the first sentence, most probable first, then those of the second, and so
-    on.
-
-    Attributes:
-        sentences: the sentences whose search has not ended.
-        log_probability: the log-probability of each row's tokens; -inf = the row has no hypothesis.
-        coverage: for each row, the sum of the attention weights on each source token so far; None without a coverage
-            penalty.
-        step: the output of the model's last step for these rows.
-    """
-
-    sentences: list[SentenceSearch]
-    log_probability: list[float]
-    coverage: Float[Tensor, "rows source"] | None
-    step: DecoderStep
-
-
-def initial_hypotheses(
-    beam: Beam, model: TranslatingModel, sources: SourceBatch, sentences: list[SentenceSearch]
-) -> ActiveHypotheses:
-    """Let the model read the sources and prefixes; return the prefix of each sentence as its one active hypothesis."""
-    step, log_probability = read_prefixes(model, sources)
-    return ActiveHypotheses(
-        sentences=sentences,
-        log_probability=log_probability.tolist(),
-        coverage=coverage_weights(step.cross).sum(dim=1) if beam.coverage_penalty else None,
-        step=step,
-    )
-
-
 def best_extensions(
-    active: ActiveHypotheses, size: int, length: int
+    decoding: Decoding, sentences: list[SentenceSearch], totals: list[float], length: int
 ) -> Iterator[tuple[SentenceSearch, list[Extension]]]:
-    """Yield each sentence with the `size` most probable extensions of its hypotheses by one token, best first.
+    """Yield each sentence with the most probable extensions of its hypotheses by one token, best first.
 
-    For each hypothesis only the `size` most probable next tokens are tried: no other token can be among the `size` best
-    extensions of the sentence. `length` is the number of tokens of the active hypotheses.
-    """
-    logits, n_sentences = active.step.logits, len(active.sentences)
-    n_each, width = min(size, logits.shape[2]), len(active.log_probability) // n_sentences
-    limits = [sentence.limit for sentence in active.sentences]
-    of_token, tokens = top_tokens(logits, n_each, length, limits)
-    before = [[log_probability] for log_probability in active.log_probability]
-    wide = torch.tensor(before, dtype=widest_type(logits.device), device=logits.device)
-    total = (wide + of_token).view(n_sentences, -1)
-    best = total.topk(min(size, total.shape[1]), dim=1)
-    columns, ids = (active.sentences, best.values.tolist(), best.indices.tolist()), tokens.tolist()
-    for number, (sentence, log_probabilities, places) in enumerate(zip(*columns, strict=True)):
-        refuse_nan(log_probabilities[:1])  # NaN is the largest number for topk
-        extensions = []
-        for log_probability, place in zip(log_probabilities, places, strict=True):
-            parent = number * width + place // n_each
-            extensions.append(Extension(log_probability, parent, ids[parent][place % n_each]))
-        yield sentence, extensions
-
-
-def advance(
-    model: TranslatingModel,
-    active: ActiveHypotheses,
-    going_on: list[tuple[SentenceSearch, list[Extension]]],
-    history: TokenHistory,
-) -> ActiveHypotheses:
-    """Let the model read the new token of each unfinished extension; return the next active hypotheses.
+    For each hypothesis only as many tokens as the beam has slots are tried: no other token can be among the best.
 
     Args:
-        going_on: the sentences whose search continues, with their unfinished extensions.
-        history: the tokens of the active hypotheses, to which the new tokens are added.
+        decoding: the active hypotheses. The rows are those of the first sentence, most probable first, then those of
+            the second, and so on; equally many for each sentence.
+        totals: the log-probability of each row's tokens; -inf = the row has no hypothesis.
+        length: the number of tokens of each hypothesis.
     """
-    # The sentence with the most hypotheses decides the width; other sentences get rows with log-probability -∞
-    width = max(len(extensions) for _, extensions in going_on)
-    rows = [
-        one
-        for _, its in going_on
-        for one in (*its, *[Extension(-torch.inf, its[0].parent, its[0].token)] * (width - len(its)))
-    ]
-    parents, tokens = [one.parent for one in rows], [one.token for one in rows]
-    newest = torch.tensor([[token] for token in tokens], device=active.step.logits.device)
-    row_numbers = torch.tensor(parents, device=newest.device)
-    same_rows = parents == list(range(len(active.log_probability)))
-    state = active.step.state if same_rows else active.step.state.select(row_numbers)
-    step = model.step(newest, state)
-    history.append(parents, tokens)
-    coverage = None
-    if active.coverage is not None:
-        coverage = active.coverage[row_numbers] + coverage_weights(step.cross).view(len(rows), -1)
-    return ActiveHypotheses(
-        sentences=[sentence for sentence, _ in going_on],
-        log_probability=[one.log_probability for one in rows],
-        coverage=coverage,
-        step=step,
-    )
+    size, width = sentences[0].beam.size, len(totals) // len(sentences)
+    columns = top_tokens(decoding.logits, size, length, [sentence.limit for sentence in sentences])
+    refuse_nan(of_row[0] for of_row in columns[0])
+    rows = list(zip(totals, range(len(totals)), *columns, strict=True))
+    for number, sentence in enumerate(sentences):
+        extensions = [
+            (total + more, row, token)
+            for total, row, log_probabilities, tokens in rows[number * width : (number + 1) * width]
+            for more, token in zip(log_probabilities, tokens, strict=True)
+        ]
+        extensions.sort(key=itemgetter(0), reverse=True)
+        yield sentence, extensions[:size]
 
 
-def coverage_weights(cross: tuple[Pattern, ...]) -> Float[Tensor, "batch target source"]:
-    """Return the cross-attention weights for the coverage: those of the last layer but one, averaged over its heads."""
-    return cross[max(len(cross) - 2, 0)].dense().mean(dim=1)
+def coverage_weights(decoding: Decoding) -> Float[Tensor, "rows source"]:
+    """Return the newest tokens' weights for the coverage: those of the last layer but one, averaged over its heads."""
+    cross = decoding.cross
+    return cross[max(len(cross) - 2, 0)].dense().mean(dim=1).flatten(0, 1)

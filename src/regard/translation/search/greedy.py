@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.search.autoregressive import ChosenTokens, decode
+from regard.translation.search.decoding import Decoding
 from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.search.next_token import top_tokens
 
@@ -23,8 +23,8 @@ class Greedy:
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
         """Return for each source a tuple with its one hypothesis."""
 
-        def choose(logits: Tensor, rows: Sequence[int], length: int, limits: Sequence[int]) -> ChosenTokens:
-            log_probability, tokens = top_tokens(logits, 1, length, limits)
-            return tokens, log_probability
+        def choose(decoding: Decoding, rows: Sequence[int], length: int, limits: Sequence[int]) -> ChosenTokens:
+            log_probabilities, tokens = top_tokens(decoding.logits, 1, length, limits)
+            return [token for (token,) in tokens], [log_probability for (log_probability,) in log_probabilities]
 
         return decode(model, sources, choose)

@@ -101,11 +101,9 @@ def pad_sequences(sequences: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "batc
     (tensor([[ 5,  3,  0],
             [ 7, 11,  3]]), tensor([2, 3]))
     """
-    lengths = torch.tensor([len(ids) for ids in sequences])
-    rows = torch.full((len(sequences), int(lengths.max())), PAD)
-    for row, ids in enumerate(sequences):
-        rows[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
-    return rows, lengths
+    lengths = list(map(len, sequences))
+    rows = [[*ids, *[PAD] * (max(lengths) - len(ids))] for ids in sequences]
+    return torch.tensor(rows, dtype=torch.long), torch.tensor(lengths)
 
 
 @runtime_checkable

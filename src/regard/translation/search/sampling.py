@@ -21,6 +21,7 @@ from regard.text.keyed_random import seed_of
 from regard.text.vocabulary import EOS
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.search.autoregressive import ChosenTokens, decode
+from regard.translation.search.decoding import Decoding
 from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.search.next_token import refuse_nan, token_log_probabilities
 
@@ -63,11 +64,11 @@ class Sample:
         numbers = random_numbers(self.seed, sources.numbers, max(sources.limits) + 1)
         numbers = numbers.to(widest_type(device)).to(device)
 
-        def choose(logits: Tensor, rows: Sequence[int], length: int, limits: Sequence[int]) -> ChosenTokens:
-            log_probability = token_log_probabilities(logits, length, limits)
+        def choose(decoding: Decoding, rows: Sequence[int], length: int, limits: Sequence[int]) -> ChosenTokens:
+            log_probability = token_log_probabilities(decoding.logits, length, limits)
             refuse_nan(log_probability[:, EOS].tolist())
-            tokens = self.draw(log_probability, numbers[rows, length])[:, None]
-            return tokens, log_probability.gather(1, tokens)
+            tokens = self.draw(log_probability, numbers[rows, length])
+            return tokens.tolist(), log_probability.gather(1, tokens[:, None])[:, 0].tolist()
 
         return decode(model, sources, choose)
 

@@ -1,0 +1,77 @@
+"""The most probable next tokens of a few rows of logits, as one call of a C kernel on the CPU."""
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from math import ceil
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.kernels.library import FLOATS, INTEGERS, check_arguments, function
+from regard.kernels.threads import run_on_threads
+
+LOGITS_OF_A_THREAD = 2**16
+"""A thread reads at least about this many logits; with fewer it is not worth waking."""
+
+
+class TopTokensArguments(ctypes.Structure):
+    """The C struct `TopTokensArguments`, described field by field in top_tokens.c."""
+
+    _fields_ = (
+        ("logits", FLOATS),
+        ("rows", ctypes.c_int64),
+        ("vocabulary", ctypes.c_int64),
+        ("forbidden", INTEGERS),
+        ("n_forbidden", ctypes.c_int64),
+        ("n", ctypes.c_int64),
+        ("log_probabilities", FLOATS),
+        ("tokens", INTEGERS),
+        ("next_row", ctypes.c_int64),
+    )
+
+
+def kernel_reads(logits: Tensor) -> bool:
+    """Return whether the kernel supports these logits: contiguous float32 numbers on a CPU, and the kernel is built."""
+    supported = logits.is_cpu and logits.dtype == torch.float32 and logits.is_contiguous()
+    return supported and regard_top_tokens() is not None
+
+
+def top_tokens(
+    logits: Float[Tensor, "rows vocabulary"], n: int, forbidden: Sequence[int]
+) -> tuple[list[list[float]], list[list[int]]]:
+    """Return the log-probabilities and the ids of the n most probable tokens of each row, the most probable first.
+
+    If only k < n tokens are allowed, the last n - k log-probabilities of a row are -inf. If a logit is NaN, all
+    log-probabilities of its row are NaN.
+
+    Args:
+        logits: logits for which `kernel_reads` returns True.
+        forbidden: the ids of tokens that are never chosen.
+    """
+    rows, vocabulary = logits.shape
+    log_probabilities, tokens = (ctypes.c_float * (rows * n))(), (ctypes.c_int64 * (rows * n))()
+    excluded = (ctypes.c_int64 * len(forbidden))(*forbidden)
+    arguments = TopTokensArguments(
+        logits.data_ptr(),
+        rows,
+        vocabulary,
+        ctypes.addressof(excluded),
+        len(forbidden),
+        n,
+        ctypes.addressof(log_probabilities),
+        ctypes.addressof(tokens),
+    )
+    check_arguments("regard_top_tokens", arguments)
+    threads = min(torch.get_num_threads(), rows, ceil(rows * vocabulary / LOGITS_OF_A_THREAD))
+    run_on_threads(regard_top_tokens(), arguments, threads)
+    starts = range(0, rows * n, n)
+    return [log_probabilities[at : at + n] for at in starts], [tokens[at : at + n] for at in starts]
+
+
+@cache
+def regard_top_tokens() -> Any | None:
+    """Return the C function of this name, which takes a pointer to `TopTokensArguments`; None without kernels."""
+    return function("regard_top_tokens", ctypes.c_void_p)

@@ -1,0 +1,94 @@
+"""The hypotheses of a search as rows of a batch, which a model extends token by token.
+
+Every model can take steps (`SteppedDecoding`). A Transformer on a CPU has C kernels that compute the same numbers in
+less time (`compiled_decoding`).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.pattern import Pattern
+from regard.attention.precision import widest_type
+from regard.text.vocabulary import BOS
+from regard.translation.model_protocol import TranslatingModel
+from regard.translation.search.interface import SourceBatch
+from regard.translation.search.next_token import log_softmax
+
+
+@runtime_checkable
+class Decoding(Protocol):
+    """The hypotheses of a search, one a row; `read` adds a token to each and replaces the other attributes."""
+
+    @property
+    def logits(self) -> Float[Tensor, "rows vocabulary"]:
+        """For each row, the logits of the token that follows the newest one."""
+
+    @property
+    def cross(self) -> tuple[Pattern, ...]:
+        """The cross-attention weights of the newest tokens: a `Pattern` for each layer, as in `DecoderStep`."""
+
+    def read(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
+        """Add a token to each row.
+
+        Args:
+            tokens: the id of each row's new token.
+            parents: for each row, the index of the row before this call that it continues; at first there is one row
+                without tokens for each source. An index may occur several times or not at all.
+        """
+
+
+class SteppedDecoding:
+    """A `Decoding` by the methods `start` and `step` of a model; at first, each source has one row with BOS."""
+
+    def __init__(self, model: TranslatingModel, sources: SourceBatch) -> None:
+        self.model, self.n_rows = model, len(sources.lengths)
+        first = torch.full_like(sources.lengths, BOS)[:, None]
+        self.step = model.step(first, model.start(sources.source, sources.lengths))
+
+    @property
+    def logits(self) -> Float[Tensor, "rows vocabulary"]:
+        return self.step.logits[:, -1]
+
+    @property
+    def cross(self) -> tuple[Pattern, ...]:
+        return self.step.cross
+
+    def read(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
+        state, device = self.step.state, self.step.logits.device
+        if list(parents) != list(range(self.n_rows)):
+            state = state.select(torch.tensor(parents, device=device))
+        self.step, self.n_rows = self.model.step(torch.tensor(tokens, device=device)[:, None], state), len(tokens)
+
+
+def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: int = 1) -> Decoding:
+    """Let the model read the sources and BOS.
+
+    Returns:
+        A `Decoding` with one row for each source, and room for `n_hypotheses` rows for each.
+    """
+    n_sources, longest = len(sources.limits), max(sources.limits) + 1
+    begin = getattr(model, "compiled_decoding", lambda *sources, **sizes: None)
+    compiled = begin(sources.source, sources.lengths, most_rows=n_hypotheses * n_sources, most_tokens=longest)
+    if compiled is None:
+        return SteppedDecoding(model, sources)
+    compiled.read([BOS] * n_sources, range(n_sources))
+    found: Decoding = compiled
+    return found
+
+
+def read_prefixes(decoding: Decoding, sources: SourceBatch) -> Iterator[list[float]]:
+    """Read the prefixes, the given beginnings of the translations, token by token.
+
+    At first, and then after each token, yields the log-probability of what has been read of each prefix.
+    """
+    totals, rows = [0.0] * len(sources.limits), range(len(sources.limits))
+    yield totals
+    for tokens in sources.prefix.T:
+        forced = log_softmax(decoding.logits).gather(1, tokens[:, None])[:, 0].to(widest_type(tokens.device))
+        totals = [total + more for total, more in zip(totals, forced.tolist(), strict=True)]
+        decoding.read(tokens.tolist(), rows)
+        yield totals
