@@ -24,7 +24,7 @@ def test_the_fastest_where_none_is_named():
     [
         ("cudo", "there is no device 'cudo'; nearest: cuda; give cpu, cuda or mps."),
         ("gpu:1", "there is no device 'gpu:1'; nearest: cpu; give cpu, cuda or mps."),
-        ("cpu:first", "'cpu:first' is no device; give a number after cpu:, such as cpu:0."),
+        ("cpu:first", "'cpu:first' is not a device; give a number after cpu:, such as cpu:0."),
         ("cpu:1", "there is no device 'cpu:1'; PyTorch finds cpu:0 on this machine."),
         pytest.param(
             "cuda:0",

@@ -19,7 +19,7 @@ def main() -> NoReturn:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if Ctrl-C is ignored, as in the background
         signal.signal(signal.SIGINT, interrupt)
-    gc.set_threshold(50_000)  # 700 by default; saves a fifth of the time of `regard look`: imports make no garbage
+    gc.set_threshold(50_000)  # 700 by default; saves a fifth of the time of `regard look`, as imports make no garbage
     try:
         from regard.cli.main import run
 

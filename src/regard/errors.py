@@ -122,9 +122,9 @@ def require_packages(packages: Sequence[str], extra: str) -> None:
     missing = [package for package in packages if find_spec(package) is None]
     if not missing:
         return
-    named = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
-    one = len(missing) == 1
+    names = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
+    is_one = len(missing) == 1
     raise InputError(
-        f"this needs the {'package' if one else 'packages'} {named}, which {'is' if one else 'are'} not installed; "
-        f"install {'it' if one else 'them'} with pip install 'regard[{extra}]'."
+        f"this needs the {'package' if is_one else 'packages'} {names}, which {'is' if is_one else 'are'} not "
+        f"installed; install {'it' if is_one else 'them'} with pip install 'regard[{extra}]'."
     )

@@ -52,14 +52,14 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """
     with open_tensor_file(path) as file:
         metadata = dict(file.metadata() or {})
-        written = metadata.pop(CHECKSUM, None)
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (the file is no mapping)
-    if written is None:
+        stored_checksum = metadata.pop(CHECKSUM, None)
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (the file is not a mapping)
+    if stored_checksum is None:
         raise InputError(
             f"{path} has no checksum: regard did not write it, or an earlier version did; give a file that this regard "
             "wrote."
         )
-    if written != content_checksum(tensors, metadata):
+    if stored_checksum != content_checksum(tensors, metadata):
         raise InputError(f"{path} is damaged: it is not what was written (its SHA-256 differs); copy it again.")
     return tensors, metadata
 
@@ -71,7 +71,7 @@ def tensor_shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
         InputError: the file cannot be read, or is damaged.
     """
     with open_tensor_file(path) as file:
-        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (the file is no mapping)
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (the file is not a mapping)
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def open_tensor_file(path: Path) -> Iterator[Any]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}.") from error
     except SafetensorError as error:
-        raise InputError(f"{path} is damaged, or is no safetensors file; copy it again.") from error
+        raise InputError(f"{path} is damaged, or is not a safetensors file; copy it again.") from error
 
 
 def content_checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:

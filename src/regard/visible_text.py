@@ -6,10 +6,11 @@ A user's text, a file's name and a model's name can contain any character. Such 
 
 import re
 
-EXECUTED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """Control characters, line separators, changes of the direction of writing, byte order marks and lone surrogates."""
 
 SYMBOLS = {"\t": "⇥", "\n": "⏎"}
+"""The control characters that are replaced by a symbol; all others are replaced by their codes in ‹›."""
 
 FIRST_STRONG_ISOLATE, POP_ISOLATE = "\u2068", "\u2069"
 """Unicode's marks around a part of a line whose direction of writing does not affect the rest of the line."""
@@ -31,7 +32,7 @@ def escape_controls(text: object, keep: str = "") -> str:
         character = found[0]
         return character if character in keep else SYMBOLS.get(character, f"‹{ord(character):02X}›")
 
-    return EXECUTED.sub(symbol, str(text))
+    return CONTROL_CHARACTERS.sub(symbol, str(text))
 
 
 def isolated(text: str) -> str:

@@ -110,7 +110,7 @@ def test_top_takes_whole_numbers(normal, unhooked, ask):
     for n in (1.5, "2"):
         with pytest.raises(TypeError) as raised:
             pattern.top(n)
-        assert str(raised.value) == f"top={n!r} is no number of keys; it takes a whole number, such as top=8."
+        assert str(raised.value) == f"top={n!r} is not a number of keys; it takes a whole number, such as top=8."
 
 
 def test_a_map_that_was_asked_for_is_there(normal, unhooked, monkeypatch):

@@ -11,7 +11,7 @@ from torch import Tensor
 from regard import Alibi, Causal, Keep, Padding, ScaledDot, Softmax, Sparsemax, Window, attend
 from regard.attention import pyramid as module
 from regard.attention.pattern import Pattern
-from regard.attention.pyramid import STORED, Pyramid
+from regard.attention.pyramid import STORED_LEVEL, Pyramid
 
 QUERIES, KEYS, HEADS, WIDTH = 71, 83, 4, 7
 
@@ -54,8 +54,8 @@ def check(pattern: Pattern, weights: Tensor, head: int | None, tolerance: float 
     """Fail unless every level, by mean and by maximum, equals the pooled float64 weights."""
     pyramid = Pyramid(pattern, head)
     for level in range(8):
-        if level == STORED:
-            for row in range(len(pyramid.done)):
+        if level == STORED_LEVEL:
+            for row in range(len(pyramid.row_is_stored)):
                 pyramid.compute(row)
         rows, columns = map(range, pyramid.shape(level))
         for pool in ("mean", "max"):
@@ -131,8 +131,8 @@ def test_tokens_that_are_not_shown_are_left_out_of_every_level(mask, head):
     weights, keep = (full[SHOWN[0]][:, SHOWN[1]] for full in (weights, keep))
     pyramid = Pyramid(pattern, head, (SHOWN[0], SHOWN[1]))
     for level in range(8):
-        if level == STORED:
-            for row in range(len(pyramid.done)):
+        if level == STORED_LEVEL:
+            for row in range(len(pyramid.row_is_stored)):
                 pyramid.compute(row)
         for pool in ("mean", "max"):
             seen = pyramid.read(level, *map(range, pyramid.shape(level)), pool)
@@ -149,13 +149,13 @@ def test_a_part_equals_that_part_of_the_level():
 def test_a_low_level_computes_only_the_rows_that_it_needs():
     pyramid = Pyramid(made(), head=0)
     pyramid.read(1, range(16, 20), range(3), "mean")
-    assert pyramid.done == [False, True, False]
+    assert pyramid.row_is_stored == [False, True, False]
 
 
 def test_a_part_in_which_nothing_may_be_seen_computes_nothing():
     pyramid = Pyramid(made(mask=Causal(offset=0)), head=0)
     assert pyramid.read(0, range(9), range(70, 80), "max").isnan().all()
-    assert pyramid.done == [False, False, False]
+    assert pyramid.row_is_stored == [False, False, False]
 
 
 def test_a_high_level_needs_every_row():

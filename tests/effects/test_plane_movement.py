@@ -23,7 +23,7 @@ def kept(minilm):
 def test_arrows_are_the_vectors_of_movement_and_lead_from_before_to_after(kept):
     trace, plane = kept
     for layer in (0, 3):
-        found = layer_arrows(trace.encoder[layer], trace.states["encoder"][layer], plane, most=4)
+        found = layer_arrows(trace.encoder[layer], trace.states["encoder"][layer], plane, n_longest=4)
         for token in (0, 7):
             wanted = trace.movement(token)
             change = wanted.after[layer] - wanted.before[layer]

@@ -191,5 +191,5 @@ def test_a_continuation_that_cannot_be_read_is_refused(running: Running, continu
 def test_an_encoder_goes_on_with_no_text(explorer: Running) -> None:
     assert explorer.ask("/trace", {"text": RAIN, "continuation": [2003]})[:2] == (
         400,
-        {"error": "MiniLM is no causal language model, so it cannot go on with a text."},
+        {"error": "MiniLM is not a causal language model, so it cannot go on with a text."},
     )

@@ -52,8 +52,8 @@ def running(long: Trace, serving: Callable[..., Running]) -> Iterator[Running]:
     """A running explorer that shows the trace as a map, of which level 2 and higher ones are stored."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(data, "MOST_TOKENS", 1500)
-        patched.setattr(pyramid, "STORED", 2)
-        patched.setattr(module, "STORED", 2)
+        patched.setattr(pyramid, "STORED_LEVEL", 2)
+        patched.setattr(module, "STORED_LEVEL", 2)
         yield serving(Session(None, long))
 
 

@@ -71,7 +71,7 @@ def test_what_names_no_token_is_refused(snake):
     head = snake["L3H1"]
     for reference in (7.0, None, slice(0, 3), ["it"]):
         assert refusal(TypeError, lambda reference=reference: head[reference]) == (
-            f"{reference!r} is no token; give its position, such as 7, or its text, such as 'it'."
+            f"{reference!r} is not a token; give its position, such as 7, or its text, such as 'it'."
         )
     for reference in (("it",), ("it", "snake", "a")):
         assert refusal(TypeError, lambda reference=reference: head[reference]) == (
@@ -82,10 +82,10 @@ def test_what_names_no_token_is_refused(snake):
 
 @pytest.mark.usefixtures("unhooked")
 def test_one_thing_in_place_of_several_and_a_text_in_place_of_an_object_are_refused(snake, minilm):
-    layers = "is no list of layer numbers; give for instance layers=[3]."
+    layers = "is not a list of layer numbers; give for instance layers=[3]."
     assert refusal(TypeError, trace, "MiniLM", "a", layers=3) == f"layers=3 {layers}"
     assert refusal(TypeError, watching(minilm.model, layers="3").__enter__) == f"layers='3' {layers}"
-    assert refusal(TypeError, Cut, 1, 2, heads="L3H1") == "heads='L3H1' is no list of heads; give heads=['L3H1']."
+    assert refusal(TypeError, Cut, 1, 2, heads="L3H1") == "heads='L3H1' is not a list of heads; give heads=['L3H1']."
     assert refusal(TypeError, snake.words, ["The snake"]) == (
         "['The snake'] is not the text of words; give each text by itself: words('Eiffel Tower')."
     )

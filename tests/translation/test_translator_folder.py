@@ -235,7 +235,7 @@ def test_a_file_that_is_missing(folder, name):
 def test_parameters_that_end_too_soon(folder, kept):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
-    assert refusal(folder) == "DIR/model.safetensors is damaged, or is no safetensors file; copy it again."
+    assert refusal(folder) == "DIR/model.safetensors is damaged, or is not a safetensors file; copy it again."
 
 
 def test_a_vocabulary_that_is_damaged(folder):

@@ -9,7 +9,7 @@ from rich.console import Console
 from transformers import LlamaConfig, LlamaModel
 
 import regard
-from regard.views.picture.roles import draw
+from regard.views.picture.roles import roles_figure
 from regard.views.terminal.roles import show
 
 
@@ -35,10 +35,10 @@ def test_the_table_of_a_causal_model_has_no_row_for_the_next_token(causal_roles)
 
 
 def test_the_picture_says_which_keys_there_are_none_of_and_which_no_head_looks_at(causal_roles):
-    written = texts(draw(causal_roles, "a model"))
+    written = texts(roles_figure(causal_roles, "a model"))
     assert "next token: no head" in written
     assert f"previous token: {causal_roles.top('previous', 1)[0][0]} {causal_roles.top('previous', 1)[0][1]:.2f}" in (
         written
     )
     alone = regard.trace("MiniLM", "a dog runs").roles()
-    assert "after an earlier copy: in no text" in texts(draw(alone, "a model"))
+    assert "after an earlier copy: in no text" in texts(roles_figure(alone, "a model"))

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.attention.grid.grid import Grid, is_whole
+from regard.attention.grid.grid import Grid, is_integer
 
 Reduce = Literal["mean", "max", "sum"]
 
@@ -63,15 +63,17 @@ class Ask:
     def __post_init__(self) -> None:
         if self.reduce not in get_args(Reduce):
             raise ValueError(f"reduce={self.reduce!r} is unknown; it is one of {', '.join(get_args(Reduce))}.")
-        if self.top is not None and not is_whole(self.top):
-            raise TypeError(f"top={self.top!r} is no number of keys; it takes a whole number, such as top=8.")
+        if self.top is not None and not is_integer(self.top):
+            raise TypeError(f"top={self.top!r} is not a number of keys; it takes a whole number, such as top=8.")
         if self.top is not None and not 1 <= self.top < 2**31:
             raise ValueError(f"top={self.top} is out of range; ask for 1 to {2**31 - 1} keys, such as top=8.")
         if self.pooled is not None:
-            sized = isinstance(self.pooled, tuple | list) and len(self.pooled) == 2 and all(map(is_whole, self.pooled))
+            sized = (
+                isinstance(self.pooled, tuple | list) and len(self.pooled) == 2 and all(map(is_integer, self.pooled))
+            )
             if not sized:
                 raise TypeError(
-                    f"pooled={self.pooled!r} is no size of a map; it takes rows and columns, such as pooled=(64, 64)."
+                    f"pooled={self.pooled!r} is not a size of a map; give rows and columns, such as pooled=(64, 64)."
                 )
             object.__setattr__(self, "pooled", tuple(self.pooled))
 

@@ -17,9 +17,9 @@ from torch.overrides import handle_torch_function, has_torch_function
 
 from regard.attention.ask import Ask
 from regard.attention.backends.choose import choose
-from regard.attention.backends.tiled import tiled
+from regard.attention.backends.tiled import tiled_context
 from regard.attention.call import Call
-from regard.attention.finite import fits, may_be_wrong, may_hold_nan_statistics, without_overflow
+from regard.attention.finite import cannot_overflow, may_be_wrong, may_hold_nan_statistics, without_overflow
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -108,8 +108,8 @@ def attend(
         context, summary, doubtful = choice.compute(call, dropout, ask)
         if doubtful and may_be_wrong(call, context):
             call, backend, summary = without_overflow(call), "tiled", None
-            context = tiled(call, dropout).to(value.dtype)
-        elif backend == "reference" and not fits(call):  # the pattern must be float64, as the context was
+            context = tiled_context(call, dropout).to(value.dtype)
+        elif backend == "reference" and not cannot_overflow(call):  # the pattern must be float64, as the context was
             call = without_overflow(call)
     if ask is not None and (summary is None or may_hold_nan_statistics(summary)):
         summary = Pattern(call).answer(ask)

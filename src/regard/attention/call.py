@@ -54,8 +54,8 @@ class Call:
     versions: tuple[int, ...] | None = field(init=False)
 
     def __post_init__(self) -> None:
-        held = tensors_in(self.score) + tensors_in(self.normalise) + tensors_in(self.mask)
-        object.__setattr__(self, "tensors", (self.query, self.key, self.value, *held))
+        in_stages = tensors_in(self.score) + tensors_in(self.normalise) + tensors_in(self.mask)
+        object.__setattr__(self, "tensors", (self.query, self.key, self.value, *in_stages))
         object.__setattr__(self, "is_plain", are_plain(self.tensors))
         # Under torch.compile there are no version counters: in-place changes in the compiled program go unnoticed.
         counted = self.is_plain or not torch.compiler.is_compiling()

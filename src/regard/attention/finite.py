@@ -1,4 +1,4 @@
-"""Tests for NaN, infinity and overflow, so that neither masked keys nor overflow of float32 spoil the results.
+"""Checks for NaN, infinity and overflow, so that neither masked keys nor overflow of float32 spoil the results.
 
 A kernel multiplies the value of a masked key by weight 0, and 0 · NaN = NaN. Scores that overflow float32 to +∞ give
 NaN too, and a query whose scores all overflow to -∞ gets weights 0. `attend` therefore checks each context on a CPU. If
@@ -22,7 +22,7 @@ from regard.attention.stages import tensors_in
 SMALLEST_SCALE = 1e-29
 """Below this scale / temperature, a key whose dot product overflows to -∞ may have a correct weight above 0."""
 
-ABSORBED = 1e31
+LARGEST_SAFE_SCORE = 1e31
 """If a score is below this number, adding a bias to the score never overflows: even the sum with the largest float32 is
 rounded to the largest float32."""
 
@@ -76,9 +76,9 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
     The result is True in these cases:
 
     - The context contains NaN, which may come from a masked key, or from scores that overflow.
-    - Scores may overflow (`fits` is False), and one of three symptoms of overflow is present: the context contains
-      infinity; a context vector begins with 0 (a fused kernel returns zeros for a query whose scores all overflow to
-      -∞); or `hides_overflow` is True.
+    - Scores may overflow (`cannot_overflow` is False), and one of three symptoms of overflow is present: the context
+      contains infinity; a context vector begins with 0 (a fused kernel returns zeros for a query whose scores all
+      overflow to -∞); or `hides_overflow` is True.
     - The call needs gradients, and key or value contains NaN, infinity or numbers whose squares overflow. The backward
       pass of a fused kernel multiplies these numbers by 0 for masked keys, and 0 · NaN = NaN.
 
@@ -87,10 +87,10 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
     if not (context.is_cpu and (call.is_plain or are_plain((context,))) and context.numel()):
         return False
     numbers = context.detach() if context.requires_grad else context
-    of_all = numbers.sum().item()
-    if math.isnan(of_all):
+    sum_of_all, one_begins_with_0 = numbers.sum().item(), not numbers.select(-1, 0).all().item()
+    if math.isnan(sum_of_all):
         return True
-    if (math.isinf(of_all) or not numbers.select(-1, 0).all().item() or hides_overflow(call)) and not fits(call):
+    if (math.isinf(sum_of_all) or one_begins_with_0 or hides_overflow(call)) and not cannot_overflow(call):
         return True
     return call.needs_gradients and not are_finite(call.key, call.value)
 
@@ -105,7 +105,7 @@ def hides_overflow(call: Call) -> bool:
     return formula is None or formula.temperature == 0 or abs(formula.scale) / formula.temperature < SMALLEST_SCALE
 
 
-def fits(call: Call) -> bool:
+def cannot_overflow(call: Call) -> bool:
     """Return True only if no score, and no sum of weighted values, can overflow the data type of the attention weights.
 
     (norm of all queries + norm of all keys)² is an upper bound of every dot product and of every squared distance. For
@@ -117,20 +117,20 @@ def fits(call: Call) -> bool:
     if isinstance(call.score, DotScore):
         with torch.no_grad():
             query, key = call.score.as_dot(query.to(call.dtype), key.to(call.dtype))
-    both = finite_norm(query) + finite_norm(key)
-    score = both * both
+    norms = finite_norm(query) + finite_norm(key)
+    largest_score = norms * norms
     if isinstance(call.score, ScaledDot):
-        score *= max(1.0, abs(call.score.factor(key.shape[-1])))
+        largest_score *= max(1.0, abs(call.score.factor(key.shape[-1])))
         bias = call.score.bias
-        if isinstance(bias, Tensor) and not (score < ABSORBED and temperature >= 1):
-            score += finite_norm(bias)
-    return max(score / min(1.0, temperature), finite_norm(call.value) * call.grid.keys) < largest
+        if isinstance(bias, Tensor) and not (largest_score < LARGEST_SAFE_SCORE and temperature >= 1):
+            largest_score += finite_norm(bias)
+    return max(largest_score / min(1.0, temperature), finite_norm(call.value) * call.grid.keys) < largest
 
 
 def finite_norm(tensor: Float[Tensor, "*shape"]) -> float:
     """Return the `norm` of a tensor, in which NaN and infinity count as 0."""
-    whole = norm(tensor)
-    return whole if math.isfinite(whole) else norm(tensor.where(tensor.isfinite(), 0))
+    norm_of_all = norm(tensor)
+    return norm_of_all if math.isfinite(norm_of_all) else norm(tensor.where(tensor.isfinite(), 0))
 
 
 def without_overflow(call: Call) -> Call:
@@ -140,7 +140,7 @@ def without_overflow(call: Call) -> Call:
     NaN or infinity, and their finite numbers cannot make the scores overflow.
     """
     vectors = call.query, call.key, call.value
-    if call.dtype == torch.float64 or (fits(call) and not are_finite(*vectors)):
+    if call.dtype == torch.float64 or (cannot_overflow(call) and not are_finite(*vectors)):
         return call
     query, key, value = (tensor.double() for tensor in vectors)
     return Call.of(query, key, value, call.score, call.mask, call.normalise)

@@ -44,7 +44,7 @@ def report_to(report: ProgressCallback | None) -> Iterator[None]:
     100%
     """
     if report is not None and not callable(report):
-        raise TypeError(f"report={report!r} is no function of two numbers, report(done, total), and not None.")
+        raise TypeError(f"report={report!r} is not a function report(done, total) of two numbers, nor None.")
     before = CALLBACK.set(ignore_progress if report is None else report)
     try:
         yield

@@ -30,7 +30,7 @@ from regard.attention.weights import scores_of, weights_of
 
 Pool = Literal["mean", "max"]
 
-STORED = 5
+STORED_LEVEL = 5
 """The lowest level that is stored: its map has one entry for each square of 2^5 × 2^5 = 32 × 32 weights."""
 
 KEYS_AT_ONCE = 2**14
@@ -82,7 +82,7 @@ class HeadWeights:
         if self.softmax is None:
             return [self.weights(queries, range(self.tile.shape[3]))]
         reach = self.reach(queries)
-        starts = range(reach.start >> STORED << STORED, reach.stop, KEYS_AT_ONCE) if len(reach) else []
+        starts = range(reach.start >> STORED_LEVEL << STORED_LEVEL, reach.stop, KEYS_AT_ONCE) if len(reach) else []
         ranges = [range(start, min(start + KEYS_AT_ONCE, reach.stop)) for start in starts]
         parts = [(keys, *self.masked_scores(queries, keys)) for keys in ranges]
         log_sums = self.log_sums_of(queries, [scores for _, scores, _ in parts])
@@ -143,8 +143,8 @@ class HeadWeights:
 class Pyramid:
     """The weights of one head of batch item 0, or their mean over all heads, pooled in squares of 2^level × 2^level.
 
-    The maps can leave out some queries and keys, the hidden ones. The shown queries are then numbered 0, 1, 2, …, and
-    so are the shown keys; a square consists of 2^level shown queries and 2^level shown keys.
+    The maps can leave out some queries and keys. The shown queries are then numbered 0, 1, 2, …, and so are the shown
+    keys; a square consists of 2^level shown queries and 2^level shown keys.
 
     >>> import torch
     >>> from regard import attend, Causal
@@ -169,9 +169,9 @@ class Pyramid:
         self.heads = [HeadWeights(pattern, number) for number in heads]
         self.shown = None if shown is None else [torch.tensor(positions, dtype=torch.long) for positions in shown]
         self.lengths = pattern.shape[2:] if shown is None else (len(shown[0]), len(shown[1]))
-        self.done = [False] * self.shape(STORED)[0]
-        self.sums = torch.zeros(self.shape(STORED))
-        self.largest = torch.full(self.shape(STORED), -math.inf)
+        self.row_is_stored = [False] * self.shape(STORED_LEVEL)[0]
+        self.sums = torch.zeros(self.shape(STORED_LEVEL))
+        self.largest = torch.full(self.shape(STORED_LEVEL), -math.inf)
 
     def shape(self, level: int) -> tuple[int, int]:
         """Return the numbers of rows and columns of the map of a level; each cell pools 2^level × 2^level weights."""
@@ -185,9 +185,9 @@ class Pyramid:
         Raises:
             ValueError: a score is NaN or infinite.
         """
-        if self.done[row]:
+        if self.row_is_stored[row]:
             return
-        rows = self.tokens(range(row, row + 1), STORED, axis=2)
+        rows = self.tokens(range(row, row + 1), STORED_LEVEL, axis=2)
         queries = self.positions(rows, axis=2)
         first, *others = self.heads
         parts = first.all_weights(queries)
@@ -196,7 +196,7 @@ class Pyramid:
         for part in parts if self.shown is None else [self.joined(rows, parts)]:
             if part.keys:
                 self.store(row, part)
-        self.done[row] = True
+        self.row_is_stored[row] = True
 
     def store(self, row: int, part: Part) -> None:
         """Store the sum and the largest weight of each square of 32 × 32 weights, for one row of squares.
@@ -205,8 +205,8 @@ class Pyramid:
             row: the index of the row of squares.
             part: the weights of the 32 queries of this row; the index of its first key must be a multiple of 32.
         """
-        columns = slice(part.keys.start >> STORED, -(-part.keys.stop >> STORED))
-        self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in self.pooled(part, STORED))
+        columns = slice(part.keys.start >> STORED_LEVEL, -(-part.keys.stop >> STORED_LEVEL))
+        self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in self.pooled(part, STORED_LEVEL))
 
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
         """Return the sum and the largest weight of each square of 2^level × 2^level weights of `part`.
@@ -224,18 +224,18 @@ class Pyramid:
         query may attend to any key is NaN.
 
         Raises:
-            ValueError: the level is 5 (STORED) or higher, and `compute` has not yet computed all rows; or a score is
-                NaN or infinite.
+            ValueError: the level is 5 (STORED_LEVEL) or higher, and `compute` has not yet computed all rows; or a score
+                is NaN or infinite.
         """
-        if level < STORED:
+        if level < STORED_LEVEL:
             sums, largest = self.computed_squares(level, rows, columns)
-        elif not all(self.done):
-            missing = self.done.count(False)
+        elif not all(self.row_is_stored):
+            missing = self.row_is_stored.count(False)
             raise ValueError(
-                f"level {level} needs all rows of level {STORED}; call compute(row) for {missing} more rows."
+                f"level {level} needs all rows of level {STORED_LEVEL}; call compute(row) for {missing} more rows."
             )
         else:
-            side = 1 << (level - STORED)
+            side = 1 << (level - STORED_LEVEL)
             part = tuple(slice(cells.start * side, cells.stop * side) for cells in (rows, columns))
             sums = over_squares(self.sums[part], side, partial(torch.sum, dtype=torch.float64), 0.0)
             largest = over_squares(self.largest[part], side, torch.amax, -math.inf)
@@ -258,15 +258,15 @@ class Pyramid:
                 parts.append((torch.zeros(cells), torch.full(cells, -math.inf)))
                 continue
             if self.heads[0].softmax is not None:
-                for row in range(shown_queries.start >> STORED, -(-shown_queries.stop >> STORED)):
+                for row in range(shown_queries.start >> STORED_LEVEL, -(-shown_queries.stop >> STORED_LEVEL)):
                     self.compute(row)
             part = reduce(Part.__add__, (head.weights(queries, keys) for head in self.heads))
-            parts.append(self.pooled(self.without_hidden(part, shown_queries), level))
+            parts.append(self.pooled(self.shown_part(part, shown_queries), level))
         sums, largest = (torch.cat(cells) for cells in zip(*parts, strict=True))
         return sums, largest
 
-    def without_hidden(self, part: Part, queries: range) -> Part:
-        """Return the weights of `part` without the hidden queries and keys; `keys` are then numbers of shown keys.
+    def shown_part(self, part: Part, queries: range) -> Part:
+        """Return the weights of the shown queries and keys in `part`; `keys` are then numbers of shown keys.
 
         Args:
             queries: the numbers of the shown queries in `part`.
@@ -282,16 +282,20 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, queries: range, parts: list[Part]) -> Part:
-        """Join parts that have the same queries and successive ranges of keys, without the hidden queries and keys.
+        """Join the shown queries and keys of parts that have the same queries and successive ranges of keys.
 
-        Its first key is moved down to a multiple of 32 by keys with weight 0, as `store` requires.
+        Keys with weight 0 are put before the first key, so that the result begins at a multiple of 32, as `store`
+        requires.
+
+        Args:
+            queries: the numbers of the shown queries in the parts.
         """
-        selected = [self.without_hidden(part, queries) for part in parts]
+        selected = [self.shown_part(part, queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
         end = max((part.keys.stop for part in selected), default=0)
-        weights = self.heads[0].log_sums.new_zeros(len(queries), end - (start >> STORED << STORED))
+        weights = self.heads[0].log_sums.new_zeros(len(queries), end - (start >> STORED_LEVEL << STORED_LEVEL))
         keep = torch.zeros(weights.shape, dtype=torch.bool, device=weights.device)
-        keys = range(start >> STORED << STORED, end)
+        keys = range(start >> STORED_LEVEL << STORED_LEVEL, end)
         for part in selected:
             columns = slice(part.keys.start - keys.start, part.keys.stop - keys.start)
             weights[:, columns] = part.weights
@@ -326,7 +330,7 @@ class Pyramid:
 
 def stored_bytes(pattern: Pattern) -> int:
     """Return the bytes that a pyramid of one head of a pattern stores: two float32 for each 32 × 32 weights."""
-    n_rows, n_columns = (-(-length >> STORED) for length in pattern.shape[2:])
+    n_rows, n_columns = (-(-length >> STORED_LEVEL) for length in pattern.shape[2:])
     return 8 * n_rows * n_columns
 
 

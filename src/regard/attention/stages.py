@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 Part = TypeVar("Part")
 
-NUMBER = (int, float, NoneType)
+NUMBER_TYPES = (int, float, NoneType)
 """Types of dataclass fields that cannot contain tensors, so that the search for tensors skips them."""
 
 
@@ -28,7 +28,7 @@ def tensors_in(part: object) -> tuple[Tensor, ...]:
     tensors: tuple[Tensor, ...] = ()
     for name in getattr(part, "__dataclass_fields__", ()):
         value = getattr(part, name)
-        if not isinstance(value, NUMBER):  # saves time in every call of attend
+        if not isinstance(value, NUMBER_TYPES):  # saves time in every call of attend
             tensors += tensors_in(value)
     return tensors
 
@@ -72,7 +72,9 @@ def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
         return part
     values = {name: getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())}
     new = {
-        name: replace_parameters(value, parameters) for name, value in values.items() if not isinstance(value, NUMBER)
+        name: replace_parameters(value, parameters)
+        for name, value in values.items()
+        if not isinstance(value, NUMBER_TYPES)
     }
     changed = {name: value for name, value in new.items() if value is not values[name]}
     return replace(part, **changed) if changed else part  # type: ignore[type-var]  # it has fields, so it is a dataclass

@@ -68,10 +68,11 @@ def scores_of_finite_keys(
     The backward pass multiplies a key by the gradient of its scores. For a masked key this gradient is 0, and 0 · NaN
     = NaN.
     """
-    spoilt = ~key.isfinite().all(dim=-1)
+    not_finite = ~key.isfinite().all(dim=-1)
     with torch.no_grad():
-        constant = call.score(query, key, tile)
-    return torch.where(spoilt[:, :, None], constant, call.score(query, key.masked_fill(spoilt[..., None], 0), tile))
+        without_gradient = call.score(query, key, tile)
+    with_gradient = call.score(query, key.masked_fill(not_finite[..., None], 0), tile)
+    return torch.where(not_finite[:, :, None], without_gradient, with_gradient)
 
 
 def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, Keep]:
@@ -111,13 +112,13 @@ def context_of(
         dropout: the probability with which a weight is set to 0.
     """
 
-    clean = are_finite(value)
+    is_finite = are_finite(value)
 
     def block_context(tile: Tile, value: Tensor) -> Float[Tensor, "batch heads block d"]:
         weights, keep = weights_and_keep(call, tile)
         weights, values = F.dropout(weights, dropout), rows_of(call, value, tile, tile.keys).to(weights)
         with without_autocast(call.device):
-            return weighted_sum(weights, None if clean else keep, values).to(value.dtype)
+            return weighted_sum(weights, None if is_finite else keep, values).to(value.dtype)
 
     tiles = block_tiles(call, call.grid.whole())
     blocks = [checkpointed(block_context, tile, value, reads=call.tensors, draws=dropout > 0) for tile in tiles]
@@ -136,8 +137,12 @@ def weighted_sum(
         return weights @ value
     kept = keep.to(weights).expand_as(weights)
     context = weights.masked_fill(~keep, 0) @ value.where(value.isfinite(), 0)  # masked weights get no gradient
-    for number, holds in ((math.nan, value.isnan()), (math.inf, value == math.inf), (-math.inf, value == -math.inf)):
-        context = torch.where(kept @ holds.to(weights) > 0, context + number, context)
+    for number, is_number in (
+        (math.nan, value.isnan()),
+        (math.inf, value == math.inf),
+        (-math.inf, value == -math.inf),
+    ):  # added where the value of a key that is not masked contains it
+        context = torch.where(kept @ is_number.to(weights) > 0, context + number, context)
     return context
 
 

@@ -35,7 +35,7 @@ class Cut:
 
     def __post_init__(self) -> None:
         if isinstance(self.heads, str):
-            raise TypeError(f"heads={self.heads!r} is no list of heads; give heads=[{self.heads!r}].")
+            raise TypeError(f"heads={self.heads!r} is not a list of heads; give heads=[{self.heads!r}].")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +163,7 @@ class SharpenedScore(Score):
 
 
 HEADS = re.compile(r"(?:(encoder|decoder|cross)\s*)?(?:L(\d+)(?:H(\d+))?)?", re.IGNORECASE)
+"""Matches a name that selects heads, such as "L3H1", "L3", "cross" or "cross L3H1"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +203,7 @@ class HeadSet:
 
 
 def heads_of(change: Change) -> list[HeadSet]:
+    """Return the heads that a change names, a `HeadSet` for each name; raise InputError if a name selects no heads."""
     if isinstance(change, Cut):
         return [HeadSet()] if change.heads is None else [HeadSet.of(name) for name in change.heads]
     return [HeadSet.of(change.head)]

@@ -53,7 +53,7 @@ def contributions(pattern: Pattern, query: int, projection: OutputProjection) ->
     """
     with torch.no_grad():
         weights = pattern[0, :, query].to(projection.weight)
-        groups = pattern.n_heads // pattern.value.shape[1]
-        values = pattern.value[0].repeat_interleave(groups, dim=0).to(projection.weight)
+        group = pattern.n_heads // pattern.value.shape[1]  # the number of query heads that share a value head
+        values = pattern.value[0].repeat_interleave(group, dim=0).to(projection.weight)
         vectors = torch.einsum("hk,hkv,hvd->hkd", weights, values, projection.weight)
     return Contributions(vectors, vectors.norm(dim=-1))

@@ -38,14 +38,14 @@ def pattern_distance(pattern: Pattern, other: Pattern) -> PatternDistance:
     """
     variations, largest = [], []
     with torch.no_grad():
-        for queries in blocks(pattern):
+        for queries in query_blocks(pattern):
             difference = (pattern[:, :, queries] - other[:, :, queries]).abs()
             variations.append(difference.sum(dim=-1) / 2)
             largest.append(difference.amax(dim=-1))
     return PatternDistance(torch.cat(variations, dim=-1), torch.cat(largest, dim=-1))
 
 
-def blocks(pattern: Pattern) -> Iterator[slice]:
+def query_blocks(pattern: Pattern) -> Iterator[slice]:
     """Yield slices of the queries of a pattern, each with at most `BLOCK_WEIGHTS` weights, or with a single query."""
     batch, heads, queries, keys = pattern.shape
     step = max(1, BLOCK_WEIGHTS // max(1, batch * heads * keys))

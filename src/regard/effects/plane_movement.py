@@ -69,56 +69,60 @@ class LayerArrows:
 
 
 @torch.no_grad()
-def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, most: int) -> LayerArrows:
+def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, n_longest: int) -> LayerArrows:
     """Return the movement of all tokens in one layer, as arrows in a plane.
 
     Args:
-        most: the number of heads, and of key tokens, with an arrow of their own; the others are summed in one arrow.
+        n_longest: the number of heads, and of key tokens, with an arrow of their own: those that add the longest
+            vectors. The others are summed in one arrow.
     """
     change = state.after - state.before
-    groups = pattern.n_heads // pattern.value.shape[1]
-    values = pattern.value[0].repeat_interleave(groups, dim=0).to(state.projection.weight)
-    written = torch.einsum("hkv,hvd->hkd", values, state.projection.weight)  # what each key adds at weight 1
-    weights = pattern[0].to(written)
-    by_head = torch.einsum("hqk,hkd->qhd", weights, written)
+    group = pattern.n_heads // pattern.value.shape[1]  # the number of query heads that share a value head
+    values = pattern.value[0].repeat_interleave(group, dim=0).to(state.projection.weight)
+    key_vectors = torch.einsum("hkv,hvd->hkd", values, state.projection.weight)  # what each key adds at weight 1
+    weights = pattern[0].to(key_vectors)
+    by_head = torch.einsum("hqk,hkd->qhd", weights, key_vectors)
     rest = change - state.attention - state.feed_forward
     parts = torch.stack([state.attention, state.attention - by_head.sum(dim=1), state.feed_forward, rest], dim=1)
     nearest, nearest_angles = nearest_tokens(state.after)
     return LayerArrows(
-        before=placed(plane.points(state.before), state.before),
-        after=placed(plane.points(state.after), state.after),
+        before=with_norms(plane.points(state.before), state.before),
+        after=with_norms(plane.points(state.after), state.after),
         turned=angle_between(state.before, state.after),
         parts=arrows(parts, change, plane, torch.arange(4).expand(len(change), 4)),
-        heads=longest_heads(by_head, change, plane, most),
-        sources=longest_sources(weights, written, by_head.sum(dim=1), change, plane, most),
+        heads=longest_heads(by_head, change, plane, n_longest),
+        sources=longest_sources(weights, key_vectors, by_head.sum(dim=1), change, plane, n_longest),
         nearest=nearest,
         nearest_angles=nearest_angles,
     )
 
 
 def longest_heads(
-    by_head: Float[Tensor, "tokens heads d_model"], change: Float[Tensor, "tokens d_model"], plane: Plane, most: int
+    by_head: Float[Tensor, "tokens heads d_model"],
+    change: Float[Tensor, "tokens d_model"],
+    plane: Plane,
+    n_longest: int,
 ) -> Arrows:
-    """Return arrows for the `most` heads that add the longest vectors to each token, and one for all other heads.
+    """Return arrows for the `n_longest` heads that add the longest vectors to each token, and one for all other heads.
 
     Args:
         by_head: the vector that each head adds to each token.
         change: the total change of each token's vector in the layer, for the angles.
     """
-    names = by_head.norm(dim=-1).argsort(dim=-1, descending=True, stable=True)[:, :most]
-    own = by_head.gather(1, names[:, :, None].expand(-1, -1, by_head.shape[2]))
-    return with_others(own, names, by_head.sum(dim=1), by_head.shape[1], change, plane)
+    names = by_head.norm(dim=-1).argsort(dim=-1, descending=True, stable=True)[:, :n_longest]
+    longest = by_head.gather(1, names[:, :, None].expand(-1, -1, by_head.shape[2]))
+    return with_others(longest, names, by_head.sum(dim=1), by_head.shape[1], change, plane)
 
 
 def longest_sources(
     weights: Float[Tensor, "heads queries keys"],
-    written: Float[Tensor, "heads keys d_model"],
+    key_vectors: Float[Tensor, "heads keys d_model"],
     total: Float[Tensor, "queries d_model"],
     change: Float[Tensor, "queries d_model"],
     plane: Plane,
-    most: int,
+    n_longest: int,
 ) -> Arrows:
-    """Return arrows for the `most` key tokens that add the longest vectors to each query token, and one for all others.
+    """Return arrows for the key tokens that add the longest vectors to each query token, and one for all others.
 
     The norms of all vectors are computed from dot products, and then only the longest vectors are computed:
 
@@ -126,43 +130,44 @@ def longest_sources(
 
     Args:
         weights: the attention weights (w in the equation).
-        written: value · W_O of each key in each head (u in the equation).
+        key_vectors: value · W_O of each key in each head (u in the equation).
         total: for each query token, the sum of the vectors that all key tokens add.
         change: the total change of each token's vector in the layer, for the angles.
+        n_longest: the number of key tokens with an arrow of their own.
     """
-    products = torch.einsum("hkd,gkd->khg", written, written)
+    products = torch.einsum("hkd,gkd->khg", key_vectors, key_vectors)
     by_key = rearrange(weights, "h q k -> k q h")
     squares = ((by_key @ products) * by_key).sum(dim=-1)
-    names = squares.T.argsort(dim=-1, descending=True, stable=True)[:, :most]
-    own = []
+    names = squares.T.argsort(dim=-1, descending=True, stable=True)[:, :n_longest]
+    longest = []
     for start in range(0, len(names), QUERIES_AT_ONCE):
         keys = names[start : start + QUERIES_AT_ONCE]
         of_keys = weights[:, start : start + QUERIES_AT_ONCE].gather(2, keys.expand(len(weights), -1, -1))
-        own.append(torch.einsum("hqk,hqkd->qkd", of_keys, written[:, keys]))
-    return with_others(torch.cat(own), names, total, weights.shape[2], change, plane)
+        longest.append(torch.einsum("hqk,hqkd->qkd", of_keys, key_vectors[:, keys]))
+    return with_others(torch.cat(longest), names, total, weights.shape[2], change, plane)
 
 
 def with_others(
-    own: Float[Tensor, "tokens some d_model"],
+    longest: Float[Tensor, "tokens some d_model"],
     names: Int[Tensor, "tokens some"],
     total: Float[Tensor, "tokens d_model"],
     n_all: int,
     change: Float[Tensor, "tokens d_model"],
     plane: Plane,
 ) -> Arrows:
-    """Return an arrow for each of the vectors `own`, and one more arrow for the sum of the other vectors.
+    """Return an arrow for each of the vectors `longest`, and one more arrow for the sum of the other vectors.
 
     Args:
-        own: for each token, the longest vectors that are added to it.
+        longest: for each token, the longest vectors that are added to it.
         names: the indices of the heads or key tokens that add these vectors.
         total: for each token, the sum of all vectors that are added to it.
-        n_all: the number of these vectors; if `own` has all of them, there is no further arrow.
+        n_all: the number of all these vectors; if `longest` has all of them, there is no further arrow.
         change: the total change of each token's vector in the layer, for the angles.
     """
     if names.shape[1] < n_all:
-        own = torch.cat([own, (total - own.sum(dim=1))[:, None]], dim=1)
+        longest = torch.cat([longest, (total - longest.sum(dim=1))[:, None]], dim=1)
         names = torch.cat([names, names.new_full((len(names), 1), -1)], dim=1)
-    return arrows(own, change, plane, names)
+    return arrows(longest, change, plane, names)
 
 
 def arrows(
@@ -176,12 +181,14 @@ def arrows(
     Args:
         names: for each vector, the index of the head, key token or part of the layer that adds it.
     """
-    return Arrows(placed(plane.directions(vectors), vectors), angle_between(vectors, change[:, None]), names)
+    return Arrows(with_norms(plane.directions(vectors), vectors), angle_between(vectors, change[:, None]), names)
 
 
-def placed(where: Float[Tensor, "*shape 2"], vectors: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 3"]:
+def with_norms(
+    coordinates: Float[Tensor, "*shape 2"], vectors: Float[Tensor, "*shape d_model"]
+) -> Float[Tensor, "*shape 3"]:
     """Return the two coordinates of each vector in a plane, followed by its norm in all dimensions."""
-    return torch.cat([where, vectors.norm(dim=-1, keepdim=True)], dim=-1)
+    return torch.cat([coordinates, vectors.norm(dim=-1, keepdim=True)], dim=-1)
 
 
 def angle_between(a: Float[Tensor, "*#shape d_model"], b: Float[Tensor, "*#shape d_model"]) -> Float[Tensor, "*shape"]:
@@ -197,7 +204,7 @@ def nearest_tokens(
 ) -> tuple[Int[Tensor, "tokens nearest"], Float[Tensor, "tokens nearest"]]:
     """Return, for each token, the tokens whose vectors have the smallest angles to its own, and these angles."""
     unit = vectors.double() / vectors.double().norm(dim=-1, keepdim=True).clamp(min=1e-300)
-    cosines = (unit @ rearrange(unit, "tokens d -> d tokens")).fill_diagonal_(-2.0)
+    cosines = (unit @ rearrange(unit, "tokens d -> d tokens")).fill_diagonal_(-2.0)  # no token is near to itself
     n_nearest = min(N_NEAREST, len(vectors) - 1)
-    found = cosines.argsort(dim=-1, descending=True, stable=True)[:, :n_nearest]
-    return found, (cosines.gather(1, found).clamp(-1, 1).acos() * (180 / math.pi)).float()
+    nearest = cosines.argsort(dim=-1, descending=True, stable=True)[:, :n_nearest]
+    return nearest, (cosines.gather(1, nearest).clamp(-1, 1).acos() * (180 / math.pi)).float()

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.pattern import Pattern
-from regard.effects.distance import blocks
+from regard.effects.distance import query_blocks
 
 KEY_ROLES = ("previous", "next", "same", "first", "separator", "duplicate", "induction")
 """The roles whose value is the weight that a head puts on certain keys, such as the previous token; from 0 to 1."""
@@ -63,14 +63,14 @@ def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -
     separators = torch.tensor(special, dtype=torch.bool)
     positions = torch.arange(len(tokens))
     with torch.no_grad():
-        for queries in blocks(pattern):
+        for queries in query_blocks(pattern):
             weights = pattern[0, :, queries].double().cpu()
             rows = positions[queries]
             masks = torch.stack(list(key_roles(tokens, separators, rows)))
             sums[: len(masks)] += torch.einsum("hqk,rqk->rh", weights, masks.double())
             counts[: len(masks)] += masks.any(dim=-1).sum(dim=-1)
             distances = (rows[:, None] - positions).abs().double()
-            sums[-2] += torch.einsum("hqk,qk->h", weights, distances)
+            sums[-2] += torch.einsum("hqk,qk->h", weights, distances)  # the roles "distance" and "entropy"
             sums[-1] -= torch.xlogy(weights, weights).sum(dim=(1, 2))
             counts[-2:] += len(rows)
     return RoleSums(sums, counts)
@@ -99,5 +99,6 @@ def key_roles(
 
 
 def token_numbers(texts: Sequence[str]) -> Int[Tensor, " tokens"]:
+    """Return a number for each token; tokens with the same text have the same number."""
     numbers: dict[str, int] = {}
     return torch.tensor([numbers.setdefault(text, len(numbers)) for text in texts], dtype=torch.long)

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from regard.attention.pattern import Pattern
 from regard.attention.representation import type_name
-from regard.effects.distance import blocks
+from regard.effects.distance import query_blocks
 from regard.effects.movement import LayerStates
 
 
@@ -86,17 +86,19 @@ class VectorLengths(Flow):
         group = pattern.n_heads // pattern.value.shape[1]
         values = pattern.value[0].repeat_interleave(group, dim=0).double().cpu()
         added = torch.einsum("hkv,hvd->hkd", values, states.projection.weight.double().cpu())
-        own = states.before.double().cpu()
+        vectors = states.before.double().cpu()
         products = torch.einsum("hkd,gkd->hgk", added, added)
-        with_own = torch.einsum("hkd,kd->hk", added, own)
+        with_vector = torch.einsum("hkd,kd->hk", added, vectors)  # added · vector of the token that adds it
         result = torch.zeros_like(shares)
-        for queries in blocks(pattern):
+        for queries in query_blocks(pattern):
             weights = pattern[0, :, queries].double().cpu()
+            # ‖Σ_h w_h added_h‖² = Σ_hg w_h w_g (added_h · added_g)
             squares = torch.einsum("hqk,gqk,hgk->qk", weights, weights, products)
-            rows = torch.arange(len(shares))[queries]
-            here = torch.arange(len(rows))
-            to_itself = weights[:, here, rows]
-            squares[here, rows] += 2 * (to_itself * with_own[:, rows]).sum(dim=0) + own[rows].square().sum(dim=-1)
+            positions = torch.arange(len(shares))[queries]
+            rows = torch.arange(len(positions))
+            # what a token adds to itself, plus its own vector: ‖a + v‖² = ‖a‖² + 2 a · v + ‖v‖²
+            to_itself = (weights[:, rows, positions] * with_vector[:, positions]).sum(dim=0)
+            squares[rows, positions] += 2 * to_itself + vectors[positions].square().sum(dim=-1)
             lengths = squares.clamp(min=0).sqrt()
             result += shares[queries] @ (lengths / lengths.sum(dim=-1, keepdim=True))
         return result

@@ -25,7 +25,7 @@ def check_continues(loaded: LoadedModel, continuation: tuple[int, ...]) -> None:
     """Raise InputError unless a model is a causal language model whose vocabulary has all ids of a continuation."""
     config = loaded.model.config
     if config.is_encoder_decoder or not (is_causal(loaded.model) and loaded.model.can_generate()):
-        raise InputError(f"{loaded.name} is no causal language model, so it cannot go on with a text.")
+        raise InputError(f"{loaded.name} is not a causal language model, so it cannot go on with a text.")
     unknown = [number for number in continuation if not 0 <= number < len(loaded.tokenizer)]
     if unknown:
         raise InputError(

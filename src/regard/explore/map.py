@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 import torch
 
 from regard.attention.pattern import Pattern
-from regard.attention.pyramid import STORED, Pyramid, stored_bytes
+from regard.attention.pyramid import STORED_LEVEL, Pyramid, stored_bytes
 from regard.attention.strongest import strongest_first
 from regard.errors import InputError
 from regard.tracing.tokens.readable_tokens import Token
@@ -130,7 +130,7 @@ class Map:
 
         "stored" is the lowest level that is kept in memory; a cell of level n stands for 2^n × 2^n weights.
         """
-        return {"number": self.number, "tile": TILE, "stored": STORED}
+        return {"number": self.number, "tile": TILE, "stored": STORED_LEVEL}
 
     def turn(self, request: HeadRequest) -> dict[str, int]:
         """Compute rows of the stored map of a head for a short time; return {"done": rows so far, "of": all rows}.
@@ -139,7 +139,7 @@ class Map:
             InputError: there is no such head, or its scores are NaN or infinite.
         """
         pyramid = self.pyramid(request)
-        rows = iter([row for row, done in enumerate(pyramid.done) if not done])
+        rows = iter([row for row, is_stored in enumerate(pyramid.row_is_stored) if not is_stored])
         end = perf_counter() + TURN_SECONDS
 
         def compute_rows() -> None:
@@ -149,7 +149,7 @@ class Map:
                     return
 
         in_threads(request, [compute_rows] * torch.get_num_threads())
-        return {"done": sum(pyramid.done), "of": len(pyramid.done)}
+        return {"done": sum(pyramid.row_is_stored), "of": len(pyramid.row_is_stored)}
 
     def tile(self, request: TileRequest) -> bytes:
         """Return the numbers of a tile (square of the map), row after row, as little-endian float32; NaN = masked out.
@@ -189,8 +189,8 @@ class Map:
             left_out[list(self.shown(request)[1])] = False
             row = row.masked_fill(left_out.to(row.device), 0.0)
         weights, keys = strongest_first(row, min(N_STRONGEST, len(row)))
-        given = weights != 0
-        return {"keys": keys[given].tolist(), "weights": weights[given].tolist()}
+        is_nonzero = weights != 0
+        return {"keys": keys[is_nonzero].tolist(), "weights": weights[is_nonzero].tolist()}
 
     def shown(self, request: HeadRequest) -> tuple[list[int], list[int]]:
         """Return the positions of the queries, and of the keys, that the map shows if `hidden` (see `HeadRequest`)."""

@@ -48,13 +48,14 @@ def course_data(model: LoadedModel, first: Lesson | None = None, language: str |
 
 
 def subject_of(lesson: Lesson) -> tuple[str | int | None, ...] | None:
-    """Return what tells apart the attention that lessons show; None if the lesson shows none."""
+    """Return a key for the attention that a lesson shows, the same for lessons that share it; None if it shows none."""
     if lesson.example is None and lesson.sentence is None:
         return None
     return lesson.example, lesson.query, lesson.sentence, lesson.head, lesson.token
 
 
 def lesson_record(lesson: Lesson, subjects: list[Any]) -> dict[str, Any]:
+    """Return a lesson as JSON; "trace" is the index of the attention that it shows in `subjects`, or null."""
     subject = subject_of(lesson)
     return {
         "name": lesson.name,
@@ -62,8 +63,8 @@ def lesson_record(lesson: Lesson, subjects: list[Any]) -> dict[str, Any]:
         "commands": lesson.commands,
         "trace": None if subject is None else subjects.index(subject),
         "texts": {
-            language: {"title": said.title, "text": said.text, "try": said.try_}
-            for language, said in lesson.texts.items()
+            language: {"title": texts.title, "text": texts.text, "try": texts.try_}
+            for language, texts in lesson.texts.items()
         },
     }
 

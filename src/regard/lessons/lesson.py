@@ -25,7 +25,7 @@ NAMES = (
 Language = Literal["en", "ko"]
 
 FORMULA = "= "
-"""How a paragraph begins that is a formula."""
+"""The characters with which a paragraph begins that is a formula."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

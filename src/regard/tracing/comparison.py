@@ -132,9 +132,9 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
         patterns = (one.attended[kind][layer].pattern for one in (trace, other))
         distance = pattern_distance(*patterns)
         variation = distance.total_variation[0].cpu()
-        here = slice(0, len(variation))
-        distances[row, here], queries[row, here] = variation.max(dim=-1)
-        weights[row, here] = distance.largest[0].amax(dim=-1).cpu()
+        of_layer = slice(0, len(variation))  # a layer may have fewer heads than others
+        distances[row, of_layer], queries[row, of_layer] = variation.max(dim=-1)
+        weights[row, of_layer] = distance.largest[0].amax(dim=-1).cpu()
     sides = {kind: trace.queries(kind) for kind in trace.kinds}
     models = (trace.model, other.model)
     first, second, output = trace.output, other.output, None

@@ -55,7 +55,8 @@ class MergedWeights(Score):
         if self.averages_heads:
             weights = weights.mean(dim=1, keepdim=True)
         merged = self.merged(weights, place, tile)
-        return merged / torch.bincount(place, minlength=merged.shape[2]).to(merged)[:, None]
+        group_sizes = torch.bincount(place, minlength=merged.shape[2])
+        return merged / group_sizes.to(merged)[:, None]
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
         """Return True where a token of the query's group may attend to one of the key's group; None = everywhere."""
@@ -125,7 +126,7 @@ def merged_pattern(
         averages_heads: whether the result has one head, whose weights are the mean over all heads.
     """
     device = pattern.device
-    score = MergedWeights(pattern, numbers_of(queries, device), numbers_of(keys, device), averages_heads)
+    score = MergedWeights(pattern, group_of_token(queries, device), group_of_token(keys, device), averages_heads)
     like = torch.empty((), dtype=pattern.dtype, device=device)
     heads = 1 if averages_heads else pattern.n_heads
     query, key = (like.new_zeros(pattern.grid.batch, heads, len(groups), 1) for groups in (queries, keys))
@@ -158,8 +159,9 @@ def average_head(pattern: Pattern) -> Pattern:
     return merged_pattern(pattern, queries, keys, averages_heads=True)
 
 
-def numbers_of(groups: Sequence[Group], device: torch.device) -> Int[Tensor, " tokens"]:
-    numbers = torch.empty(sum(map(len, groups)), dtype=torch.long, device=device)
-    for number, group in enumerate(groups):
-        numbers[list(group)] = number
-    return numbers
+def group_of_token(groups: Sequence[Group], device: torch.device) -> Int[Tensor, " tokens"]:
+    """Return, for each token, the index of its group; each token must be in one group."""
+    indices = torch.empty(sum(map(len, groups)), dtype=torch.long, device=device)
+    for index, group in enumerate(groups):
+        indices[list(group)] = index
+    return indices

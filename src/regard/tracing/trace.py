@@ -234,7 +234,11 @@ class Trace:
         return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
-        """Return head names, and sums of their weights on the previous token, the first, …; None = the only kind."""
+        """Return the names of all heads, and their weights on the previous token, the first token and so on, summed.
+
+        Args:
+            kind: "encoder" or "decoder"; None = the only kind in the trace.
+        """
         kind = kind or self._only_kind()
         if kind == "cross":
             raise InputError("roles compare a query with the tokens of its own text; give 'encoder' or 'decoder'.")

@@ -21,14 +21,14 @@ def as_json(comparison: Comparison) -> str:
     layers = []
     for row, (kind, layer) in enumerate(comparison.layers):
         shares, weights = comparison.heads[row].tolist(), comparison.weights[row].tolist()
-        exist = [not math.isnan(share) for share in shares]
+        has_head = [not math.isnan(share) for share in shares]
         layers.append(
             {
                 "kind": kind,
                 "layer": layer,
-                "heads": [share if there else None for share, there in zip(shares, exist, strict=True)],
-                "tokens": [comparison.place(row, h)[1] if there else None for h, there in enumerate(exist)],
-                "weights": [weight if there else None for weight, there in zip(weights, exist, strict=True)],
+                "heads": [share if exists else None for share, exists in zip(shares, has_head, strict=True)],
+                "tokens": [comparison.place(row, h)[1] if exists else None for h, exists in enumerate(has_head)],
+                "weights": [weight if exists else None for weight, exists in zip(weights, has_head, strict=True)],
             }
         )
     first = None if comparison.first is None else dict(zip(("head", "token"), comparison.first, strict=True))

@@ -66,7 +66,7 @@ def test_fewer_than_one_is_refused(n):
 def test_what_is_no_whole_number_is_refused(n):
     with pytest.raises(TypeError) as raised:
         TopK(n)
-    assert str(raised.value) == f"n={n!r} is no number of keys; it takes a whole number, such as TopK(8)."
+    assert str(raised.value) == f"n={n!r} is not a number of keys; it takes a whole number, such as TopK(8)."
 
 
 def test_it_introduces_itself():

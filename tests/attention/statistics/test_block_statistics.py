@@ -118,7 +118,7 @@ def test_what_is_no_size_of_a_map_is_refused(unhooked, pooled):
     with pytest.raises(TypeError) as raised:
         Ask(pooled=pooled)
     assert str(raised.value) == (
-        f"pooled={pooled!r} is no size of a map; it takes rows and columns, such as pooled=(64, 64)."
+        f"pooled={pooled!r} is not a size of a map; give rows and columns, such as pooled=(64, 64)."
     )
 
 
@@ -126,7 +126,7 @@ def test_what_is_no_size_of_a_map_is_refused(unhooked, pooled):
 def test_what_is_no_number_of_keys_is_refused(unhooked, top):
     with pytest.raises(TypeError) as raised:
         Ask(top=top)
-    assert str(raised.value) == f"top={top!r} is no number of keys; it takes a whole number, such as top=8."
+    assert str(raised.value) == f"top={top!r} is not a number of keys; it takes a whole number, such as top=8."
 
 
 def test_an_unknown_reduction_is_refused(unhooked):

@@ -68,7 +68,7 @@ def test_the_one_named_is_told_instead_by_every_way_of_asking(inputs):
 @pytest.mark.usefixtures("unhooked")
 def test_what_is_no_function_is_refused():
     assert refusal(TypeError, report_to(3).__enter__) == (
-        "report=3 is no function of two numbers, report(done, total), and not None."
+        "report=3 is not a function report(done, total) of two numbers, nor None."
     )
 
 

@@ -185,7 +185,7 @@ def refused(path):
 
 
 NO_TRACE = "FILE holds no trace; give a file that trace.save wrote."
-NO_FILE = "FILE is damaged, or is no safetensors file; copy it again."
+NO_FILE = "FILE is damaged, or is not a safetensors file; copy it again."
 
 
 def test_other_files_are_refused(tmp_path):
@@ -393,7 +393,7 @@ def test_a_patch_of_a_picture_that_is_missing_is_refused(normal, tmp_path):
     )
     for place in (Patch(0, 10**9, 0, 4.0, 4.0), Patch(0, 0, -1, 4.0, 4.0), Patch(0, 0, 0, 4.0, 0.0)):
         assert refused(saved(place)) == (
-            f"FILE is damaged: a token stands for {place}, which is no part of an image; save the trace again."
+            f"FILE is damaged: a token stands for {place}, which is not a part of an image; save the trace again."
         )
 
 

@@ -191,7 +191,7 @@ def test_what_cannot_be_changed_is_refused(minilm, inputs, unhooked):
     assert refusal(InputError, run, Cut("it", 2)) == (
         "Cut(query='it', key=2, heads=None) names a token by its text; changed knows no text, so give its position."
     )
-    assert refusal(TypeError, run, "L3H1") == "'L3H1' is no change; give Cut, Silence or Sharpen objects."
+    assert refusal(TypeError, run, "L3H1") == "'L3H1' is not a change; give Cut, Silence or Sharpen objects."
     cut = Cut(0, 1)
     for use in (regard.changed(minilm.model, cut).__enter__, lambda: regard.trace("MiniLM", "a", changes=cut)):
         assert refusal(TypeError, use) == f"changes is {cut!r}; it takes a list: changes=[{cut!r}]."

@@ -39,5 +39,5 @@ def test_snapshots_of_other_parameters_are_refused(tmp_path):
     )
     (tmp_path / names[1]).write_bytes(b"\x00" * 30)
     assert refusal(InputError, mean_parameters, tmp_path, names) == (
-        f"{tmp_path}/step-2.safetensors is damaged, or is no safetensors file; copy it again."
+        f"{tmp_path}/step-2.safetensors is damaged, or is not a safetensors file; copy it again."
     )

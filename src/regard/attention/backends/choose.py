@@ -58,11 +58,11 @@ class Backend:
 
 
 BACKENDS: Mapping[Name, Backend] = {
-    "fused": Backend(fused.fused, fused.unsupported_reason),
-    "math": Backend(fused.math, fused.math_unsupported_reason),
-    "tiled": Backend(tiled.tiled, lambda call, dropout: None),
-    "flex": Backend(flex.flex, flex.unsupported_reason),
-    "reference": Backend(reference.looped, reference.unsupported_reason),
+    "fused": Backend(fused.fused_context, fused.unsupported_reason),
+    "math": Backend(fused.math_context, fused.math_unsupported_reason),
+    "tiled": Backend(tiled.tiled_context, lambda call, dropout: None),
+    "flex": Backend(flex.flex_context, flex.unsupported_reason),
+    "reference": Backend(reference.reference_context, reference.unsupported_reason),
 }
 
 
@@ -98,7 +98,7 @@ class Choice:
         return context, summary, doubtful
 
 
-FASTEST = Choice("fused", "the fastest, and exact for this call", fused.fused)
+FASTEST = Choice("fused", "the fastest, and exact for this call", fused.fused_context)
 
 
 @dataclass(slots=True)
@@ -163,19 +163,19 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
         return choose_by_name(PREFERRED.name, call, dropout, ask)
     if ask is not None and (engine := engine_with_context(call, dropout)) is not None:
         reason = "it computes the statistics that `ask` names and the context in one pass"
-        return Choice("tiled", reason, tiled.tiled, engine)
+        return Choice("tiled", reason, tiled.tiled_context, engine)
     obstacle = fused.unsupported_reason(call, dropout)
     if obstacle is None:
         if not favours_cpu_kernel(call) or (engine := engine_with_context(call, dropout)) is None:
             return FASTEST
         faster = "exact, and faster than the fused kernel where a mask or a bias depends on the query"
-        return Choice("tiled", faster, tiled.tiled, engine)
+        return Choice("tiled", faster, tiled.tiled_context, engine)
     if fused.math_unsupported_reason(call, dropout) is None:
         n_weights = call.grid.shape.numel()
         if n_weights <= BLOCK_WEIGHTS:
-            return Choice("math", obstacle, fused.math)
+            return Choice("math", obstacle, fused.math_context)
         obstacle += f", and {n_weights:,} weights are too many for the math backend, which stores them"
-    return Choice("tiled", obstacle, tiled.tiled, engine_without_ask(call, dropout))
+    return Choice("tiled", obstacle, tiled.tiled_context, engine_without_ask(call, dropout))
 
 
 def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> Choice:

@@ -53,7 +53,7 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
     return None
 
 
-def flex(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def flex_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """Return the context of a call of `attend`, computed by FlexAttention.
 
     FlexAttention must support the call: `unsupported_reason` must return None.
@@ -99,8 +99,8 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
     for queries in spans(grid.queries, BLOCK):
         keep = mask.keep(grid.whole().part(queries=queries), device)
         keep = keep.expand(*keep.shape[:2], len(queries), grid.keys)
-        missing = -grid.keys % BLOCK
-        blocks = torch.nn.functional.pad(keep, (0, missing)).reshape(*keep.shape[:3], -1, BLOCK)
+        n_padding = -grid.keys % BLOCK
+        blocks = torch.nn.functional.pad(keep, (0, n_padding)).reshape(*keep.shape[:3], -1, BLOCK)
         any_kept, all_kept = blocks.any(dim=(-3, -1)), blocks.all(dim=-1).all(dim=-2)
         partial_blocks.append(any_kept & ~all_kept)
         full_blocks.append(all_kept)

@@ -38,10 +38,10 @@ from regard.attention.weights import BLOCK_WEIGHTS
 BLOCK_QUERIES = 256
 """The number of queries in one block; on two cores and 2,048 causal tokens, 256 is faster than 128 and 512."""
 
-WIDEST_GROUPED = 256
+LARGEST_GROUPED_WIDTH = 256
 """The largest width of float16 or bfloat16 queries for which CUDA's fused kernels support grouped query heads."""
 
-REGISTER_NUMBERS = 16
+NUMBERS_PER_REGISTER = 16
 """How many float32 numbers fit into the widest vector register of a CPU (AVX-512).
 
 For fewer keys than this, PyTorch's CPU kernel returns 0 where NaN is correct.
@@ -88,16 +88,16 @@ def math_unsupported_reason(call: Call, dropout: float) -> str | None:
     return None
 
 
-def fused(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def fused_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """Return the context of a call of `attend`, computed by PyTorch's fused kernels.
 
     The kernels must support the call: `unsupported_reason` must return None.
     """
     if rounds_in_half_type(call):
-        return in_float32(fused, call, dropout)
+        return in_float32(fused_context, call, dropout)
     formula, mask, grid = call.softmax, call.mask, call.grid
     scale, bias = formula.scale / formula.temperature, bias_of(formula, call.query)
-    query, key, value = same_batch(grid, *same_width(call.query, call.key, call.value))
+    query, key, value = expand_batches(grid, *pad_to_one_width(call.query, call.key, call.value))
     if grid.queries == 0 or grid.keys == 0 or (bias is None and mask is None):
         context = kernel(query, key, value, None, scale, dropout)
     elif bias is None and is_kernel_causal(mask, grid, scale):
@@ -105,23 +105,23 @@ def fused(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_va
     elif is_symbolic(grid.queries) or is_symbolic(grid.keys) or fits_one_tensor(mask, formula.bias):
         context = kernel(query, key, value, added_to_scores(mask, bias, grid.whole(), query), scale, dropout)
     elif grid.queries == 1 or not varies_by_query(mask, formula.bias):
-        context = kernel_of_block(query, key, value, mask, bias, grid, range(grid.queries), scale, dropout)
+        context = context_of_block(query, key, value, mask, bias, grid, range(grid.queries), scale, dropout)
     else:
-        parts, run = list(spans(grid.queries, BLOCK_QUERIES)), kernel_of_block
-        if call.needs_gradients and rebuilds_in_backward(mask, bias, grid, parts):
-            run = partial(checkpointed, kernel_of_block, reads=call.tensors, draws=dropout > 0)
-        blocks = [run(query, key, value, mask, bias, grid, queries, scale, dropout) for queries in parts]
-        context = torch.cat(blocks, dim=2) if len(blocks) > 1 else blocks[0]
+        blocks, run = list(spans(grid.queries, BLOCK_QUERIES)), context_of_block
+        if call.needs_gradients and rebuilds_in_backward(mask, bias, grid, blocks):
+            run = partial(checkpointed, context_of_block, reads=call.tensors, draws=dropout > 0)
+        contexts = [run(query, key, value, mask, bias, grid, queries, scale, dropout) for queries in blocks]
+        context = torch.cat(contexts, dim=2) if len(contexts) > 1 else contexts[0]
     d_value = call.value.shape[-1]
     return context if context.shape[-1] == d_value else context[..., :d_value]
 
 
-def math(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def math_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """Return the context of a call of `attend`, computed by PyTorch's kernel that stores the matrix of weights."""
     if rounds_in_half_type(call):
-        return in_float32(math, call, dropout)
+        return in_float32(math_context, call, dropout)
     formula, whole = call.softmax, call.grid.whole()
-    query, key, value = same_batch(call.grid, call.query, call.key, call.value)
+    query, key, value = expand_batches(call.grid, call.query, call.key, call.value)
     attn_mask = added_to_scores(call.mask, bias_of(formula, query), whole, query)
     return math_kernel(query, key, value, attn_mask, formula.scale / formula.temperature, dropout)
 
@@ -174,11 +174,11 @@ def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], Biased] 
     if bias is None:
         return None
 
-    def divided(tile: Tile) -> Biased:
+    def bias_of_tile(tile: Tile) -> Biased:
         numbers = numbers_of_bias(bias, tile, query.device)
         return numbers if temperature == 1 else numbers / temperature
 
-    return divided
+    return bias_of_tile
 
 
 def fits_one_tensor(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
@@ -203,21 +203,24 @@ def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 
 
 def rebuilds_in_backward(
-    mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: Grid, parts: list[range]
+    mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: Grid, blocks: list[range]
 ) -> bool:
     """Return whether the backward pass recomputes masks and biases, instead of storing them.
 
-    Storing those of all blocks of queries (`parts`) could take as much memory as a queries × keys matrix. Masks of at
-    most `BLOCK_WEIGHTS` numbers are stored if there is no bias, because recomputing masks would also run the attention
+    Storing the masks and biases of all blocks could take as much memory as a queries × keys matrix. Masks of at most
+    `BLOCK_WEIGHTS` numbers are stored if there is no bias, because recomputing masks would also run the attention
     kernel again.
+
+    Args:
+        blocks: the queries of each block.
     """
     if mask is None or bias is not None:
         return True
-    size = grid.batch * sum(len(queries) * len(mask.reach(grid, queries)) for queries in parts)
+    size = grid.batch * sum(len(queries) * len(mask.reach(grid, queries)) for queries in blocks)
     return is_symbolic(size) or size > BLOCK_WEIGHTS
 
 
-def kernel_of_block(
+def context_of_block(
     query: Float[Tensor, "batch heads queries width"],
     key: Float[Tensor, "batch key_heads keys width"],
     value: Float[Tensor, "batch key_heads keys width"],
@@ -235,17 +238,17 @@ def kernel_of_block(
         bias: a function that returns the bias of a tile (block of queries × keys); None = no bias.
     """
     keys = range(grid.keys) if mask is None else mask.reach(grid, queries)
-    query = some_tokens(query, queries)
+    query = select_tokens(query, queries)
     if len(keys) == 0:
         return query.masked_fill(torch.ones((), dtype=torch.bool, device=query.device), 0.0)
-    needed = None if mask is None or mask.fills_reach(grid, queries) else mask
+    mask = None if mask is None or mask.fills_reach(grid, queries) else mask  # no key in the range is masked
     attn_mask = None
-    if needed is not None or bias is not None:
-        attn_mask = added_to_scores(needed, bias, grid.whole().part(queries=queries, keys=keys), query)
-    return kernel(query, some_tokens(key, keys), some_tokens(value, keys), attn_mask, scale, dropout)
+    if mask is not None or bias is not None:
+        attn_mask = added_to_scores(mask, bias, grid.whole().part(queries=queries, keys=keys), query)
+    return kernel(query, select_tokens(key, keys), select_tokens(value, keys), attn_mask, scale, dropout)
 
 
-def some_tokens(vectors: Float[Tensor, "batch heads _ width"], tokens: range) -> Float[Tensor, "batch heads _ width"]:
+def select_tokens(vectors: Float[Tensor, "batch heads _ width"], tokens: range) -> Float[Tensor, "batch heads _ width"]:
     """Return the vectors of some consecutive tokens: a view, or the tensor itself if it has no other tokens."""
     return vectors if len(tokens) == vectors.shape[2] else vectors[:, :, tokens.start : tokens.stop]
 
@@ -262,10 +265,10 @@ def added_to_scores(
     Args:
         query: the result has the data type and device of this tensor.
     """
-    part = None if bias is None else bias(tile).to(query)
+    numbers = None if bias is None else bias(tile).to(query)
     if mask is None:
-        return part
-    return torch.where(mask.keep(tile, query.device), query.new_zeros(()) if part is None else part, -torch.inf)
+        return numbers
+    return torch.where(mask.keep(tile, query.device), query.new_zeros(()) if numbers is None else numbers, -torch.inf)
 
 
 def kernel(
@@ -280,7 +283,7 @@ def kernel(
     """Return the context, computed by F.scaled_dot_product_attention.
 
     Vectors that are not contiguous are copied first, since PyTorch would otherwise store the whole matrix of weights.
-    On a CPU, calls with fewer than `REGISTER_NUMBERS` keys are computed by `math_kernel`.
+    On a CPU, calls with fewer than `NUMBERS_PER_REGISTER` keys are computed by `math_kernel`.
 
     Args:
         attn_mask: a tensor of numbers to be added to the scores; None = nothing is added.
@@ -288,7 +291,7 @@ def kernel(
     """
     # PyTorch's CPU kernel gives 0, not NaN, for a row of NaN shorter than a vector register (pytorch issue 141128).
     # An exported program must not depend on the number of keys, and other kernels run it.
-    if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < REGISTER_NUMBERS:
+    if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < NUMBERS_PER_REGISTER:
         return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
     if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:
         query, key, value = map(contiguous_rows, (query, key, value))
@@ -315,7 +318,7 @@ def cuda_kernel(
     head. Then:
 
         no mask           the queries of a group are concatenated into one longer query head
-        is_causal=True    enable_gqa=True, for float16 or bfloat16 up to a width of `WIDEST_GROUPED`
+        is_causal=True    enable_gqa=True, for float16 or bfloat16 up to a width of `LARGEST_GROUPED_WIDTH`
         all other cases   keys and values are repeated for each query head
 
     A mask that is broadcast over the keys is copied to full width, as the fused kernels require.
@@ -328,7 +331,7 @@ def cuda_kernel(
         return rearrange(context, f"{by_group} -> {by_head}", group=group)
     if attn_mask is not None:
         attn_mask = contiguous_rows(attn_mask.expand(-1, -1, -1, key.shape[2]))
-    if grouped and (attn_mask is not None or query.itemsize > 2 or query.shape[3] > WIDEST_GROUPED):
+    if grouped and (attn_mask is not None or query.itemsize > 2 or query.shape[3] > LARGEST_GROUPED_WIDTH):
         key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False
     return F.scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
@@ -355,7 +358,7 @@ def math_kernel(
     return context
 
 
-def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def pad_to_one_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return query, key and value padded with zeros to the larger of their widths; on CUDA, to a multiple of 8.
 
     For other widths, PyTorch's fused kernels would not be used, and the whole matrix of weights would be stored.
@@ -371,6 +374,6 @@ def same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tenso
     return query, key, value
 
 
-def same_batch(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:
+def expand_batches(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Return tensors with a batch of 1 expanded along the batch axis to the batch size in `grid`."""
     return tuple([t if t.shape[0] == grid.batch else t.expand(grid.batch, -1, -1, -1) for t in tensors])

@@ -6,8 +6,8 @@ For each batch item, head and query:
     weights_j = exp(scores_j) / Σ exp(scores)
     context   = Σ weights_j · value_j
 
-The tests compare the fast backends with `reference`, which shares no code with them. `looped` converts the arguments of
-`attend` and calls `reference`.
+The tests compare the fast backends with `reference`, which shares no code with them. `reference_context` converts the
+arguments of `attend` and calls `reference`.
 """
 
 import math
@@ -77,13 +77,13 @@ def softmax(scores: list[float], temperature: float, sink: float | None) -> list
         sink: an extra score in the softmax that belongs to no key, so that the weights sum to less than 1; None = no
             sink.
     """
-    every = scores if sink is None else [*scores, sink]
-    if not every:
+    with_sink = scores if sink is None else [*scores, sink]
+    if not with_sink:
         return []
-    largest = max(every)
+    largest = max(with_sink)
     if temperature == 0:
-        return [(score == largest) / every.count(largest) for score in scores]
-    total = sum(math.exp((score - largest) / temperature) for score in every)
+        return [(score == largest) / with_sink.count(largest) for score in scores]
+    total = sum(math.exp((score - largest) / temperature) for score in with_sink)
     return [math.exp((score - largest) / temperature) / total for score in scores]
 
 
@@ -97,7 +97,7 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
     return "the reference computes no gradients" if call.needs_gradients else None
 
 
-def looped(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def reference_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """Return the context of a call of `attend`, computed by `reference`, in the data type of the value.
 
     The reference backend must support the call: `unsupported_reason` must return None.

@@ -10,6 +10,6 @@ from regard.attention.call import Call
 from regard.attention.weights import context_of
 
 
-def tiled(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def tiled_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     """Return the context of a call of `attend`, computed for one block of queries at a time."""
     return context_of(call, call.value, dropout)

@@ -122,11 +122,11 @@ class Tile:
         return F.pad(rows, (1, 0)).index_select(3, (positions + 1).clamp_min(0)).mT
 
 
-def is_whole(number: object) -> bool:
+def is_integer(number: object) -> bool:
     """Return whether an object is an integer: an int but not a bool, a numpy integer, or a 0-dim integer tensor.
 
     >>> import numpy as np
-    >>> is_whole(3), is_whole(3.0), is_whole(True), is_whole(torch.tensor(3)), is_whole(np.array([1, 2]))
+    >>> is_integer(3), is_integer(3.0), is_integer(True), is_integer(torch.tensor(3)), is_integer(np.array([1, 2]))
     (True, False, False, True, False)
     """
     if isinstance(number, int):

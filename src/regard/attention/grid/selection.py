@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.grid.grid import Grid, Positions, Tile, is_whole
+from regard.attention.grid.grid import Grid, Positions, Tile, is_integer
 
 Index = Any
 """An int, a slice, `...`, a list or 1-D tensor of positions; or a tuple of these with at most one list."""
@@ -37,7 +37,7 @@ class Selection:
             TypeError: booleans, a slice with a negative step, more than one list, or an object that is not an index.
         """
         given = one_entry_per_axis(index if isinstance(index, tuple) else (index,))
-        entries = [operator.index(entry) if is_whole(entry) else entry for entry in given]
+        entries = [operator.index(entry) if is_integer(entry) else entry for entry in given]
         if sum(not isinstance(entry, int | slice) for entry in entries) > 1:
             raise TypeError(
                 f"a pattern takes one list of positions in an index, not several ({index!r}); "

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid
-from regard.attention.masks.checks import check_whole, check_whole_tensor
-from regard.attention.masks.lengths import check_not_below_zero
+from regard.attention.masks.checks import check_integer_tensor, check_integers
+from regard.attention.masks.lengths import check_lengths_not_negative
 from regard.attention.masks.range_mask import Number, RangeMask, first_position
 
 
@@ -31,7 +31,7 @@ class Causal(RangeMask):
     own: bool = True
 
     def __post_init__(self) -> None:
-        check_whole("Causal", offset=self.offset)
+        check_integers("Causal", offset=self.offset)
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
         """Return (None, stop): the query may attend to all keys before `stop`.
@@ -67,12 +67,12 @@ class Prefix(EqualFields, RangeMask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        check_whole("Prefix", offset=self.offset)
+        check_integers("Prefix", offset=self.offset)
         if isinstance(self.length, Tensor):
-            check_whole_tensor("Prefix", "length", self.length)
-            check_not_below_zero("Prefix", "length", self.length)
+            check_integer_tensor("Prefix", "length", self.length)
+            check_lengths_not_negative("Prefix", "length", self.length)
             return
-        check_whole("Prefix", length=self.length)
+        check_integers("Prefix", length=self.length)
         object.__setattr__(self, "length", int(self.length))  # a numpy integer becomes an int
         if self.length < 0:
             raise ValueError(f"Prefix(length={self.length}) counts keys from the first, so it must be at least 0.")

@@ -2,30 +2,30 @@
 
 from torch import Tensor
 
-from regard.attention.grid.grid import is_whole
+from regard.attention.grid.grid import is_integer
 from regard.attention.representation import short_repr
 
 
-def check_whole(mask: str, **numbers: object) -> None:
+def check_integers(mask: str, **numbers: object) -> None:
     """Raise TypeError unless each of the arguments `numbers` of a mask is an integer; `offset` may also be None.
 
-    >>> check_whole("Window", before=1.5, after=0, offset=None)
+    >>> check_integers("Window", before=1.5, after=0, offset=None)
     Traceback (most recent call last):
       ...
     TypeError: Window was given before=1.5; it takes a whole number, such as 3.
     """
     for name, number in numbers.items():
         or_none = ", or None" if name == "offset" else ""
-        if not is_whole(number) and not (or_none and number is None):
+        if not is_integer(number) and not (or_none and number is None):
             raise TypeError(
                 f"{mask} was given {name}={short_repr(number)}; it takes a whole number, such as 3{or_none}."
             )
 
 
-def check_whole_tensor(mask: str, name: str, argument: object) -> None:
+def check_integer_tensor(mask: str, name: str, argument: object) -> None:
     """Raise TypeError unless an argument of a mask is a tensor of integers.
 
-    >>> check_whole_tensor("Padding", "lengths", [5, 3])
+    >>> check_integer_tensor("Padding", "lengths", [5, 3])
     Traceback (most recent call last):
       ...
     TypeError: Padding was given lengths=[5, 3]; it takes a tensor of whole numbers, such as torch.tensor([5, 3]).

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from regard.attention.masks.checks import check_whole
+from regard.attention.masks.checks import check_integers
 from regard.attention.masks.range_mask import Number, RangeMask
 
 
@@ -27,7 +27,7 @@ class Chunked(RangeMask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        check_whole("Chunked", size=self.size, offset=self.offset)
+        check_integers("Chunked", size=self.size, offset=self.offset)
         if self.size < 1:
             raise ValueError(f"Chunked(size={self.size}): size is the length of a chunk, so it must be at least 1.")
 

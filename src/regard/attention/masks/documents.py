@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.masks.checks import check_whole_tensor
+from regard.attention.masks.checks import check_integer_tensor
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.ranges import Ranges
 
@@ -30,7 +30,7 @@ class Documents(EqualFields, Mask):
     ids: Int[Tensor, "*batch tokens"]
 
     def __post_init__(self) -> None:
-        check_whole_tensor("Documents", "ids", self.ids)
+        check_integer_tensor("Documents", "ids", self.ids)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """Return a boolean tensor, True where query and key belong to the same document."""
@@ -45,7 +45,7 @@ class Documents(EqualFields, Mask):
         Return None if the keys of a document are not consecutive.
         """
         ids, position = self.ids.to(device).reshape(-1, grid.keys), torch.arange(grid.keys, device=device)
-        is_start = (ids != F.pad(ids, (1, -1))).index_fill(1, position[:1], True)  # ids that begin a group
+        is_start = (ids != F.pad(ids, (1, -1))).index_fill(1, position[:1], True)  # the id before is another one
         sorted_ids = ids.sort(dim=1).values
         n_runs, n_documents = is_start.sum(dim=1), 1 + (sorted_ids[:, 1:] != sorted_ids[:, :-1]).sum(dim=1)
         if bool((n_runs > n_documents).any()):

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.masks.checks import check_whole
+from regard.attention.masks.checks import check_integers
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.range_mask import first_position
 from regard.attention.masks.ranges import Ranges
@@ -42,9 +42,9 @@ class Global(Mask):
                 f"Global({self.positions}) is given a number; it takes a list of positions: Global([{self.positions}])."
             )
         object.__setattr__(self, "positions", tuple(self.positions))
-        check_whole("Global", offset=self.offset)
+        check_integers("Global", offset=self.offset)
         for position in self.positions:
-            check_whole("Global", position=position)
+            check_integers("Global", position=position)
         if not self.positions or min(self.positions) < 0:
             raise ValueError(
                 f"Global(positions={list(self.positions)}) names tokens by their position, counted from 0; "

@@ -28,10 +28,10 @@ def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
     return lengths.is_cpu and not torch.compiler.is_compiling() and not in_torch_func()
 
 
-def check_not_below_zero(mask: str, name: str, lengths: Integer[Tensor, " batch"]) -> None:
+def check_lengths_not_negative(mask: str, name: str, lengths: Integer[Tensor, " batch"]) -> None:
     """Raise ValueError if one of the lengths given to a mask is negative; not checked where `may_read` is False.
 
-    >>> check_not_below_zero("Padding", "lengths", torch.tensor([3, -1]))
+    >>> check_lengths_not_negative("Padding", "lengths", torch.tensor([3, -1]))
     Traceback (most recent call last):
       ...
     ValueError: Padding was given lengths[1]=-1; a length is a number of tokens, at least 0; give 0 for none.

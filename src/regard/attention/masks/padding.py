@@ -7,8 +7,8 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from regard.attention.equality import EqualFields
-from regard.attention.masks.checks import check_whole_tensor
-from regard.attention.masks.lengths import check_not_below_zero
+from regard.attention.masks.checks import check_integer_tensor
+from regard.attention.masks.lengths import check_lengths_not_negative
 from regard.attention.masks.range_mask import Number, RangeMask
 
 Side = Literal["right", "left"]
@@ -38,8 +38,8 @@ class Padding(EqualFields, RangeMask):
                 f"Padding(side={self.side!r}) says on which side of the tokens the padding is; "
                 'it must be "right" or "left".'
             )
-        check_whole_tensor("Padding", "lengths", self.lengths)
-        check_not_below_zero("Padding", "lengths", self.lengths)
+        check_integer_tensor("Padding", "lengths", self.lengths)
+        check_lengths_not_negative("Padding", "lengths", self.lengths)
 
     @property
     def item_lengths(self) -> Integer[Tensor, " batch"]:  # type: ignore[override]

@@ -63,8 +63,8 @@ class Ranges:
     def without_empty(self) -> "Ranges":
         """Return a copy without the ranges that are empty for every query; at least one range is kept."""
         filled: Bool[Tensor, " ranges"] = (self.starts < self.stops).flatten(1).any(dim=1)
-        numbers = filled.nonzero().flatten() if bool(filled.any()) else torch.zeros_like(filled[:1], dtype=torch.int64)
-        return Ranges(self.starts[numbers], self.stops[numbers], self.n_keys)
+        indices = filled.nonzero().flatten() if bool(filled.any()) else torch.zeros_like(filled[:1], dtype=torch.int64)
+        return Ranges(self.starts[indices], self.stops[indices], self.n_keys)
 
     def keep(self) -> Bool[Tensor, "#batch #heads #queries keys"]:
         """Return the ranges as a boolean mask: True where a query may attend to a key."""
@@ -79,5 +79,6 @@ class Ranges:
 
 
 def concatenated(first: Limits, second: Limits) -> Limits:
+    """Return two tensors concatenated along the axis of ranges; batch, heads and queries are broadcast."""
     shape = (first[0] + second[0]).shape
     return torch.cat([first.expand(-1, *shape), second.expand(-1, *shape)])

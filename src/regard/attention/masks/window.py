@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.masks.checks import check_not_negative, check_whole
+from regard.attention.masks.checks import check_integers, check_not_negative
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.range_mask import Number, RangeMask, first_position
 
@@ -31,7 +31,7 @@ class Window(RangeMask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        check_whole("Window", before=self.before, after=self.after, offset=self.offset)
+        check_integers("Window", before=self.before, after=self.after, offset=self.offset)
         check_not_negative("Window", before=self.before, after=self.after)
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number, Number]:
@@ -64,7 +64,7 @@ class Dilated(Mask):
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        check_whole("Dilated", before=self.before, after=self.after, step=self.step, offset=self.offset)
+        check_integers("Dilated", before=self.before, after=self.after, step=self.step, offset=self.offset)
         check_not_negative("Dilated", before=self.before, after=self.after)
         if self.step < 1:
             raise ValueError(

@@ -154,14 +154,14 @@ class Hard(Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        return _Chosen.apply(self.choose.preference(masked, tile))  # type: ignore[no-untyped-call]
+        return _OneHot.apply(self.choose.preference(masked, tile))  # type: ignore[no-untyped-call]
 
     def check(self, grid: Grid) -> None:
         """Raise ValueError if `choose` does not fit the numbers of batch items, heads, queries and keys in `grid`."""
         self.choose.check(grid)
 
 
-class _Chosen(torch.autograd.Function):
+class _OneHot(torch.autograd.Function):
     """One-hot encoding of the first maximum of each row; the backward pass returns the gradient unchanged.
 
     A row that contains NaN becomes NaN in all entries.

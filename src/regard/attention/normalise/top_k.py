@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.attention.grid.grid import Tile, is_whole
+from regard.attention.grid.grid import Tile, is_integer
 from regard.attention.normalise.normaliser import Normaliser, Rows
 
 
@@ -39,8 +39,8 @@ class TopK(Normaliser):
     n: int
 
     def __post_init__(self) -> None:
-        if not is_whole(self.n):
-            raise TypeError(f"n={self.n!r} is no number of keys; it takes a whole number, such as TopK(8).")
+        if not is_integer(self.n):
+            raise TypeError(f"n={self.n!r} is not a number of keys; it takes a whole number, such as TopK(8).")
         if self.n < 1:
             raise ValueError(f"n={self.n} is how many of the largest scores get weight, so it must be at least 1.")
 

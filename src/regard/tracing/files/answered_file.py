@@ -21,11 +21,11 @@ def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Te
         pattern: the pattern of the call, which has the statistics.
         add: adds a tensor to the file, and returns the tensor's name in the file.
     """
-    known = pattern.stored_statistics
-    ask = {name: getattr(known.ask, name) for name in Ask.__slots__ if name != "groups"}
+    stored = pattern.stored_statistics
+    ask = {name: getattr(stored.ask, name) for name in Ask.__slots__ if name != "groups"}
     statistics: dict[str, Json] = {}
-    for name in names_of(known):
-        part = getattr(known, name)
+    for name in names_of(stored):
+        part = getattr(stored, name)
         statistics[name] = [add(part.weights), add(part.keys)] if isinstance(part, Top) else add(part)
     return {
         "backend": step.backend,
@@ -33,7 +33,7 @@ def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Te
         "d_value": step.context.shape[3],
         "dtype": str(pattern.dtype).removeprefix("torch."),
         "ask": ask,
-        "groups": None if known.ask.groups is None else add(known.ask.groups),
+        "groups": None if stored.ask.groups is None else add(stored.ask.groups),
         "statistics": statistics,
     }
 
@@ -53,14 +53,14 @@ def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attende
         raise ValueError("the statistics are not those that `ask` requests.")
     parts: dict[str, Any] = {}
     for name, shape in shapes.items():
-        named = document["statistics"][name]
+        tensor_names = document["statistics"][name]  # a pair of names for "top", else one name
         if name == "top":
-            weights, keys = (checked(tensors[one], shape) for one in named)
+            weights, keys = (checked(tensors[tensor], shape) for tensor in tensor_names)
             if keys.dtype != torch.long or not bool(((keys >= -1) & (keys < grid.keys)).all()):
                 raise ValueError("the strongest keys are not positions of keys.")
             parts[name] = Top(weights, keys)
         else:
-            parts[name] = checked(tensors[named], shape)
+            parts[name] = checked(tensors[tensor_names], shape)
     if not isinstance(document["backend"], str):
         raise TypeError("the backend's name must be a string.")
     context = torch.empty(*grid.shape[:3], positive(document["d_value"]), device="meta")
@@ -86,12 +86,14 @@ def shapes_of(ask: Ask, grid: Grid) -> dict[str, tuple[int, ...]]:
 
 
 def checked(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return a tensor unchanged; raise ValueError unless it has this shape."""
     if tuple(tensor.shape) != shape:
         raise ValueError(f"a statistic has shape {list(tensor.shape)} and not {list(shape)}.")
     return tensor
 
 
 def positive(number: Json) -> int:
+    """Return a number unchanged; raise TypeError unless it is an integer above 0."""
     if type(number) is not int or number < 1:
         raise TypeError(f"{number!r:.40} is not a size.")
     return number

@@ -278,7 +278,7 @@ def check_patch(patch: Patch, n_images: int, n_tokens: int) -> None:
         raise ValueError("a token stands for a patch of an image that the trace lacks.")
     inside = 0 <= patch.row < n_tokens and 0 <= patch.column < n_tokens and patch.height > 0 and patch.width > 0
     if not (inside and all(map(math.isfinite, (patch.height, patch.width, patch.top, patch.left)))):
-        raise ValueError(f"a token stands for {patch}, which is no part of an image.")
+        raise ValueError(f"a token stands for {patch}, which is not a part of an image.")
 
 
 def change_from_json(kind: str, **parts: Any) -> Change:

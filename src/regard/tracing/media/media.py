@@ -184,8 +184,8 @@ def encoder_tokens(
     if grids is not None:
         layout = with_grid(layout, *grids, patch_size)
     n_patches, n_expected = sum(map(len, layout.encoder)), len(layout.encoder)
-    n_extra, rest = divmod(n_sequences * n_tokens - n_patches, n_expected)
-    if n_sequences not in (1, n_expected) or rest or not 0 <= n_extra <= MOST_EXTRA_TOKENS:
+    n_extra, remainder = divmod(n_sequences * n_tokens - n_patches, n_expected)
+    if n_sequences not in (1, n_expected) or remainder or not 0 <= n_extra <= MOST_EXTRA_TOKENS:
         tokens = f"{n_sequences} sequences of {n_tokens} tokens" if n_sequences > 1 else f"{n_tokens} tokens"
         raise InputError(
             f"{model} has {tokens} for {n_patches} patches, so no token has a known place in a picture; "
@@ -254,6 +254,7 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
 
 
 def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return the tensors that a processor makes of these arguments; raise InputError if it raises an exception."""
     try:
         return processor(*args, return_tensors="pt", **kwargs)
     except Exception as error:  # processors raise exceptions of many classes
@@ -263,6 +264,7 @@ def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def on_device(encoded: Mapping[str, Any], model: "PreTrainedModel") -> dict[str, Tensor]:
+    """Return the tensors of a processor's output, on the device of the model."""
     return {name: value.to(model.device) for name, value in encoded.items() if isinstance(value, Tensor)}
 
 
@@ -301,8 +303,8 @@ def media_positions(config: Any, encoded: Mapping[str, Any], name: str) -> list[
 
     Some models have image tokens for the frames of a video too.
     """
-    names = (f"{name}_token_id", f"{name}_token_index", "image_token_id", "image_token_index")
-    token_id = next((getattr(config, known) for known in names if hasattr(config, known)), None)
+    settings = (f"{name}_token_id", f"{name}_token_index", "image_token_id", "image_token_index")
+    token_id = next((getattr(config, setting) for setting in settings if hasattr(config, setting)), None)
     if token_id is None or "input_ids" not in encoded:
         return []
     return [int(position) for position in (encoded["input_ids"][0] == token_id).nonzero()[:, 0]]

@@ -232,5 +232,6 @@ def margins(size: tuple[int, int], full: tuple[int, int], rounded: Callable[[flo
         rounded: a function that rounds a height or width as the processor or the model does.
     """
     scale = min(full[0] / size[0], full[1] / size[1])
-    top, left = ((whole - min(rounded(length * scale), whole)) // 2 for length, whole in zip(size, full, strict=True))
+    filled = (min(rounded(length * scale), limit) for length, limit in zip(size, full, strict=True))
+    top, left = ((limit - length) // 2 for length, limit in zip(filled, full, strict=True))
     return top, left

@@ -89,7 +89,7 @@ def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool
     check_text(text)
     text_argument = {"text_target": text} if as_target else {"text": text}
     options = {"truncation": True, "max_length": limit} if limit else {"verbose": False}
-    options |= {"add_special_tokens": False} if prompt.is_whole else {}
+    options |= {"add_special_tokens": False} if prompt.has_special_tokens else {}
     has_offsets = bool(getattr(tokenizer, "is_fast", False))
     try:
         return tokenizer(**text_argument, return_tensors="pt", return_offsets_mapping=has_offsets, **options)

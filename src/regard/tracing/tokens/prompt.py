@@ -18,12 +18,12 @@ class Prompt:
     Attributes:
         text: the text; if token ids were given, the text that they encode.
         ids: the token ids, if they were given; None = the tokenizer has to encode `text`.
-        is_whole: whether `text` already contains all special tokens, as the text of a chat does.
+        has_special_tokens: whether `text` already contains all special tokens, as the text of a chat does.
     """
 
     text: str
     ids: Int[Tensor, "1 tokens"] | None = None
-    is_whole: bool = False
+    has_special_tokens: bool = False
 
 
 def prompt_of(tokenizer: Any, given: Any, writes: bool) -> Prompt:
@@ -34,7 +34,7 @@ def prompt_of(tokenizer: Any, given: Any, writes: bool) -> Prompt:
         writes: whether the model is to generate the next message of the chat.
     """
     if is_chat(given):
-        return Prompt(chat_text(tokenizer, list(given), writes), is_whole=True)
+        return Prompt(chat_text(tokenizer, list(given), writes), has_special_tokens=True)
     if is_ids(given):
         ids = torch.as_tensor(given).reshape(1, -1)
         if ids.numel() == 0 or int(ids.min()) < 0:
@@ -44,8 +44,8 @@ def prompt_of(tokenizer: Any, given: Any, writes: bool) -> Prompt:
 
 
 def is_chat(given: object) -> bool:
-    several = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
-    return several and all(isinstance(message, Mapping) for message in given)  # type: ignore[attr-defined]
+    is_sequence = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
+    return is_sequence and all(isinstance(message, Mapping) for message in given)  # type: ignore[attr-defined]
 
 
 def is_ids(given: object) -> bool:

@@ -25,7 +25,7 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
             raise InputError(f"no token {reference}: there are {len(tokens)}, counted from 0 to {len(tokens) - 1}.")
         return reference % len(tokens)
     if not isinstance(reference, str):
-        raise TypeError(f"{reference!r} is no token; give its position, such as 7, or its text, such as 'it'.")
+        raise TypeError(f"{reference!r} is not a token; give its position, such as 7, or its text, such as 'it'.")
     before, _, count = reference.rpartition(":")
     text, number = (before, int(count)) if count.isdecimal() else (reference, 1)
     for candidate, nth in ((reference, 1), (text, number)):

@@ -73,6 +73,7 @@ def check_spans(spans: Sequence[str], sides: Sequence[tuple[Sequence[Token], Seq
 
 
 def letters_of(text: str) -> str:
+    """Return a text in lower case, without white space."""
     return "".join(text.split()).casefold()
 
 

@@ -63,7 +63,7 @@ def changing(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
     """Change the attention of a model as `regard.changed` does; the tokens of all changes must be given by position."""
     for change in changes:
         if not isinstance(change, Change):
-            raise TypeError(f"{change!r} is no change; give Cut, Silence or Sharpen objects.")
+            raise TypeError(f"{change!r} is not a change; give Cut, Silence or Sharpen objects.")
         heads_of(change)  # raises InputError if a name is not the name of a head
     if not changes:
         yield
@@ -73,7 +73,7 @@ def changing(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
     changer = AttentionChanger(changes, kind_of)
     with running_modules(model, entered=changer.enter) as changer.running, changer:
         yield
-    changer.check_all_made()
+    changer.check_all_applied()
 
 
 def check_positions_and_kinds(changes: Sequence[Change], kind_of: KindOfPath) -> None:
@@ -96,6 +96,7 @@ class AttentionChanger(TorchFunctionMode):
 
     Attributes:
         kind_of: returns the kind of attention ("encoder", "decoder" or "cross") of the module at a path.
+        applied: the changes that were applied to an attention call so far.
         layers: for each kind of attention, the numbers of the layers that have called attention so far.
         called: the kind and number of each layer that has called attention in the current forward pass.
         first_query: the position in the text of the first query of the latest self-attention call.
@@ -104,7 +105,7 @@ class AttentionChanger(TorchFunctionMode):
     def __init__(self, changes: Sequence[Change], kind_of: Callable[[str], str]) -> None:
         super().__init__()
         self.changes, self.kind_of, self.running = changes, kind_of, RunningModules()
-        self.made: list[Change] = []
+        self.applied: list[Change] = []
         self.layers: dict[str, set[int]] = {}
         self.called: set[tuple[str, int]] = set()
         self.first_query = 0
@@ -116,34 +117,36 @@ class AttentionChanger(TorchFunctionMode):
             return func(*args, **kwargs)
         if func is attend:
             call = Call.of(*args, **{name: kwargs[name] for name in ("score", "mask", "normalise")})
-            attended = self.changed(call, kwargs["dropout"], kwargs["ask"])
+            attended = self.attend_changed(call, kwargs["dropout"], kwargs["ask"])
             return func(*args, **kwargs) if attended is None else attended
         if func is F.scaled_dot_product_attention:
             call = sdpa_call(self.running.heads, *args, **kwargs)
-            attended = self.changed(call, kwargs.get("dropout_p", 0.0), None)
+            attended = self.attend_changed(call, kwargs.get("dropout_p", 0.0), None)
             if attended is not None:
                 context = attended.context.reshape(output_shape(*args, **kwargs))
                 CHANGED[context] = attended
                 return context
         return func(*args, **kwargs)
 
-    def changed(self, call: Call, dropout: float, ask: Ask | None) -> Attended | None:
+    def attend_changed(self, call: Call, dropout: float, ask: Ask | None) -> Attended | None:
         """Return the result of `attend` for a call with the changes applied; None if no change is for its layer."""
         kind, layer = self.kind_of(self.running.path), layer_of(self.running.path) or 0
         self.layers.setdefault(kind, set()).add(layer)
         if kind != "cross":
             self.first_query = call.grid.offset
-        here = [change for change in self.changes if any(heads.has_heads_in(kind, layer) for heads in heads_of(change))]
-        if not here:
+        for_layer = [
+            change for change in self.changes if any(heads.has_heads_in(kind, layer) for heads in heads_of(change))
+        ]
+        if not for_layer:
             return None
         if (kind, layer) in self.called:
             raise InputError(
-                f"{here[0]} is ambiguous: {self.running.path} is not the only attention in {kind} layer {layer} of a "
-                "forward pass, so a change to that layer would change several."
+                f"{for_layer[0]} is ambiguous: {self.running.path} is not the only attention in {kind} layer {layer} "
+                "of a forward pass, so a change to that layer would change several."
             )
         self.called.add((kind, layer))
-        self.made += [change for change in here if self.applies_to(change, call)]
-        changes = changes_of_layer(here, kind, layer)
+        self.applied += [change for change in for_layer if self.applies_to(change, call)]
+        changes = changes_of_layer(for_layer, kind, layer)
         score, mask, normalise = changes.applied(call.score, call.mask, call.normalise, call.grid, self.first_query)
         return attend(
             call.query, call.key, call.value, score=score, mask=mask, normalise=normalise, dropout=dropout, ask=ask
@@ -161,8 +164,8 @@ class AttentionChanger(TorchFunctionMode):
         if n_running == 1:
             self.called.clear()
 
-    def check_all_made(self) -> None:
-        missed = [change for change in self.changes if change not in self.made]
+    def check_all_applied(self) -> None:
+        missed = [change for change in self.changes if change not in self.applied]
         if missed and self.layers:
             layers = " and ".join(
                 f"{kind} layers {', '.join(map(str, sorted(numbers)))}" for kind, numbers in self.layers.items()

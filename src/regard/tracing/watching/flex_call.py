@@ -39,18 +39,18 @@ class FlexScore(Score):
         key: Float[Tensor, "batch heads keys d_key"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        return self.changed(query @ key.mT * self.scale, tile)
+        return self.modified(query @ key.mT * self.scale, tile)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "batch heads queries keys"]:
         """Return the mask of a tile (block of queries × keys): False where `score_mod` turns a score of 0 into -∞.
 
         Some models define their mask by `score_mod`.
         """
-        return self.changed(torch.zeros(tile.shape), tile) != -torch.inf
+        return self.modified(torch.zeros(tile.shape), tile) != -torch.inf
 
-    def changed(self, scores: Float[Tensor, "batch heads queries keys"], tile: Tile) -> Tensor:
+    def modified(self, scores: Float[Tensor, "batch heads queries keys"], tile: Tile) -> Tensor:
         """Return the result of `score_mod` for all scores of a tile (block of queries × keys)."""
-        mod = over_tile(self.score_mod, scored=True, n_buffers=len(self.buffers))
+        mod = vectorised(self.score_mod, scored=True, n_buffers=len(self.buffers))
         return mod(scores, *indices(tile, scores.device), *self.buffers)
 
 
@@ -66,7 +66,7 @@ class FlexMask(Mask):
     buffers: tuple[Any, ...]
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        mod = over_tile(self.mask_mod, scored=False, n_buffers=len(self.buffers))
+        mod = vectorised(self.mask_mod, scored=False, n_buffers=len(self.buffers))
         return mod(*indices(tile, device), *self.buffers)
 
 
@@ -75,7 +75,7 @@ def indices(tile: Tile, device: torch.device) -> list[Tensor]:
     return [tile.along(axis, device).flatten() for axis in range(4)]
 
 
-def over_tile(mod: Callable[..., Tensor], scored: bool, n_buffers: int) -> Callable[..., Tensor]:
+def vectorised(mod: Callable[..., Tensor], scored: bool, n_buffers: int) -> Callable[..., Tensor]:
     """Vectorise a function of a single batch item, head, query and key, so that it takes tensors of indices.
 
     Args:

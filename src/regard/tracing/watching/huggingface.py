@@ -87,7 +87,7 @@ def use_regard(model: "PreTrainedModel") -> None:
             "patterns do not come with its outputs; record them with regard.watching(model)."
         )
     if not hasattr(model, BEFORE):
-        setattr(model, BEFORE, with_own_configs(model))
+        setattr(model, BEFORE, give_own_configs(model))
     # model.set_attn_implementation alone would miss submodels with their own configuration, such as T5's stacks.
     for part in parts:
         part.set_attn_implementation(SDPA if is_for_sdpa(part) else EAGER)
@@ -109,25 +109,25 @@ BEFORE = "_before_regard"
 """The attribute of a model in which `install` stores the configurations that `uninstall` restores."""
 
 
-def with_own_configs(model: nn.Module) -> list[tuple[nn.Module, Any]]:
+def give_own_configs(model: nn.Module) -> list[tuple[nn.Module, Any]]:
     """Give all modules of a model copies of their configurations; return each module with its original configuration.
 
     Modules that share a configuration share the copy.
     """
     from transformers import PretrainedConfig
 
-    before: list[tuple[nn.Module, Any]] = []
+    originals: list[tuple[nn.Module, Any]] = []
     copies: dict[int, Any] = {}
     for module in model.modules():
         if isinstance(config := getattr(module, "config", None), PretrainedConfig):
-            before.append((module, config))
+            originals.append((module, config))
             module.config = copy.deepcopy(config, copies)
-            module.config.__class__ = giving_attentions(type(config))  # type: ignore[arg-type]
-    return before
+            module.config.__class__ = allowing_attentions(type(config))  # type: ignore[arg-type]
+    return originals
 
 
 @cache
-def giving_attentions(config_class: type[Any]) -> type[Any]:
+def allowing_attentions(config_class: type[Any]) -> type[Any]:
     """Return a subclass of a configuration class that allows output_attentions=True for every attention function.
 
     transformers allows it only for eager attention.
@@ -141,12 +141,12 @@ def giving_attentions(config_class: type[Any]) -> type[Any]:
             if check.__name__ != "validate_output_attentions":
                 check(config)
 
-    allowed = property(lambda config: config._output_attentions, set_output_attentions)
+    unchecked = property(lambda config: config._output_attentions, set_output_attentions)
     names = {"__module__": config_class.__module__, "__qualname__": config_class.__qualname__}
-    members = {"output_attentions": allowed, "validate": validate, **names}
-    giving: type[Any] = type(config_class.__name__, (config_class,), members)
-    giving.validate = validate
-    return giving
+    members = {"output_attentions": unchecked, "validate": validate, **names}
+    subclass: type[Any] = type(config_class.__name__, (config_class,), members)
+    subclass.validate = validate
+    return subclass
 
 
 COUNTER = SimpleNamespace(calls=0)
@@ -169,15 +169,15 @@ def check_first_call(model: nn.Module, path: str, module: nn.Module, warned: set
     """
     calls_before: list[int] = []
 
-    def begin(module: nn.Module, args: Any) -> None:
+    def before_call(module: nn.Module, args: Any) -> None:
         if not torch.compiler.is_compiling():
-            calls_before.append(COUNTER.calls)
+            calls_before.append(COUNTER.calls)  # one number: the calls before the first call of the module
 
-    def end(module: nn.Module, args: Any, output: Any) -> None:
+    def after_call(module: nn.Module, args: Any, output: Any) -> None:
         if torch.compiler.is_compiling() or not calls_before:
             return
-        started.remove()
-        ended.remove()
+        before_hook.remove()
+        after_hook.remove()
         uses_regard = models_in(model)[0].config._attn_implementation in (SDPA, EAGER)
         if uses_regard and calls_before[0] == COUNTER.calls and type(module) not in warned:
             warned.add(type(module))
@@ -187,7 +187,7 @@ def check_first_call(model: nn.Module, path: str, module: nn.Module, warned: set
                 stacklevel=2,
             )
 
-    started, ended = module.register_forward_pre_hook(begin), module.register_forward_hook(end)
+    before_hook, after_hook = module.register_forward_pre_hook(before_call), module.register_forward_hook(after_call)
 
 
 def is_for_sdpa(model: "PreTrainedModel") -> bool:
@@ -236,7 +236,7 @@ def models_in(model: nn.Module) -> list["PreTrainedModel"]:
 
 
 SHARING: WeakKeyDictionary[nn.Module, Sharing] = WeakKeyDictionary()
-"""For each attention module, the object that lets its calls in successive decoding steps share keys and values."""
+"""The `Sharing` of each attention module: it stores keys and values once for all steps of a generated text."""
 
 
 def attention_forward(
@@ -279,8 +279,8 @@ def attention_forward(
     mask, bias = mask_and_bias(module, query.shape[2], attention_mask, is_causal, position_bias)
     if indices is not None:
         chosen = torch.zeros(*indices.shape[:-1], key.shape[2], dtype=torch.bool, device=key.device)
-        kept = Keep(chosen.scatter_(-1, indices.long(), True)[:, None])
-        mask = kept if mask is None else mask & kept
+        only_chosen = Keep(chosen.scatter_(-1, indices.long(), True)[:, None])
+        mask = only_chosen if mask is None else mask & only_chosen
     attended = attend(
         query,
         key,

@@ -49,7 +49,7 @@ SDPA, FLEX, WRITTEN_OUT = "sdpa", "flex", "written out"
 """The names of the ways in which a model computes attention, in the attribute `backend` of a recorded call."""
 
 
-ATTENTION = attend, F.scaled_dot_product_attention
+FUNCTIONS_WITH_STATISTICS = attend, F.scaled_dot_product_attention
 """The functions for which context and statistics can be computed together."""
 
 
@@ -69,11 +69,11 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
         """Record the reason why no pattern can be made of an attention call."""
 
     @abstractmethod
-    def heads(self) -> HeadCounts:
+    def head_counts(self) -> HeadCounts:
         """Return the numbers of heads of the running module, by which an axis that joins batch and heads is split."""
 
     @abstractmethod
-    def asked(self) -> Ask | None:
+    def requested_statistics(self) -> Ask | None:
         """Return the statistics to compute together with the context of the next attention call, if any."""
 
     @abstractmethod
@@ -88,14 +88,14 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
         if func is F.multi_head_attention_forward:
             with self:
                 return multi_head_attention_forward(*args, **kwargs)
-        if func in ATTENTION and (ask := self.asked()) is not None:
+        if func in FUNCTIONS_WITH_STATISTICS and (ask := self.requested_statistics()) is not None:
             seen = self.with_statistics(func, ask, args, kwargs)
             if seen is not None:
                 self.record(seen)
                 return seen if func is attend else seen.context.reshape(output_shape(*args, **kwargs))
         if args and isinstance(args[0], Tensor) and (kwargs.get("inplace") or is_in_place(name_of(func))):
             self.before_change(args[0])
-        result, written_out = self.written_out.follow(func, args, kwargs)
+        result, written_out = self.written_out.run(func, args, kwargs)
         if written_out is not None:
             self.try_to_record(self.written_out_step, written_out)
         elif func is attend:
@@ -119,7 +119,7 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
         if func is attend:
             return attend(*args, **{**kwargs, "ask": ask}) if kwargs.get("ask") is None else None
         try:
-            call = sdpa_call(self.heads(), *args, **kwargs)
+            call = sdpa_call(self.head_counts(), *args, **kwargs)
         except (ValueError, TypeError, RuntimeError):  # recorded as unseen when the original call is made
             return None
         dropout = args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0)
@@ -127,13 +127,13 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
             return None
         return attend(call.query, call.key, call.value, score=call.score, mask=call.mask, ask=ask)
 
-    def try_to_record(self, step: Callable[..., Attended], *args: Any, **kwargs: Any) -> None:
-        """Call `step` with the other arguments, and record the attention call that it returns.
+    def try_to_record(self, make_record: Callable[..., Attended], *args: Any, **kwargs: Any) -> None:
+        """Call `make_record` with the other arguments, and record the attention call that it returns.
 
-        If `step` raises an error, record that no pattern can be made, with the error's text as the reason.
+        If `make_record` raises an error, record that no pattern can be made, with the error's text as the reason.
         """
         try:
-            attended = step(*args, **kwargs)
+            attended = make_record(*args, **kwargs)
         except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
             self.record_unseen(f"its pattern cannot be made: {error}")
         else:
@@ -141,7 +141,7 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
 
     def sdpa_step(self, context: Tensor, *args: Any, **kwargs: Any) -> Attended:
         """Return the record of a call of F.scaled_dot_product_attention, which returned `context`."""
-        call = sdpa_call(self.heads(), *args, **kwargs)
+        call = sdpa_call(self.head_counts(), *args, **kwargs)
         return Attended(context=context.reshape(*call.grid.shape[:3], -1), pattern=Pattern(call), backend=SDPA)
 
     def flex_step(
@@ -171,7 +171,7 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
             found: the product of weights and values that was recognised as attention.
         """
         scores, product = found.weights.scores, found.weights.product
-        lead, heads = scores.shape[:-2], self.heads().query_heads
+        lead, heads = scores.shape[:-2], self.head_counts().query_heads
         scores, context, value = (four_axes(part, lead, heads) for part in (scores, found.context, found.value))
         if product is not None:
             query, key = (four_axes(part, lead, heads) for part in (product.query, product.key))

@@ -74,7 +74,7 @@ class StateRecorder:
         """Record the output of the innermost layer that is running."""
         self.running.pop().after = layer_output(output)
 
-    def linear(self, path: str, module: nn.Module, given: Tensor, output: Tensor) -> None:
+    def record_linear(self, path: str, module: nn.Module, given: Tensor, output: Tensor) -> None:
         """Record the call of a linear layer, given its path, module, input and output."""
         layer = self.running[-1] if self.running else LayerCall()
         if self.watched.steps and is_context(given, self.watched.steps[-1].attended):
@@ -90,13 +90,13 @@ class StateRecorder:
             StatesNotFoundError: a part of the layer was not found.
         """
         if id(step.attended) not in self.projected:
-            raise not_found(step, "no linear layer takes the contexts of its heads, side by side")
+            raise not_found_error(step, "no linear layer takes the contexts of its heads, side by side")
         _, module, attention, layer = self.projected[id(step.attended)]
         projection = output_projection(module, step.attended)
         context = rearrange(step.attended.context, "b h q d -> 1 h (b q) d")
         error = (projection(context) - one_sequence(attention)).abs().max()
         if not error <= 1e-3 * (1 + attention.abs().max()):
-            raise not_found(step, "its output projection is more than a linear layer")
+            raise not_found_error(step, "its output projection is more than a linear layer")
         feed_forward = layer.outputs.get(self.feed_forward_path(step))
         if (
             layer.before is None
@@ -104,7 +104,9 @@ class StateRecorder:
             or layer.before.shape != layer.after.shape
             or feed_forward is None
         ):
-            raise not_found(step, "no feed-forward part, or no input and output of one shape, were found in its layer")
+            raise not_found_error(
+                step, "no feed-forward part, or no input and output of one shape, were found in its layer"
+            )
         before, after = one_sequence(layer.before), one_sequence(layer.after)
         return LayerStates(before, one_sequence(attention), one_sequence(feed_forward), after, projection)
 
@@ -133,7 +135,7 @@ class StateRecorder:
         states: dict[str, dict[int, LayerStates]] = {}
         for step in self.watched.steps:
             if step.layer is None:
-                raise not_found(step, "it has no number")
+                raise not_found_error(step, "it has no number")
             states.setdefault(kind_of(step.path), {})[step.layer] = self.states_of(step)
         return states
 
@@ -169,9 +171,11 @@ def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecord
 
 
 def linear_hook(recorder: StateRecorder, path: str) -> Any:
+    """Return a hook that passes each call of the linear layer at `path` to `recorder`."""
+
     def hook(module: nn.Module, args: Any, output: Any) -> None:
         if args and isinstance(output, Tensor):
-            recorder.linear(path, module, args[0], output)
+            recorder.record_linear(path, module, args[0], output)
 
     return hook
 
@@ -208,6 +212,7 @@ def is_linear(module: nn.Module) -> bool:
 
 
 def one_sequence(states: Tensor) -> Tensor:
+    """Return the vectors of all sequences of a batch as one sequence, [tokens d_model]."""
     return states.flatten(0, -2)
 
 
@@ -220,6 +225,7 @@ def is_context(given: Tensor, step: Attended) -> bool:
 
 
 def output_projection(module: nn.Module, step: Attended) -> OutputProjection:
+    """Return the parameters of a linear layer that projects the contexts of an attention call, split into heads."""
     weight, bias = module.weight, module.bias
     assert isinstance(weight, Tensor)
     matrix = weight.detach().T if isinstance(module, nn.Linear) else weight.detach()  # Conv1D stores W as it is
@@ -227,7 +233,7 @@ def output_projection(module: nn.Module, step: Attended) -> OutputProjection:
     return OutputProjection(heads, bias.detach() if isinstance(bias, Tensor) else None)
 
 
-def not_found(step: WatchedStep, reason: str) -> StatesNotFoundError:
+def not_found_error(step: WatchedStep, reason: str) -> StatesNotFoundError:
     """Return the error for a layer of which a part was not found; `reason` says which."""
     return StatesNotFoundError(
         f"the vectors of the layer of {step.path} cannot be kept: {reason}; trace without keep=…."

@@ -40,10 +40,10 @@ class HeadCounts:
         numbers = (getattr(module, name, None) for name in HEAD_COUNTS)
         query_heads = next((number for number in numbers if isinstance(number, int) and number > 0), None)
         group = getattr(module, "num_key_value_groups", 1)
-        grouped = query_heads or getattr(getattr(module, "config", None), "num_attention_heads", None)
-        if not isinstance(group, int) or group < 2 or not isinstance(grouped, int) or grouped % group:
+        n_heads = query_heads or getattr(getattr(module, "config", None), "num_attention_heads", None)
+        if not isinstance(group, int) or group < 2 or not isinstance(n_heads, int) or n_heads % group:
             return cls(query_heads)
-        return cls(query_heads, grouped // group, group)
+        return cls(query_heads, n_heads // group, group)
 
 
 class RunningModules:

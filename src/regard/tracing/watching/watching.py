@@ -167,10 +167,10 @@ class Recorder(AttentionInterceptor):
         if not context.is_meta and context.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
             self.watched.steps[-1] = replace(latest, attended=replace(latest.attended, context=context.clone()))
 
-    def heads(self) -> HeadCounts:
+    def head_counts(self) -> HeadCounts:
         return self.running.heads
 
-    def asked(self) -> Ask | None:
+    def requested_statistics(self) -> Ask | None:
         return self.ask if self.keeps(self.running.path) else None
 
     def record_unseen(self, reason: str) -> None:

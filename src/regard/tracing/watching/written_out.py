@@ -87,22 +87,22 @@ class WrittenOut:
     def __init__(self) -> None:
         self.origins: Any = WeakTensorKeyDictionary()
 
-    def follow(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, WeightedSum | None]:
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, WeightedSum | None]:
         """Run a torch function; return its result, and a `WeightedSum` if the result is a context (else None)."""
         rule = RULES.get(getattr(func, "__name__", "").strip("_"))
-        if rule is None or (not self.origins and rule not in BEGINNINGS):
+        if rule is None or (not self.origins and rule not in FIRST_RULES):
             return func(*args, **kwargs), None
         operands = [*args, *(kwargs[name] for name in OPERANDS if name in kwargs)]
         options = {name: option for name, option in kwargs.items() if name not in OPERANDS}
         origins = {id(tensor): self.origin(tensor) for tensor in tensors_in(operands)}  # before they change in place
         result = func(*args, **kwargs)
         try:
-            made = rule(lambda tensor: origins.get(id(tensor)), result, *operands, **options)
+            origin = rule(lambda tensor: origins.get(id(tensor)), result, *operands, **options)
         except (TypeError, ValueError, IndexError, RuntimeError):  # a form of the operation that the rule does not know
-            made = None
-        if isinstance(made, Product | Normalised):
-            self.origins[result] = (made, version(result))
-        return result, made if isinstance(made, WeightedSum) else None
+            origin = None
+        if isinstance(origin, Product | Normalised):
+            self.origins[result] = (origin, version(result))
+        return result, origin if isinstance(origin, WeightedSum) else None
 
     def origin(self, tensor: Tensor) -> Origin | None:
         """Return how a tensor was computed; None if that is unknown, or if it was changed in place afterwards."""
@@ -124,7 +124,7 @@ def version(tensor: Tensor) -> int:
 # The rules: each is called with the result and the arguments of an operation, and returns how the result was computed.
 
 
-def matrix_product(origin_of: OriginOf, result: Tensor, left: Tensor, right: Tensor) -> Product | WeightedSum | None:
+def matmul_origin(origin_of: OriginOf, result: Tensor, left: Tensor, right: Tensor) -> Product | WeightedSum | None:
     """Return a `WeightedSum` for weights @ value, a `Product` for any other product of matrices; None for vectors."""
     if left.ndim < 2 or right.ndim < 2:
         return None
@@ -134,7 +134,7 @@ def matrix_product(origin_of: OriginOf, result: Tensor, left: Tensor, right: Ten
     return Product(left, right.mT)
 
 
-def added_product(
+def baddbmm_origin(
     origin_of: OriginOf,
     result: Tensor,
     bias: Tensor,
@@ -150,7 +150,7 @@ def added_product(
     return Product(left, right.mT, float(alpha), bias if beta == 1 else beta * bias)
 
 
-def einsum(origin_of: OriginOf, result: Tensor, equation: Any, *operands: Any) -> Product | WeightedSum | None:
+def einsum_origin(origin_of: OriginOf, result: Tensor, equation: Any, *operands: Any) -> Product | WeightedSum | None:
     """Return a `WeightedSum` if the first operand of an einsum is attention weights, else a `Product`.
 
     Return None if the einsum does not have two operands, or if its result is neither contexts nor scores.
@@ -201,20 +201,21 @@ def arrange(tensor: Tensor, axes: list[str], wanted: list[str]) -> Tensor | None
     return permuted[tuple([slice(None) if axis in axes else None for axis in wanted])]
 
 
-def scaled(origin_of: OriginOf, result: Tensor, left: Any, right: Any) -> Product | None:
+def multiplication_origin(origin_of: OriginOf, result: Tensor, left: Any, right: Any) -> Product | None:
     """Return the `Product` of scores * number; None unless one factor is scores without a mask, the other a number."""
     product, number = (origin_of(left), right) if origin_of(left) is not None else (origin_of(right), left)
-    return times(product, number)
+    return times_number(product, number)
 
 
-def divided(origin_of: OriginOf, result: Tensor, scores: Any, number: Any) -> Product | None:
+def division_origin(origin_of: OriginOf, result: Tensor, scores: Any, number: Any) -> Product | None:
     """Return the `Product` of scores / number; None unless `scores` is attention scores without a mask."""
     if not is_number(number) or float(number) == 0:
         return None
-    return times(origin_of(scores), 1 / float(number))
+    return times_number(origin_of(scores), 1 / float(number))
 
 
-def times(product: Origin | None, number: Any) -> Product | None:
+def times_number(product: Origin | None, number: Any) -> Product | None:
+    """Return the `Product` of scores * number; None unless the scores have no mask and `number` is one number."""
     if not isinstance(product, Product) or not is_number(number) or product.keep is not None:
         return None
     factor = float(number)
@@ -226,7 +227,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) or (isinstance(value, Tensor) and value.numel() == 1 and value.ndim <= 1)
 
 
-def biased(origin_of: OriginOf, result: Tensor, left: Any, right: Any, *, alpha: Number = 1) -> Product | None:
+def addition_origin(origin_of: OriginOf, result: Tensor, left: Any, right: Any, *, alpha: Number = 1) -> Product | None:
     """Return the `Product` of scores + bias; None unless one of the two terms is attention scores."""
     product, bias = (origin_of(left), right) if isinstance(origin_of(left), Product) else (origin_of(right), left)
     if alpha != 1 or not isinstance(product, Product):
@@ -237,7 +238,7 @@ def biased(origin_of: OriginOf, result: Tensor, left: Any, right: Any, *, alpha:
     return replace(product, bias=bias if product.bias is None else product.bias + bias)
 
 
-def masked(origin_of: OriginOf, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
+def masked_fill_origin(origin_of: OriginOf, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
     """Return how scores.masked_fill(mask, value) was computed; None unless the result is attention scores or weights.
 
     The result is scores with masked keys if `value` is -∞, or if it is at most -10,000 and each query still has an
@@ -254,18 +255,22 @@ def masked(origin_of: OriginOf, result: Tensor, scores: Tensor, mask: Tensor, va
     return None
 
 
-def chosen(origin_of: OriginOf, result: Tensor, first: Any, second: Any = None, third: Any = None) -> Origin | None:
+def where_origin(
+    origin_of: OriginOf, result: Tensor, first: Any, second: Any = None, third: Any = None
+) -> Origin | None:
     """Return how a torch.where was computed, if it masks keys of scores or leaves weights unchanged; else None.
 
     torch.where(keep, scores, number), scores.where(keep, number) and torch.where(mask, number, scores) mask keys.
     """
     condition, taken, other = (first, second, third) if origin_of(first) is None else (second, first, third)
     if origin_of(taken) is not None:
-        return masked(origin_of, result, taken, ~condition, other)
-    return masked(origin_of, result, other, condition, taken) if origin_of(other) is not None else None
+        return masked_fill_origin(origin_of, result, taken, ~condition, other)
+    return masked_fill_origin(origin_of, result, other, condition, taken) if origin_of(other) is not None else None
 
 
-def normalised(origin_of: OriginOf, result: Tensor, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Any:
+def softmax_origin(
+    origin_of: OriginOf, result: Tensor, scores: Tensor, dim: int | None = None, *_: Any, **__: Any
+) -> Any:
     """Return the `Normalised` of scores.softmax(dim); None unless `dim` is the last axis."""
     if dim not in (-1, result.ndim - 1) or result.ndim < 2:
         return None
@@ -275,7 +280,7 @@ def normalised(origin_of: OriginOf, result: Tensor, scores: Tensor, dim: int | N
     return Normalised(scores, product) if product.sinks is None else Normalised(scores, None, with_sinks=product)
 
 
-def concatenated(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0) -> Product | None:
+def cat_origin(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0) -> Product | None:
     """Return the `Product` of cat([scores, sinks], -1) or cat([sinks, scores], -1); None for any other concatenation.
 
     A sink is an extra score in the softmax's denominator, the same for all queries of a head.
@@ -296,7 +301,9 @@ def concatenated(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0
     return replace(product, sinks=by_head.flatten(), sinks_first=sinks_first)
 
 
-def reduced(origin_of: OriginOf, result: Tensor, scores: Any, number: Any, *, alpha: Number = 1) -> Origin | None:
+def subtraction_origin(
+    origin_of: OriginOf, result: Tensor, scores: Any, number: Any, *, alpha: Number = 1
+) -> Origin | None:
     """Return how the scores in scores - number were computed, if there is one number for each query; else None.
 
     Such a subtraction does not change the softmax of the scores.
@@ -305,7 +312,7 @@ def reduced(origin_of: OriginOf, result: Tensor, scores: Any, number: Any, *, al
     return origin_of(scores) if one_each and isinstance(origin_of(scores), Product) else None
 
 
-def without_sinks(origin_of: OriginOf, result: Tensor, weights: Any, index: Any) -> Normalised | None:
+def slice_origin(origin_of: OriginOf, result: Tensor, weights: Any, index: Any) -> Normalised | None:
     """Return the `Normalised` of weights[..., :-1] or weights[..., 1:], if the column cut off has the weights on sinks.
 
     A sink is an extra score in a softmax that belongs to no key; its weight is cut off after the softmax. None if
@@ -321,7 +328,7 @@ def without_sinks(origin_of: OriginOf, result: Tensor, weights: Any, index: Any)
     return Normalised(origin.scores.roll(-1, dims=-1) if sinks_first else origin.scores, origin.with_sinks)
 
 
-def passed_on(origin_of: OriginOf, result: Tensor, tensor: Any, *_: Any, **__: Any) -> Origin | None:
+def view_origin(origin_of: OriginOf, result: Tensor, tensor: Any, *_: Any, **__: Any) -> Origin | None:
     """Return how the input of a dropout, a conversion or a view was computed, with the leading axes of the result.
 
     Return None if the sizes of the last two axes, queries and keys, change.
@@ -354,21 +361,21 @@ VIEWS = ("contiguous", "clone", "view", "reshape", "unsqueeze", "squeeze", "flat
 CONVERSIONS = ("to", "type", "type_as", "float", "half", "bfloat16")
 
 RULES: dict[str, Callable[..., Origin | WeightedSum | None]] = {
-    **dict.fromkeys(("matmul", "bmm"), matrix_product),
-    "baddbmm": added_product,
-    "einsum": einsum,
-    **dict.fromkeys(("mul", "rmul", "imul", "multiply"), scaled),
-    **dict.fromkeys(("div", "truediv", "itruediv", "divide", "true_divide"), divided),
-    **dict.fromkeys(("add", "radd", "iadd"), biased),
-    "masked_fill": masked,
-    "where": chosen,
-    "cat": concatenated,
-    **dict.fromkeys(("sub", "isub"), reduced),
-    "softmax": normalised,
-    "getitem": without_sinks,
-    **dict.fromkeys(("dropout", *VIEWS, *CONVERSIONS), passed_on),
+    **dict.fromkeys(("matmul", "bmm"), matmul_origin),
+    "baddbmm": baddbmm_origin,
+    "einsum": einsum_origin,
+    **dict.fromkeys(("mul", "rmul", "imul", "multiply"), multiplication_origin),
+    **dict.fromkeys(("div", "truediv", "itruediv", "divide", "true_divide"), division_origin),
+    **dict.fromkeys(("add", "radd", "iadd"), addition_origin),
+    "masked_fill": masked_fill_origin,
+    "where": where_origin,
+    "cat": cat_origin,
+    **dict.fromkeys(("sub", "isub"), subtraction_origin),
+    "softmax": softmax_origin,
+    "getitem": slice_origin,
+    **dict.fromkeys(("dropout", *VIEWS, *CONVERSIONS), view_origin),
 }
 """For each operation, by its name without underscores: the function that returns how its result was computed."""
 
-BEGINNINGS = matrix_product, added_product, einsum, normalised
+FIRST_RULES = matmul_origin, baddbmm_origin, einsum_origin, softmax_origin
 """The rules that return a record even if no operand has one; the others are skipped while no tensor has a record."""

@@ -72,8 +72,8 @@ def encode(
         lengths: the number of tokens of each source before its padding; None = no padding.
     """
     n_sources, n_tokens, n_layers = x.shape[0], x.shape[1], len(decoder.memory_layers)
-    new = x.new_empty if lengths is None else x.new_zeros
-    memory = new(n_layers, n_sources, n_tokens, decoder.memory_layers[0].n_out)
+    allocate = x.new_empty if lengths is None else x.new_zeros  # the kernel writes no padding
+    memory = allocate(n_layers, n_sources, n_tokens, decoder.memory_layers[0].n_out)
     threads = min(torch.get_num_threads(), n_sources)
     lengths = None if lengths is None else lengths.long().contiguous()
     scratch = x.new_empty(threads, encoder.stack.scratch_numbers(n_tokens, n_tokens))

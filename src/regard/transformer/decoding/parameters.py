@@ -118,18 +118,18 @@ class StackParameters:
 
         The result is computed again only if the module has changed since the last call.
         """
-        known = COMPUTED.get(module)
-        if known is not None and known[0].is_current():
-            return known[1]
+        stored = COMPUTED.get(module)
+        if stored is not None and stored[0].is_current():
+            return stored[1]
         if structure_reason(module) is not None:
             COMPUTED.pop(module, None)  # a hook, which the snapshot has, may refer to the module
             return None
-        COMPUTED[module] = Snapshot(module), cls.computed(module)
+        COMPUTED[module] = Snapshot(module), cls.of_supported(module)
         return COMPUTED[module][1]
 
     @classmethod
-    def computed(cls, module: nn.Module) -> "StackParameters":
-        """Return the blocks of a module for which `structure_reason` returns None."""
+    def of_supported(cls, module: nn.Module) -> "StackParameters":
+        """Return the blocks of an encoder or decoder that the kernels support: `structure_reason` must return None."""
         blocks = list(cast("Iterable[DecoderBlock | EncoderBlock]", module.blocks))
         attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
         cross = [block.cross_attention for block in blocks if isinstance(block, DecoderBlock) and block.cross_attention]
@@ -145,7 +145,8 @@ class StackParameters:
             norm_first=blocks[0].norm_first,
             norm=NormParameters.of(cast("nn.LayerNorm | None", module.norm)),
         )
-        memory_layers = struct_array(LinearParameters, [layer for one in cross for layer in (one.to_key, one.to_value)])
+        layers = [layer for cross_attention in cross for layer in (cross_attention.to_key, cross_attention.to_value)]
+        memory_layers = struct_array(LinearParameters, layers)
         storages = tuple(parameter.untyped_storage() for parameter in module.parameters())
         projection = LinearParameters.of(cast("nn.Linear | None", getattr(module, "to_logits", None)))
         return cls(stack, memory_layers, projection, storages, attention.positions)
@@ -180,7 +181,7 @@ class Snapshot:
 
 
 COMPUTED: WeakKeyDictionary[nn.Module, tuple[Snapshot, StackParameters]] = WeakKeyDictionary()
-"""The parameters of modules that exist, as computed last, and what the modules consisted of then."""
+"""For each encoder or decoder: its latest `StackParameters`, and a snapshot of the parts from which they were made."""
 
 
 def struct_array(struct: Any, objects: Sequence[Any]) -> Any:

@@ -59,8 +59,8 @@ def structure_reason(module: nn.Module) -> str | None:
     last_norm = module.norm is None or cast("nn.LayerNorm", module.norm).normalized_shape == normalized_shape(first)
     to_logits = cast("nn.Linear | None", getattr(module, "to_logits", None))
     vectors = cast("Embedding", module.embedding).by_token.weight.shape[1:] == normalized_shape(first)
-    ends = vectors and last_norm and (to_logits is None or (to_logits.in_features,) == normalized_shape(first))
-    if not (ends and has_config_widths(first) and all(structure(block) == structure(first) for block in blocks)):
+    has_widths = vectors and last_norm and (to_logits is None or (to_logits.in_features,) == normalized_shape(first))
+    if not (has_widths and has_config_widths(first) and all(structure(block) == structure(first) for block in blocks)):
         return "all blocks must have the layer widths of one config"
     return None
 
@@ -107,6 +107,7 @@ def structure(block: DecoderBlock | EncoderBlock) -> tuple[Any, ...]:
 
 
 def normalized_shape(block: DecoderBlock | EncoderBlock) -> tuple[int, ...]:
+    """Return the `normalized_shape` that the LayerNorms of a block must have: (d_model,)."""
     return (block.self_attention.n_heads * block.self_attention.d_head,)
 
 
@@ -119,9 +120,9 @@ def attentions(block: DecoderBlock | EncoderBlock) -> tuple[MultiHeadAttention, 
 
 def linear_layers(block: DecoderBlock | EncoderBlock) -> tuple[nn.Linear, ...]:
     """Return the linear layers that the kernels compute, in the order of the C struct `Block`."""
-    own, *cross = attentions(block)
-    layers = [own.to_query, own.to_key, own.to_value, own.to_output]
-    layers += [layer for one in cross for layer in (one.to_query, one.to_output)]
+    self_attention, *cross = attentions(block)
+    layers = [getattr(self_attention, name) for name in ("to_query", "to_key", "to_value", "to_output")]
+    layers += [layer for cross_attention in cross for layer in (cross_attention.to_query, cross_attention.to_output)]
     return *layers, block.feed_forward.widen, block.feed_forward.narrow
 
 

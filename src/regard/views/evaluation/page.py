@@ -60,7 +60,7 @@ def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
         ),
         lengths="\n".join(length_row(group) for group in evaluation.by_length),
         worst_caption=worst_caption(len(lines), evaluation.n_lines),
-        worst="\n".join(sentence(line) for line in lines),
+        worst="\n".join(line_item(line) for line in lines),
         signatures="\n".join(f"<li>{escape(score.signature)}</li>" for score in evaluation.scores),
     )
 
@@ -83,9 +83,9 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
     )
 
 
-def score_card(score: MetricScore, remark: str) -> str:
+def score_card(score: MetricScore, note: str) -> str:
     """Return the HTML card of one metric: its score, the second system's score if there is one, and a note."""
-    notes = [remark] if remark else []
+    notes = [note] if note else []
     comparison = score.comparison
     if comparison is not None:
         notes = [
@@ -122,8 +122,8 @@ def length_row(group: LengthGroup) -> str:
     return f'<tr>{cells}<td class="measure">{bars}</td></tr>'
 
 
-def sentence(line: SentenceScore) -> str:
-    """Return the HTML of one line: its source, reference and translations.
+def line_item(line: SentenceScore) -> str:
+    """Return one translated line as an item of an HTML list: its source, reference and translations.
 
     Words that the translation lacks are <ins> elements in the reference; its wrong words are <del> elements.
     """

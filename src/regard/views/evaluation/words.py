@@ -9,6 +9,7 @@ UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4
 """The letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
 
 WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]|.")
+"""Matches one word, one character of a script without spaces, one punctuation mark, or a series of white space."""
 
 
 @dataclass(frozen=True, slots=True)

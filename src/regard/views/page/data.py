@@ -126,6 +126,7 @@ def fits_page(trace: Trace) -> bool:
 
 
 def n_weights(trace: Trace) -> int:
+    """Return the number of attention weights in all layers and heads of a trace."""
     return sum(step.pattern.shape.numel() for layers in trace.attended.values() for step in layers.values())
 
 
@@ -197,12 +198,12 @@ def encode_layers(
             stored[name] = pattern
             layer["weights"] = name
             continue
-        record, own_blocks = computed
+        record, layer_blocks = computed
         if with_values:
-            record["value"], own_blocks["value"] = values_of(pattern)
+            record["value"], layer_blocks["value"] = values_of(pattern)
         if with_outputs and trace.states is not None:
             layer["output"] = output_record(name, trace.attended[kind][number], trace.states[kind][number], blocks)
-        for part, text in own_blocks.items():
+        for part, text in layer_blocks.items():
             blocks[f"{name} {part}"] = text
             record[part]["block"] = f"{name} {part}"
         layer |= record
@@ -212,11 +213,13 @@ def encode_layers(
 
 
 def n_columns(trace: Trace) -> int:
+    """Return how many numbers of output projections a page of a trace stores, in all layers together."""
     states = [state for layers in (trace.states or {}).values() for state in layers.values()]
     return sum(state.projection.weight[:, :, :N_SHOWN].numel() for state in states)
 
 
 def check_size(trace: Trace) -> None:
+    """Raise InputError if a trace has more weights than a page shows."""
     if n_weights(trace) > MAX_WEIGHTS:
         raise InputError(
             f"the trace has {n_weights(trace):,} weights, more than the {MAX_WEIGHTS:,} that one page takes; "

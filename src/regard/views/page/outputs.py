@@ -39,8 +39,8 @@ def output_record(name: str, attended: Attended, state: LayerStates, blocks: dic
     if len(state.attention) != pattern.shape[2]:
         return None
     weight = projection.weight
-    groups = pattern.n_heads // pattern.value.shape[1]
-    values = pattern.value[0].repeat_interleave(groups, dim=0).to(weight)
+    group = pattern.n_heads // pattern.value.shape[1]  # the number of query heads that share a value head
+    values = pattern.value[0].repeat_interleave(group, dim=0).to(weight)
     arrays = {
         "columns": rearrange(weight[:, :, :N_SHOWN], "h v d -> (h v) d"),
         "output": state.attention[:, :N_SHOWN],

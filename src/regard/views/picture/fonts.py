@@ -24,9 +24,10 @@ BASE = "DejaVu Sans"
 
 OWN = "Noto Sans CJK of regard"
 OWN_FILE = Path(__file__).parent / "letters" / "NotoSansCJK-subset.otf"
-"""The font file that comes with regard."""
+"""The name of the font that comes with regard, and its file."""
 
 MISSING = "□"
+"""The character that is drawn in place of a letter that no installed font has."""
 
 SCRIPTS = {
     "HIRAGANA": ("Noto Sans CJK JP", "Noto Sans JP", "Hiragino Sans", "Yu Gothic", "Meiryo", "IPAGothic"),
@@ -81,6 +82,7 @@ class Fonts:
         return FontProperties(family=list(self.family), size=size, weight="bold" if bold else "normal")
 
     def width(self, text: str, size: float, bold: bool = False) -> float:
+        """Return the width of a text in inches, in a font of `size` points."""
         if not text:
             return 0.0
         pixels, _, _ = renderer().get_text_width_height_descent(self.drawable(text), self.properties(size, bold), False)
@@ -163,6 +165,7 @@ def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
 
 
 def letters_in_font(name: str, text: str) -> set[str]:
+    """Return the letters of a text that the installed fonts with a name have."""
     return set().union(
         *(letters_in_file(entry.fname, set(text)) for entry in fontManager.ttflist if entry.name == name)
     )

@@ -61,8 +61,10 @@ def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS
     If there are more queries or keys, a cell shows the largest of several weights.
     """
     rows, columns = (min(most, tokens) for tokens in pattern.shape[2:])
-    is_whole = (rows, columns) == pattern.shape[2:]
-    weights = pattern[0, list(heads)].detach() if is_whole else pattern.pooled(rows, columns, "max")[0, list(heads)]
+    if (rows, columns) == pattern.shape[2:]:  # a cell for each weight
+        weights = pattern[0, list(heads)].detach()
+    else:
+        weights = pattern.pooled(rows, columns, "max")[0, list(heads)]
     return PatternCells(weights.cpu(), allowed_cells(pattern, heads, rows, columns).cpu())
 
 
@@ -149,10 +151,10 @@ class Drawing:
 
     def _label_all(self, page: Page, axes: Axes) -> None:
         size = label_size(self.side)
-        drop = half_capital(size) / self.side
+        below_middle = half_capital(size) / self.side
         for row, token in enumerate(self.focus.head.queries):
             text, chosen = label_text(token, size, page.fonts), row == self.focus.query
-            page.write(axes, -0.08 / self.side, row + 0.5 + drop, text, size, bold=chosen, ha="right")
+            page.write(axes, -0.08 / self.side, row + 0.5 + below_middle, text, size, bold=chosen, ha="right")
         for column, token in enumerate(self.focus.head.keys):
             self._write_slanted(page, axes, (column + 0.5, -0.07 / self.side), token, size)
 
@@ -226,8 +228,8 @@ def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, floa
 def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
     """Draw each weight as a circle of proportional area; a cell whose weights the mask hides is grey."""
     rows, columns = weights.shape
-    hidden = [cell_corners(int(row), int(column)) for row, column in (~allowed).nonzero()]
-    grey = PolyCollection(hidden, facecolors=MASKED, edgecolors="none", gid="masked", zorder=0)
+    masked = [cell_corners(int(row), int(column)) for row, column in (~allowed).nonzero()]
+    grey = PolyCollection(masked, facecolors=MASKED, edgecolors="none", gid="masked", zorder=0)
     axes.add_collection(grey, autolim=False)
     lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
     axes.add_collection(LineCollection(lines, colors=RULE, linewidths=0.6, zorder=1), autolim=False)
@@ -262,6 +264,7 @@ def names_all_tokens(focus: Focus) -> bool:
 
 
 def label_angle(focus: Focus) -> int:
+    """Return the angle in degrees by which the labels of the keys are rotated."""
     return 45 if len(focus.head.keys) <= 24 else 90
 
 
@@ -275,10 +278,12 @@ def label_text(token: Token, size: float, fonts: Fonts) -> str:
 
 
 def cell_corners(row: int, column: int) -> list[tuple[int, int]]:
+    """Return the corners (x, y) of a cell, in cells from the top left of the pattern."""
     return [(column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1)]
 
 
 def half_capital(size: float) -> float:
+    """Return half the height of a capital letter in inches, in a font of `size` points."""
     return size * 0.36 / 72
 
 

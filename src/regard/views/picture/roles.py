@@ -32,10 +32,10 @@ TITLES = {
 def write_figure(roles: Roles, path: Path, title: str = "") -> Path:
     """Draw how much each head attends to the previous token, the first token, …; return the path of the image file."""
     check_picture_path(path)
-    return save_figure(draw(roles, title), path)
+    return save_figure(roles_figure(roles, title), path)
 
 
-def draw(roles: Roles, title: str) -> Figure:
+def roles_figure(roles: Roles, title: str) -> Figure:
     """Return a figure with a grid of layers × heads for each role (a kind of key, such as the previous token).
 
     A cell is darker if the head gives more of its attention to keys of this role.

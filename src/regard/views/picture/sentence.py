@@ -159,13 +159,13 @@ class Sentence:
         if start.line == end.line:
             ends = [(start.middle, self._top(start)), (end.middle, self._top(end))]
             rise = 4 / 3 * min(self._room_above(start.line) - 0.05, 0.2 + 0.17 * abs(start.middle - end.middle))
-            aside = 0.4 if start is end else 0.0
-            turns = [(ends[0][0] - aside, ends[0][1] - rise), (ends[1][0] + aside, ends[1][1] - rise)]
+            aside = 0.4 if start is end else 0.0  # an arc from a token to itself is a loop
+            controls = [(ends[0][0] - aside, ends[0][1] - rise), (ends[1][0] + aside, ends[1][1] - rise)]
         else:
             ends = [(start.middle, self._edge(start, end)), (end.middle, self._edge(end, start))]
             half = (ends[1][1] - ends[0][1]) / 2
-            turns = [(ends[0][0], ends[0][1] + half), (ends[1][0], ends[1][1] - half)]
-        return Curve([ends[0], *turns, ends[1]], [Curve.MOVETO, *3 * [Curve.CURVE4]])
+            controls = [(ends[0][0], ends[0][1] + half), (ends[1][0], ends[1][1] - half)]
+        return Curve([ends[0], *controls, ends[1]], [Curve.MOVETO, *3 * [Curve.CURVE4]])
 
     def _edge(self, box: Box, other: Box) -> float:
         """Return the height on the page of the edge of `box`, lower or upper, that faces `other` on another line.
@@ -200,16 +200,18 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
     all_positions = (list(range(len(head.keys))), list(range(len(head.queries))) if other_text else [])
     around_keys, around_query = dict.fromkeys(strongest, AROUND_KEY), {focus.query: AROUND_QUERY}
     if other_text:
-        parts = (excerpt(around_keys or {0: AROUND_KEY}, len(head.keys)), excerpt(around_query, len(head.queries)))
+        excerpts = (excerpt(around_keys or {0: AROUND_KEY}, len(head.keys)), excerpt(around_query, len(head.queries)))
     else:
-        parts = (excerpt(around_keys | around_query, len(head.keys)), [])
+        excerpts = (excerpt(around_keys | around_query, len(head.keys)), [])
+    # for each layout, the first that fits is taken: font size, most lines, positions of the keys and of the queries
     one_line = [(size, 1, all_positions) for size in SIZES]
-    for size, most_lines, (keys, queries) in (*one_line, (WRAPPED, MOST_LINES, all_positions), (WRAPPED, 99, parts)):
-        over = place_boxes(head.queries, queries, fonts, size, 0, set())
-        under = place_boxes(head.keys, keys, fonts, size, over[-1].line + 1 if over else 0, strongest)
-        if len({box.line for box in under}) <= most_lines and len({box.line for box in over}) <= most_lines:
+    for size, most_lines, (keys, queries) in (*one_line, (WRAPPED, MOST_LINES, all_positions), (WRAPPED, 99, excerpts)):
+        query_boxes = place_boxes(head.queries, queries, fonts, size, 0, set())
+        first_line = query_boxes[-1].line + 1 if query_boxes else 0
+        key_boxes = place_boxes(head.keys, keys, fonts, size, first_line, strongest)
+        if all(len({box.line for box in boxes}) <= most_lines for boxes in (key_boxes, query_boxes)):
             break
-    return Sentence(focus, fonts, size, tuple(under), tuple(over), tuple(written))
+    return Sentence(focus, fonts, size, tuple(key_boxes), tuple(query_boxes), tuple(written))
 
 
 def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
@@ -225,8 +227,8 @@ def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
     near = {p for centre, reach in reaches.items() for p in range(centre - reach, centre + reach + 1)}
     shown = sorted(near & set(range(n_tokens)))
     positions = [shown[0]] if shown[0] == 0 else [-1, shown[0]]
-    for before, here in pairwise(shown):
-        positions += [here] if here == before + 1 else [-1, here]
+    for before, position in pairwise(shown):
+        positions += [position] if position == before + 1 else [-1, position]
     return positions if shown[-1] == n_tokens - 1 else [*positions, -1]
 
 

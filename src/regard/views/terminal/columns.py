@@ -45,12 +45,12 @@ class Columns:
         label_width = max((label.cell_len for label in labels), default=0)
         for label in labels:
             label.pad_left(label_width - label.cell_len)
-        taken, start = label_width, 0
+        used_width, start = label_width, 0
         for column, width in enumerate(widths):
-            if column > start and taken + self.gap + width > max_width:
+            if column > start and used_width + self.gap + width > max_width:
                 yield self._table(labels, headers, range(start, column))
-                taken, start = label_width, column
-            taken += self.gap + width
+                used_width, start = label_width, column
+            used_width += self.gap + width
         yield self._table(labels, headers, range(start, len(headers)))
 
     def _table(self, labels: Sequence[Text], headers: Sequence[Text], columns: range) -> Table:
@@ -64,6 +64,7 @@ class Columns:
 
 
 def truncated(name: str, cells: int) -> Text:
+    """Return a name as dim text, cut off with … if it is wider than `cells` terminal cells."""
     text = Text(escape_controls(name))
     text.truncate(cells, overflow="ellipsis")
     return Text(isolated(text.plain), style="dim")

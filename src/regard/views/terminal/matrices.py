@@ -79,7 +79,7 @@ def show(worked: WorkedAttention, console: Console | None = None, digits: int | 
 
 
 def standard_output() -> Console:
-    """Return a console on standard output; its width is `PIPED_WIDTH` if it is no terminal and COLUMNS is not set."""
+    """Return a console on standard output; PIPED_WIDTH cells wide if it is not a terminal and COLUMNS is not set."""
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
@@ -211,6 +211,7 @@ def row_text(
 
 
 def heading(stage: Stage) -> tuple[Text, Text]:
+    """Return the lines above a matrix: its name with its formula, and its shape."""
     formula = f" = {printable(stage.formula)}" if stage.formula else ""
     return (
         Text.assemble(" " * INDENT, (stage.name, "bold"), formula),
@@ -234,6 +235,7 @@ def row_label(stage: Stage, row: int | None, marking: bool) -> str:
 
 
 def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
+    """Yield a text broken between words into lines of at most `width` terminal cells, if no word alone is wider."""
     line = ""
     for word in text.split():
         if line and cell_len(f"{line} {word}") > width:

@@ -46,7 +46,7 @@ class Layout:
         """Return the width of one column, its spaces included, in terminal cells."""
         return max(len(self.cells[0][column]), cell_len(self.headers[column])) + (1 if self.tight else 2)
 
-    def total(self, columns: Iterable[int | None]) -> int:
+    def total_width(self, columns: Iterable[int | None]) -> int:
         """Return the width of some columns in terminal cells; None stands for a gap where columns are left out."""
         return sum(self.width(column) if column is not None else 3 for column in columns)
 
@@ -72,7 +72,7 @@ class Layout:
 
         def fits(columns: Sequence[int | None]) -> bool:
             available = all(column in index for column in columns if column is not None)
-            return available and self.total(None if c is None else index[c] for c in columns) <= room
+            return available and self.total_width(None if c is None else index[c] for c in columns) <= room
 
         return [None if column is None else index[column] for column in positions_to_show(count, notable, fits)]
 
@@ -107,7 +107,7 @@ def choose_layout(
         cells = aligned(numbers, decimals)
         longest = max(3, len(cells[0][0])) if cut_names else LABEL_CELLS
         layout = Layout(cells, [shortened(name, longest) for name in names] or [""] * n_columns, tight)
-        if layout.total(range(n_columns)) <= room:
+        if layout.total_width(range(n_columns)) <= room:
             return layout, step == 0
     return layout, False
 
@@ -186,9 +186,9 @@ def aligned(numbers: Sequence[Sequence[float]], digits: int) -> list[list[str]]:
     scientific = bool(sizes) and (max(sizes) >= 1e9 or max(sizes) < 10.0**-digits)
     texts = [[format_number(number, digits, scientific) for number in row] for row in numbers]
     parts = [text.partition(".") for row in texts for text in row if text != MINUS_INFINITY]
-    whole = max((len(before) for before, _, _ in parts), default=0)
+    integer = max((len(before) for before, _, _ in parts), default=0)
     fraction = max((len(point + after) for _, point, after in parts), default=0)
-    cells = max(whole + fraction, max(len(text) for row in texts for text in row))
+    cells = max(integer + fraction, max(len(text) for row in texts for text in row))
 
     def align(text: str) -> str:
         before, point, after = text.partition(".")

@@ -53,6 +53,7 @@ def show(
 
 
 def view(trace: Trace, focus: Focus) -> RenderableType:
+    """Return what `show` prints: a title, the query's weights in the head in `focus`, and its weights in all heads."""
     note = decoder_note(trace, focus.head.kind)
     return Group(
         title(trace, focus),
@@ -88,6 +89,7 @@ def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType
 
 
 def title(trace: Trace, focus: Focus) -> Text:
+    """Return a line with the names of model and attention, and the numbers of layers, heads and tokens."""
     queries, keys = focus.head.queries, focus.head.keys
     tokens = counted(len(queries), "token")
     if focus.head.kind == "cross":
@@ -199,6 +201,7 @@ def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]
 
 
 def weight_block(weight: float) -> Text:
+    """Return two block characters, fuller and in a deeper colour for larger weights."""
     return Text(shade(weight) * 2, style=Style(color=colour(weight)))
 
 

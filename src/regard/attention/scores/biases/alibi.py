@@ -71,9 +71,9 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " heads"]:
     >>> alibi_slopes(3)
     tensor([0.0625, 0.0039, 0.2500], dtype=torch.float64)
 
-    Source: Press, Smith & Lewis 2022, section 3; `get_slopes` of its code where n_heads is no power of two.
+    Source: Press, Smith & Lewis 2022, section 3; `get_slopes` of its code where n_heads is not a power of two.
     """
-    below = 1 << max(0, n_heads.bit_length() - 1)
-    slopes = [2 ** (-8 * h / below) for h in range(1, below + 1)]
-    between = [2 ** (-8 * h / (2 * below)) for h in range(1, 2 * below + 1, 2)]
-    return torch.tensor((slopes + between)[:n_heads], dtype=torch.float64)
+    power = 1 << max(0, n_heads.bit_length() - 1)  # the largest power of two up to n_heads
+    slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)]
+    every_second = [2 ** (-8 * h / (2 * power)) for h in range(1, 2 * power + 1, 2)]
+    return torch.tensor((slopes + every_second)[:n_heads], dtype=torch.float64)

@@ -58,11 +58,11 @@ class RelativeBias(nn.Module, Bias):
                 f"n_buckets={n_buckets} with bidirectional={bidirectional}; it must be "
                 + ("an even number of at least 4." if bidirectional else "at least 2.")
             )
-        near = n_buckets // directions // 2
-        if max_distance <= near:
+        n_small = n_buckets // directions // 2
+        if max_distance <= n_small:
             raise ValueError(
-                f"max_distance={max_distance} must be above {near}: with n_buckets={n_buckets}, each of the first "
-                f"{near} distances has its own bucket; use a larger max_distance or fewer buckets."
+                f"max_distance={max_distance} must be above {n_small}: with n_buckets={n_buckets}, each of the first "
+                f"{n_small} distances has its own bucket; use a larger max_distance or fewer buckets."
             )
         self.n_heads, self.n_buckets, self.max_distance = n_heads, n_buckets, max_distance
         self.bidirectional, self.offset = bidirectional, offset
@@ -113,9 +113,9 @@ def relative_buckets(
     if bidirectional:
         n_buckets //= 2
     first_bucket = (distance > 0) * n_buckets if bidirectional else torch.zeros_like(distance)
-    steps = distance.abs() if bidirectional else (-distance).clamp(min=0)
-    near = n_buckets // 2
+    tokens = distance.abs() if bidirectional else (-distance).clamp(min=0)
+    n_small = n_buckets // 2  # half of the buckets are for one small distance each
     # In float32 and in the order of T5's code, since rounding decides on which side of a bucket's end a distance lies.
-    growth = torch.log(steps.float() / near) / math.log(max_distance / near) * (n_buckets - near)
-    far = near + growth.clamp(min=0).to(torch.long)
-    return first_bucket + torch.where(steps < near, steps, far.clamp(max=n_buckets - 1))
+    growth = torch.log(tokens.float() / n_small) / math.log(max_distance / n_small) * (n_buckets - n_small)
+    shared_bucket = n_small + growth.clamp(min=0).to(torch.long)
+    return first_bucket + torch.where(tokens < n_small, tokens, shared_bucket.clamp(max=n_buckets - 1))

@@ -16,7 +16,7 @@ from regard.attention.statistics.cpu.scores import is_readable
 from regard.kernels import attention as kernel
 from regard.kernels.attention import ByteMask, CompensatedSum, Vectors, WeightedSum, strides
 
-LARGEST = torch.finfo(torch.float32).max
+LARGEST_FLOAT32 = torch.finfo(torch.float32).max
 """The largest number of float32."""
 
 
@@ -65,7 +65,7 @@ def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
     if formula.sinks is not None:
         sinks = formula.sinks.float() / temperature
         arguments.sinks = sinks.data_ptr()
-    arguments.kept = table, sinks
+    arguments.kept = table, sinks  # keeps the tensors in memory as long as the arguments that point to them
     arguments.doubtful = hides_overflow(call)
     return arguments
 
@@ -117,4 +117,4 @@ def with_four_axes(tensor: Tensor) -> Tensor:
 
 def clamped(factor: float) -> float:
     """Return a factor clamped to the finite numbers of float32, so that 0 · factor is 0 and not NaN."""
-    return min(max(factor, -LARGEST), LARGEST)
+    return min(max(factor, -LARGEST_FLOAT32), LARGEST_FLOAT32)

@@ -52,7 +52,7 @@ def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> It
     If the kernel can read the inputs without a conversion, all heads and blocks are yielded at once.
 
     Args:
-        contexts: whether the values are needed.
+        contexts: whether the values are needed, because the kernel computes the context.
     """
     query, key = call.query, call.key
     if call.formula is not None and call.formula.projection is not None:
@@ -66,21 +66,22 @@ def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> It
     group, n_query_numbers = call.grid.heads // key.shape[1], query.shape[2] * query.shape[3]
     n_key_numbers = key.shape[2] * (key.shape[3] + (0 if value is None else value.shape[3]))
     heads_at_once = max(1, CONVERTED_AT_ONCE // max(1, group * n_query_numbers + n_key_numbers))
-    first = 0
-    for (batch, number), members in groupby(blocks, lambda block: (block.batch, block.head // group // heads_at_once)):
-        last = first + len(list(members))
-        key_heads = slice(number * heads_at_once, (number + 1) * heads_at_once)
+    start = 0
+    # part n of a batch item has the key heads from n · heads_at_once on
+    for (batch, n), of_part in groupby(blocks, lambda block: (block.batch, block.head // group // heads_at_once)):
+        stop = start + len(list(of_part))
+        key_heads = slice(n * heads_at_once, (n + 1) * heads_at_once)
         heads = slice(key_heads.start * group, key_heads.stop * group)
         yield Part(
-            slice(first, last),
-            readable(batch_item(query, batch)[:, heads], adjacent),
-            readable(batch_item(key, batch)[:, key_heads], adjacent),
-            None if value is None else readable(batch_item(value, batch)[:, key_heads], adjacent),
+            slice(start, stop),
+            readable_vectors(batch_item(query, batch)[:, heads], adjacent),
+            readable_vectors(batch_item(key, batch)[:, key_heads], adjacent),
+            None if value is None else readable_vectors(batch_item(value, batch)[:, key_heads], adjacent),
             batch,
             heads.start,
             key_heads.start,
         )
-        first = last
+        start = stop
 
 
 def batch_item(vectors: Float[Tensor, "_batch heads tokens d"], number: int) -> Float[Tensor, "1 heads tokens d"]:
@@ -98,14 +99,20 @@ def are_readable(tensors: tuple[Float[Tensor, "_batch _heads _tokens _"], ...], 
         adjacent: whether the tokens of a head must also be adjacent in memory.
     """
     for vectors in tensors:
-        whole = vectors.stride(-1) == 1 and (not adjacent or vectors.stride(-2) == vectors.shape[-1])
-        if vectors.dtype != torch.float32 or not whole:
+        has_strides = vectors.stride(-1) == 1 and (not adjacent or vectors.stride(-2) == vectors.shape[-1])
+        if vectors.dtype != torch.float32 or not has_strides:
             return False
     return True
 
 
-def readable(vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool) -> Float[Tensor, "_batch heads tokens d"]:
-    """Return queries, keys or values unchanged if the kernel can read them, else a contiguous float32 copy."""
+def readable_vectors(
+    vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool
+) -> Float[Tensor, "_batch heads tokens d"]:
+    """Return queries, keys or values unchanged if the kernel can read them, else a contiguous float32 copy.
+
+    Args:
+        adjacent: whether the tokens of a head must be adjacent in memory.
+    """
     if are_readable((vectors,), adjacent):
         return vectors
     return vectors.new_empty(vectors.shape, dtype=torch.float32).copy_(vectors)

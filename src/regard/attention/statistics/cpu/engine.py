@@ -99,13 +99,16 @@ def compute(
     map_rows, map_columns = ask.pooled or (0, 0)
     for part in float32_parts(call, plan.blocks, contexts):
         write_vectors(arguments, part, results)
+        # of one thread: for a block, for the rows of the map that a block touches, for a panel of a matrix, for reads
+        # past the end
         panel = PANEL * max(arguments.d_key, plan.width if arguments.n_weighted_sums else 0)
         size = plan.n_scratch + min(plan.rows, map_rows) * map_columns + panel + PANEL
         scratch = torch.empty(threads * size, dtype=torch.float32, device=CPU)
         arguments.scratch, arguments.scratch_size = scratch.data_ptr(), size
         bounds = plan.bounds[part.numbers]
-        for some in [bounds] if write is None else written_blocks(call, plan, part, write, arguments, threads):
-            arguments.bounds, arguments.n_blocks, arguments.next = some.data_ptr(), some.shape[0], 0
+        groups = [bounds] if write is None else written_blocks(call, plan, part, write, arguments, threads)
+        for of_group in groups:  # the bounds of the blocks that the kernel computes next
+            arguments.bounds, arguments.n_blocks, arguments.next = of_group.data_ptr(), of_group.shape[0], 0
             check_arguments("regard_attention", arguments)
             while arguments.next < arguments.n_blocks:
                 arguments.threads = 0

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile, spans
 from regard.attention.masks.mask import Mask
-from regard.attention.stages import NUMBER
+from regard.attention.stages import NUMBER_TYPES
 from regard.attention.statistics.cpu.results import CPU
 from regard.attention.statistics.ranges import key_ranges
 from regard.kernels.attention import strides
@@ -190,7 +190,7 @@ def has_only_numbers(mask: Mask) -> bool:
         return False
     for name in mask.__dataclass_fields__:  # type: ignore[attr-defined]  # masks of regard are dataclasses
         value = getattr(mask, name)
-        if not (isinstance(value, NUMBER) or (isinstance(value, Mask) and has_only_numbers(value))):
+        if not (isinstance(value, NUMBER_TYPES) or (isinstance(value, Mask) and has_only_numbers(value))):
             return False
     return True
 

@@ -30,7 +30,7 @@ def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: As
     per_query: dict[str, Callable[[Block], Tensor]] = {
         "entropy": entropies,
         "distance": mean_distances,
-        "first": lambda block: weights_on_keys(block, 0 * own_positions(block)),
+        "first": lambda block: weights_on_keys(block, 0 * own_positions(block)),  # key 0 for every query
         "own": lambda block: weights_on_keys(block, own_positions(block)),
         "previous": lambda block: weights_on_keys(block, own_positions(block) - 1),
     }
@@ -120,12 +120,13 @@ class Pooled:
         """Add the weights of a block of queries to the map."""
         rows = self._row[as_indices(block.tile.queries, self._row.device)]
         weights = block.weights.to(self._map.dtype)
-        narrow = weights.new_full((*weights.shape[:3], self._map.shape[3]), self._least)
+        # first the keys are pooled to columns, then the queries to rows
+        columns = weights.new_full((*weights.shape[:3], self._map.shape[3]), self._least)
         if self._reduce == "max":
-            narrow = narrow.scatter_reduce(3, self._column.expand_as(weights), weights, "amax")
-            self._map = self._map.scatter_reduce(2, rows[:, None].expand_as(narrow), narrow, "amax")
+            columns = columns.scatter_reduce(3, self._column.expand_as(weights), weights, "amax")
+            self._map = self._map.scatter_reduce(2, rows[:, None].expand_as(columns), columns, "amax")
         else:
-            self._map = self._map.index_add(2, rows, narrow.index_add(3, self._column, weights))
+            self._map = self._map.index_add(2, rows, columns.index_add(3, self._column, weights))
 
     def value(self) -> Float[Tensor, "batch heads rows columns"]:
         """Return the map of all blocks added so far."""
