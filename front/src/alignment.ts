@@ -1,4 +1,4 @@
-// The alignment of a translation's candidates: which words or pieces are shown, which is chosen, and their weights
+// Word alignment of a translation and its candidates: the candidate that is shown, its words or pieces, the chosen one of them, and the weights between them
 
 import { computed, signal } from "@preact/signals";
 import type { Candidate, Side } from "./data";
@@ -10,12 +10,12 @@ export { candidate };
 /** A word or a piece of the source or of the translation. */
 export interface Unit {
   side: Side;
-  index: number;
+  index: number; // its place among the words or pieces of its side
   text: string;
-  title: string;
+  title: string; // the pieces as they stand in the vocabulary
   joined: boolean; // no space before it
   special: boolean; // the end of the sentence
-  pieces: number[];
+  pieces: number[]; // the positions of its pieces
 }
 
 export const alignedUnits = switchOf("aligned", "words", "pieces");
@@ -31,8 +31,8 @@ const units = computed<Record<Side, Unit[]>>(() => ({
 export const unitsOf = (side: Side): Unit[] => units.value[side];
 
 function wordsOf(side: Side): Unit[] {
-  const own = shown.value;
-  const [texts, pieces, wordOf] = [own[`${side}_words`], own.pieces[side], own[`${side}_word_of`]];
+  const current = shown.value;
+  const [texts, pieces, wordOf] = [current[`${side}_words`], current.pieces[side], current[`${side}_word_of`]];
   return texts.map((text, index) => {
     const places = wordOf.flatMap((word, piece) => (word === index ? [piece] : []));
     return { side, index, text, title: places.map((piece) => pieces[piece]).join("\n"), joined: false, special: false, pieces: places };
@@ -40,9 +40,9 @@ function wordsOf(side: Side): Unit[] {
 }
 
 function piecesOf(side: Side): Unit[] {
-  const own = shown.value;
-  const wordOf = own[`${side}_word_of`];
-  return own.pieces[side].map((piece, index) => ({
+  const current = shown.value;
+  const wordOf = current[`${side}_word_of`];
+  return current.pieces[side].map((piece, index) => ({
     side,
     index,
     text: piece.replace(/▁/g, " ").trim() || "␣",
@@ -68,10 +68,11 @@ export function strongestOfUnit(at: Unit): Unit | null {
 
 // The trace of the page is that of the first candidate: there, a word and the token of the other views are chosen together
 
-const reads = () => (trace.value.alignment!.rule.step === "reads" ? 1 : 0);
+/** How many positions after a target piece the query stands whose weights align it: 1 if the rule takes the step that reads the piece, 0 if the one that writes it. */
+const queryOffset = () => (trace.value.alignment!.rule.step === "reads" ? 1 : 0);
 
 /** The query whose weights are the row of a target piece. */
-const queryOf = (piece: number) => Math.min(piece + reads(), trace.value.target.length - 1);
+const queryOf = (piece: number) => Math.min(piece + queryOffset(), trace.value.target.length - 1);
 
 export const chosenUnit = computed<Unit | null>(() => pointed.value ?? kept() ?? unitOfQuery());
 
@@ -80,7 +81,7 @@ const kept = () => (keptUnit.value && unitsOf(keptUnit.value.side)[keptUnit.valu
 function unitOfQuery(): Unit | null {
   if (candidate.value !== 0 || query.value === null) return null;
   const side = kind.value.queries;
-  const piece = side === "source" ? query.value : query.value - reads();
+  const piece = side === "source" ? query.value : query.value - queryOffset();
   return unitsOf(side).find((unit) => unit.pieces.includes(piece)) ?? null;
 }
 

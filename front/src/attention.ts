@@ -35,7 +35,7 @@ export function mayAttend(layer: Decoded, head: number, query: number, key: numb
   return Boolean((layer.bits[bit >> 3] >> (7 - (bit & 7))) & 1);
 }
 
-export function stages(layer: Decoded, head: number, query: number, queries: number, keys: number, changes: Changes): Stages {
+export function stagesOf(layer: Decoded, head: number, query: number, queries: number, keys: number, changes: Changes): Stages {
   const products = dotProducts(layer, head, query, keys);
   const [scaled, scores, masked, exponentials, weights] = Array.from({ length: 5 }, () => new Float64Array(keys));
   const { scale = 1, softcap, sinks } = layer;
@@ -94,7 +94,7 @@ export function weightsOf(
   units: number,
   changes: Changes,
 ): Float64Array {
-  if (layer.query) return stages(layer, head, query, queries, keys, changes).weights;
+  if (layer.query) return stagesOf(layer, head, query, queries, keys, changes).weights;
   const first = head * queries * keys;
   return Float64Array.from({ length: keys }, (_, key) => layer.units![first + key * queries + query] / units);
 }

@@ -7,7 +7,7 @@ const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 export const dark = signal(prefersDark.matches);
 prefersDark.addEventListener("change", () => (dark.value = prefersDark.matches));
 
-export const hueOf = (which: number | null, heads: number): number => (which === null ? 75 : Math.round(255 + (360 * which) / heads) % 360);
+export const hueOf = (head: number | null, heads: number): number => (head === null ? 75 : Math.round(255 + (360 * head) / heads) % 360);
 export const shownHue = () => hueOf(head.value, layer.value.heads);
 
 export function shade(strength: number, hue: number): string {

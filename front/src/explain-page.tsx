@@ -39,7 +39,7 @@ export function ExampleControls() {
           label={say.head}
           value={head.value ?? 0}
           options={Object.fromEntries(Array.from({ length: heads }, (_, n) => [n, say.headOf(n + 1, heads)]))}
-          choose={(which) => chooseHead(0, Number(which))}
+          choose={(headIndex) => chooseHead(0, Number(headIndex))}
         />
       )}
       <span>{say.query}</span>

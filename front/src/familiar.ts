@@ -1,10 +1,11 @@
-// Whether the model knows the text: its tokens, and those that stand for unknown or incomplete letters
+// Whether the model knows the text: how many of its tokens are in the vocabulary and are whole letters
 
 import { trace } from "./state";
 
-const FRAGMENT = /^(\[UNK:.*\]|[\u3131-\u318e]|(‹[0-9A-F]{2}›)+)$/s; // [UNK:뱀], a jamo, or bytes
+// An unknown piece such as [UNK:뱀], one jamo (a part of a Korean syllable), or bytes of a letter, as tracing/tokens/readable_tokens.py writes them
+const FRAGMENT = /^(\[UNK:.*\]|[\u3131-\u318e]|(‹[0-9A-F]{2}›)+)$/s;
 
-/** How many tokens of the text the model knows, and how many there are; null if it knows at least half of them. */
+/** The tokens of the text that the model knows, counted, and all tokens; null if it knows at least half of them. */
 export function hardlyKnown(): { known: number; all: number } | null {
   const { source, target } = trace.value;
   const tokens = (source.length ? source : target).filter((token) => !token.special);

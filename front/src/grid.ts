@@ -18,40 +18,40 @@ export interface Row {
 }
 
 /** The weights between items: summed over the tokens of the key item, and averaged over those of the query item. */
-export function rowOf(of: Decoded, which: number | null, queries: Item, keys: Item[], changed: Changes): Row {
+export function rowOf(attention: Decoded, headIndex: number | null, queries: Item, keys: Item[], changed: Changes): Row {
   const [nQueries, nKeys] = [queryTokens.value.length, keyTokens.value.length];
-  const heads = which === null ? Array.from({ length: of.heads }, (_, i) => i) : [which];
+  const heads = headIndex === null ? Array.from({ length: attention.heads }, (_, i) => i) : [headIndex]; // null = the average of all heads
   const sums = new Float64Array(nKeys);
   for (const one of heads) {
     for (const position of queries.positions) {
-      const weights = weightsOf(of, one, position, nQueries, nKeys, trace.value.units, changed);
+      const weights = weightsOf(attention, one, position, nQueries, nKeys, trace.value.units, changed);
       for (let i = 0; i < nKeys; i++) sums[i] += weights[i];
     }
   }
   const rows = heads.length * queries.positions.length;
   const weights = new Float64Array(keys.length);
   for (const item of keys) for (const at of item.positions) weights[item.index] += sums[at] / rows;
-  return { weights, masked: maskedOf(of, heads, queries.positions, keys) };
+  return { weights, masked: maskedOf(attention, heads, queries.positions, keys) };
 }
 
 /** 1 for each key item that no head and no token of the query may attend to. */
-function maskedOf(of: Decoded, heads: number[], queries: number[], keys: Item[]): Uint8Array {
-  if (!of.bits) return new Uint8Array(keys.length);
+function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: Item[]): Uint8Array {
+  if (!attention.bits) return new Uint8Array(keys.length);
   const [nQueries, nKeys] = [queryTokens.value.length, keyTokens.value.length];
   const may = new Uint8Array(nKeys);
   for (const one of heads) {
-    for (const query of queries) for (let key = 0; key < nKeys; key++) if (mayAttend(of, one, query, key, nQueries, nKeys)) may[key] = 1;
+    for (const query of queries) for (let key = 0; key < nKeys; key++) if (mayAttend(attention, one, query, key, nQueries, nKeys)) may[key] = 1;
   }
   return Uint8Array.from(keys, (item) => Number(!item.positions.some((key) => may[key])));
 }
 
 /** The weights of a query item in the head that is shown, or in another; null until the layer is decoded. */
-export function shownRow(item: Item, of: Layer = layer.value, which: number | null = head.value, changed = changes.value): Row | null {
-  const ready = decoded.value.get(of);
-  return ready ? rowOf(ready, which, item, keyItems.value, changed) : null;
+export function shownRow(item: Item, ofLayer: Layer = layer.value, headIndex: number | null = head.value, changed = changes.value): Row | null {
+  const ready = decoded.value.get(ofLayer);
+  return ready ? rowOf(ready, headIndex, item, keyItems.value, changed) : null;
 }
 
-/** All rows of a head; `done` of them are filled in. */
+/** All rows of a head; the first `done` of them are filled in. */
 export interface Grid {
   queries: Item[];
   keys: Item[];
@@ -72,13 +72,13 @@ effect(() => {
     shownGrid.value = null;
     return;
   }
-  const [queries, keys, which, changed] = [queryItems.value, keyItems.value, head.value, changes.value];
+  const [queries, keys, headIndex, changed] = [queryItems.value, keyItems.value, head.value, changes.value];
   const size = queries.length * keys.length;
   const grid: Grid = { queries, keys, weights: new Float32Array(size), masked: new Uint8Array(size), done: 0 };
   const fill = () => {
     const end = performance.now() + SLICE_MILLISECONDS;
     while (grid.done < queries.length && performance.now() < end) {
-      const row = rowOf(ready, which, queries[grid.done], keys, changed);
+      const row = rowOf(ready, headIndex, queries[grid.done], keys, changed);
       grid.weights.set(row.weights, grid.done * keys.length);
       grid.masked.set(row.masked, grid.done * keys.length);
       grid.done += 1;
@@ -95,12 +95,12 @@ effect(() => {
   return () => cancelAnimationFrame(timer);
 });
 
-// Each head in small: for the map of all heads
+// A summary of each head, for the map of all heads
 
-const THUMBNAIL = 28;
+const THUMBNAIL = 28; // the most rows of a small picture of a head, and the most columns
 
 export interface Summary {
-  pooled: Float32Array; // [side side]: the largest weight of each part, relative to its query's largest
+  pooled: Float32Array; // [rows columns]: each weight is divided by its query's largest; the largest quotient of the weights that a cell stands for
   rows: number;
   columns: number;
   entropy: number; // mean over queries, in nats
@@ -111,10 +111,10 @@ export interface Summary {
 
 export const summariesDone = signal(0); // rises whenever more heads are summarised
 const summaries = new Map<string, Summary>();
-export const summaryOf = (of: Layer, which: number): Summary | undefined => summaries.get(summaryName(of, which));
-export const summaryName = (of: Layer, which: number) => `${of.layer} ${which}`;
+export const summaryOf = (ofLayer: Layer, headIndex: number): Summary | undefined => summaries.get(summaryName(ofLayer, headIndex));
+export const summaryName = (ofLayer: Layer, headIndex: number) => `${ofLayer.layer} ${headIndex}`;
 
-function* summarise(of: Decoded, which: number, keysOf: ReturnType<typeof keysOfRoles> | null): Generator<"on", Summary> {
+function* summarise(attention: Decoded, headIndex: number, keysOf: ReturnType<typeof keysOfRoles> | null): Generator<"mayPause", Summary> {
   const [queries, keys] = [queryTokens.value, keyTokens.value];
   const [rows, columns] = [Math.min(queries.length, THUMBNAIL), Math.min(keys.length, THUMBNAIL)];
   const pooled = new Float32Array(rows * columns);
@@ -122,7 +122,7 @@ function* summarise(of: Decoded, which: number, keysOf: ReturnType<typeof keysOf
   let [entropy, distance, strongest] = [0, 0, 0];
   const means = ROLES.map((role) => [role, new RoleMean()] as const);
   for (let q = 0; q < queries.length; q++) {
-    const weights = weightsOf(of, which, q, queries.length, keys.length, trace.value.units, UNCHANGED);
+    const weights = weightsOf(attention, headIndex, q, queries.length, keys.length, trace.value.units, UNCHANGED);
     const most = weights.reduce((a, b) => Math.max(a, b), 0);
     const row = Math.floor((q * rows) / queries.length);
     weights.forEach((weight, k) => {
@@ -133,7 +133,7 @@ function* summarise(of: Decoded, which: number, keysOf: ReturnType<typeof keysOf
       if (keys[k].word && queries[q].word && !(same && k === q)) strongest = Math.max(strongest, weight);
     });
     if (keysOf) for (const [role, mean] of means) mean.add(weights, keysOf[role](q));
-    if (q % 16 === 15) yield "on";
+    if (q % 16 === 15) yield "mayPause";
   }
   const roles = keysOf && (Object.fromEntries(means.map(([role, mean]) => [role, mean.value])) as Record<Role, number>);
   return { pooled, rows, columns, entropy: entropy / queries.length, distance: distance / queries.length, strongest, roles };
@@ -146,11 +146,11 @@ export function summariseAll(layers: Layer[]): void {
   stop();
   summaries.clear();
   const keysOf = twoTexts.value ? null : keysOfRoles(queryTokens.value);
-  function* all(): Generator<"new" | "wait" | "on"> {
-    for (const of of layers) {
-      while (!decoded.value.get(of)) yield "wait";
-      for (let which = 0; which < of.heads; which++) {
-        summaries.set(summaryName(of, which), yield* summarise(decoded.value.get(of)!, which, keysOf));
+  function* all(): Generator<"new" | "wait" | "mayPause"> {
+    for (const ofLayer of layers) {
+      while (!decoded.value.get(ofLayer)) yield "wait";
+      for (let headIndex = 0; headIndex < ofLayer.heads; headIndex++) {
+        summaries.set(summaryName(ofLayer, headIndex), yield* summarise(decoded.value.get(ofLayer)!, headIndex, keysOf));
         yield "new";
       }
     }

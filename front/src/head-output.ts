@@ -2,7 +2,7 @@
 //
 //   output = context of head 0 · W_O[0] + … + context of the last head · W_O[last] + bias
 
-import { stages, UNCHANGED, vectorOf, type Changes } from "./attention";
+import { stagesOf, UNCHANGED, vectorOf, type Changes } from "./attention";
 import type { Decoded, DecodedArray } from "./blocks";
 import { changes, keyTokens, queryTokens } from "./state";
 
@@ -17,14 +17,14 @@ export interface HeadOutputs {
 }
 
 /** What the heads of a layer add to a query's token; the reader's changes are those of the head that is shown. */
-export function outputsOf(of: Decoded, shown: number, query: number): HeadOutputs {
-  const { width, arrays } = of.output!;
+export function outputsOf(layer: Decoded, shown: number, query: number): HeadOutputs {
+  const { width, arrays } = layer.output!;
   const { columns, bias, output, lengths } = arrays;
   const count = columns.shape[1];
-  const lengthIn = (head: number) => (lengths ? rowAt(lengths, head)[query] : projectedLength(of, head, contextOf(of, head, query, UNCHANGED)));
-  const added = Array.from({ length: of.heads }, (_, head) => {
-    const context = contextOf(of, head, query, head === shown ? changes.value : UNCHANGED);
-    return Float64Array.from({ length: count }, (_, i) => context.reduce((total, number, row) => total + number * columnAt(of, head, row, i), 0));
+  const lengthIn = (head: number) => (lengths ? rowAt(lengths, head)[query] : projectedLength(layer, head, contextOf(layer, head, query, UNCHANGED)));
+  const added = Array.from({ length: layer.heads }, (_, head) => {
+    const context = contextOf(layer, head, query, head === shown ? changes.value : UNCHANGED);
+    return Float64Array.from({ length: count }, (_, i) => context.reduce((total, number, row) => total + number * columnAt(layer, head, row, i), 0));
   });
   const sum = Float64Array.from({ length: count }, (_, i) => added.reduce((total, one) => total + one[i], bias?.numbers[i] ?? 0));
   return {
@@ -38,30 +38,30 @@ export function outputsOf(of: Decoded, shown: number, query: number): HeadOutput
 }
 
 /** A number of W_O: in a row of a head, and one of the first columns. */
-export function columnAt(of: Decoded, head: number, row: number, column: number): number {
-  const { numbers, shape } = of.output!.arrays.columns;
-  return numbers[(head * (shape[0] / of.heads) + row) * shape[1] + column];
+export function columnAt(layer: Decoded, head: number, row: number, column: number): number {
+  const { numbers, shape } = layer.output!.arrays.columns;
+  return numbers[(head * (shape[0] / layer.heads) + row) * shape[1] + column];
 }
 
 /** The length of what a key's value becomes by W_O; times the key's weight, it is the length of what the key adds. */
-export function valueLength(of: Decoded, head: number, key: number): number {
-  const lengths = of.output!.arrays.value_lengths;
-  return lengths ? rowAt(lengths, head)[key] : projectedLength(of, head, vectorOf(of, "value", head, key));
+export function valueLength(layer: Decoded, head: number, key: number): number {
+  const lengths = layer.output!.arrays.value_lengths;
+  return lengths ? rowAt(lengths, head)[key] : projectedLength(layer, head, vectorOf(layer, "value", head, key));
 }
 
 /** The length of what W_O makes of a vector of a head: the root of vector · gram · vector. */
-function projectedLength(of: Decoded, head: number, vector: Float64Array): number {
+function projectedLength(layer: Decoded, head: number, vector: Float64Array): number {
   const square = vector.reduce((total, number, i) => {
-    const row = rowAt(of.output!.arrays.gram, head * vector.length + i);
+    const row = rowAt(layer.output!.arrays.gram, head * vector.length + i);
     return total + number * row.reduce((product, one, j) => product + one * vector[j], 0);
   }, 0);
   return Math.sqrt(Math.max(0, square));
 }
 
-export function contextOf(of: Decoded, head: number, query: number, changed: Changes = changes.value): Float64Array {
-  const { weights } = stages(of, head, query, queryTokens.value.length, keyTokens.value.length, changed);
-  const context = new Float64Array(of.value!.width);
-  weights.forEach((weight, key) => vectorOf(of, "value", head, key).forEach((number, i) => (context[i] += weight * number)));
+export function contextOf(layer: Decoded, head: number, query: number, changed: Changes = changes.value): Float64Array {
+  const { weights } = stagesOf(layer, head, query, queryTokens.value.length, keyTokens.value.length, changed);
+  const context = new Float64Array(layer.value!.width);
+  weights.forEach((weight, key) => vectorOf(layer, "value", head, key).forEach((number, i) => (context[i] += weight * number)));
   return context;
 }
 

@@ -8,7 +8,7 @@ import type { Item } from "./items";
 import { inSlices } from "./slices";
 import { decoded, keyItems, kind, restingQuery, trace, twoTexts } from "./state";
 
-/** The word on which the query's weight is largest, in one head. */
+/** The word on head the query's weight is largest, in one head. */
 interface HeadWeight {
   to: Item | null;
   weight: number;
@@ -17,8 +17,8 @@ interface HeadWeight {
 export const headWeightsDone = signal(0); // rises whenever more heads are computed
 const found = new Map<string, HeadWeight>();
 
-/** The weight of a head; null until it is computed. */
-export const headWeight = (layer: Layer, which: number): HeadWeight | null => found.get(summaryName(layer, which)) ?? null;
+/** The query's largest weight in a head; null until it is computed. */
+export const headWeight = (layer: Layer, head: number): HeadWeight | null => found.get(summaryName(layer, head)) ?? null;
 
 effect(() => {
   if (!trace.value || trace.value.map) return;
@@ -38,8 +38,8 @@ function* weigh(from: Item, others: Item[], layers: Layer[]): Generator<"new" | 
     if (ready < 0) yield "wait";
     else {
       const [layer] = waiting.splice(ready, 1);
-      for (let which = 0; which < layer.heads; which++) {
-        found.set(summaryName(layer, which), largest(shownRow(from, layer, which, UNCHANGED)!.weights, others));
+      for (let head = 0; head < layer.heads; head++) {
+        found.set(summaryName(layer, head), largest(shownRow(from, layer, head, UNCHANGED)!.weights, others));
         yield "new";
       }
     }

@@ -1,17 +1,17 @@
 // Work in slices of a few milliseconds, between which the page answers its reader
 
 const SLICE_MILLISECONDS = 10;
-const TELL_MILLISECONDS = 100; // views are told of new results no more often
-const PAUSE_MILLISECONDS = 4;
+const TELL_MILLISECONDS = 100; // the shortest time between two calls of `tell`
+const PAUSE_MILLISECONDS = 4; // between two slices
 
 /**
  * Work in slices until a generator ends.
  *
- * @param work yields "new" after a new result, "wait" to end the slice, and "on" where the slice may end.
+ * @param work yields "new" after a new result, "mayPause" where the slice may end without one, and "wait" to end the slice at once.
  * @param tell is called after new results.
  * @returns a function that stops the work.
  */
-export function inSlices(work: Iterator<"new" | "wait" | "on">, tell: () => void): () => void {
+export function inSlices(work: Iterator<"new" | "wait" | "mayPause">, tell: () => void): () => void {
   let [told, untold, stopped] = [performance.now(), false, false];
   const slice = () => {
     const end = performance.now() + SLICE_MILLISECONDS;

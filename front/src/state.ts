@@ -56,8 +56,8 @@ whenever(() => {
 });
 
 export const layerOf = (number: number): Layer => kind.value.layers.find((layer) => layer.layer === number) ?? kind.value.layers[0];
-export const headName = (layer = layerNumber.value, which = head.value): string =>
-  trace.value.worked ? `${words().exampleHead} ${(which ?? 0) + 1}` : which === null ? `L${layer} ${words().average}` : `L${layer}H${which}`;
+export const headName = (layer = layerNumber.value, headIndex = head.value): string =>
+  trace.value.worked ? `${words().exampleHead} ${(headIndex ?? 0) + 1}` : headIndex === null ? `L${layer} ${words().average}` : `L${layer}H${headIndex}`;
 
 function itemAt(items: Item[], position: number | null): Item | null {
   return position === null ? null : (items.find((item) => item.positions.includes(position)) ?? null);
@@ -105,7 +105,7 @@ export async function loadAll(): Promise<void> {
  * @param stay keep the kind of attention, the head and the query's word that are shown, where the new trace has them.
  */
 export function show(shown: Trace, stay = false): void {
-  const [name, number, which, word] = stay ? [kindName.value, layerNumber.value, head.value, queryItem.value?.text] : [];
+  const [name, number, headIndex, word] = stay ? [kindName.value, layerNumber.value, head.value, queryItem.value?.text] : [];
   decoding.clear();
   batch(() => {
     decoded.value = new Map();
@@ -113,7 +113,7 @@ export function show(shown: Trace, stay = false): void {
     kindName.value = name !== undefined && shown.kinds[name] ? name : shown.focus.kind;
     const wanted = kind.value.layers.find((layer) => layer.layer === number);
     layerNumber.value = wanted ? wanted.layer : shown.focus.layer;
-    head.value = wanted && which !== undefined && (which === null || which < wanted.heads) ? which : shown.focus.head;
+    head.value = wanted && headIndex !== undefined && (headIndex === null || headIndex < wanted.heads) ? headIndex : shown.focus.head;
     const again = queryTokens.value.findIndex((token) => token.text === word);
     query.value = again >= 0 ? again : Math.min(shown.focus.query, queryTokens.value.length - 1);
     compared.value = [];
@@ -149,10 +149,11 @@ export function chooseKind(name: string): void {
   });
 }
 
-export function chooseHead(number: number, which: number | null): void {
+/** Show a head; null = the average of the layer's heads. */
+export function chooseHead(number: number, headIndex: number | null): void {
   batch(() => {
     layerNumber.value = number;
-    head.value = which === null ? null : Math.min(which, layerOf(number).heads - 1);
+    head.value = headIndex === null ? null : Math.min(headIndex, layerOf(number).heads - 1);
     cut.value = UNCHANGED.cut;
     silenced.value = false;
     effect.value = null;
@@ -194,9 +195,9 @@ export function moveQuery(by: number): void {
 
 export function toggleCut(from: Item, to: Item): void {
   const edges = new Set(cut.value);
-  const own = from.positions.flatMap((q) => to.positions.map((k) => edge(q, k)));
-  const all = own.every((one) => edges.has(one));
-  for (const one of own) all ? edges.delete(one) : edges.add(one);
+  const between = from.positions.flatMap((q) => to.positions.map((k) => edge(q, k)));
+  const allCut = between.every((one) => edges.has(one));
+  for (const one of between) allCut ? edges.delete(one) : edges.add(one);
   cut.value = edges;
 }
 

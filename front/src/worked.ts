@@ -30,18 +30,18 @@ export const isProjected = () => Boolean(given.value.W_q);
 export const hasOutput = () => Boolean(given.value.W_o);
 
 /** The queries, keys or values of a token in a head, each number with its sum: a row of x times a column of W, and the bias. */
-export function projected(of: Decoded, which: "query" | "key" | "value", head: number, token: number): Sum[] {
-  const letter = which[0];
-  const source = which !== "query" && given.value.memory ? "memory" : "x";
+export function projected(layer: Decoded, vector: "query" | "key" | "value", head: number, token: number): Sum[] {
+  const letter = vector[0];
+  const source = vector !== "query" && given.value.memory ? "memory" : "x";
   const [x, matrix, bias] = [given.value[source], given.value[`W_${letter}`], given.value[`b_${letter}`]];
   const row = x.numbers.subarray(token * x.shape[1], (token + 1) * x.shape[1]);
-  const width = of[which]!.width;
+  const width = layer[vector]!.width;
   return Array.from({ length: width }, (_, i) => sumOf(row, matrix, head * width + i, bias?.numbers[head * width + i]));
 }
 
 /** The output of a query: the contexts of all heads side by side, times W_o. */
-export function outputOf(of: Decoded, query: number): Sum[] {
-  const context = Float64Array.from(Array.from({ length: of.heads }, (_, head) => [...contextOf(of, head, query)]).flat());
+export function outputOf(layer: Decoded, query: number): Sum[] {
+  const context = Float64Array.from(Array.from({ length: layer.heads }, (_, head) => [...contextOf(layer, head, query)]).flat());
   const matrix = given.value.W_o;
   return Array.from({ length: matrix.shape[1] }, (_, i) => sumOf(context, matrix, i));
 }

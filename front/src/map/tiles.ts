@@ -1,4 +1,4 @@
-// The tiles of a map: asked for while they are in view, and kept while there is room
+// The tiles of a map: requested while they are in view, and kept while there is room
 
 import { signal } from "@preact/signals";
 
@@ -29,16 +29,16 @@ interface Failed {
   timer?: ReturnType<typeof setTimeout>; // ends the pause
 }
 
-const PAUSES = [500, 1000, 2000]; // milliseconds before a tile that did not load is asked for again, one after the other
-const MOST_KEPT = 256; // tiles, of 256 KB each, and as much again for the picture of a drawn one
-const AT_ONCE = 3; // the most tiles that are asked for at one time
+const PAUSES = [500, 1000, 2000]; // milliseconds before the first, second and third new request for a tile that did not load
+const MOST_KEPT = 256; // tiles; each takes 256 KB, and 256 KB more once its picture is drawn
+const AT_ONCE = 3; // the most requests at one time
 
 const nameOf = ({ level, row, column }: Place) => `${level} ${row} ${column}`;
 
 export class Tiles {
   readonly arrived = signal(0); // rises whenever there are more tiles
   readonly failure = signal<Failure | null>(null);
-  private kept = new Map<string, Tile>(); // the one that was used last is at the end
+  private kept = new Map<string, Tile>(); // the most recently used tile is at the end
   private asked = new Map<string, AbortController>();
   private failed = new Map<string, Failed>();
   private wanted: Place[] = [];

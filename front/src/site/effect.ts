@@ -1,11 +1,11 @@
-// What changes to heads do to the model: its output and its other heads, before and after
+// The effect of changes to heads: how the output of the model and the attention of all heads change
 
 import { edge, UNCHANGED, weightsOf, type Changes } from "../attention";
 import { decode, type Decoded } from "../blocks";
 import type { Change, Effect, Token, Trace } from "../data";
 import type { Changed, Model } from "./model";
 
-const LISTED = 12; // heads, those whose attention moves most
+const LISTED = 12; // the heads whose attention changes most
 
 /** Where a head is among all heads: "L3H1" → layer 3, head 1. */
 interface Place {
@@ -42,7 +42,7 @@ export async function effectOf(changes: Change[], before: Answer, after: Answer)
   for (const [i, layer] of layersOf(before.trace).entries()) {
     const [one, other] = [await decode(before.trace, layer), await decode(after.trace, layersOf(after.trace)[i])];
     for (let head = 0; head < layer.heads; head++) {
-      const { query, moved } = furthest(one, other, head, tokens.length, ownChanges(changes, { layer: layer.layer, head }));
+      const { query, moved } = mostChangedQuery(one, other, head, tokens.length, changesOfHead(changes, { layer: layer.layer, head }));
       if (moved > 0) heads.push({ head: `L${layer.layer}H${head}`, token: referenceTo(query, tokens), moved });
     }
   }
@@ -59,16 +59,16 @@ export interface Answer {
 
 const layersOf = (trace: Trace) => Object.values(trace.kinds)[0].layers;
 
-/** The changes to one head; null if it attends to nothing. */
-function ownChanges(changes: Change[], { layer, head }: Place): Changes | null {
+/** The changes to one head; null if a change silences it. */
+function changesOfHead(changes: Change[], { layer, head }: Place): Changes | null {
   const own = changes.filter((change) => headsOf(change).some((place) => place.layer === layer && place.head === head));
   if (own.some((change) => change.kind === "silence")) return null;
   const cut = new Set(own.flatMap((change) => (change.kind === "cut" ? [edge(change.query, change.key)] : [])));
   return { temperature: own.reduce((product, change) => product * (change.kind === "sharpen" ? change.temperature : 1), 1), cut };
 }
 
-/** The query of a head that moves the largest share of its attention, and this share: the total variation. */
-function furthest(one: Decoded, other: Decoded, head: number, tokens: number, changes: Changes | null): { query: number; moved: number } {
+/** The query whose weights change most in a head, and the share of its attention that moves to other keys (the total variation distance). */
+function mostChangedQuery(one: Decoded, other: Decoded, head: number, tokens: number, changes: Changes | null): { query: number; moved: number } {
   let most = { query: 0, moved: 0 };
   for (let query = 0; query < tokens; query++) {
     const before = weightsOf(one, head, query, tokens, tokens, 1, UNCHANGED);

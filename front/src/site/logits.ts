@@ -1,4 +1,4 @@
-// What the logits of a causal model say of the next token
+// The next token of a causal model: its probabilities from the logits, and tokens chosen by them
 
 import type { Going } from "../data";
 
@@ -14,26 +14,26 @@ export function rowsOf(output: Float32Array, tokens: number): Float32Array[] {
   return Array.from({ length: tokens }, (_, i) => output.subarray(i * size, (i + 1) * size));
 }
 
-/** The probability of each token of the vocabulary: the softmax of logits that are divided by a temperature; at 0, only the likeliest has any. */
+/** The probability of each token of the vocabulary: the softmax of the logits divided by a temperature; at temperature 0, the likeliest token has 1. */
 export function probabilities(logits: Float32Array, temperature = 1): Float64Array {
   const [likeliest] = mostProbable(logits, 1);
   if (temperature === 0) return Float64Array.from(logits, (_, id) => Number(id === likeliest));
-  const shares = Float64Array.from(logits, (one) => Math.exp((one - logits[likeliest]) / temperature));
-  const sum = shares.reduce((total, one) => total + one, 0);
-  return shares.map((one) => one / sum);
+  const exponentials = Float64Array.from(logits, (logit) => Math.exp((logit - logits[likeliest]) / temperature));
+  const sum = exponentials.reduce((total, one) => total + one, 0);
+  return exponentials.map((one) => one / sum);
 }
 
-/** The probabilities of the likeliest tokens that together have a share of at least `least`; those of all others are 0. */
-export function nucleusOf(shares: Float64Array, least: number): Float64Array {
-  if (least >= 1) return shares;
-  const inside = new Float64Array(shares.length);
+/** The probabilities for nucleus sampling: 0 but for the likeliest tokens whose probabilities together reach `least`; their sum is made 1 again. */
+export function nucleusOf(probabilities: Float64Array, least: number): Float64Array {
+  if (least >= 1) return probabilities;
+  const nucleus = new Float64Array(probabilities.length);
   let sum = 0;
-  for (const id of Array.from(shares.keys()).sort((a, b) => shares[b] - shares[a])) {
+  for (const id of Array.from(probabilities.keys()).sort((a, b) => probabilities[b] - probabilities[a])) {
     if (sum >= least) break;
-    inside[id] = shares[id];
-    sum += shares[id];
+    nucleus[id] = probabilities[id];
+    sum += probabilities[id];
   }
-  return inside.map((share) => share / sum);
+  return nucleus.map((probability) => probability / sum);
 }
 
 /** The ids of the `count` largest numbers, the largest first. */
@@ -50,14 +50,14 @@ export function mostProbable(numbers: Float32Array | Float64Array, count: number
 }
 
 /** The most probable next tokens: their ids and probabilities. */
-export function likely(logits: Float32Array, count: number): [number, number][] {
-  const shares = probabilities(logits);
-  return mostProbable(shares, count).map((id) => [id, shares[id]]);
+export function likelyTokens(logits: Float32Array, count: number): [number, number][] {
+  const found = probabilities(logits);
+  return mostProbable(found, count).map((id) => [id, found[id]]);
 }
 
-/** A token drawn from its probabilities; `chance` is a random number from 0 to below 1. */
-export function drawn(shares: Float64Array, chance: number): number {
+/** The id of a token drawn at random by these probabilities; `chance` is a random number from 0 to below 1. */
+export function drawToken(probabilities: Float64Array, chance: number): number {
   let left = chance;
-  const id = shares.findIndex((share) => (left -= share) < 0);
-  return id < 0 ? mostProbable(shares, 1)[0] : id; // rounding may leave a rest
+  const id = probabilities.findIndex((probability) => (left -= probability) < 0);
+  return id < 0 ? mostProbable(probabilities, 1)[0] : id; // after rounding, the probabilities may sum to a little less than 1
 }

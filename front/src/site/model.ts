@@ -5,11 +5,11 @@ import type { Layer, Vectors } from "../data";
 import { rowsOf } from "./logits";
 import { firstTokens, joinTokens, vectorsOf } from "./vectors";
 
-/** What the heads are to attend to instead, for each head in the order of layers. */
+/** The changes to heads, for each head in the order of layers. */
 export interface Changed {
   cut: Uint8Array; // [queries keys], 1 where a changed head may not attend
   heads: Uint8Array; // [layers heads], 1 = the head is changed
-  temperatures: Float32Array; // [layers heads], which the scores are divided by
+  temperatures: Float32Array; // [layers heads]; the scores of a head are divided by its temperature
 }
 
 /** What the model gives for a text. */
@@ -45,14 +45,14 @@ export class Model {
   /**
    * Run the model.
    *
-   * A causal model reads only what follows the tokens that it has read last, whose keys, values and logits are kept.
+   * The keys, values and logits of the text that a causal model read last are kept; of a text that begins alike, it reads only the other tokens.
    *
    * @param changed null = nothing is changed.
-   * @param places of the tokens after which a causal model gives logits; an encoder gives its output for all tokens.
+   * @param places the positions of the tokens after which a causal model gives logits; an encoder gives its output for all tokens.
    */
   async run(ids: number[], changed: Changed | null, places: number[]): Promise<Run> {
     const { last } = this;
-    const read = changed || !this.keeps ? 0 : Math.min(sharedLength(ids, last.ids), places.find((place) => !last.rows[place]) ?? Infinity, ids.length - 1);
+    const read = changed || !this.readsPast ? 0 : Math.min(sharedLength(ids, last.ids), places.find((place) => !last.rows[place]) ?? Infinity, ids.length - 1);
     const wanted = places.filter((place) => place >= read);
     const tokens = ids.length - read;
     const { cut, heads, temperatures } = changed ?? this.unchanged(tokens);
@@ -73,12 +73,12 @@ export class Model {
     const outputs = await this.session.run(taken);
     const numbers: Run["numbers"] = {};
     for (const vectors of this.vectors) {
-      const own = outputs[vectors.block].data as Float32Array;
+      const computed = outputs[vectors.block].data as Float32Array;
       const before = read ? [firstTokens(last.numbers[vectors.block], vectors, read)] : [];
-      numbers[vectors.block] = joinTokens([...before, own], vectors.heads);
+      numbers[vectors.block] = joinTokens([...before, computed], vectors.heads);
     }
     const output = outputs.output.data as Float32Array;
-    if (!this.keeps) return { output, numbers };
+    if (!this.readsPast) return { output, numbers };
     const rows = last.rows.slice(0, read);
     rowsOf(output, wanted.length).forEach((row, i) => (rows[wanted[i]] = row));
     if (!changed) this.last = { ids, numbers, rows };
@@ -86,7 +86,7 @@ export class Model {
   }
 
   /** Whether the model takes keys and values of tokens that it has read. */
-  private get keeps(): boolean {
+  private get readsPast(): boolean {
     return this.session.inputNames.some((name) => name.startsWith("past "));
   }
 

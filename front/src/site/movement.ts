@@ -15,12 +15,12 @@ const MOST_MOVES = 6_000; // layers times tokens; a longer text has no movement,
 type Rows = Float64Array[];
 type Named = Record<string, Float64Array>;
 
-const hiddenOf = (layer: Layer) => Object.values(layer.states ?? {}).map(({ block }) => block);
+const blocksOfStates = (layer: Layer) => Object.values(layer.states ?? {}).map(({ block }) => block);
 
-/** A trace as the page gets it. */
-export function withoutHidden(trace: Trace): Trace {
-  const hidden = new Set(Object.values(trace.kinds).flatMap(({ layers }) => layers.flatMap(hiddenOf)));
-  return { ...trace, numbers: Object.fromEntries(Object.entries(trace.numbers!).filter(([name]) => !hidden.has(name))) };
+/** A trace without hidden states, which the page does not need: it gets their movement. */
+export function withoutStates(trace: Trace): Trace {
+  const states = new Set(Object.values(trace.kinds).flatMap(({ layers }) => layers.flatMap(blocksOfStates)));
+  return { ...trace, numbers: Object.fromEntries(Object.entries(trace.numbers!).filter(([name]) => !states.has(name))) };
 }
 
 /**
@@ -45,12 +45,12 @@ interface Stacked {
   numbers: Float32Array;
 }
 
-/** Put the numbers of arrays among others by the names of their blocks; return their records. */
+/** Add the numbers of arrays to `numbers` by the names of their blocks; return the records of the arrays. */
 function named(arrays: Record<string, Stacked>, kind: string, numbers: Record<string, Float32Array>): Record<string, NumberArray> {
   return Object.fromEntries(
-    Object.entries(arrays).map(([name, { shape, numbers: own }]) => {
+    Object.entries(arrays).map(([name, { shape, numbers: added }]) => {
       const block = `movement ${kind} ${name}`;
-      numbers[block] = own;
+      numbers[block] = added;
       return [name, { block, step: 1, shape }];
     }),
   );
@@ -67,6 +67,7 @@ async function movesOf(trace: Trace, layers: Layer[], tokens: number, projection
     const step = stepOf(await decode(trace, layer), tokens, trace.units, projections[layer.output!.weight!.block], vectors[0].length);
     found.push(arrowsOfLayer(step, states[i], plane));
   }
+  // Places have 3 numbers; before, after and turned have one entry for each token, the other arrays one for each arrow
   const arrays = Object.fromEntries(
     Object.keys(found[0]).map((name): [string, Stacked] => {
       const [last, perToken] = [name.endsWith("places") || ["before", "after"].includes(name) ? [3] : [], found[0][name].length / tokens];
@@ -94,64 +95,64 @@ function statesOf(trace: Trace, { states }: Layer): States {
 /** What the heads of a layer add to the tokens. */
 interface Step {
   weights: Rows[]; // by head and query
-  written: Rows[]; // by head and key: value · W_O
-  byHead: Rows[]; // by head and query: the sum over keys of weight · written
+  values: Rows[]; // by head and key: value · W_O
+  byHead: Rows[]; // by head and query: the sum over keys of weight · value · W_O
 }
 
 function stepOf(layer: Decoded, tokens: number, units: number, projection: Float32Array, width: number): Step {
   const { numbers, width: inner, heads } = layer.value!;
   const ofHeads = Array.from({ length: layer.heads }, (_, head) => {
-    const own = Math.floor(head / (layer.heads / heads)) * tokens * inner;
-    const values = numbers.subarray(own, own + tokens * inner);
+    const start = Math.floor(head / (layer.heads / heads)) * tokens * inner; // groups of heads share their values
+    const values = numbers.subarray(start, start + tokens * inner);
     const matrix = projection.subarray(head * inner * width, (head + 1) * inner * width);
     const weights = Array.from({ length: tokens }, (_, query) => weightsOf(layer, head, query, tokens, tokens, units, UNCHANGED));
     const contexts = weights.map((row) => product(row, values, 1, tokens, inner));
     return {
       weights,
-      written: rowsOf(product(values, matrix, tokens, inner, width), width),
+      values: rowsOf(product(values, matrix, tokens, inner, width), width),
       byHead: contexts.map((context) => product(context, matrix, 1, inner, width)),
     };
   });
-  return { weights: ofHeads.map((one) => one.weights), written: ofHeads.map((one) => one.written), byHead: ofHeads.map((one) => one.byHead) };
+  return { weights: ofHeads.map((one) => one.weights), values: ofHeads.map((one) => one.values), byHead: ofHeads.map((one) => one.byHead) };
 }
 
-function arrowsOfLayer({ weights, written, byHead }: Step, { before, attention, feedForward, after }: States, plane: Plane): Named {
-  const [heads, tokens] = [[...written.keys()], [...before.keys()]];
-  const products = tokens.map((key) => heads.map((one) => heads.map((other) => dot(written[one][key], written[other][key]))));
+function arrowsOfLayer({ weights, values, byHead }: Step, { before, attention, feedForward, after }: States, plane: Plane): Named {
+  const [heads, tokens] = [[...values.keys()], [...before.keys()]];
+  const products = tokens.map((key) => heads.map((one) => heads.map((other) => dot(values[one][key], values[other][key]))));
   const directions = after.map((vector) => scaled(vector, 1 / Math.max(lengthOf(vector), 1e-300)));
-  const of = tokens.map((token) => {
+  const arrowsOfTokens = tokens.map((token) => {
     const change = minus(after[token], before[token]);
     const ofHeads = heads.map((head) => byHead[head][token]);
     const total = ofHeads.reduce(plus);
     const rest = minus(minus(change, attention[token]), feedForward[token]);
     const parts = [attention[token], minus(attention[token], total), feedForward[token], rest];
-    const squares = tokens.map((key) => {
+    const squares = tokens.map((key) => { // |sum over heads of weight · value · W_O|², from the dot products of the heads' values
       const row = heads.map((head) => weights[head][token][key]);
       let square = 0;
       for (const i of heads) for (const j of heads) square += row[i] * row[j] * products[key][i][j];
       return square;
     });
-    const ofKey = (key: number) => heads.map((head) => scaled(written[head][key], weights[head][token][key])).reduce(plus);
+    const addedByKey = (key: number) => heads.map((head) => scaled(values[head][key], weights[head][token][key])).reduce(plus);
     return {
       before: placed(minus(before[token], plane.middle), before[token], plane),
       after: placed(minus(after[token], plane.middle), after[token], plane),
       turned: [angleBetween(before[token], after[token])],
       ...arrows("parts", [...parts.keys()], parts, change, plane),
       ...longest("heads", ofHeads.map((vector) => dot(vector, vector)), (head) => ofHeads[head], total, change, plane),
-      ...longest("sources", squares, ofKey, total, change, plane),
+      ...longest("sources", squares, addedByKey, total, change, plane),
       ...nearest(token, directions),
     };
   });
-  const names = Object.keys(of[0]) as (keyof (typeof of)[0])[];
-  return Object.fromEntries(names.map((name) => [name, Float64Array.from(of.flatMap((one) => one[name]))]));
+  const names = Object.keys(arrowsOfTokens[0]) as (keyof (typeof arrowsOfTokens)[0])[];
+  return Object.fromEntries(names.map((name) => [name, Float64Array.from(arrowsOfTokens.flatMap((one) => one[name]))]));
 }
 
-/** The longest vectors as arrows, the longest first, and one more for the sum of all others. */
+/** The longest vectors as arrows, the longest first, and one more arrow, named -1, for the sum of all others; `squares` are their squared lengths. */
 function longest(group: string, squares: number[], vectorOf: (name: number) => Float64Array, total: Float64Array, change: Float64Array, plane: Plane) {
   const names = largestFirst(squares, MOST_ARROWS);
-  const own = names.map(vectorOf);
-  if (names.length === squares.length) return arrows(group, names, own, change, plane);
-  return arrows(group, [...names, -1], [...own, own.reduce(minus, total)], change, plane);
+  const vectors = names.map(vectorOf);
+  if (names.length === squares.length) return arrows(group, names, vectors, change, plane);
+  return arrows(group, [...names, -1], [...vectors, vectors.reduce(minus, total)], change, plane);
 }
 
 function arrows(group: string, names: number[], vectors: Rows, change: Float64Array, plane: Plane): Record<string, number[]> {

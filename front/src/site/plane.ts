@@ -2,8 +2,8 @@
 
 import { dot, minus, product, scaled } from "./matrices";
 
-const TOO_LONG = 10; // times the median length; longer vectors do not count in the fit
-const DIRECTIONS = 8; // that the iteration keeps; the more, the faster the first two converge
+const TOO_LONG = 10; // vectors longer than this many times the median length are not used to compute the plane
+const DIRECTIONS = 8; // vectors of the subspace; the more, the faster the first two converge
 const MOST_ROUNDS = 1_000;
 const CLOSE_ENOUGH = 1e-10; // the length of matrix · vector − value · vector, divided by the largest eigenvalue
 
@@ -11,7 +11,7 @@ export interface Plane {
   middle: Float64Array;
   axes: [Float64Array, Float64Array];
   shares: [number, number]; // of the variance, along each axis
-  leftOut: number; // vectors too long to count
+  leftOut: number; // vectors that were too long to be used
 }
 
 /** The plane of the first two principal components of vectors [count width]. */
@@ -23,6 +23,7 @@ export function planeThrough(vectors: Float64Array[]): Plane {
   const middle = Float64Array.from({ length: width }, (_, i) => fitted.reduce((sum, vector) => sum + vector[i], 0) / fitted.length);
   const rows = fitted.map((vector) => vector.map((number, i) => number - middle[i]));
   const total = Math.max(rows.reduce((sum, row) => sum + dot(row, row), 0), 1e-300);
+  // If there are fewer vectors than dimensions, the smaller matrix of dot products [vectors vectors] has the same eigenvalues as [width width]
   const few = rows.length < width;
   const found = eigenvectors(products(few ? rows : columnsOf(rows)), Math.min(rows.length, width));
   const axes = found.map(({ vector }) => signed(few ? combined(rows, vector) : vector));
@@ -80,8 +81,8 @@ function eigenvectors(matrix: Float64Array, size: number): Eigen[] {
     const { values, vectors } = jacobi(projected);
     const order = [...values.keys()].sort((a, b) => values[b] - values[a]);
     const turned = (parts: Float64Array[]) => order.map((column) => combined(parts, vectors.map((row) => row[column])));
-    const [own, next] = [turned(basis), turned(images)];
-    found = order.slice(0, 2).map((column, k) => ({ value: Math.max(0, values[column]), vector: own[k] }));
+    const [approximate, next] = [turned(basis), turned(images)];
+    found = order.slice(0, 2).map((column, k) => ({ value: Math.max(0, values[column]), vector: approximate[k] }));
     const errors = found.map(({ value, vector }, k) => minus(next[k], scaled(vector, value)));
     if (errors.every((error) => Math.sqrt(dot(error, error)) <= CLOSE_ENOUGH * found[0].value)) break;
     basis = orthonormal(next);
@@ -89,7 +90,7 @@ function eigenvectors(matrix: Float64Array, size: number): Eigen[] {
   return [...found, { value: 0, vector: new Float64Array(size) }].slice(0, 2);
 }
 
-/** Vectors of length 1 at right angles that span the same space; those that the others span already become 0. */
+/** Vectors of length 1 at right angles that span the same space (Gram-Schmidt, twice for accuracy); a vector in the span of those before it becomes 0. */
 function orthonormal(vectors: Float64Array[]): Float64Array[] {
   const done: Float64Array[] = [];
   for (const vector of vectors) {
@@ -110,8 +111,8 @@ function orthonormal(vectors: Float64Array[]): Float64Array[] {
 function jacobi(given: number[][]): { values: number[]; vectors: number[][] } {
   const a = given.map((row, i) => row.map((number, j) => (number + given[j][i]) / 2));
   const vectors = a.map((row, i) => row.map((_, j) => Number(i === j)));
-  const rotate = (of: number[][], i: number, j: number, cos: number, sin: number) => {
-    for (const row of of) [row[i], row[j]] = [cos * row[i] - sin * row[j], sin * row[i] + cos * row[j]];
+  const rotate = (matrix: number[][], i: number, j: number, cos: number, sin: number) => {
+    for (const row of matrix) [row[i], row[j]] = [cos * row[i] - sin * row[j], sin * row[i] + cos * row[j]];
   };
   for (let sweep = 0; sweep < 30; sweep++)
     for (let i = 0; i < a.length; i++)

@@ -4,7 +4,7 @@ import type { Change, Effect, Token, Trace } from "../data";
 import { causal } from "./causal";
 import { changedBy, effectOf, type Answer } from "./effect";
 import { Refused } from "./files";
-import { drawn, likely, mostProbable, nucleusOf, probabilities, rowsOf } from "./logits";
+import { drawToken, likelyTokens, mostProbable, nucleusOf, probabilities, rowsOf } from "./logits";
 import type { ModelFiles, ModelRecord, Reading } from "./messages";
 import { Model } from "./model";
 import { outputArrays, type Outputs } from "./outputs";
@@ -12,14 +12,14 @@ import type { Reader } from "./reader";
 import { Tokenizer } from "./tokenizer";
 import { escaped, SPACES } from "./tokens";
 
-const ALTERNATIVES = 5; // of each token that was written
-const NEXT = 8; // tokens
+const ALTERNATIVES = 5; // the likeliest tokens that are listed for each token that was written
+const NEXT = 8; // the likeliest next tokens
 
 /** A text as the model reads it. */
 interface Input {
-  text: string; // with that of the continuation
+  text: string; // with the text of the continuation
   ids: number[];
-  read: number; // tokens of the text that was typed
+  read: number; // how many of the ids are of the text that was typed; the others are the continuation
   tokens: Token[];
 }
 
@@ -66,7 +66,7 @@ export class TextReader implements Reader {
     if (tokens > this.record.most) throw new Refused({ reason: "long", tokens });
   }
 
-  /** Run the model; a causal one gives the logits of the next tokens after some places, or else after all. */
+  /** Run the model; a causal one gives the logits of the next token after the tokens at `places`. */
   private async run({ text, ids, tokens }: Input, changes: Change[], places = range(0, ids.length)): Promise<Answer> {
     const { shape } = this.record;
     const changed = changes.length ? changedBy(changes, this.model, shape, ids.length) : null;
@@ -84,7 +84,7 @@ export class TextReader implements Reader {
     while (written.length < most && !this.record.ends.includes(written.at(-1)!)) {
       const all = [...ids, ...written];
       const { output } = await this.model.run(all, null, [all.length - 1]);
-      written.push(drawn(nucleusOf(probabilities(output, temperature), nucleus), Math.random()));
+      written.push(drawToken(nucleusOf(probabilities(output, temperature), nucleus), Math.random()));
       await new Promise((resolve) => setTimeout(resolve)); // lets the page's next question arrive
       goOn();
     }
@@ -96,16 +96,16 @@ export class TextReader implements Reader {
     const continuation = ids.slice(read);
     const rows = rowsOf(output, continuation.length + 1);
     const written = continuation.map((id, i) => {
-      const shares = probabilities(rows[i]);
-      const best = mostProbable(shares, ALTERNATIVES);
+      const found = probabilities(rows[i]);
+      const best = mostProbable(found, ALTERNATIVES);
       const texts = this.tokenizer.texts(best).map((one) => escaped(one));
-      return { position: read + i, probability: shares[id], alternatives: best.map((one, rank): [string, number] => [texts[rank], shares[one]]) };
+      return { position: read + i, probability: found[id], alternatives: best.map((one, rank): [string, number] => [texts[rank], found[one]]) };
     });
     const logits = rows.at(-1)!.slice();
     return { written, next: this.next(logits), going: { text, continuation, ids: mostProbable(logits, NEXT), logits } };
   }
 
-  private next = (logits: Float32Array): [string, number][] => likely(logits, NEXT).map(([id, share]) => [escaped(this.tokenizer.letters(id)), share]);
+  private next = (logits: Float32Array): [string, number][] => likelyTokens(logits, NEXT).map(([id, share]) => [escaped(this.tokenizer.letters(id)), share]);
 }
 
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);

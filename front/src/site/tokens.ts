@@ -86,10 +86,10 @@ function displayed(letters: string): string {
 }
 
 // What a page or a terminal would act on: control codes, ends of lines, changes of direction (Python: visible_text.py)
-const EXECUTED = /[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]/gu;
+const CONTROL_CHARACTERS = /[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]/gu;
 export const SPACES = "\t\n\r\x0b\x0c ";
 const SYMBOLS: Record<string, string> = { "\t": "⇥", "\n": "⏎" };
 const code = (letter: string) => letter.codePointAt(0)!.toString(16).toUpperCase();
 
 export const escaped = (text: string, keep = ""): string =>
-  text.replace(EXECUTED, (letter) => (keep.includes(letter) ? letter : (SYMBOLS[letter] ?? `‹${code(letter).padStart(2, "0")}›`)));
+  text.replace(CONTROL_CHARACTERS, (letter) => (keep.includes(letter) ? letter : (SYMBOLS[letter] ?? `‹${code(letter).padStart(2, "0")}›`)));

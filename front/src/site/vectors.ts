@@ -5,18 +5,18 @@ import type { Layer, Vectors } from "../data";
 /** The queries, keys, values and hidden vectors of a layer. */
 export const vectorsOf = ({ query, key, value, states }: Layer): Vectors[] => [query!, key!, value!, ...Object.values(states ?? {})];
 
-/** The vectors of several parts of a text as one array. */
+/** One array of the vectors of several parts of a text; each part is an array [heads tokens width]. */
 export function joinTokens(parts: Float32Array[], heads: number): Float32Array {
-  const whole = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
+  const joined = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
   for (let head = 0; head < heads; head++) {
     for (const part of parts) {
       const size = part.length / heads;
-      whole.set(part.subarray(head * size, (head + 1) * size), at);
+      joined.set(part.subarray(head * size, (head + 1) * size), at);
       at += size;
     }
   }
-  return whole;
+  return joined;
 }
 
 /** The vectors of the first tokens. */

@@ -4,7 +4,7 @@ import { env } from "onnxruntime-web/wasm";
 import { inflated, load, Refused } from "./files";
 import { salientQuery } from "./focus";
 import type { Asked, ModelFiles, ModelRecord, Prepare, Said, Start } from "./messages";
-import { movementOf, withoutHidden } from "./movement";
+import { movementOf, withoutStates } from "./movement";
 import type { Reader } from "./reader";
 import { TextReader } from "./text-model";
 import { TranslatorReader } from "./translator/translator";
@@ -70,7 +70,7 @@ async function answer({ id, model, changes, kind, layer, head, ...reading }: Ask
     const trace = await reader.trace(reading, goOn);
     const shown = trace.kinds[kind]?.layers.find((one) => one.layer === layer);
     const focus = shown && head < shown.heads ? { kind, layer, head } : trace.focus;
-    say({ id, trace: { ...withoutHidden(trace), focus: { ...focus, query: await salientQuery(trace, focus) } } });
+    say({ id, trace: { ...withoutStates(trace), focus: { ...focus, query: await salientQuery(trace, focus) } } });
     say({ id, moves: await movementOf(trace, reader.projections, goOn) });
   } catch (error) {
     if (error instanceof Outdated) return;

@@ -12,11 +12,11 @@ import { words } from "../words";
 import { FAINTEST_LINE, strongestOf, type Drawn } from "../drawn";
 import { Word } from "./word";
 
-const WRITTEN = 5; // the most weights that are written under their tokens
-const LABEL = 18; // the height of a weight under its token, in pixels
-const MOST_ARCS = 400; // with every token shown
-const MOST_OF_HEAD = 100; // arcs of one query in one head
+const MOST_LABELS = 5; // the most weights that are written under their tokens
+const LABEL_HEIGHT = 18; // of a weight under its token, in pixels
 const LABEL_WIDTH = 44; // of a weight under its token, in pixels
+const MOST_ARCS = 400; // the most arcs if no query is chosen
+const MOST_ARCS_OF_HEAD = 100; // the most arcs of the chosen query in one head
 
 interface Boxes {
   queries: Map<Item, Box>;
@@ -32,7 +32,7 @@ export function Arcs({ drawn }: { drawn: Drawn[] }) {
   const room = roomAbove(boxes);
   const first = drawn[0].row;
   const most = first ? strongestOf(first) : 1;
-  const written = first ? largest(first, boxes) : new Set<number>();
+  const labelled = first ? labelledKeys(first, boxes) : new Set<number>();
   return (
     <div class="arcs" ref={text} style={{ "--room": `${room}px`, paddingTop: `${twoTexts.value ? 0 : room}px` }}>
       <svg aria-hidden="true">{paths(drawn, boxes, room)}</svg>
@@ -53,7 +53,7 @@ export function Arcs({ drawn }: { drawn: Drawn[] }) {
                 strength: first && !first.masked[place] ? strength(weight, most) : 0,
                 hue: drawn[0].hue,
                 masked: Boolean(first?.masked[place]),
-                written: written.has(place) ? weightText(weight) : "",
+                written: labelled.has(place) ? weightText(weight) : "",
               }}
             />
           );
@@ -101,15 +101,15 @@ function paths(drawn: Drawn[], boxes: Boxes, room: number) {
   if (!from) return everyArc(drawn[0].hue, boxes, room, thickest);
   const start = boxes.queries.get(from);
   if (!start) return null;
-  return drawn.flatMap(({ row, hue }, which) =>
+  return drawn.flatMap(({ row, hue }, headIndex) =>
     row
-      ? inText(strongestItems(row).slice(0, MOST_OF_HEAD)).map((item) => {
+      ? inText(strongestItems(row).slice(0, MOST_ARCS_OF_HEAD)).map((item) => {
           const [weight, end] = [row.weights[item.index], boxes.keys.get(item)];
           if (!weight || !end || thickest * weight < 0.02) return null;
           return (
             <path
-              key={`${which} ${item.positions[0]}`}
-              d={arc(start, end, room - 2 * which)}
+              key={`${headIndex} ${item.positions[0]}`}
+              d={arc(start, end, room - 2 * headIndex)}
               stroke={shade(1, hue)}
               stroke-width={Math.max(0.3, thickest * weight)}
               opacity={key.value !== null && item.positions.includes(key.value) ? 1 : 0.45 + 0.4 * weight}
@@ -150,7 +150,7 @@ function arc(start: Box, end: Box, room: number): string {
     return `M${start.middle} ${start.top}C${start.middle - aside} ${start.top - rise} ${end.middle + aside} ${end.top - rise} ${end.middle} ${end.top}`;
   }
   const down = end.top > start.top;
-  const [from, to] = down ? [start.bottom + (twoTexts.value ? 0 : LABEL), end.top] : [start.top, end.bottom + LABEL];
+  const [from, to] = down ? [start.bottom + (twoTexts.value ? 0 : LABEL_HEIGHT), end.top] : [start.top, end.bottom + LABEL_HEIGHT];
   const half = (to - from) / 2;
   return `M${start.middle} ${from}C${start.middle} ${from + half} ${end.middle} ${to - half} ${end.middle} ${to}`;
 }
@@ -161,11 +161,11 @@ const strongestItems = ({ weights }: Row): Item[] => [...visibleKeys.value].sort
 const inText = (items: Item[]): Item[] => items.sort((a, b) => a.index - b.index);
 
 /** The keys whose weights are written under them: the largest ones that have room there. */
-function largest(row: Row, { keys }: Boxes): Set<number> {
+function labelledKeys(row: Row, { keys }: Boxes): Set<number> {
   const found: { place: number; box?: Box }[] = [];
   const overlap = (one?: Box, other?: Box) => one && other && Math.abs(one.top - other.top) < 4 && Math.abs(one.middle - other.middle) < LABEL_WIDTH;
   for (const item of strongestItems(row)) {
-    if (found.length === WRITTEN || row.weights[item.index] < 0.0005) break;
+    if (found.length === MOST_LABELS || row.weights[item.index] < 0.0005) break;
     const box = keys.get(item);
     if (!row.masked[item.index] && !found.some((other) => overlap(box, other.box))) found.push({ place: item.index, box });
   }

@@ -6,7 +6,7 @@ import type { Written as WrittenToken } from "../data";
 import { nucleus, temperature } from "../drawing";
 import { isolated } from "../items";
 import { busy, goOnWith } from "../live";
-import { drawn, logitsOf, nucleusOf, probabilities } from "../site/logits";
+import { drawToken, logitsOf, nucleusOf, probabilities } from "../site/logits";
 import { query, queryTokens, locked, trace } from "../state";
 import { words } from "../words";
 import { Caution, Numbers, Panel, RankedList, Slider } from "./panel";
@@ -101,7 +101,7 @@ function NextTokens() {
             text={`${Math.round(100 * nucleus.value)} %`}
             choose={(share) => (nucleus.value = share)}
           />
-          <button type="button" disabled={busy.value} title={say.drawTitle} onClick={() => void goOnWith(drawn(shares, Math.random()))}>
+          <button type="button" disabled={busy.value} title={say.drawTitle} onClick={() => void goOnWith(drawToken(shares, Math.random()))}>
             {say.draw}
           </button>
         </div>

@@ -12,44 +12,44 @@ const MOST_TERMS = 12; // heads in a sum that is written out
 const LISTED = 16; // heads with a row of their own
 
 /** What the step says: the length of what the head adds, unless the reader has changed it. */
-export function sayHeadOutput(of: Decoded, which: number, query: number): string {
+export function sayHeadOutput(layer: Decoded, head: number, query: number): string {
   const say = words();
-  const { width, lengths } = outputsOf(of, which, query);
+  const { width, lengths } = outputsOf(layer, head, query);
   const name = queryTokens.value[query].text;
-  return say.sayHeadOutput(headName(), name, width) + (isChanged.value ? ` ${say.sayChangedOutput}` : ` ${say.sayOutputLength(numberText(lengths[which]))}`);
+  return say.sayHeadOutput(headName(), name, width) + (isChanged.value ? ` ${say.sayChangedOutput}` : ` ${say.sayOutputLength(numberText(lengths[head]))}`);
 }
 
 /** The first dimensions of what the head, the other heads and the bias add, beside the output of the model's layer. */
-export function HeadOutput({ now: { of, which, at } }: { now: Shown }) {
+export function HeadOutput({ now: { layer, head, query } }: { now: Shown }) {
   const say = words();
-  const outputs = outputsOf(of, which, at);
+  const outputs = outputsOf(layer, head, query);
   const { added, bias, sum, given, width } = outputs;
-  const context = contextOf(of, which, at);
-  const others = sum.map((number, i) => number - added[which][i] - (bias?.[i] ?? 0));
+  const context = contextOf(layer, head, query);
+  const others = sum.map((number, i) => number - added[head][i] - (bias?.[i] ?? 0));
   const columns: Column[] = [
-    { name: `H${which}`, numbers: added[which], text: (i) => productSum(context, (row) => columnAt(of, which, row, i)).text },
-    { name: say.otherHeads, numbers: others, text: (i) => othersText(outputs, which, i) },
+    { name: `H${head}`, numbers: added[head], text: (i) => productSum(context, (row) => columnAt(layer, head, row, i)).text },
+    { name: say.otherHeads, numbers: others, text: (i) => othersText(outputs, head, i) },
     ...(bias ? [{ name: say.outputBias, numbers: bias, text: () => "b_O" }] : []),
-    { name: say.total, numbers: sum, text: (i) => [added[which][i], others[i], ...(bias ? [bias[i]] : [])].map(inSum).join(" + ") },
+    { name: say.total, numbers: sum, text: (i) => [added[head][i], others[i], ...(bias ? [bias[i]] : [])].map(inSum).join(" + ") },
     ...(isChanged.value || !given ? [] : [{ name: say.layerOutput, numbers: given, text: () => say.layerReturned(layerNumber.value) }]),
   ];
   return (
     <>
-      <HeadLengths lengths={outputs.lengths} which={which} />
+      <HeadLengths lengths={outputs.lengths} shownHead={head} />
       <Dimensions title={say.firstDimensions(sum.length, width)} columns={columns} />
     </>
   );
 }
 
-/** A number that the other heads add, as the sum over these heads. */
-function othersText({ added }: HeadOutputs, which: number, place: number): string {
-  const others = added.flatMap((numbers, head) => (head === which ? [] : [`${inSum(numbers[place])} (H${head})`]));
+/** One dimension of what the other heads add, as the sum over these heads. */
+function othersText({ added }: HeadOutputs, shownHead: number, dimension: number): string {
+  const others = added.flatMap((numbers, head) => (head === shownHead ? [] : [`${inSum(numbers[dimension])} (H${head})`]));
   if (others.length <= MOST_TERMS) return others.join(" + ");
   return [...others.slice(0, 3), words().moreHeads(others.length - 3)].join(" + ");
 }
 
-/** How long the vectors are that the heads of the layer add in the model, the longest first. */
-function HeadLengths({ lengths, which }: { lengths: number[]; which: number }) {
+/** The lengths of the vectors that the heads of the layer add in the model, the longest first. */
+function HeadLengths({ lengths, shownHead }: { lengths: number[]; shownHead: number }) {
   const say = words();
   const sorted = [...lengths.keys()].sort((a, b) => lengths[b] - lengths[a]).slice(0, LISTED);
   return (
@@ -61,9 +61,9 @@ function HeadLengths({ lengths, which }: { lengths: number[]; which: number }) {
         </thead>
         <tbody>
           {sorted.map((head) => (
-            <tr key={head} class={head === which ? "near" : ""}>
+            <tr key={head} class={head === shownHead ? "near" : ""}>
               <th scope="row">
-                <button type="button" aria-pressed={head === which} onClick={() => chooseHead(layerNumber.value, head)}>H{head}</button>
+                <button type="button" aria-pressed={head === shownHead} onClick={() => chooseHead(layerNumber.value, head)}>H{head}</button>
               </th>
               <td title={say.lengthOf(head)} style={{ "--share": `${(100 * lengths[head]) / Math.max(lengths[sorted[0]], 1e-12)}%` }}>{numberText(lengths[head])}</td>
             </tr>

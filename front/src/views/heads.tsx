@@ -23,7 +23,7 @@ const cellShows = switchOf("heads", "token", "patterns");
 const order = switchOf<Order>("sorted-by", "layer", "token", "entropy", "distance", ...ROLES);
 const patterns = computed(() => cellShows.value === "patterns");
 
-const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, which) => cellOf(layer, which)));
+const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, headIndex) => cellOf(layer, headIndex)));
 
 /** The number that heads are sorted by; undefined until it is computed, and for a role that no key has. */
 function measureOf({ weight, summary }: Cell): number | undefined {
@@ -133,8 +133,8 @@ function sortedBy(cell: Cell): string {
 const measureText = (measure: number | undefined) => (measure === undefined || Number.isNaN(measure) ? "–" : numberText(measure));
 
 /** "L3H1: it → snake 0.6741". */
-function labelOf({ layer, head: which, to, weight }: Cell): string {
-  const name = headName(layer.layer, which);
+function labelOf({ layer, head: headIndex, to, weight }: Cell): string {
+  const name = headName(layer.layer, headIndex);
   const from = restingQuery.value?.label;
   const number = weight === null ? "…" : weightText(weight, layer);
   return from && to ? `${name}: ${from} → ${to.label} ${number}` : `${name}: ${number}`;
@@ -152,11 +152,11 @@ function Legend() {
 }
 
 function HeadButton({ cell }: { cell: Cell }) {
-  const { layer, head: which, weight, summary } = cell;
-  const hue = hueOf(which, layer.heads);
-  const name = headName(layer.layer, which);
+  const { layer, head: headIndex, weight, summary } = cell;
+  const hue = hueOf(headIndex, layer.heads);
+  const name = headName(layer.layer, headIndex);
   const label = labelOf(cell);
-  const isShown = layer.layer === layerNumber.value && which === head.value;
+  const isShown = layer.layer === layerNumber.value && headIndex === head.value;
   return (
     <button
       type="button"
@@ -166,7 +166,7 @@ function HeadButton({ cell }: { cell: Cell }) {
       tabIndex={isShown ? 0 : -1}
       data-head={name}
       style={{ background: patterns.value || weight === null ? undefined : shade(strength(weight, 1), hue) }}
-      onClick={() => chooseHead(layer.layer, which)}
+      onClick={() => chooseHead(layer.layer, headIndex)}
     >
       {patterns.value && summary && <Thumbnail summary={summary} hue={hue} />}
     </button>

@@ -138,12 +138,12 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: Pixels, width: nu
   const height = trace.value.images.length ? (width * pixels.height) / pixels.width : SOUND_HEIGHT;
   Object.assign(canvas, { width, height });
   const context = canvas.getContext("2d")!;
-  const whole = new OffscreenCanvas(pixels.width, pixels.height);
-  whole.getContext("2d")!.putImageData(pixels.image, 0, 0);
-  context.drawImage(whole, 0, 0, width, height);
+  const unscaled = new OffscreenCanvas(pixels.width, pixels.height);
+  unscaled.getContext("2d")!.putImageData(pixels.image, 0, 0);
+  context.drawImage(unscaled, 0, 0, width, height);
   if (!weights) return;
   const row = { weights, masked: new Uint8Array(weights.length) };
-  const most = strongestOf(row) || 1;
+  const largest = strongestOf(row) || 1;
   const framed: [number, number, number, number, number][] = []; // left, top, width, height, and thickness of the line
   for (const item of keyItems.value) {
     const place = scene.rectangle(keyTokens.value[item.positions[0]]);
@@ -152,7 +152,7 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: Pixels, width: nu
     context.fillStyle = theme("--veil");
     context.globalAlpha = 0.65;
     context.fillRect(x, y, w, h);
-    context.globalAlpha = 0.85 * strength(weights[item.index], most);
+    context.globalAlpha = 0.85 * strength(weights[item.index], largest);
     context.fillStyle = `oklch(0.65 0.2 ${shownHue()})`;
     context.fillRect(x, y, w, h);
     context.globalAlpha = 1;
@@ -177,7 +177,7 @@ function tokenAt(event: PointerEvent, scene: Scene): number | null {
   return found < 0 ? null : found;
 }
 
-/** Make a token of the medium the query, where these tokens look too. */
+/** Make a token of the image or sound the query, if these tokens are queries too. */
 function choose(position: number | null): void {
   const item = queryItems.value.find((one) => position !== null && one.positions.includes(position));
   if (item && !twoTexts.value) lock(item);
@@ -195,8 +195,9 @@ async function soundOf({ block, bands, frames }: { block: string; bands: number;
   return pixelsOf(bands, frames, (at) => bytes[(bands - 1 - Math.floor(at / frames)) * frames + (at % frames)]);
 }
 
-function pixelsOf(height: number, width: number, of: (at: number, channel: number) => number): Pixels {
+/** An image from its colours: `valueAt` gives the value of a colour (0 to 255) of the pixel with an index, counted row by row. */
+function pixelsOf(height: number, width: number, valueAt: (index: number, channel: number) => number): Pixels {
   const data = new Uint8ClampedArray(4 * height * width);
-  for (let at = 0; at < height * width; at++) data.set([of(at, 0), of(at, 1), of(at, 2), 255], 4 * at);
+  for (let i = 0; i < height * width; i++) data.set([valueAt(i, 0), valueAt(i, 1), valueAt(i, 2), 255], 4 * i);
   return { image: new ImageData(data, width, height), height, width };
 }

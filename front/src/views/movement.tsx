@@ -73,7 +73,7 @@ function Movement() {
   );
 }
 
-/** For cross-attention, which moves no token of its own: buttons that show the movement of encoder or decoder. */
+/** The panel for cross-attention, which has no movement of its own: buttons that switch to the encoder or the decoder. */
 function OtherKinds() {
   const say = words();
   const kinds = Object.keys(movements.value) as ("encoder" | "decoder")[];

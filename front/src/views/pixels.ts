@@ -7,7 +7,7 @@ import type { Item } from "../items";
 import { colourScale } from "../state";
 import type { Layout } from "./layout";
 
-const SIDE = 512; // the rows and columns of an image
+const SIDE = 512; // rows of an image, and columns
 const MOST_KEPT = 80; // images, of 1.5 MB each
 
 /** A part of the pattern as an image. */
@@ -18,7 +18,7 @@ interface Part {
   image: OffscreenCanvas;
 }
 
-/** The images of a grid, and what they are made from; they are dropped when that changes. */
+/** The images of a grid; they are dropped when anything in `made` changes: the grid, the colours, the rows and columns. */
 interface Images {
   made: unknown[];
   parts: Map<string, Part>;
@@ -27,7 +27,7 @@ interface Images {
 
 let images: Images | null = null;
 
-/** Draw the part of the pattern that is in view. Rows that the grid has not yet are drawn when it has them. */
+/** Draw the part of the pattern that is in view. Rows that the grid does not have yet are drawn when it has them. */
 export function drawPixels(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
   const hue = shownHue();
   const made = [grid, hue, dark.value, colourScale.value, layout.turned, layout.rows, layout.columns];
@@ -46,7 +46,7 @@ export function drawPixels(context: CanvasRenderingContext2D, grid: Grid, layout
       const name = `${level} ${row} ${column}`;
       const part = images.parts.get(name) ?? emptyPart();
       images.parts.delete(name);
-      images.parts.set(name, part); // the one that was used last is at the end
+      images.parts.set(name, part); // the most recently used part is at the end
       update(part, grid, layout, row * across, column * across, level, images.most, bytes);
       const size = across * layout.size;
       context.drawImage(part.image, layout.left + layout.x + column * size, layout.top + layout.y + row * size, size, size);
@@ -65,7 +65,7 @@ const emptyPart = (): Part => ({
   image: new OffscreenCanvas(SIDE, SIDE),
 });
 
-/** Draw the queries that the grid has had since the part was drawn last; its first cell is at `row` and `column`. */
+/** Draw the queries that were added to the grid after the part was last drawn; the part's first cell is at `row` and `column`. */
 function update(part: Part, grid: Grid, layout: Layout, row: number, column: number, level: number, most: Float64Array, bytes: Uint32Array): void {
   const across = SIDE * 2 ** level;
   const [queries, keys] = layout.turned ? [layout.columns.slice(column, column + across), layout.rows] : [layout.rows.slice(row, row + across), layout.columns];

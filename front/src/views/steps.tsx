@@ -2,7 +2,7 @@
 
 import { computed, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { stages, vectorOf } from "../attention";
+import { stagesOf, vectorOf } from "../attention";
 import { shades, shownHue, textColour } from "../colours";
 import { valueLength } from "../head-output";
 import { numberText } from "../numbers";
@@ -36,10 +36,10 @@ const chosenKey = linkedNumber("step-key", null); // the key whose dot product i
 const cellSum = signal(""); // which sum the number under the pointer came from
 
 const shown = computed<Shown | null>(() => {
-  const of = decoded.value.get(layer.value);
-  if (!of?.query || head.value === null || query.value === null) return null;
-  const numbers = stages(of, head.value, query.value, queryTokens.value.length, keyTokens.value.length, changes.value);
-  return { of, which: head.value, at: query.value, numbers };
+  const ready = decoded.value.get(layer.value);
+  if (!ready?.query || head.value === null || query.value === null) return null;
+  const stages = stagesOf(ready, head.value, query.value, queryTokens.value.length, keyTokens.value.length, changes.value);
+  return { layer: ready, head: head.value, query: query.value, stages };
 });
 
 export function StepByStep() {
@@ -77,7 +77,7 @@ export function StepByStep() {
   return (
     <Panel
       view="steps"
-      title={[say.steps, ...(trace.value.worked ? [] : [headName()]), queryTokens.value[now.at].text].join(" · ")}
+      title={[say.steps, ...(trace.value.worked ? [] : [headName()]), queryTokens.value[now.query].text].join(" · ")}
       tools={
         <>
           <button type="button" disabled={back === null} onClick={() => go(back!)}>‹ {say.back}</button>
@@ -102,7 +102,7 @@ export function StepByStep() {
         {at === OUTPUT && (trace.value.worked ? <Output now={now} /> : <HeadOutput now={now} />)}
       </div>
       <p class={cellSum.value ? "cell-sum" : "cell-sum quiet"} role="status">{cellSum.value || say.sayCell}</p>
-      {!now.of.value ? <p class="caption">{say.sayNoValues}</p> : !trace.value.worked && !now.of.output && <p class="caption">{say.sayNoOutput}</p>}
+      {!now.layer.value ? <p class="caption">{say.sayNoValues}</p> : !trace.value.worked && !now.layer.output && <p class="caption">{say.sayNoOutput}</p>}
       {wholeWords.value && <p class="caption">{say.joinTitle}</p>}
     </Panel>
   );
@@ -112,8 +112,8 @@ export function StepByStep() {
 function stagesThere(): number[] {
   const missing = new Set([
     ...(isProjected() ? [] : [PROJECT]),
-    ...(shown.value?.of.value ? [] : [CONTEXT]),
-    ...(hasOutput() || (shown.value?.of.value && shown.value.of.output) ? [] : [OUTPUT]),
+    ...(shown.value?.layer.value ? [] : [CONTEXT]),
+    ...(hasOutput() || (shown.value?.layer.value && shown.value.layer.output) ? [] : [OUTPUT]),
   ]);
   return [...NAMES.keys()].filter((one) => !missing.has(one));
 }
@@ -123,33 +123,35 @@ const currentStage = () => stagesThere().filter((one) => one <= stage.value).at(
 /** The stage before or after the one that is shown; null at the end. */
 const neighbour = (by: number) => stagesThere()[stagesThere().indexOf(currentStage()) + by] ?? null;
 
-const keyOf = (now: Shown) => chosenKey.value !== null && chosenKey.value < keyTokens.value.length ? chosenKey.value : order(now)[0];
+const keyOf = (now: Shown) => chosenKey.value !== null && chosenKey.value < keyTokens.value.length ? chosenKey.value : keysByWeight(now)[0];
 
 /** The keys from the largest weight to the smallest. */
-function order({ numbers }: Shown): number[] {
-  return Array.from(numbers.weights.keys()).sort((a, b) => numbers.weights[b] - numbers.weights[a] || numbers.masked[b] - numbers.masked[a] || a - b);
+function keysByWeight({ stages: { weights, masked } }: Shown): number[] {
+  return Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a] || masked[b] - masked[a] || a - b);
 }
 
-function sentenceOf({ of, numbers, at: position, which }: Shown, at: number): string {
+/** What the stage with the index `at` says. */
+function sentenceOf(now: Shown, at: number): string {
   const say = words();
-  const [from, to] = [queryTokens.value[position].text, keyTokens.value[keyOf(shown.value!)].text];
-  const temperature = (of.temperature ?? 1) * changes.value.temperature;
+  const { layer: attention, head: headIndex, query: position, stages: n } = now;
+  const [from, to] = [queryTokens.value[position].text, keyTokens.value[keyOf(now)].text];
+  const temperature = (attention.temperature ?? 1) * changes.value.temperature;
   const texts = [
     () => say.sayProject(from, to),
-    () => say.sayProduct(from, to, of.query!.width),
+    () => say.sayProduct(from, to, attention.query!.width),
     () =>
-      say.sayScale(numberText(of.scale ?? 1)) +
-      (of.softcap ? say.saySoftcap(numberText(of.softcap)) : "") +
-      (numbers.bias ? say.sayBias : "") +
+      say.sayScale(numberText(attention.scale ?? 1)) +
+      (attention.softcap ? say.saySoftcap(numberText(attention.softcap)) : "") +
+      (n.bias ? say.sayBias : "") +
       (temperature !== 1 ? say.sayTemperature(numberText(temperature)) : ""),
-    () => say.sayMask(numbers.masked.filter((score) => score === -Infinity).length),
-    () => say.sayExponential(numberText(numbers.highest)),
-    () => say.saySum(numberText(numbers.sum)) + (numbers.sink === null ? "" : say.saySink(numberText(numbers.sink))),
+    () => say.sayMask(n.masked.filter((score) => score === -Infinity).length),
+    () => say.sayExponential(numberText(n.highest)),
+    () => say.saySum(numberText(n.sum)) + (n.sink === null ? "" : say.saySink(numberText(n.sink))),
     () => say.sayWeight,
-    () => say.sayContext(vectorOf(of, "value", which, 0).length),
+    () => say.sayContext(vectorOf(attention, "value", headIndex, 0).length),
     () => {
-      if (!trace.value.worked) return sayHeadOutput(of, which, position);
-      return (of.heads > 1 ? say.sayOutput : say.sayOneOutput)(given.value.W_o.shape[1]);
+      if (!trace.value.worked) return sayHeadOutput(attention, headIndex, position);
+      return (attention.heads > 1 ? say.sayOutput : say.sayOneOutput)(given.value.W_o.shape[1]);
     },
   ];
   return texts[at]();
@@ -159,20 +161,20 @@ interface Column {
   name: string;
   from: number; // the stage that it appears in
   of: (key: number) => number;
-  title: (key: number) => string; // which sum it came from
+  title: (key: number) => string; // the calculation that gave the number
   summed?: boolean; // whether the sum over the keys means something
 }
 
-function columnsOf({ of, numbers, which, at }: Shown): Column[] {
+function columnsOf({ layer: attention, head: headIndex, query: position, stages: n }: Shown): Column[] {
   const say = words();
   const text = numberText;
-  const n = numbers;
-  const scaled = of.softcap
-    ? (k: number) => `${text(of.softcap!)} · tanh(${text(n.products[k])} · ${text(of.scale ?? 1)} / ${text(of.softcap!)})`
-    : (k: number) => `${text(n.products[k])} · ${text(of.scale ?? 1)}`;
-  const temperature = (of.temperature ?? 1) * changes.value.temperature;
+  const { softcap } = attention;
+  const scaled = softcap
+    ? (k: number) => `${text(softcap)} · tanh(${text(n.products[k])} · ${text(attention.scale ?? 1)} / ${text(softcap)})`
+    : (k: number) => `${text(n.products[k])} · ${text(attention.scale ?? 1)}`;
+  const temperature = (attention.temperature ?? 1) * changes.value.temperature;
   const columns: Column[] = [
-    { name: say.columnProduct, from: PRODUCT, of: (k) => n.products[k], title: (k) => productText(of, which, at, k) },
+    { name: say.columnProduct, from: PRODUCT, of: (k) => n.products[k], title: (k) => productText(attention, headIndex, position, k) },
     { name: say.columnScaled, from: SCALE, of: (k) => n.scaled[k], title: scaled },
   ];
   if (n.bias) columns.push({ name: say.columnBias, from: SCALE, of: (k) => n.bias![k], title: () => say.columnBias });
@@ -186,15 +188,15 @@ function columnsOf({ of, numbers, which, at }: Shown): Column[] {
   const added: Column = {
     name: say.columnAdded,
     from: OUTPUT,
-    of: (k) => n.weights[k] * valueLength(of, which, k),
-    title: (k) => `${text(n.weights[k])} · ${text(valueLength(of, which, k))}`,
+    of: (k) => n.weights[k] * valueLength(attention, headIndex, k),
+    title: (k) => `${text(n.weights[k])} · ${text(valueLength(attention, headIndex, k))}`,
   };
   return [
     ...columns,
     { name: say.columnMasked, from: MASK, of: (k) => n.masked[k], title: (k) => (n.masked[k] === -Infinity ? say.masked : text(n.scores[k])) },
     { name: say.columnExponential, from: EXPONENTIAL, of: (k) => n.exponentials[k], title: (k) => `exp(${text(n.masked[k])} − ${text(n.highest)})`, summed: true },
     { name: say.columnWeight, from: WEIGHT, of: (k) => n.weights[k], title: (k) => `${text(n.exponentials[k])} / ${text(n.sum)}`, summed: true },
-    ...(of.output ? [added] : []),
+    ...(attention.output ? [added] : []),
   ];
 }
 
@@ -202,7 +204,7 @@ function columnsOf({ of, numbers, which, at }: Shown): Column[] {
 function StageTable({ now, at }: { now: Shown; at: number }) {
   const say = words();
   const columns = columnsOf(now);
-  const sorted = order(now);
+  const sorted = keysByWeight(now);
   const strongest = sorted.slice(0, LISTED);
   if (chosenKey.value !== null && sorted.includes(chosenKey.value) && !strongest.includes(chosenKey.value)) strongest[LISTED - 1] = chosenKey.value;
   const listed = strongest.sort((a, b) => a - b);
@@ -223,7 +225,7 @@ function StageTable({ now, at }: { now: Shown; at: number }) {
       </thead>
       <tbody>
         {listed.map((k) => {
-          const shade = at >= WEIGHT ? now.numbers.weights[k] : 0;
+          const shade = at >= WEIGHT ? now.stages.weights[k] : 0;
           return (
             <tr key={k} aria-selected={k === keyOf(now)} onClick={() => (chosenKey.value = k)} onPointerEnter={() => (key.value = k)}>
               <th scope="row" dir="auto">
@@ -241,10 +243,10 @@ function StageTable({ now, at }: { now: Shown; at: number }) {
             {columns.map((column, i) => cell(column, column.summed ? numberText(sum(others, column.of)) : "", "", i))}
           </tr>
         )}
-        {now.numbers.sink !== null && at >= SUM && (
+        {now.stages.sink !== null && at >= SUM && (
           <tr class="others">
             <th scope="row">sink</th>
-            {columns.map((column, i) => cell(column, column.from === EXPONENTIAL ? numberText(now.numbers.sink!) : "", "", i))}
+            {columns.map((column, i) => cell(column, column.from === EXPONENTIAL ? numberText(now.stages.sink!) : "", "", i))}
           </tr>
         )}
       </tbody>
@@ -253,7 +255,7 @@ function StageTable({ now, at }: { now: Shown; at: number }) {
           <tr>
             <th scope="row">{say.total}</th>
             {columns.map((column, i) => {
-              const total = column.from === EXPONENTIAL ? now.numbers.sum : sum(sorted, column.of);
+              const total = column.from === EXPONENTIAL ? now.stages.sum : sum(sorted, column.of);
               return cell(column, column.summed ? numberText(total) : "", "", i);
             })}
           </tr>

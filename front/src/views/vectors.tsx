@@ -1,4 +1,4 @@
-// The vectors of the steps, number by number: projections, the dot product, the weighted values, the output
+// The numbers in a step of one query's attention: projections, dot product, weighted values, output
 
 import { vectorOf, type Stages } from "../attention";
 import type { Decoded } from "../blocks";
@@ -8,12 +8,12 @@ import { keyTokens, queryTokens } from "../state";
 import { words } from "../words";
 import { outputOf, projected } from "../worked";
 
-/** The head and the query whose steps are shown. */
+/** The query whose steps are shown, and the numbers of each step. */
 export interface Shown {
-  of: Decoded;
-  which: number; // the head
-  at: number; // the query's position
-  numbers: Stages;
+  layer: Decoded;
+  head: number;
+  query: number; // its position
+  stages: Stages;
 }
 
 export interface Column {
@@ -22,12 +22,12 @@ export interface Column {
   text?: (place: number) => string; // which sum a number came from
 }
 
-const FEW = 8; // dot products of more numbers are not written out
+const MOST_TERMS = 8; // a sum of more products is not written out
 
 /** The dot product of a query and a key as text. */
-export function productText(of: Decoded, which: number, query: number, key: number): string {
-  const [q, k] = [vectorOf(of, "query", which, query), vectorOf(of, "key", which, key)];
-  if (q.length > FEW) return `${words().query} · ${words().key}`;
+export function productText(layer: Decoded, head: number, query: number, key: number): string {
+  const [q, k] = [vectorOf(layer, "query", head, query), vectorOf(layer, "key", head, key)];
+  if (q.length > MOST_TERMS) return `${words().query} · ${words().key}`;
   return Array.from(q, (number, i) => `${inSum(number)} · ${inSum(k[i])}`).join(" + ");
 }
 
@@ -36,15 +36,15 @@ export const inSum = (number: number) => (number < 0 ? `(${numberText(number)})`
 /** The query of the chosen token beside key and value of the chosen key, each with the sum that it came from. */
 export function Projection({ now, to }: { now: Shown; to: number }) {
   const say = words();
-  const column = (name: string, which: "query" | "key" | "value", token: number): Column => {
-    const sums = projected(now.of, which, now.which, token);
+  const column = (name: string, vector: "query" | "key" | "value", token: number): Column => {
+    const sums = projected(now.layer, vector, now.head, token);
     return { name, numbers: Float64Array.from(sums, (sum) => sum.number), text: (i) => sums[i].text };
   };
-  const [from, key] = [queryTokens.value[now.at].text, keyTokens.value[to].text];
+  const [from, key] = [queryTokens.value[now.query].text, keyTokens.value[to].text];
   return (
     <Dimensions
       title={`${from} · ${key}`}
-      columns={[column(`${say.query} “${from}”`, "query", now.at), column(`${say.key} “${key}”`, "key", to), column(`${say.value} “${key}”`, "value", to)]}
+      columns={[column(`${say.query} “${from}”`, "query", now.query), column(`${say.key} “${key}”`, "key", to), column(`${say.value} “${key}”`, "value", to)]}
     />
   );
 }
@@ -52,11 +52,11 @@ export function Projection({ now, to }: { now: Shown; to: number }) {
 /** The dot product of the query and the chosen key, dimension by dimension. */
 export function DotProduct({ now, to }: { now: Shown; to: number }) {
   const say = words();
-  const [q, k] = [vectorOf(now.of, "query", now.which, now.at), vectorOf(now.of, "key", now.which, to)];
+  const [q, k] = [vectorOf(now.layer, "query", now.head, now.query), vectorOf(now.layer, "key", now.head, to)];
   const product = { name: say.product, numbers: q.map((number, i) => number * k[i]), text: (i: number) => `${inSum(q[i])} · ${inSum(k[i])}` };
   return (
     <Dimensions
-      title={`${queryTokens.value[now.at].text} · ${keyTokens.value[to].text}`}
+      title={`${queryTokens.value[now.query].text} · ${keyTokens.value[to].text}`}
       columns={[{ name: say.query, numbers: q }, { name: say.key, numbers: k }, product]}
       summed
     />
@@ -66,8 +66,8 @@ export function DotProduct({ now, to }: { now: Shown; to: number }) {
 /** The context: each value times its weight, summed; shown for the chosen key and for all keys. */
 export function Context({ now, to }: { now: Shown; to: number }) {
   const say = words();
-  const value = vectorOf(now.of, "value", now.which, to);
-  const weight = now.numbers.weights[to];
+  const value = vectorOf(now.layer, "value", now.head, to);
+  const weight = now.stages.weights[to];
   const name = keyTokens.value[to].text;
   return (
     <Dimensions
@@ -75,37 +75,37 @@ export function Context({ now, to }: { now: Shown; to: number }) {
       columns={[
         { name: `${say.value} “${name}”`, numbers: value },
         { name: `${say.weight} · ${say.value}`, numbers: value.map((number) => weight * number), text: (i) => `${numberText(weight)} · ${inSum(value[i])}` },
-        { name: say.context, numbers: contextOf(now.of, now.which, now.at), text: (i) => contextText(now, i) },
+        { name: say.context, numbers: contextOf(now.layer, now.head, now.query), text: (i) => contextText(now, i) },
       ]}
     />
   );
 }
 
 /** A number of the context as the sum over the keys of weight times value. */
-function contextText({ of, which, numbers }: Shown, place: number): string {
-  const largest = Array.from(numbers.weights.keys()).sort((a, b) => numbers.weights[b] - numbers.weights[a]);
-  const shown = (largest.length > FEW ? largest.slice(0, 3) : [...largest].sort((a, b) => a - b)).map(
-    (k) => `${numberText(numbers.weights[k])} · ${inSum(vectorOf(of, "value", which, k)[place])}`,
+function contextText({ layer, head, stages: { weights } }: Shown, place: number): string {
+  const largest = Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a]);
+  const shown = (largest.length > MOST_TERMS ? largest.slice(0, 3) : [...largest].sort((a, b) => a - b)).map(
+    (k) => `${numberText(weights[k])} · ${inSum(vectorOf(layer, "value", head, k)[place])}`,
   );
-  return [...shown, ...(largest.length > FEW ? [words().moreProducts(largest.length - 3)] : [])].join(" + ");
+  return [...shown, ...(largest.length > MOST_TERMS ? [words().moreProducts(largest.length - 3)] : [])].join(" + ");
 }
 
 /** The output of the query: the contexts of all heads times W_o. */
 export function Output({ now }: { now: Shown }) {
   const say = words();
-  const sums = outputOf(now.of, now.at);
+  const sums = outputOf(now.layer, now.query);
   return (
     <Dimensions
-      title={queryTokens.value[now.at].text}
+      title={queryTokens.value[now.query].text}
       columns={[{ name: say.output, numbers: Float64Array.from(sums, (sum) => sum.number), text: (i) => sums[i].text }]}
     />
   );
 }
 
-/** Vectors side by side, a row for each dimension, with bars; if `summed`, the last line has the sum of the last column. */
+/** Vectors side by side as the columns of a table, with bars; if `summed`, the last row has the sum of the last column. */
 export function Dimensions({ title, columns, summed = false }: { title: string; columns: Column[]; summed?: boolean }) {
   const say = words();
-  const most = columns.map(({ numbers }) => numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12));
+  const largest = columns.map(({ numbers }) => numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12));
   const height = Math.max(...columns.map(({ numbers }) => numbers.length));
   const last = columns[columns.length - 1].numbers;
   return (
@@ -124,7 +124,7 @@ export function Dimensions({ title, columns, summed = false }: { title: string; 
               <th scope="row">{i}</th>
               {columns.map(({ numbers, text }, c) =>
                 i < numbers.length ? (
-                  <td key={c} title={text?.(i)} class={numbers[i] < 0 ? "negative" : ""} style={{ "--share": `${(100 * Math.abs(numbers[i])) / most[c]}%` }}>
+                  <td key={c} title={text?.(i)} class={numbers[i] < 0 ? "negative" : ""} style={{ "--share": `${(100 * Math.abs(numbers[i])) / largest[c]}%` }}>
                     {numberText(numbers[i])}
                   </td>
                 ) : (

@@ -14,7 +14,7 @@ export const splitWords = (text: string): string[] => text.split(BLANKS).filter(
 export const stripped = (text: string): string => text.replace(ENDS, "");
 export const isBlank = (letter: string): boolean => stripped(letter) === "";
 
-/** How texts are cleaned; `unassigned` are the letters that Python's Unicode does not know and leaves as they are. */
+/** How texts are cleaned; `unassigned` are the code points that Python's Unicode does not define and leaves as they are. */
 export function cleaner(unassigned: Range[]): Clean {
   const isUnassigned = within(unassigned);
   const composed = (text: string): string => {

@@ -16,22 +16,22 @@ export interface Settings {
   max_tokens: number;
   decoder: { inputs: Axes; outputs: Axes };
   beam: { size: number; length_penalty: number };
-  limit: { per_piece: number; extra: number }; // pieces that a translation may have for each of its source's, and more
-  rule: Alignment["rule"];
-  unassigned: Range[]; // letters that Python's Unicode does not know
+  limit: { per_piece: number; extra: number }; // the most pieces of a translation: per_piece · (the source's tokens, with the end) + extra
+  rule: Alignment["rule"]; // how words are aligned
+  unassigned: Range[]; // code points that Python's Unicode does not define; they are not composed
 }
 
 export type Arrays = Record<string, Float32Array>;
 
 /** What the encoder gives for one source. */
 export interface Encoded {
-  arrays: Arrays; // of one row, by the name of the output
-  tokens: number; // of the source, its end included
+  arrays: Arrays; // with one row, by the name of the graph's output
+  tokens: number; // the source's tokens, its end included
 }
 
-/** One step of the decoder: what it gives for each row, a text that is being written. */
+/** What the decoder gives for one token of each translation that it is writing; each translation is a row. */
 export interface Step {
-  arrays: Arrays; // [rows …], by the name of the output; the states of recurrent cells are [layers rows …]
+  arrays: Arrays; // [rows …], by the name of the graph's output; the states of recurrent cells are [layers rows …]
   rows: number;
 }
 
@@ -59,9 +59,9 @@ export class Graphs {
   }
 
   /**
-   * Let the decoder read the next token of each text.
+   * Let the decoder read the next token of each translation.
    *
-   * @param before the step before, and for each text the row in it that it continues; null = these are the first tokens.
+   * @param before the step before this one, and for each translation the row of that step that it continues; null = these are the first tokens.
    */
   async step(tokens: number[], encoded: Encoded, before: { step: Step; rows: number[] } | null): Promise<Step> {
     const rows = tokens.length;
@@ -71,16 +71,28 @@ export class Graphs {
     };
     for (const [name, axes] of Object.entries(this.settings.decoder.inputs)) {
       if (name in feeds) continue;
-      const after = before && name.startsWith("past_") ? before : null;
-      const given = after ? after.step.arrays[name.replace("past_", "present_")] : (encoded.arrays[name] ?? new Float32Array());
-      const outer = productOf(axes.slice(0, axes.indexOf("batch")) as number[]);
-      const numbers = chosenRows(given, outer, after?.step.rows ?? 1, after?.rows ?? tokens.map(() => 0));
-      const known = axes.map((axis) => (axis === "batch" ? rows : axis === "source" ? encoded.tokens : axis));
-      const past = numbers.length / productOf(known.filter((axis) => typeof axis === "number"));
-      feeds[name] = new Tensor("float32", numbers, known.map((axis) => (typeof axis === "number" ? axis : past)));
+      const ofStepBefore = before && name.startsWith("past_");
+      feeds[name] = ofStepBefore
+        ? inputOf(before.step.arrays[name.replace("past_", "present_")], axes, before.step.rows, before.rows, encoded.tokens)
+        : inputOf(encoded.arrays[name] ?? new Float32Array(), axes, 1, tokens.map(() => 0), encoded.tokens);
     }
     return { arrays: arraysOf(await this.decoder.run(feeds)), rows };
   }
+}
+
+/**
+ * An input of the decoder, made of rows of an array.
+ *
+ * @param axes the sizes of the input's axes; a name stands for a size that differs between calls: the rows, the source's tokens, the tokens so far.
+ * @param count how many rows the array has.
+ * @param rows the row that each row of the input is copied from.
+ */
+function inputOf(array: Float32Array, axes: Axes[string], count: number, rows: number[], sourceTokens: number): Tensor {
+  const outer = productOf(axes.slice(0, axes.indexOf("batch")) as number[]);
+  const data = chosenRows(array, outer, count, rows);
+  const sizes = axes.map((axis) => (axis === "batch" ? rows.length : axis === "source" ? sourceTokens : axis));
+  const tokensSoFar = data.length / productOf(sizes.filter((size) => typeof size === "number")); // the size of the axis that is left
+  return new Tensor("float32", data, sizes.map((size) => (typeof size === "number" ? size : tokensSoFar)));
 }
 
 const lengthsOf = (rows: number, tokens: number) => new Tensor("int64", new BigInt64Array(rows).fill(BigInt(tokens)), [rows]);
@@ -90,11 +102,11 @@ const arraysOf = (outputs: InferenceSession.OnnxValueMapType): Arrays =>
 
 const productOf = (sizes: number[]) => sizes.reduce((product, size) => product * size, 1);
 
-/** Rows of an array [outer count …], by their numbers, as an array [outer rows …]. */
+/** A copy of the rows with these numbers: of an array [outer count …], an array [outer rows …]. */
 function chosenRows(array: Float32Array, outer: number, count: number, rows: number[]): Float32Array {
   const size = array.length / (outer * count);
-  const whole = new Float32Array(outer * rows.length * size);
+  const copy = new Float32Array(outer * rows.length * size);
   for (let i = 0; i < outer; i++)
-    rows.forEach((row, j) => whole.set(array.subarray((i * count + row) * size, (i * count + row + 1) * size), (i * rows.length + j) * size));
-  return whole;
+    rows.forEach((row, j) => copy.set(array.subarray((i * count + row) * size, (i * count + row + 1) * size), (i * rows.length + j) * size));
+  return copy;
 }
