@@ -17,6 +17,7 @@ export interface Patch {
   left: number;
   height: number;
   width: number;
+  seconds?: [number, number]; // when its frames begin and end, in a video whose frames per second are known
 }
 
 export interface Frame {

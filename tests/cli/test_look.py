@@ -226,7 +226,7 @@ def test_several_pictures(picture, vit_folder):
 def test_the_frames_of_a_moving_picture_are_read(tmp_path, picture):
     from PIL import Image
 
-    from regard.cli.media_files import read_frames, read_picture
+    from regard.cli.media_files import frames_per_second, read_frames, read_picture
 
     colours = [(255, 0, 0), (0, 255, 0), (0, 0, 255)]
     first, *others = (Image.new("RGB", (8, 6), colour) for colour in colours)
@@ -234,6 +234,10 @@ def test_the_frames_of_a_moving_picture_are_read(tmp_path, picture):
     frames = read_frames(tmp_path / "clip.gif")
     assert [(frame.size, frame.getpixel((3, 3))) for frame in frames] == [((8, 6), colour) for colour in colours]
     assert read_picture(tmp_path / "clip.gif").getpixel((3, 3)) == (255, 0, 0)
+    assert frames_per_second(tmp_path / "clip.gif") is None
+    for durations, fps in ((500, 2.0), ([500, 500, 250], None)):
+        first.save(tmp_path / "timed.gif", save_all=True, append_images=others, duration=durations)
+        assert frames_per_second(tmp_path / "timed.gif") == fps
     advice = "write a video as frames with: ffmpeg -i FILE -vf fps=2 clip.gif."
     assert refused("look", "--video", picture, "--model", "m") == (
         f"{picture} is a picture without movement; give it with --image, or {advice}"

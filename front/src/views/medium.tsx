@@ -97,7 +97,7 @@ function pictureScenes(tokens: Token[]): Scene[] {
   }
   const first = [...found.values()].sort((a, b) => a.image - b.image || Number(a.thumbnail) - Number(b.thumbnail));
   return first.map((patch) => ({
-    name: first.length > 1 || patch.n_images > 1 ? pictureName(patch) : "",
+    name: first.length > 1 || patch.n_images > 1 ? pictureName(patch) + timeOf(patch) : "",
     load: () => pictureOf(images[patch.image]),
     rectangle: (token) => {
       if (!isPatch(token) || sceneOf(token.place) !== sceneOf(patch)) return null;
@@ -118,6 +118,10 @@ function pictureName(patch: Patch): string {
   const several = trace.value.images.length > 1;
   if (patch.thumbnail) return several ? say.thumbnailOf(say.pictureNumber(patch.image)) : say.thumbnail;
   return several ? say.pictureNumber(patch.image) : say.wholePicture;
+}
+
+function timeOf({ seconds }: Patch): string {
+  return seconds ? `, ${words().seconds(seconds[0].toFixed(2), seconds[1].toFixed(2))}` : "";
 }
 
 function soundScenes(tokens: Token[]): Scene[] {

@@ -22,7 +22,7 @@ def media_arguments(images: Sequence[Path], video: Path | None, audio: Path | No
     if images:
         return {"images": [read_picture(path) for path in images]}
     if video is not None:
-        return {"video": read_frames(video)}
+        return {"video": read_frames(video), "fps": frames_per_second(video)}
     if audio is None:
         return {}
     wave, rate = read_wave(audio)
@@ -48,6 +48,18 @@ def read_frames(path: Path) -> list[Any]:
     if len(frames) < 2:
         raise InputError(f"{path} is a picture without movement; give it with --image, or {advice}.")
     return frames
+
+
+def frames_per_second(path: Path) -> float | None:
+    """Return the frames per second of a moving picture; None if its frames are not shown equally long."""
+    pillow = import_extra("PIL.Image", "huggingface")
+    with pillow.open(path) as picture:
+        durations = set()
+        for number in range(picture.n_frames):
+            picture.seek(number)
+            durations.add(picture.info.get("duration", 0))
+    milliseconds = durations.pop()
+    return 1000 / milliseconds if milliseconds and not durations else None
 
 
 def pictures_in(path: Path, n_most: int | None = None) -> list[Any]:

@@ -78,11 +78,10 @@ def generate_text(
         raise InputError(f"new_tokens={new_tokens}: give the number of tokens to write, at least 1.")
     if getattr(config, "num_return_sequences", 1) not in (1, None):
         raise InputError("a trace follows one text; give a GenerationConfig with num_return_sequences=1.")
-    prompt = {name: tensor for name, tensor in inputs.items() if name != "token_type_ids"}  # many models refuse it
     limits = {} if new_tokens is None else {"max_new_tokens": new_tokens}
     try:
         # the first text: the model's own generation_config may request several
-        return model.generate(**prompt, generation_config=config, **limits)[:1]
+        return model.generate(**inputs, generation_config=config, **limits)[:1]
     except Exception as error:  # the model's code may raise any exception
         raise InputError(f"{type(model).__name__} could not write: {first_paragraph(error)}.") from error
 

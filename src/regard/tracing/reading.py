@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -134,8 +135,12 @@ def with_generated(
     Args:
         new_tokens, generation: the arguments of `regard.trace`.
     """
+    inputs = dict(given.inputs)
+    tells_pictures = "pixel_values" in inputs and "token_type_ids" in signature(model.forward).parameters
+    if not tells_pictures:  # as in Gemma 3; other models have no use for token types, or refuse them
+        inputs.pop("token_type_ids", None)
     with changing(model, given.changes):
-        ids = generate_text(model, given.inputs, new_tokens, generation)
+        ids = generate_text(model, inputs, new_tokens, generation)
     if model.config.is_encoder_decoder:
         return replace(
             given,
@@ -145,16 +150,15 @@ def with_generated(
             written_ids=ids,
             n_read=1,
         )
+    from transformers.utils import ModelOutput
+
     n_read = len(given.target)
     new = tokens_of(tokenizer, ids[:, n_read - 1 :], as_target=True)[1:]
-    inputs = {**given.inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    inputs.pop("token_type_ids", None)  # `generate_text` did not give it to the model
-    if (types := inputs.get("mm_token_type_ids")) is not None:  # new tokens are text, whose type is 0
-        inputs["mm_token_type_ids"] = torch.nn.functional.pad(types, (0, ids.shape[1] - types.shape[1]))
-    if (mask := inputs.get("cross_attention_mask")) is not None:  # new tokens attend to what the last token attends to
-        new_rows = mask[:, -1:].expand(-1, ids.shape[1] - mask.shape[1], -1, -1)
-        inputs["cross_attention_mask"] = torch.cat([mask, new_rows], dim=1)
-    return replace(given, inputs=inputs, target=(*given.target, *new), written_ids=ids, n_read=n_read)
+    for _ in new:  # the model's own code lengthens masks and types of tokens by one token
+        inputs = model._update_model_kwargs_for_generation(ModelOutput(), inputs, is_encoder_decoder=False)
+    return replace(
+        given, inputs={**inputs, "input_ids": ids}, target=(*given.target, *new), written_ids=ids, n_read=n_read
+    )
 
 
 def answer_text(tokenizer: Any, ids: Int[Tensor, " tokens"], n_read: int) -> str:

@@ -1,5 +1,6 @@
 """Runs a Hugging Face model on a text, pictures or a recording, and records its attention: `regard.trace`."""
 
+import math
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -57,6 +58,7 @@ def trace(
     generation: "GenerationConfig | None" = None,
     images: Any = None,
     video: Any = None,
+    fps: float | None = None,
     audio: Any = None,
     sampling_rate: int = 16_000,
     processor: Any = None,
@@ -88,6 +90,8 @@ def trace(
             have the positions of their patches. In models for pictures and text, the kind "encoder" is the attention
             among patches, and "decoder" the attention of text and pictures together.
         video: a list of the frames of a video that the model reads, as pictures of the same size.
+        fps: how many of these frames the video has per second; the tokens of the trace then have the times of their
+            frames too, and a model that reads times, such as Qwen2.5-VL, gets them. None = not known.
         audio: the waveform of a recording that the model reads, numbers from -1 to 1; the tokens of the trace have the
             times of their frames.
         sampling_rate: how many numbers per second the waveform has.
@@ -102,6 +106,7 @@ def trace(
     n_media = sum(medium is not None for medium in (images, video, audio))
     writes = new_tokens is not None or generation is not None
     check_arguments(text, target, tokenizer, keep, ask, n_media, writes)
+    check_fps(fps, video)
     check_list_of_changes(changes)
     medium: Media | None = None
     if n_media:
@@ -110,7 +115,7 @@ def trace(
         processor = processor or load_processor(model.name_or_path)
         name, tokenizer = model_name(model), tokenizer or getattr(processor, "tokenizer", None)
         if audio is None:
-            medium = read_pictures(model, processor, images, video, str(text or ""))
+            medium = read_pictures(model, processor, images, video, fps, str(text or ""))
         else:
             medium = read_audio(model, processor, audio, sampling_rate)
     elif isinstance(model, str | Path):
@@ -235,6 +240,13 @@ def encoder_of_medium(
     if has_cross:
         source = tuple(token for token in source if token.text != PADDING)
     return source, {n: sources[n] for n in own}, {n: attended[n] for n in own}
+
+
+def check_fps(fps: float | None, video: Any) -> None:
+    if fps is not None and video is None:
+        raise InputError(f"fps={fps!r} is the frames per second of a video; give the frames too, with video=….")
+    if fps is not None and not 0 < fps < math.inf:
+        raise InputError(f"fps={fps!r} is no number of frames per second; give a number above 0.")
 
 
 @contextmanager

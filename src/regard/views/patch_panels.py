@@ -71,9 +71,14 @@ def picture_name(patch: Patch, n_images: int) -> str:
     'thumbnail of picture 1'
     >>> picture_name(Patch(4, 0, 0, 16.0, 16.0, n_images=2), n_images=8)
     'frames 4 to 5'
+    >>> picture_name(Patch(1, 0, 0, 16.0, 16.0, start_seconds=0.5, end_seconds=1.0), n_images=8)
+    'frame 1, 0.50 to 1.00 s'
     """
+    time = "" if patch.end_seconds is None else f", {patch.start_seconds:.2f} to {patch.end_seconds:.2f} s"
     if patch.n_images > 1:
-        return f"frames {patch.image} to {patch.image + patch.n_images - 1}"
+        return f"frames {patch.image} to {patch.image + patch.n_images - 1}{time}"
+    if time:
+        return f"frame {patch.image}{time}"
     picture = f"picture {patch.image}" if n_images > 1 else ""
     if patch.thumbnail:
         return f"thumbnail of {picture}" if picture else "thumbnail"

@@ -21,7 +21,10 @@ from transformers.models.gemma3.image_processing_pil_gemma3 import (
 )
 
 import regard
+from regard import Trace
+from regard.tracing.focus import focus_on
 from regard.tracing.tokens.places import Patch
+from regard.views.patch_panels import patch_panels
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +96,25 @@ def test_a_changed_square_of_the_picture_is_where_the_trace_of_gemma3_says(gemma
     assert tokens == {"0:thumbnail 1,1", "0:1,4"}
 
 
+def test_new_tokens_of_gemma3_leave_the_attention_of_its_crops_to_each_other(gemma3):
+    model, processor = gemma3
+    inputs = processor(images=[[WIDE]], text=f"{processor.image_token}it", return_tensors="pt")
+    ids = model.generate(**inputs, max_new_tokens=4, min_new_tokens=4)
+    trace = regard.trace(model, "it", images=WIDE, processor=processor, new_tokens=4)
+    assert [token.token.piece for token in trace.written] == processor.tokenizer.convert_ids_to_tokens(ids[0, -4:])
+    assert [token.text for token in trace.target[-6:-4]] == ["it", "[SEP]"]
+    whole = inputs | {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    whole["token_type_ids"] = torch.nn.functional.pad(inputs["token_type_ids"], (0, 4))
+    with torch.no_grad():
+        model.set_attn_implementation("eager")
+        seen = model(**whole, output_attentions=True)
+        model.set_attn_implementation("sdpa")
+    for layer, weights in enumerate(seen.attentions):
+        assert_close(trace.decoder[layer].dense(), weights, atol=1e-4, rtol=1e-4)
+    first, last = (position for position, token in enumerate(trace.target) if token.text in ("0,2", "1,3"))
+    assert trace.decoder[1][0, :, first, last].min() > 0  # the squares of a crop attend to each other
+
+
 class FramesAndText:
     """A processor of videos and text as LLaVA-NeXT-Video has one; its own needs torchvision."""
 
@@ -108,7 +130,7 @@ class FramesAndText:
         return {"pixel_values_videos": pixels, **self.tokenizer(text, return_tensors=return_tensors)}
 
 
-def test_each_frame_of_a_video_is_one_picture_in_llava_next_video(minilm):
+def test_each_frame_of_a_video_is_one_picture_in_llava_next_video(minilm, tmp_path):
     tokenizer = tokenizer_with(minilm, "<image>", "<video>")
     config = LlavaNextVideoConfig(
         vision_config=CLIPVisionConfig(**VISION, image_size=32, patch_size=8), text_config=LlamaConfig(**TEXT),
@@ -121,6 +143,14 @@ def test_each_frame_of_a_video_is_one_picture_in_llava_next_video(minilm):
     assert [token.place for token in trace.target if token.place is not None] == [
         Patch(image, row, column, 16.0, 16.0) for image in range(3) for row in range(2) for column in range(2)
     ]
+    timed = regard.trace(model, "it", video=frames, fps=2.0, processor=processor)
+    assert [
+        (place.image, place.start_seconds, place.end_seconds) for place in (t.place for t in timed.source) if place
+    ] == [(image, image / 2, (image + 1) / 2) for image in range(3) for _ in range(16)]
+    assert [panel.name for panel in patch_panels(focus_on(timed, "it"), 3)] == [
+        "frame 0, 0.00 to 0.50 s", "frame 1, 0.50 to 1.00 s", "frame 2, 1.00 to 1.50 s",
+    ]  # fmt: skip
+    assert Trace.load(timed.save(tmp_path / "trace")).target == timed.target
     model.set_attn_implementation("eager")
     with torch.no_grad():
         seen = model(**processor(frames, "<video>it", "pt"), output_attentions=True)

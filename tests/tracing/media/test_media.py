@@ -422,6 +422,16 @@ def test_a_video_is_refused_by_a_model_that_reads_pictures_alone(vit):
     )
 
 
+def test_frames_per_second_that_are_no_number_or_without_a_video_are_refused(vit):
+    assert refusal(InputError, regard.trace, vit, images=PICTURE, fps=2.0, processor=VideoAsPictures()) == (
+        "fps=2.0 is the frames per second of a video; give the frames too, with video=…."
+    )
+    for fps in (0.0, -1.0, float("nan")):
+        assert refusal(InputError, regard.trace, vit, video=[PICTURE], fps=fps, processor=VideoAsPictures()) == (
+            f"fps={fps!r} is no number of frames per second; give a number above 0."
+        )
+
+
 class VideoAsPictures:
     """A processor that returns the frames of a video under the name of pictures."""
 

@@ -233,6 +233,37 @@ def test_a_token_of_a_video_covers_two_frames(make, processor):
     assert int(n_keys.max()) == (16 if len(windows) == 12 and make is qwen2_5 else 80)
 
 
+class TimedProcessor(Processor):
+    """A processor that takes the times of frames, and tells the model the seconds of a pair, as Qwen2.5-VL's does."""
+
+    video_processor = None
+
+    def __call__(self, videos, video_metadata, do_sample_frames, **options):
+        (metadata,) = video_metadata
+        assert (metadata["frames_indices"], do_sample_frames) == ([0, 1, 2, 3], False)
+        return super().__call__(videos=videos, **options) | {"second_per_grid_ts": torch.tensor([2 / metadata["fps"]])}
+
+
+def test_a_token_of_a_video_knows_its_seconds_and_the_model_too(minilm):
+    frames = [picture() // (number + 1) for number in range(4)]
+    processor = TimedProcessor(minilm.tokenizer)
+    slow, fast = (
+        regard.trace(qwen2_5(), "a red square", video=frames, fps=fps, processor=processor) for fps in (0.5, 4.0)
+    )
+    for trace, seconds in ((slow, {(0.0, 4.0), (4.0, 8.0)}), (fast, {(0.0, 0.5), (0.5, 1.0)})):
+        assert {(token.place.start_seconds, token.place.end_seconds) for token in trace.source} == seconds
+        places = [token.place for token in trace.target if token.place]
+        assert [(place.start_seconds, place.end_seconds) for place in places] == [
+            pair for pair in sorted(seconds) for _ in range(20)
+        ]
+    metadata = [{"fps": 0.5, "frames_indices": [0, 1, 2, 3]}]
+    inputs = processor(videos=frames, video_metadata=metadata, do_sample_frames=False, text="a red square")
+    with torch.no_grad():
+        seen = qwen2_5(attn_implementation="eager")(**inputs, output_attentions=True)
+    assert_close(slow.decoder[1].dense(), seen.attentions[1], atol=1e-5, rtol=1e-4)
+    assert (slow.decoder[1].dense() - fast.decoder[1].dense()).abs().max() > 1e-3
+
+
 def test_a_picture_without_a_text_and_statistics_of_windows_are_refused(processor):
     def read(text="a red square", **options):
         regard.trace(qwen2_5(), text, images=picture(), processor=processor, **options)

@@ -1,5 +1,6 @@
 """Tests of the grids that the image tokens of a text form."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from refusals import refusal
 
 from regard import InputError
-from regard.tracing.media.picture_layout import text_grids, whole_pictures
+from regard.tracing.media.picture_layout import PictureLayout, text_grids, whole_pictures, with_seconds
 from regard.tracing.tokens.places import Patch, PatchGrid
 
 
@@ -40,6 +41,18 @@ def test_pictures_of_different_sizes_have_their_own_grids():
     assert [tuple(image.shape) for image in layout.images] == [(3, 24, 16), (3, 8, 32)]
     assert layout.encoder[1] == tuple(Patch(1, 0, column, 8.0, 8.0) for column in range(4))
     assert layout.text == layout.encoder[0] + layout.encoder[1]
+
+
+def test_the_end_of_a_repeated_last_frame_is_that_of_the_video_and_left_out_frames_are_refused():
+    layout = PictureLayout((torch.zeros(3, 8, 8),) * 4, ((Patch(0, 0, 0, 8.0, 8.0, n_images=2), "[CLS]"),), ())
+    last = replace(layout, text=(Patch(2, 0, 0, 8.0, 8.0, n_images=2), "[NEWLINE]"))
+    timed = with_seconds(last, 2.0, 3)
+    assert timed.encoder == ((Patch(0, 0, 0, 8.0, 8.0, n_images=2, start_seconds=0.0, end_seconds=1.0), "[CLS]"),)
+    assert timed.text == (Patch(2, 0, 0, 8.0, 8.0, n_images=2, start_seconds=1.0, end_seconds=1.5), "[NEWLINE]")
+    assert refusal(InputError, with_seconds, layout, 2.0, 5) == (
+        "the processor reads 4 of the 5 frames, so their times are not known; leave fps=… out, or give these frames "
+        "alone."
+    )
 
 
 def test_tokens_that_form_no_grid_are_refused():

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.errors import InputError, first_paragraph
 from regard.tracing.media.merged_patches import merged_squares
-from regard.tracing.media.picture_layout import PictureLayout, whole_pictures, with_grid
+from regard.tracing.media.picture_layout import PictureLayout, whole_pictures, with_grid, with_seconds
 from regard.tracing.media.tiles import (
     canvas_shapes,
     crop_shapes,
@@ -60,12 +60,15 @@ class Media:
     target: Tokens = ()
 
 
-def read_pictures(model: "PreTrainedModel", processor: Any, images: Any, video: Any, text: str) -> Media:
+def read_pictures(
+    model: "PreTrainedModel", processor: Any, images: Any, video: Any, fps: float | None, text: str
+) -> Media:
     """Encode pictures or a video, and the text beside them if there is one, as input of a model.
 
     Args:
         images: one picture or several, in any form that the processor accepts; None = there is a video.
         video: the frames of a video, in any form that the processor accepts; None = there are pictures.
+        fps: the frames per second of the video; None = not known.
         text: the text beside the pictures or the video; empty = no text.
 
     Raises:
@@ -75,6 +78,9 @@ def read_pictures(model: "PreTrainedModel", processor: Any, images: Any, video: 
     name = "image" if video is None else "video"
     pictures = [] if images is None else flat_pictures(images)
     given = {f"{name}s": video if images is None else images}
+    if fps is not None and hasattr(processor, "video_processor"):  # the processors of transformers take the times
+        metadata = {"total_num_frames": len(video), "fps": fps, "frames_indices": list(range(len(video)))}
+        given |= {"video_metadata": [metadata], "do_sample_frames": False}
     if text:
         if getattr(processor, "tokenizer", None) is None:
             raise InputError(f"{type(model).__name__} reads {name}s without a text; leave the text out.")
@@ -83,6 +89,8 @@ def read_pictures(model: "PreTrainedModel", processor: Any, images: Any, video: 
     # in MLlama the text has one token for each picture, and attends to the patches by cross-attention
     positions = [] if "cross_attention_mask" in encoded else media_positions(model.config, encoded, name)
     layout = layout_of(model, processor, encoded, pictures, len(positions))
+    if fps is not None:
+        layout = with_seconds(layout, fps, len(video))
     if positions and len(positions) != len(layout.text):
         raise InputError(
             f"the text has {len(positions)} {name} tokens and {type(processor).__name__} makes {len(layout.text)} "

@@ -91,6 +91,32 @@ def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, i
     )
 
 
+def with_seconds(layout: PictureLayout, fps: float, n_frames: int) -> PictureLayout:
+    """Return a copy of the layout of a video in which each patch has the time of its frames.
+
+    Args:
+        fps: the frames per second.
+        n_frames: the number of frames of the video; a model that reads several at a time may repeat the last one.
+
+    Raises:
+        InputError: the processor left out frames, so that the times of the others are not known.
+    """
+    if len(layout.images) < n_frames:
+        raise InputError(
+            f"the processor reads {len(layout.images)} of the {n_frames} frames, so their times are not known; leave "
+            "fps=… out, or give these frames alone."
+        )
+
+    def timed(patch: Patch | str) -> Patch | str:
+        if isinstance(patch, str):
+            return patch
+        end = min(patch.image + patch.n_images, n_frames) / fps
+        return replace(patch, start_seconds=patch.image / fps, end_seconds=end)
+
+    encoder = tuple(tuple(timed(patch) for patch in patches) for patches in layout.encoder)
+    return replace(layout, encoder=encoder, text=tuple(timed(patch) for patch in layout.text))
+
+
 def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> list[PatchGrid]:
     """Return, for each picture, the grid of its image tokens in the text: as fine as the vision model's, or coarser.
 

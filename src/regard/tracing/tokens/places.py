@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Patch:
-    """A patch: the rectangle of a picture that one token stands for.
+    """A patch: the rectangle of a picture, or of frames of a video, that one token stands for.
 
     Attributes:
         image: the number of the picture, from 0. In a video, the number of the first frame that the token stands for.
@@ -16,6 +16,8 @@ class Patch:
             tiles of the picture. The patch's size is that of the part of the picture that it shows.
         grid_top, grid_left: the distances in pixels of the grid of patches from the top and the left of the picture.
             They are 0 unless the picture has a margin that its thumbnail lacks.
+        start_seconds, end_seconds: when the first of the frames begins, and when the last one ends; None for pictures,
+            and for a video whose frames per second are not known.
     """
 
     image: int
@@ -27,6 +29,8 @@ class Patch:
     thumbnail: bool = False
     grid_top: float = 0.0
     grid_left: float = 0.0
+    start_seconds: float | None = None
+    end_seconds: float | None = None
 
     @property
     def top(self) -> float:

@@ -263,6 +263,8 @@ def token_record(token: Token, word: bool) -> dict[str, Any]:
         fields["place"] = {
             name: getattr(place, name) for name in ("image", "n_images", "thumbnail", "top", "left", "height", "width")
         }
+        if place.end_seconds is not None:
+            fields["place"]["seconds"] = [place.start_seconds, place.end_seconds]
     elif place is not None:
         fields["place"] = {"start": place.start_seconds, "end": place.end_seconds}
     return fields | {name: True for name, value in flags.items() if value}
