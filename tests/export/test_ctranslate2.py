@@ -94,7 +94,7 @@ def test_what_it_cannot_express(contents_of, tmp_path):
         "swiglu. Export this model with --to onnx."
     )
     with pytest.raises(InputError) as caught:
-        export.supported(Fake())
+        export.checked_model(Fake())
     assert (
         str(caught.value) == "CTranslate2 runs Transformers, and this is a Fake translator; export it with --to onnx."
     )

@@ -6,7 +6,7 @@ import pytest
 from refusals import refusal
 
 from regard import InputError
-from regard.export import FORMATS, export, format_named, refuse_difference
+from regard.export import FORMATS, export, format_of_name, refuse_difference
 from regard.export import ctranslate2 as ct2
 from regard.export.parity import Parity
 
@@ -102,4 +102,4 @@ def test_all_missing_packages_are_named_before_anything_is_read(tmp_path, monkey
 
 @pytest.mark.parametrize("to", FORMATS)
 def test_what_is_printed_to_go_on_is_python(to):
-    compile(format_named(to).usage.format(out="en-ko"), to, "exec")
+    compile(format_of_name(to).usage.format(out="en-ko"), to, "exec")

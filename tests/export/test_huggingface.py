@@ -98,7 +98,7 @@ def test_what_it_cannot_express(contents_of, tmp_path):
         "does not have (Pegasus has norm='pre'). Export it with --to ctranslate2 or --to onnx."
     )
     with pytest.raises(InputError) as caught:
-        export.supported(Fake())
+        export.checked_model(Fake())
     assert str(caught.value) == ("transformers has no architecture for a Fake translator; export it with --to onnx.")
     assert list(tmp_path.iterdir()) == []
 

@@ -14,7 +14,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from regard.site.byte_pairs import LLAMA3
+from regard.site.byte_pairs import LLAMA3_PATTERN
 
 MOST = 64
 """The largest number of tokens that the models read."""
@@ -30,7 +30,7 @@ GPT2 = pre_tokenizers.ByteLevel(add_prefix_space=False)
 LLAMA = pre_tokenizers.Sequence(
     [
         pre_tokenizers.Digits(individual_digits=True),
-        pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
+        pre_tokenizers.Split(Regex(LLAMA3_PATTERN), "isolated"),
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
     ]
 )

@@ -17,7 +17,7 @@ from trained_translator import PAIRS, train_translator
 from transformers import BertConfig, BertModel
 
 from regard.site import Site, write_site
-from regard.site.runtime import CARRIED
+from regard.site.runtime import INCLUDED
 from regard.text.vocabulary import Vocabulary
 from regard.tracing.model_loading import LoadedModel, load
 from regard.translation.alignment_rule import AlignmentRule
@@ -55,8 +55,8 @@ class Files(http.server.SimpleHTTPRequestHandler):
 @pytest.fixture(scope="session")
 def carried() -> None:
     """Skip the test without ONNX Runtime for browsers, except in CI, which runs `make front` first."""
-    if not files("regard.views.page").joinpath(CARRIED).is_file():
-        assert "CI" not in os.environ, f"`make front` puts {CARRIED} into the page's room"
+    if not files("regard.views.page").joinpath(INCLUDED).is_file():
+        assert "CI" not in os.environ, f"`make front` puts {INCLUDED} into the page's room"
         pytest.skip("a site needs ONNX Runtime for browsers: run `make front`; CI always does")
 
 

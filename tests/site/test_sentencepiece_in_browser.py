@@ -14,7 +14,7 @@ import sentencepiece
 from playwright.sync_api import Page
 from site_texts import TEXTS, random_texts
 
-from regard.site.unicode_tables import unassigned_letters
+from regard.site.unicode_tables import unassigned_code_points
 from regard.text.cleaning import clean_text
 from regard.text.foreign_vocabulary import vocabulary_from_model, vocabulary_from_table
 from regard.text.piece_table import UNUSED, pieces_of, with_pieces
@@ -153,7 +153,7 @@ def test_every_text_has_the_pieces_and_the_words_of_python(page: Page, tmp_path:
         "texts": texts,
         "ids": ids,
         "pieces": pieces,
-        "unassigned": unassigned_letters(),
+        "unassigned": unassigned_code_points(),
     }
     answer = page.evaluate(IN_PAGE, given)
     for text, found in zip(texts, answer["found"], strict=True):

@@ -27,11 +27,11 @@ from regard.site import check as checking
 from regard.site import folder as folders
 from regard.site import text_model as writing
 from regard.site import translator_model as translating
-from regard.site.check import Difference, check
+from regard.site.check import Difference, check_graph
 from regard.site.exported import Exported
 from regard.site.folder import check_empty, write_site
 from regard.site.graph import write_model
-from regard.site.runtime import CARRIED, FILE, SHA256, VERSION, read_given, runtime
+from regard.site.runtime import FILE, INCLUDED, SHA256, VERSION, read_given, runtime
 from regard.site.spm_check import check_vocabulary
 from regard.site.tokenizer import tokenizer_tables
 from regard.site.translator_graphs import translator_graphs
@@ -76,12 +76,12 @@ def test_the_graph_gives_the_model_s_queries_keys_and_values(graph):
 
 def test_the_check_sees_a_model_that_attends_otherwise(graph):
     loaded, path = graph
-    found = check(path, loaded, 64)
+    found = check_graph(path, loaded, 64)
     assert 0 < found.weights < 1e-5
     assert 0 < found.others < 1e-5
     with torch.no_grad():
         loaded.model.encoder.layer[1].attention.self.query.bias[0] += 0.01
-        text = refusal(InputError, check, path, loaded, 64)
+        text = refusal(InputError, check_graph, path, loaded, 64)
         loaded.model.encoder.layer[1].attention.self.query.bias[0] -= 0.01
     weights, others = (float(word) for word in text.split() if word.replace("e-", "").replace(".", "").isdecimal())
     assert text == (
@@ -95,7 +95,7 @@ def test_the_check_sees_a_model_that_attends_otherwise(graph):
 def test_changes_alone_are_compared_too(graph, monkeypatch):
     loaded, path = graph
     monkeypatch.setattr(checking, "Sharpen", lambda head, temperature: regard.Sharpen(head, 0.9))
-    assert "does not attend as the model itself does" in refusal(InputError, check, path, loaded, 64)
+    assert "does not attend as the model itself does" in refusal(InputError, check_graph, path, loaded, 64)
 
 
 def test_the_tables_of_letters_say_what_the_tokenizer_does(minilm: LoadedModel):
@@ -155,7 +155,7 @@ def test_a_model_that_fails_its_check_leaves_nothing(carried, graph, small, tmp_
     def broken(path, loaded, max_tokens):
         raise InputError("it differs.")
 
-    monkeypatch.setattr(writing, "check", broken)
+    monkeypatch.setattr(writing, "check_graph", broken)
     monkeypatch.setattr(writing, "tokenizer_tables", lambda *arguments: {})
     monkeypatch.setattr(writing, "write_model", lambda *arguments: None)
     assert refusal(InputError, write_site, tmp_path / "site", str(small), course=False) == "it differs."
@@ -226,9 +226,9 @@ def test_a_file_far_larger_than_the_runtime_is_not_read_whole(tmp_path, monkeypa
 
 
 def test_an_installation_without_the_runtime_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("regard.site.runtime.CARRIED", "built/none.deflate")
+    monkeypatch.setattr("regard.site.runtime.INCLUDED", "built/none.deflate")
     assert refusal(InputError, runtime) == (
-        "this installation of regard carries no ONNX Runtime for browsers; run "
+        "this installation of regard has no ONNX Runtime for browsers; run "
         f"npm pack onnxruntime-web@{VERSION} and add --runtime onnxruntime-web-{VERSION}.tgz."
     )
 
@@ -237,7 +237,7 @@ def test_the_runtime_is_of_the_version_that_the_worker_is_built_with():
     locked = json.loads((FRONT / "package-lock.json").read_text(encoding="utf-8"))["packages"]
     assert locked["node_modules/onnxruntime-web"]["version"] == VERSION
     assert json.loads((FRONT / "package.json").read_text())["devDependencies"]["onnxruntime-web"] == VERSION
-    assert files("regard.views.page").joinpath(CARRIED).name.endswith(".deflate")
+    assert files("regard.views.page").joinpath(INCLUDED).name.endswith(".deflate")
     assert len(SHA256) == 64
 
 
@@ -246,7 +246,7 @@ def test_vocabularies_of_other_kinds_are_refused(tmp_path):
     kinds = {
         "is a model of whole words or of letters": {"model_type": "char", "vocab_size": 13},
         "writes ▁ after a word": {"model_type": "bpe", "vocab_size": 20, "treat_whitespace_as_suffix": True},
-        "replaces letters in what it has written": {
+        "replaces letters when it joins pieces to a text": {
             "model_type": "unigram",
             "vocab_size": 20,
             "denormalization_rule_tsv": str(tmp_path / "rules.tsv"),
@@ -262,7 +262,7 @@ def test_vocabularies_of_other_kinds_are_refused(tmp_path):
             **settings,
         )
         assert refusal(InputError, check_vocabulary, "source.spm", model.getvalue()) == (
-            f"source.spm {reason}; a site cuts texts into pieces by SentencePiece's unigram and BPE models, with ▁ "
+            f"source.spm {reason}; a site splits texts into pieces by SentencePiece's unigram and BPE models, with ▁ "
             "before a word. regard explore --translator shows this translator."
         )
     normaliser = bytes_field(3, varint(5 << 3) + varint(0))  # escape_whitespaces = false

@@ -39,9 +39,9 @@ def export(
     checked = None if lines is None else read_file_lines(lines)
     with spinner(f"exporting to {to}"):
         from regard.export import export as write
-        from regard.export import format_named
+        from regard.export import format_of_name
 
-        chosen = format_named(to)
+        chosen = format_of_name(to)
         parity = write(folder, to, out, checked)
     print(f"checked {parity}")
     print(f"wrote   {escape_controls(out)}")

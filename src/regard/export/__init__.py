@@ -80,7 +80,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None) -> Parity:
-    """Export a translator to a new folder; check that the export translates the same, and return the check's result.
+    """Export a translator to a new folder; check that the export translates as the translator does; return the result.
 
     Args:
         folder: the folder of the translator.
@@ -92,7 +92,7 @@ def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None)
         InputError: the format is unknown or does not support the model, `out` exists or cannot be created, or the
             translations differ by more than rounding errors. In each case nothing is written to `out`.
     """
-    chosen = format_named(to)
+    chosen = format_of_name(to)
     require_packages(chosen.packages, chosen.extra)
     if out.exists():
         raise InputError(f"{out} exists already; name a new folder, or remove this one first.")
@@ -126,7 +126,7 @@ def new_folder(out: Path) -> Iterator[Path]:
         raise InputError(f"cannot write {out}: {reason(error)}; name another folder.") from error
 
 
-def format_named(to: str) -> Format:
+def format_of_name(to: str) -> Format:
     if to not in FORMATS:
         close = nearest(to, list(FORMATS), n=1)[0]
         raise InputError(f"cannot export to {to!r}; nearest: {close}; there are {', '.join(FORMATS)}.")

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import InputError, import_extra
-from regard.export.ungrouped import ungrouped
+from regard.export.ungrouped import ungroup
 from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from regard.transformer.config import TransformerConfig
 from regard.transformer.feed_forward import ACTIVATIONS
@@ -25,7 +25,7 @@ from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
 LEAST_POSITIONS = 1024
-"""The least number of sinusoidal position vectors in an export, even if max_tokens is smaller.
+"""The smallest number of sinusoidal position vectors in an export, even if max_tokens is smaller.
 
 CTranslate2 may write more than max_tokens pieces: up to 256 by default, and more if a user asks for more. Sinusoidal
 vectors can be computed for any position.
@@ -39,12 +39,12 @@ def write(contents: TranslatorContents, folder: Path) -> None:
         InputError: CTranslate2 does not support the model, or ctranslate2 is not installed.
     """
     specs = import_extra("ctranslate2.specs", "export,translation")
-    model = supported(contents.model)
-    spec = build(specs, ungrouped(model))
+    model = checked_model(contents.model)
+    spec = transformer_spec(specs, ungroup(model))
     source, target = contents.source_vocabulary, contents.target_vocabulary
-    spec.register_source_vocabulary(pieces(source))
-    spec.register_target_vocabulary(pieces(target))
-    names = pieces(target)
+    spec.register_source_vocabulary(all_pieces(source))
+    names = all_pieces(target)
+    spec.register_target_vocabulary(names)
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = names[UNK], names[BOS], names[EOS]
     spec.config.decoder_start_token = names[BOS]
     spec.config.add_source_eos = True
@@ -55,7 +55,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
     target.save(folder / "target.spm")
 
 
-def supported(model: object) -> Transformer:
+def checked_model(model: object) -> Transformer:
     """Return a model; raise InputError if it is no Transformer, or has an activation that CTranslate2 lacks."""
     if not isinstance(model, Transformer):
         raise InputError(
@@ -70,7 +70,7 @@ def supported(model: object) -> Transformer:
     return model
 
 
-def build(specs: Any, model: Transformer) -> Any:
+def transformer_spec(specs: Any, model: Transformer) -> Any:
     """Return a TransformerSpec of CTranslate2's module `specs` with the shape and parameters of a Transformer."""
     config = model.config
     shape = {
@@ -95,18 +95,21 @@ def build(specs: Any, model: Transformer) -> Any:
 
 
 def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) -> None:
-    """Copy the token embedding and the position vectors of `module`, an encoder or a decoder, into the export.
+    """Copy the token embedding and the position vectors of an encoder or a decoder into the export.
 
-    `side` is CTranslate2's description of the encoder or the decoder, `spec` its description of the token embedding.
+    Args:
+        side: CTranslate2's description of the encoder or the decoder.
+        spec: CTranslate2's description of the token embedding.
+        module: the encoder or the decoder.
     """
-    spec.weight = array(module.embedding.by_token.weight)
+    spec.weight = as_array(module.embedding.by_token.weight)
     side.scale_embeddings = True  # CTranslate2 multiplies embeddings by √d_model, as the Transformer does
     if config.positions == "rotary":
         if hasattr(side, "position_encodings"):  # an encoder's spec expects added positions by default
             del side.position_encodings
         return
     longest = max(config.max_tokens, LEAST_POSITIONS) if config.positions == "sinusoidal" else config.max_tokens
-    side.position_encodings.encodings = array(module.embedding.position_vectors(longest, 0))
+    side.position_encodings.encodings = as_array(module.embedding.position_vectors(longest, 0))
 
 
 def set_block(layer: Any, block: Any) -> None:
@@ -139,27 +142,28 @@ def set_feed_forward(spec: Any, network: Any) -> None:
         set_linear(spec.linear_0, [network.widen])
         return
     (hidden, gate), (hidden_bias, gate_bias) = network.widen.weight.chunk(2), network.widen.bias.chunk(2)
-    spec.linear_0.weight, spec.linear_0.bias = array(gate), array(gate_bias)
-    spec.linear_0_noact.weight, spec.linear_0_noact.bias = array(hidden), array(hidden_bias)
+    spec.linear_0.weight, spec.linear_0.bias = as_array(gate), as_array(gate_bias)
+    spec.linear_0_noact.weight, spec.linear_0_noact.bias = as_array(hidden), as_array(hidden_bias)
 
 
 def set_linear(spec: Any, layers: Iterable[nn.Linear]) -> None:
     """Copy linear layers with the same input into `spec`, one layer of the export that concatenates their outputs."""
     layers = list(layers)
-    spec.weight = np.concatenate([array(layer.weight) for layer in layers])
-    spec.bias = np.concatenate([array(layer.bias) for layer in layers])
+    spec.weight = np.concatenate([as_array(layer.weight) for layer in layers])
+    spec.bias = np.concatenate([as_array(layer.bias) for layer in layers])
 
 
 def set_norm(spec: Any, norm: nn.LayerNorm) -> None:
-    spec.gamma, spec.beta = array(norm.weight), array(norm.bias)
+    spec.gamma, spec.beta = as_array(norm.weight), as_array(norm.bias)
 
 
-def array(tensor: Tensor) -> Float[np.ndarray, "*shape"]:
+def as_array(tensor: Tensor) -> Float[np.ndarray, "*shape"]:
     """Return a parameter as a contiguous float32 array on the CPU."""
     return tensor.detach().float().cpu().contiguous().numpy()
 
 
-def pieces(vocabulary: Vocabulary) -> list[str]:
+def all_pieces(vocabulary: Vocabulary) -> list[str]:
+    """Return all pieces of a vocabulary, in the order of their ids."""
     return vocabulary.pieces(range(len(vocabulary)))
 
 

@@ -1,7 +1,7 @@
 """Exporting a Transformer to Hugging Face's transformers, to be loaded by AutoModelForSeq2SeqLM and AutoTokenizer.
 
     post-norm, sinusoidal positions               becomes a Marian model: see transformer/marian.py
-    pre-norm, sinusoidal or learned positions     becomes a Pegasus model: like Marian, but pre-norm and a final norm
+    pre-norm, sinusoidal or learned positions     becomes a Pegasus model: like Marian, but pre-norm, with a final norm
 
 The tokenizer is a MarianTokenizer in both cases. It loads the SentencePiece vocabularies unchanged, and tables with the
 ids of their pieces. Pegasus needs the same vocabulary size for source and target, so the smaller vocabulary is padded
@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError, import_extra
-from regard.export.ungrouped import ungrouped
+from regard.export.ungrouped import ungroup
 from regard.text.vocabulary import BOS, EOS, PAD, UNK
 from regard.tracing.model_loading import quiet_transformers
 from regard.transformer.config import TransformerConfig
@@ -44,7 +44,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
         InputError: transformers has no architecture for the model, or is not installed.
     """
     transformers = import_extra("transformers", "huggingface,translation")
-    model = converted(supported(contents.model))
+    model = convert(checked_model(contents.model))
     model.generation_config = transformers.GenerationConfig(
         decoder_start_token_id=BOS,
         pad_token_id=PAD,
@@ -59,7 +59,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
     write_tokenizer(contents, folder)
 
 
-def supported(model: object) -> Transformer:
+def checked_model(model: object) -> Transformer:
     """Return a model; raise InputError if it can become neither a Marian nor a Pegasus model."""
     if not isinstance(model, Transformer):
         raise InputError(
@@ -84,16 +84,16 @@ def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
         yield f"activation={config.activation!r}, while Marian and Pegasus have no gated activations"
 
 
-def converted(model: Transformer) -> "PreTrainedModel":
+def convert(model: Transformer) -> "PreTrainedModel":
     """Convert a Transformer to a Marian or a Pegasus model, in evaluation mode, that returns the same logits."""
-    model = ungrouped(model)
+    model = ungroup(model)
     return (to_marian(model) if model.config.norm == "post" else to_pegasus(model)).eval()
 
 
 def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
     """Convert a pre-norm Transformer without grouped heads to a Pegasus model that returns the same logits."""
     transformers = import_extra("transformers", "huggingface,translation")
-    config, ours = model.config, model.state_dict()
+    config, state = model.config, model.state_dict()
     size = max(config.n_source_tokens, config.n_target_tokens)
     pegasus = transformers.PegasusForConditionalGeneration(
         transformers.PegasusConfig(
@@ -111,24 +111,25 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
         for name in ("weight", "bias")
     ]
     layers = [*parameter_names(config), *final_norms]
-    parameters = {name: reorder(ours[name_here], axis, order) for name_here, name, axis in layers}
-    parameters["final_logits_bias"] = padded(parameters["final_logits_bias"][None], size, axis=1, value=-math.inf)
+    parameters = {name: reorder(state[our_name], axis, order) for our_name, name, axis in layers}
+    parameters["final_logits_bias"] = pad_axis(parameters["final_logits_bias"][None], size, axis=1, value=-math.inf)
     for name in ("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"):
-        parameters[name] = padded(parameters[name], size, axis=0, value=0.0)
+        parameters[name] = pad_axis(parameters[name], size, axis=0, value=0.0)
     parameters["model.shared.weight"] = parameters["lm_head.weight"]
     for side in ("encoder", "decoder"):
         positions = f"model.{side}.embed_positions.weight"
         parameters[positions] = (
-            pegasus.state_dict()[positions] if is_sinusoidal else ours[f"{side}.embedding.positions.by_position"]
+            pegasus.state_dict()[positions] if is_sinusoidal else state[f"{side}.embedding.positions.by_position"]
         )
     pegasus.load_state_dict(parameters)
     return pegasus
 
 
-def padded(parameter: Float[Tensor, "*shape"], size: int, axis: int, value: float) -> Float[Tensor, "*longer"]:
+def pad_axis(parameter: Float[Tensor, "*shape"], size: int, axis: int, value: float) -> Float[Tensor, "*longer"]:
     """Pad a parameter at the end of an axis with `value`, so that the axis has length `size`."""
-    missing = [0, 0] * (parameter.ndim - 1 - axis) + [0, size - parameter.shape[axis]]
-    return F.pad(parameter, missing, value=value)
+    # F.pad takes the numbers to add before and after each axis, the last axis first
+    padding = [0, 0] * (parameter.ndim - 1 - axis) + [0, size - parameter.shape[axis]]
+    return F.pad(parameter, padding, value=value)
 
 
 def write_tokenizer(contents: TranslatorContents, folder: Path) -> None:

@@ -6,8 +6,8 @@
     source.spm target.spm   the vocabularies, to split texts into pieces and to join pieces
 
 To read a text, divide it into the pieces of source.spm. In an export of a Marian model, source.spm has unused pieces:
-those of the other language, which SentencePiece never uses. Where SentencePiece finds unknown letters that are exactly
-an unused piece, take the id of this piece, as Marian does. EOS is the last id.
+those of the other language, which SentencePiece never uses. If the letters of a piece that SentencePiece does not know
+are those of an unused piece, take the id of the unused piece, as Marian does. EOS is the last id.
 
 To translate, run the encoder once, then the decoder once per target token, beginning with the token BOS. Decoder inputs
 whose names begin with past_ are the decoder state:
@@ -112,7 +112,7 @@ def write_graph(
     dynamic_shapes = tuple(  # nested like `example`, in which several inputs may be one tuple
         next(shapes) if isinstance(argument, Tensor) else tuple(next(shapes) for _ in argument) for argument in example
     )
-    with quiet(), torch.no_grad():
+    with exporter_silenced(), torch.no_grad():
         program = torch.onnx.export(
             module.eval(),
             tuple(example),
@@ -120,7 +120,7 @@ def write_graph(
             output_names=list(outputs),
             dynamic_shapes=dynamic_shapes,
             opset_version=OPSET,
-            custom_translation_table={torch.ops.regard.read_cells.default: cells_of_graph},
+            custom_translation_table={torch.ops.regard.read_cells.default: build_cells},
             dynamo=True,
             verbose=False,
         )
@@ -128,13 +128,13 @@ def write_graph(
         program.save(path)
 
 
-def cells_of_graph(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
+def build_cells(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
     """Build the LSTM or GRU nodes that replace the operator regard::read_cells in the export; see `onnx_cells`."""
     return onnx_cells(import_extra("onnxscript", "export,translation").opset18, x, lengths, weights, lstm)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def exporter_silenced() -> Iterator[None]:
     """Within the with-block, silence the log messages and warnings of torch.onnx.export."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
@@ -186,7 +186,7 @@ class LoadedExport:
         return [*(self.unused(piece) if token == UNK else token for token, piece in pieces), EOS]
 
     def unused(self, letters: str) -> int:
-        """Return the id of the piece with these letters if the vocabulary marks it as unused, or else UNK."""
+        """Return the id of the piece with these letters if it is an unused piece of the vocabulary, or else UNK."""
         token: int = self.source.piece_to_id(letters)
         return token if self.source.is_unused(token) else UNK
 
@@ -202,7 +202,7 @@ class LoadedExport:
         tensors = dict(zip(self.config["encoder"]["outputs"], encoded, strict=True))
         inputs, outputs = self.config["decoder"]["inputs"], self.config["decoder"]["outputs"]
         state_names = [name for name in inputs if name.startswith(PAST)]
-        tensors |= {name: empty(inputs[name]) for name in state_names if name not in tensors}
+        tensors |= {name: empty_state_tensor(inputs[name]) for name in state_names if name not in tensors}
         token = BOS
         while True:
             given = {name: tensors[name] for name in inputs if name in tensors}
@@ -212,7 +212,7 @@ class LoadedExport:
             token = yield dict(tensors)
 
 
-def empty(axes: Sequence[str | int]) -> Float[np.ndarray, "*axes"]:
-    """Return a tensor of the state before the first token; of its axes, "past" has size 0 and "batch" size 1."""
+def empty_state_tensor(axes: Sequence[str | int]) -> Float[np.ndarray, "*axes"]:
+    """Return a tensor of the decoder state before the first token: the axis "past" has size 0, "batch" size 1."""
     sizes = {"batch": 1, "past": 0}
     return np.zeros([axis if isinstance(axis, int) else sizes[axis] for axis in axes], dtype=np.float32)

@@ -32,12 +32,12 @@ TOLERANCE = 1e-3
 N_LINES = 20
 """The number of random lines for the check if the user gives no lines."""
 
-LONGEST = 12
+MOST_PIECES = 12
 """The largest number of pieces in a random line for the check."""
 
 
 @runtime_checkable
-class Exported(Protocol):
+class ExportedTranslator(Protocol):
     """An exported translator, run by the library that it was exported for, such as CTranslate2 or ONNX Runtime."""
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
@@ -80,7 +80,7 @@ class Parity:
         )
 
 
-def compare(contents: TranslatorContents, exported: Exported, lines: Sequence[str]) -> Parity:
+def compare(contents: TranslatorContents, exported: ExportedTranslator, lines: Sequence[str]) -> Parity:
     """Translate lines with the original translator and with its export, and compare the results.
 
     First the lines are cleaned of control characters and repeated spaces, and empty lines are left out.
@@ -92,23 +92,33 @@ def compare(contents: TranslatorContents, exported: Exported, lines: Sequence[st
     if not lines:
         raise InputError("there is no line to check the export with; give some with --lines.")
     compared = [compare_line(contents, exported, line) for line in lines]
-    worst = max(range(len(lines)), key=lambda i: (compared[i][2], compared[i][1]))
+    worst = max(range(len(lines)), key=lambda i: (compared[i].gap, compared[i].difference))
     return Parity(
         n_lines=len(lines),
-        n_same=sum(same for same, _, _ in compared),
-        difference=max(difference for _, difference, _ in compared),
-        gap=max(gap for _, _, gap in compared),
+        n_same=sum(one.same for one in compared),
+        difference=max(one.difference for one in compared),
+        gap=max(one.gap for one in compared),
         worst=lines[worst],
     )
 
 
-def compare_line(contents: TranslatorContents, exported: Exported, line: str) -> tuple[bool, float, float]:
-    """Translate one line with the original translator and with its export, and compare them.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LineParity:
+    """The result of comparing the two translations of one line.
 
-    Returns:
-        Whether the translations are the same; the difference of the two log-probabilities of the original's
-        translation, in nats per token; and the result of `logit_gap`, or 0 if the translations are the same.
+    Attributes:
+        same: whether the translations are the same.
+        difference: the difference of the two log-probabilities of the original's translation, in nats per token.
+        gap: the result of `logit_gap`, in nats; 0 = the translations are the same.
     """
+
+    same: bool
+    difference: float
+    gap: float
+
+
+def compare_line(contents: TranslatorContents, exported: ExportedTranslator, line: str) -> LineParity:
+    """Translate one line with the original translator and with its export, and compare the translations."""
     ids = [*contents.source_vocabulary.encode(line), EOS]
     if len(ids) > contents.model.config.max_tokens:
         raise InputError(
@@ -125,7 +135,7 @@ def compare_line(contents: TranslatorContents, exported: Exported, line: str) ->
     exported_log_probability = exported.log_probability(line, original_tokens)
     difference = abs(original.log_probability - exported_log_probability) / (len(original_tokens) + 1)
     gap = 0.0 if same else logit_gap(contents.model, sources, original, tokens)
-    return same, difference, gap
+    return LineParity(same=same, difference=difference, gap=gap)
 
 
 @torch.inference_mode()
@@ -140,7 +150,7 @@ def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesi
         tokens: the ids of the export's translation.
     """
     ours, theirs = [*original.tokens, EOS], [*tokens, EOS]
-    differing = next((i for i, (own, other) in enumerate(zip(ours, theirs, strict=False)) if own != other), None)
+    differing = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
     if differing is None:
         return float("inf")
     target = torch.tensor([[BOS, *ours[:differing]]])
@@ -149,9 +159,10 @@ def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesi
 
 
 def random_lines(vocabulary: Vocabulary, n_lines: int = N_LINES, seed: int = 0) -> list[str]:
-    """Return lines of 1 to `LONGEST` random pieces of a vocabulary, for the check.
+    """Return lines of 1 to `MOST_PIECES` random pieces of a vocabulary, for the check.
 
-    Random lines are a harder check than sentences: the model is less certain, so small errors change the translation.
+    Random lines are a harder check than sentences: the model is less certain of its translation, so that a small error
+    changes it.
     """
     generator, ids = random.Random(seed), range(EOS + 1, len(vocabulary))
-    return [vocabulary.decode(generator.choices(ids, k=1 + i % LONGEST)) for i in range(n_lines)]
+    return [vocabulary.decode(generator.choices(ids, k=1 + i % MOST_PIECES)) for i in range(n_lines)]

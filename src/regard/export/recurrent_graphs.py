@@ -22,7 +22,7 @@ from regard.recurrent.decoder import Decoder, DecoderStep, State
 from regard.recurrent.encoder import Encoded
 from regard.recurrent.model import Recurrent
 
-PARTS = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
+PARAMETERS = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
 """The prefixes of the names of an nn.LSTM's or nn.GRU's parameters."""
 
 INT32 = 6
@@ -53,7 +53,7 @@ def onnx_cells(op: Any, x: Any, lengths: Any, weights: Sequence[Any], lstm: bool
     Args:
         op: onnxscript's opset, whose methods create nodes.
         x, lengths: the embeddings of the source tokens, batch first, and the number of tokens of each source.
-        weights: for each layer, the input weights, the hidden weights and the biases in ONNX's layout.
+        weights: for each layer, the input weights, the hidden weights and the biases, as `onnx_weights` yields them.
         lstm: build LSTM operators; False = GRU operators.
 
     Returns:
@@ -86,7 +86,7 @@ def onnx_weights(cells: Cells) -> Iterator[Tensor]:
     for layer in range(cells.layers.num_layers):
         directions = []
         for suffix in (f"l{layer}", f"l{layer}_reverse"):
-            parameters = [getattr(cells.layers, f"{part}_{suffix}").detach() for part in PARTS]
+            parameters = [getattr(cells.layers, f"{part}_{suffix}").detach() for part in PARAMETERS]
             ih, hh, *biases = (torch.cat([p.chunk(len(order))[gate] for gate in order]) for p in parameters)
             directions.append((ih, hh, torch.cat(biases)))
         yield from map(torch.stack, zip(*directions, strict=True))
@@ -105,10 +105,14 @@ class EncoderGraph(nn.Module):
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
         """Return the encoded sources and the state before the first target token, in the order of `tensors_of`."""
-        encoded = self.exported(source, lengths) if torch.compiler.is_exporting() else self.encoder(source, lengths)
+        encoded = (
+            self.encode_with_operator(source, lengths)
+            if torch.compiler.is_exporting()
+            else self.encoder(source, lengths)
+        )
         return tuple(tensors_of(self.decoder.start(encoded, lengths), self.decoder).values())
 
-    def exported(self, source: Tensor, lengths: Tensor) -> Encoded:
+    def encode_with_operator(self, source: Tensor, lengths: Tensor) -> Encoded:
         """Return the encoded sources, with nn.LSTM or nn.GRU replaced by the custom operator `regard::read_cells`."""
         lstm = self.encoder.cells.kind == "lstm"
         states, *last = torch.ops.regard.read_cells(self.encoder.embedding(source), lengths, list(self.weights), lstm)
@@ -138,15 +142,15 @@ class DecoderGraph(nn.Module):
             tensors: at the first step, the outputs of the encoder graph. At a later step, the tensors whose names begin
                 with past_ are replaced by the state tensors that the previous step returned.
         """
-        states, *rest = tensors
-        keys = rest.pop(0) if isinstance(self.decoder.reader.score, Preparable) else states
+        states, *others = tensors  # in the order of `tensors_of`
+        keys = others.pop(0) if isinstance(self.decoder.reader.score, Preparable) else states
         n_hidden = len(self.decoder.bridges) // self.decoder.cells.layers.num_layers  # 2 for an LSTM, 1 for a GRU
-        hidden, rest = tuple(rest[:n_hidden]), rest[n_hidden:]
+        hidden, others = tuple(others[:n_hidden]), others[n_hidden:]
         state = State(
             memory=Memory(states=states, keys=keys, lengths=lengths),
             hidden=hidden,
-            output=rest.pop(0) if self.decoder.form == "luong_feeding" else torch.zeros_like(states[:, 0]),
-            weights=rest.pop(0) if self.decoder.reader.is_location_aware else torch.zeros_like(states[:, :, 0]),
+            output=others.pop(0) if self.decoder.form == "luong_feeding" else torch.zeros_like(states[:, 0]),
+            weights=others.pop(0) if self.decoder.reader.is_location_aware else torch.zeros_like(states[:, :, 0]),
             n_tokens=0,  # used only by attention="local_m", which is not exported
         )
         return self.decoder.step(self.decoder.embedding(token), state)
@@ -199,19 +203,19 @@ def recurrent_graphs(model: Recurrent) -> Graphs:
         f"{PAST}output": ("batch", config.d_model),
         f"{PAST}weights": per_token,
     }
-    given, texts = {name: axes[name] for name in names}, {"lengths": ("batch",)}
-    after = {f"{PRESENT}{name.removeprefix(PAST)}": axes[name] for name in names if name.startswith(PAST)}
+    encoder_outputs, lengths_axes = {name: axes[name] for name in names}, {"lengths": ("batch",)}
+    new_state = {f"{PRESENT}{name.removeprefix(PAST)}": axes[name] for name in names if name.startswith(PAST)}
     return Graphs(
         encoder=Graph(
             module=encoder,
             example=(source, lengths),
-            inputs={"source": ("batch", "source"), **texts},
-            outputs=given,
+            inputs={"source": ("batch", "source"), **lengths_axes},
+            outputs=encoder_outputs,
         ),
         decoder=Graph(
             module=decoder,
             example=(torch.full((2, 1), config.n_target_tokens - 1), lengths, tensors),
-            inputs={"token": ("batch", 1), **texts, **given},
-            outputs={"logits": ("batch", config.n_target_tokens), **after},
+            inputs={"token": ("batch", 1), **lengths_axes, **encoder_outputs},
+            outputs={"logits": ("batch", config.n_target_tokens), **new_state},
         ),
     )

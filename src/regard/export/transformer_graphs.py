@@ -108,10 +108,12 @@ class DecoderGraph(nn.Module):
 
 
 def transformer_graphs(model: Transformer) -> Graphs:
+    """Return the encoder and the decoder graph of a Transformer."""
     config = model.config
     blocks = range(len(model.decoder.blocks))
 
     def key_value_axes(prefix: str, axis: str) -> dict[str, Axes]:
+        """Return the axes of the keys and values of all blocks by name; `axis` is the name of the token axis."""
         return {
             f"{prefix}{part}_{i}": ("batch", config.key_heads, axis, config.d_head)
             for i in blocks
@@ -121,13 +123,14 @@ def transformer_graphs(model: Transformer) -> Graphs:
     source, lengths = torch.full((2, 5), config.n_source_tokens - 1), torch.tensor([5, 3])
     encoder = EncoderGraph(model)
     memory = encoder(source, lengths)
+    # the exporter traces a step after 3 cached tokens
     past = tuple(torch.zeros(2, config.key_heads, 3, config.d_head).to(part) for part in memory)
-    texts: dict[str, Axes] = {"lengths": ("batch",)}
+    lengths_axes: dict[str, Axes] = {"lengths": ("batch",)}
     return Graphs(
         encoder=Graph(
             module=encoder,
             example=(source, lengths),
-            inputs={"source": ("batch", "source"), **texts},
+            inputs={"source": ("batch", "source"), **lengths_axes},
             outputs=key_value_axes("source_", "source"),
         ),
         decoder=Graph(
@@ -135,7 +138,7 @@ def transformer_graphs(model: Transformer) -> Graphs:
             example=(torch.full((2, 1), config.n_target_tokens - 1), lengths, (*memory, *past)),
             inputs={
                 "token": ("batch", 1),
-                **texts,
+                **lengths_axes,
                 **key_value_axes("source_", "source"),
                 **key_value_axes(PAST, "past"),
             },

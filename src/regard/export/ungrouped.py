@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.transformer.model import Transformer
 
 
-def ungrouped(model: Transformer) -> Transformer:
+def ungroup(model: Transformer) -> Transformer:
     """Return a copy of a model in which every query head has its own key and value head, with the same logits.
 
     `model` itself is returned if n_key_heads = n_heads already.
@@ -20,13 +20,13 @@ def ungrouped(model: Transformer) -> Transformer:
     copy = Transformer(replace(config, n_key_heads=None)).to(model.decoder.to_logits.weight)
     group = config.n_heads // config.n_key_heads
     state = {
-        name: repeated_heads(tensor, config.d_head, group) if ".to_key." in name or ".to_value." in name else tensor
+        name: repeat_heads(tensor, config.d_head, group) if ".to_key." in name or ".to_value." in name else tensor
         for name, tensor in model.state_dict().items()
     }
     copy.load_state_dict(state)
     return copy.train(model.training)
 
 
-def repeated_heads(parameter: Float[Tensor, "*shape"], d_head: int, group: int) -> Float[Tensor, "*longer"]:
+def repeat_heads(parameter: Float[Tensor, "*shape"], d_head: int, group: int) -> Float[Tensor, "*longer"]:
     """Return the parameter of a key or value projection with the `d_head` rows of each head repeated `group` times."""
     return repeat(parameter, "(heads d_head) ... -> (heads group d_head) ...", d_head=d_head, group=group)

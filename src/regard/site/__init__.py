@@ -14,7 +14,7 @@ tokenizer.py           tables with which the page splits a text into tokens; mad
 translator_model.py    the files of a translator
 translator_graphs.py   the two ONNX graphs of a translator
 spm_check.py           which SentencePiece vocabularies the page can read
-unicode_tables.py      ranges of code points, such as those that Python's version of Unicode does not know
+unicode_tables.py      ranges of code points, such as those that Python's version of Unicode does not define
 check.py               compares a graph's weights with those of `regard.trace`
 runtime.py             where ONNX Runtime for browsers comes from
 """

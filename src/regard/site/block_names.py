@@ -1,10 +1,10 @@
 """The names of a model's vectors: as outputs of its ONNX graphs, and as blocks in the data of a page."""
 
 PARTS = "query", "key", "value"
-"""The vectors of a layer's attention."""
+"""The names of the vectors from which the page computes a layer's attention."""
 
 WEIGHTS = "weights"
-"""The weights of a layer whose weights the page does not compute from queries and keys."""
+"""The name of the weights of a layer, if the page does not compute them from queries and keys."""
 
 HIDDEN = "before", "attention", "feed_forward", "after"
 """The hidden vectors of a layer, by the names of the fields of `LayerStates`."""

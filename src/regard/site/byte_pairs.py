@@ -10,13 +10,13 @@ from functools import cache
 from typing import Any
 
 from regard.errors import InputError
-from regard.site.unicode_tables import all_letters, ranges
+from regard.site.unicode_tables import all_code_points, ranges
 from regard.tracing.tokens.readable_tokens import GPT2_BYTES
 
-GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """The regular expression by which GPT-2's tokenizer splits a text; each ByteLevel pre-tokenizer has it."""
 
-LLAMA3 = "|".join(
+LLAMA3_PATTERN = "|".join(
     (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
         r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -24,24 +24,25 @@ LLAMA3 = "|".join(
 )
 """The regular expression by which Llama 3's tokenizer splits a text."""
 
-IN_BROWSER = {
-    GPT2: r"'s|'t|'re|'ve|'m|'ll|'d| ?[{L}]+| ?[{N}]+| ?[^{S}{L}{N}]+|[{S}]+(?![^{S}])|[{S}]+",
-    LLAMA3: "|".join(
+JAVASCRIPT_PATTERNS = {
+    GPT2_PATTERN: r"'s|'t|'re|'ve|'m|'ll|'d| ?[{L}]+| ?[{N}]+| ?[^{S}{L}{N}]+|[{S}]+(?![^{S}])|[{S}]+",
+    LLAMA3_PATTERN: "|".join(
         (
             r"'(?:[sS\u017f]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])|[^\r\n{L}{N}]?[{L}]+|[{N}]{1,3}",
             r" ?[^{S}{L}{N}]+[\r\n]*|[{S}]*[\r\n]+|[{S}]+(?![^{S}])|[{S}]+",
         )
     ),
 }
-"""Both regular expressions for JavaScript; {L}, {N}, {S} stand for letters, numbers and white space."""
+"""Both regular expressions in JavaScript's syntax; {L}, {N}, {S} stand for letters, numbers and white space."""
 
-AT_ONCE = 2**16
-"""The number of characters that a pre-tokenizer splits at one time."""
+CHARACTERS_AT_ONCE = 2**16
+"""The number of characters that are given to a pre-tokenizer in one call."""
 
-UNUSED = "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout", "byte_fallback"
+UNSUPPORTED_SETTINGS = "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout", "byte_fallback"
 """The settings of a BPE model in tokenizer.json that tokenizers of GPT-2's kind do not use."""
 
 ADVICE = "a site splits texts into tokens as the tokenizers of GPT-2 and BERT do; choose a model such as GPT-2."
+"""The end of the messages about unsupported tokenizers."""
 
 
 def byte_pair_tables(description: dict[str, Any], name: str) -> dict[str, Any]:
@@ -76,34 +77,39 @@ def unsupported_setting(description: dict[str, Any]) -> str:
     model, normaliser, splitter = (description[part] for part in ("model", "normalizer", "pre_tokenizer"))
     if normaliser:
         return f"changes the letters of a text first ({normaliser['type']})"
-    set_ones = [setting for setting in UNUSED if model.get(setting)]
-    if set_ones:
-        return f"has {set_ones[0]} = {model[set_ones[0]]!r}"
+    given = [setting for setting in UNSUPPORTED_SETTINGS if model.get(setting)]
+    if given:
+        return f"has {given[0]} = {model[given[0]]!r}"
     if not set(GPT2_BYTES) <= set(model["vocab"]):
         return "has no piece for some bytes"
-    parts = parts_of(splitter)
+    parts = pre_tokenizers_of(splitter)
     if [part["type"] for part in parts].count("ByteLevel") != 1 or parts[-1]["type"] != "ByteLevel":
         return "does not write the bytes of a text as GPT-2 does"
     if parts[-1]["add_prefix_space"]:
         return "puts a space before a text"
-    unknown = [part for part in splitters(splitter) if not is_known(part)]
-    return f"splits a text by a pre_tokenizer of type {unknown[0]['type']}" if unknown else ""
+    unsupported = [part for part in splitters(splitter) if not is_supported(part)]
+    return f"splits a text by a pre_tokenizer of type {unsupported[0]['type']}" if unsupported else ""
 
 
-def parts_of(part: dict[str, Any] | None) -> list[dict[str, Any]]:
+def pre_tokenizers_of(part: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the pre-tokenizers in `part` of tokenizer.json, in the order of their use."""
     if part is None:
         return [{"type": "none"}]
     return list(part["pretokenizers"]) if part["type"] == "Sequence" else [part]
 
 
 def splitters(part: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the pre-tokenizers in `part` of tokenizer.json that split a text, in the order of their use."""
-    return [one for one in parts_of(part) if one["type"] != "ByteLevel" or one["use_regex"]]
+    """Return those pre-tokenizers in `part` of tokenizer.json that split a text, in the order of their use."""
+    return [one for one in pre_tokenizers_of(part) if one["type"] != "ByteLevel" or one["use_regex"]]
 
 
-def is_known(part: dict[str, Any]) -> bool:
+def is_supported(part: dict[str, Any]) -> bool:
     if part["type"] == "Split":
-        return part["pattern"].get("Regex") in IN_BROWSER and part["behavior"] == "Isolated" and not part["invert"]
+        return (
+            part["pattern"].get("Regex") in JAVASCRIPT_PATTERNS
+            and part["behavior"] == "Isolated"
+            and not part["invert"]
+        )
     return part["type"] in ("ByteLevel", "Digits")
 
 
@@ -111,9 +117,9 @@ def pattern_of(part: dict[str, Any]) -> str:
     """Return a JavaScript regular expression that splits a text as the pre-tokenizer `part` of tokenizer.json does."""
     if part["type"] == "Digits":
         return f"[{class_of('digits')}]" if part["individual_digits"] else f"[{class_of('digits')}]+"
-    pattern = IN_BROWSER[part["pattern"]["Regex"] if part["type"] == "Split" else GPT2]
-    for name, own in (("L", r"\p{L}"), ("N", r"\p{N}"), ("S", r"\s")):
-        pattern = pattern.replace(f"{{{name}}}", class_of(own))
+    pattern = JAVASCRIPT_PATTERNS[part["pattern"]["Regex"] if part["type"] == "Split" else GPT2_PATTERN]
+    for name, characters in (("L", r"\p{L}"), ("N", r"\p{N}"), ("S", r"\s")):
+        pattern = pattern.replace(f"{{{name}}}", class_of(characters))
     return pattern
 
 
@@ -135,8 +141,9 @@ def class_of(name: str) -> str:
 
 def split_off(splitter: Any, filler: str) -> Iterator[int]:
     """Yield the code points that a pre-tokenizer splits off; `filler` is a character that it does not split off."""
-    codes = list(all_letters())
-    for start in range(0, len(codes), AT_ONCE):
-        chunk = codes[start : start + AT_ONCE]
+    codes = list(all_code_points())
+    for start in range(0, len(codes), CHARACTERS_AT_ONCE):
+        chunk = codes[start : start + CHARACTERS_AT_ONCE]
         parts = splitter.pre_tokenize_str("".join(filler + chr(code) for code in chunk))
+        # the filler is at even indices, the code points at odd ones
         yield from (chunk[first // 2] for _, (first, _) in parts if first % 2)

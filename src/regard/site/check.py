@@ -19,7 +19,7 @@ from regard.tracing.run import trace
 from regard.tracing.trace import Trace
 
 TOLERANCE = 1e-4
-"""The largest difference that rounding in float32 may cause."""
+"""The largest difference that is accepted as rounding in float32."""
 
 TEXTS = (
     "The snake is very dangerous because it has a venom.",
@@ -51,10 +51,12 @@ class Difference:
         return f"{self.weights:.1e} in a weight, {self.others:.1e} in the other numbers"
 
 
-def check(path: Path, loaded: LoadedModel, max_tokens: int) -> Difference:
-    """Compare an exported model in the ONNX file `path` with the original, and return the largest differences.
+def check_graph(path: Path, loaded: LoadedModel, max_tokens: int) -> Difference:
+    """Compare an exported model with the original, and return the largest differences.
 
     Args:
+        path: the ONNX file of the exported model.
+        loaded: the original model.
         max_tokens: the most tokens of a text of the site.
 
     Raises:
@@ -64,10 +66,12 @@ def check(path: Path, loaded: LoadedModel, max_tokens: int) -> Difference:
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
     texts = [loaded.tokenizer(text)["input_ids"][:max_tokens] for text in TEXTS]
     found = [differences_of(session, loaded, ids, changed) for ids in texts for changed in (False, True)]
-    if any(given.name.startswith(PAST) for given in session.get_inputs()):
+    if any(graph_input.name.startswith(PAST) for graph_input in session.get_inputs()):
         found += [differences_of(session, loaded, ids, changed=False, in_two_runs=True) for ids in texts]
     found.append(differences_of(session, loaded, longest_text(loaded.tokenizer, max_tokens), changed=False))
-    worst = Difference(*(float(np.max([getattr(one, name) for one in found])) for name in ("weights", "others")))
+    worst = Difference(  # np.max returns NaN if one difference is NaN, and max may not
+        weights=float(np.max([one.weights for one in found])), others=float(np.max([one.others for one in found]))
+    )
     if not worst.holds:
         raise InputError(
             f"{loaded.name} as an ONNX graph does not attend as the model itself does, so no site was written: they "
@@ -77,9 +81,9 @@ def check(path: Path, loaded: LoadedModel, max_tokens: int) -> Difference:
 
 
 def longest_text(tokenizer: Any, max_tokens: int) -> list[int]:
-    """Return the ids of `max_tokens` tokens: the texts in `TEXTS`, again and again."""
-    once: list[int] = tokenizer(" ".join(TEXTS))["input_ids"]
-    return (once * (max_tokens // len(once) + 1))[:max_tokens]
+    """Return the ids of `max_tokens` tokens: the texts in `TEXTS`, repeated."""
+    ids: list[int] = tokenizer(" ".join(TEXTS))["input_ids"]
+    return (ids * (max_tokens // len(ids) + 1))[:max_tokens]
 
 
 @torch.no_grad()
@@ -89,11 +93,12 @@ def differences_of(
     """Compare an exported model with the original on the tokens `ids`, and return the largest differences.
 
     Args:
+        changed: whether two heads of the first layer are changed: in one, the last token attends to no key; the other
+            has half the temperature.
         in_two_runs: whether a causal model reads the text in two runs; the second gets keys and values of the first.
-        changed: whether two heads of the first layer are changed: one with weights cut, one with half the temperature.
     """
     n_tokens, last = len(ids), len(ids) - 1
-    shapes = {given.name: given.shape for given in session.get_inputs()}
+    shapes = {graph_input.name: graph_input.shape for graph_input in session.get_inputs()}
     inputs = {
         "ids": np.array([ids]),
         "cut": np.zeros((n_tokens, n_tokens), dtype=bool),
@@ -116,14 +121,14 @@ def differences_of(
 
 
 def run_graph(session: Any, inputs: dict[str, np.ndarray], n_read_first: int = 0) -> dict[str, np.ndarray]:
-    """Return the outputs of a graph, by name.
+    """Run a graph, and return its outputs by name.
 
     Args:
         inputs: the inputs by name, without cached keys and values; inputs that the graph lacks are left out.
         n_read_first: the number of tokens that a causal model reads in a first run; a second run gets the keys and
             values of these tokens, and reads the rest. 0 = one run.
     """
-    shapes = {given.name: given.shape for given in session.get_inputs()}
+    shapes = {graph_input.name: graph_input.shape for graph_input in session.get_inputs()}
     names = [output.name for output in session.get_outputs()]
     past = {
         name: np.zeros([axis if isinstance(axis, int) else 0 for axis in shape], dtype=np.float32)
@@ -152,23 +157,27 @@ def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Diffe
             each layer with self-attention, and the model's "output", if the trace has them.
         weights: whether to compare attention weights, computed from queries and keys; False if heads are changed.
     """
-    others = [] if exact.output is None else [relative(outputs["output"], exact.output)]
-    of_weights = [0.0]
+    others = [] if exact.output is None else [relative_difference(outputs["output"], exact.output)]
+    weight_differences = [0.0]
     for kind, layers in exact.attended.items():
         for layer, step in layers.items():
             pattern = step.pattern
             query, key, _ = vectors = [outputs[block_name(kind, layer, part)] for part in PARTS]
-            others += [relative(own, getattr(pattern, part)) for part, own in zip(PARTS, vectors, strict=True)]
+            exact_vectors = [getattr(pattern, part) for part in PARTS]
+            others += map(relative_difference, vectors, exact_vectors)
             formula = pattern.call.formula
             if weights and formula is not None:
-                own_weights = attend(query.double(), key.double(), key.double(), score=pattern.score, mask=pattern.mask)
-                of_weights.append(float((own_weights.pattern.dense() - pattern.dense()).abs().max()))
+                attended = attend(query.double(), key.double(), key.double(), score=pattern.score, mask=pattern.mask)
+                weight_differences.append(float((attended.pattern.dense() - pattern.dense()).abs().max()))
     for kind, states in (exact.states or {}).items():
         for layer, state in states.items() if kind != "cross" else ():
-            others += [relative(outputs[block_name(kind, layer, part)][0, 0], getattr(state, part)) for part in HIDDEN]
-    return Difference(float(np.max(of_weights)), float(np.max(others)))
+            others += [
+                relative_difference(outputs[block_name(kind, layer, part)][0, 0], getattr(state, part))
+                for part in HIDDEN
+            ]
+    return Difference(float(np.max(weight_differences)), float(np.max(others)))
 
 
-def relative(given: Tensor, exact: Tensor) -> float:
+def relative_difference(computed: Tensor, exact: Tensor) -> float:
     """Return the largest difference of two tensors, divided by the largest absolute value in `exact` if above 1."""
-    return float((given - exact).abs().max()) / max(1.0, float(exact.abs().max()))
+    return float((computed - exact).abs().max()) / max(1.0, float(exact.abs().max()))

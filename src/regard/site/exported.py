@@ -22,8 +22,8 @@ class Exported:
         first: the trace of the text that the page shows first.
         alignment: the alignments of this text's translations; None unless the model is a translator.
         next: the most probable tokens after this text, with probabilities; empty unless the model is causal.
-        going: what the page needs to go on after this text; `Going` in front/src/data.ts describes it. None unless the
-            model is causal.
+        going: the JSON record with which the page continues this text; `Going` in front/src/data.ts describes it. None
+            unless the model is causal.
         ends: the ids of the tokens with which a causal model ends its text.
         files: the names of the model's files, by their content, such as "tokenizer" or "outputs".
         max_tokens: the most tokens of a text; for a translator, without the end token.
@@ -68,20 +68,20 @@ class Exported:
 
 
 def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
-    """Return what the JSON data of all texts have in common: `page` without its texts, tokens and arrays."""
+    """Return the part of the JSON data that is the same for all texts: `page` without its texts, tokens and arrays."""
     kinds = {
         kind: record | {"layers": [layer_shape(first, kind, layer) for layer in first.attended[kind]]}
         for kind, record in page["kinds"].items()
     }
     tokens: dict[str, Any] = {"source": [], "target": [], "next": []}
     page = {name: value for name, value in page.items() if name != "going"}
-    empty = tokens | {"text": "", "target_text": "", "blocks": {}, "alignment": None, "movement": None}
+    without_text = tokens | {"text": "", "target_text": "", "blocks": {}, "alignment": None, "movement": None}
     unrounded = {"units": 1, "small": {"below": 0, "step": 1}}
-    return page | empty | unrounded | {"kinds": kinds}
+    return page | without_text | unrounded | {"kinds": kinds}
 
 
 def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
-    """Return the JSON record of one attention layer of a site: everything but its numbers.
+    """Return the JSON record of one attention layer of a site, without the numbers of its vectors.
 
     The page gets the queries, keys and values, unrounded, from the web worker that runs the model; of a recurrent
     translator it gets the weights. `first` is the trace of any text.
@@ -112,7 +112,7 @@ def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
 
 
 def is_recurrent(first: Trace) -> bool:
-    """Return whether a trace is of a recurrent translator, the only models with cross-attention alone."""
+    """Return whether a trace is of a recurrent translator, the only kind of model with cross-attention alone."""
     return first.kinds == ("cross",)
 
 
@@ -122,10 +122,10 @@ def vectors_record(kind: str, layer: int, part: str, n_heads: int, width: int) -
 
 
 def states_record(first: Trace, kind: str, layer: int) -> dict[str, Any]:
-    """Return a JSON record that names the hidden vectors of a layer; empty if they do not move with this layer.
+    """Return a JSON record that names the hidden vectors of a layer.
 
-    These layers are of cross-attention, whose vectors are those of the decoder's layer, or of a trace without hidden
-    vectors.
+    The record is empty for cross-attention, whose hidden vectors are named in the record of the decoder's layer, and if
+    the trace has no hidden vectors.
     """
     if first.states is None or kind == "cross":
         return {}

@@ -1,17 +1,22 @@
 """A model as an ONNX graph, from which a page takes the queries, keys and values of every layer.
 
     inputs     ids          [1 tokens]           the tokens of one text
-               cut          [queries keys]       True where a query may not attend to a key, in the heads of `changed`
+               cut          [queries keys]       True = the query may not attend to the key, in the heads that are True
+                            in `changed`
                changed      [layers heads]       True = `cut` applies to the head
                temperature  [layers heads]       the number that divides the head's scores
-    and of a causal model
+
+A causal model has further inputs:
+
                places       [logits]             the indices in `ids` of the tokens after which logits are computed
-               "past decoder layer 0 key", … value     [1 heads past width], for each layer: the keys and values of the
-                            tokens before `ids`, which the model has read already; `past` may be 0
+               "past decoder layer 0 key", "past decoder layer 0 value"     [1 heads past width], for each layer: the
+                            keys and values of the tokens that the model has read before `ids`; their number, `past`,
+                            may be 0
+
     outputs    output       the last hidden state [1 tokens d_model] of an encoder; or the logits [1 logits vocabulary]
                             of a causal model, which predict the token after each token in `places`
-               "encoder layer 0 query", … key, value     [1 heads tokens width], for each layer; "decoder layer 0 query"
-                            in a causal model, whose keys and values may have fewer heads than its queries
+               "encoder layer 0 query", … key, value     [1 heads tokens width], for each layer; for a causal model
+                            "decoder layer 0 query", …, whose keys and values may have fewer heads than its queries
                "encoder layer 0 before", … attention, feed_forward, after     [1 1 tokens d_model], for each layer whose
                hidden vectors were found; see hidden_vectors.py
 
@@ -42,64 +47,69 @@ NAME = "regard_site"
 """The name under which transformers knows the attention function `recorded_attention`."""
 
 MASKED = -1e30
-"""The score of a query for a key that it may not attend to; finite, since a row of -inf alone would give NaN."""
+"""The score of a query on a key that it may not attend to; finite, since a row of -inf alone would give NaN."""
 
 PAST = "past "
 """The prefix of the names of inputs that hold the keys or values of the tokens before `ids`."""
 
+EXAMPLE_TOKENS, EXAMPLE_PAST = 7, 3
+"""The numbers of tokens, and of cached tokens before them, with which the exporter traces a model."""
+
 
 @dataclass(frozen=True, slots=True)
-class Recorder:
-    """The changes to apply in one run of a model, and a list for the tensors that `recorded_attention` records.
+class RunState:
+    """The changes to apply in one run of a model, and a list for the vectors that `recorded_attention` records.
 
     Attributes:
-        hidden: True where a query may not attend to a key in any head; None = every query may attend to every key.
-        cut, changed: `cut` is True where weights are cut, in those layers and heads in which `changed` is True.
+        masked: True = no head's query may attend to the key; None = every query may attend to every key.
+        cut: True = the query may not attend to the key, in the heads that are True in `changed`.
+        changed: True = `cut` applies to the head.
         temperature: the divisor of the scores of each head.
         past: for each layer in turn, the keys and the values of the cached tokens; empty = the graph has no cache.
-        steps: the recorded query, key and value of each layer.
+        layer_vectors: the query, key and value of each layer that has run.
     """
 
-    hidden: Bool[Tensor, "queries keys"] | None
+    masked: Bool[Tensor, "queries keys"] | None
     cut: Bool[Tensor, "queries keys"]
     changed: Bool[Tensor, "layers heads"]
     temperature: Float[Tensor, "layers heads"]
     past: tuple[Tensor, ...] = ()
-    steps: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
+    layer_vectors: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
 
 
-RECORDER: ContextVar[Recorder] = ContextVar("recorder")
+RUN_STATE: ContextVar[RunState] = ContextVar("run_state")
 
 
 def recorded_attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **settings: Any
 ) -> tuple[Float[Tensor, "batch queries heads width"], None]:
-    """Compute a layer's attention, and store its query, key and value in the `Recorder`; return (output, None).
+    """Compute a layer's attention, and store its query, key and value in the `RunState`; return (output, None).
 
-    The `Recorder` also says which weights to cut and which temperature to use. transformers calls this function. The
-    model reads one text without padding. In a causal model, several heads of the query may share a head of key and
-    value.
+    The `RunState` also says which queries may not attend to which keys, and the temperature of each head. transformers
+    calls this function. The model reads one text without padding. In a causal model, several heads of the query may
+    share a head of key and value.
     """
-    recorder = RECORDER.get()
-    layer = len(recorder.steps)
-    recorder.steps.append((query, key, value))
-    barred = recorder.cut & recorder.changed[layer][:, None, None]
-    if recorder.hidden is not None:
-        barred = barred | recorder.hidden
-    if recorder.past:
-        past_key, past_value = recorder.past[2 * layer : 2 * layer + 2]
+    state = RUN_STATE.get()
+    layer = len(state.layer_vectors)
+    state.layer_vectors.append((query, key, value))
+    masked = state.cut & state.changed[layer][:, None, None]
+    if state.masked is not None:
+        masked = masked | state.masked
+    if state.past:
+        past_key, past_value = state.past[2 * layer : 2 * layer + 2]
         key, value = torch.cat([past_key, key], dim=2), torch.cat([past_value, value], dim=2)
-        barred = torch.cat([barred.new_zeros(*barred.shape[:2], past_key.shape[2]), barred], dim=2)
+        masked = torch.cat([masked.new_zeros(*masked.shape[:2], past_key.shape[2]), masked], dim=2)
     n_sharing = query.shape[1] // key.shape[1]
     if n_sharing > 1:
         key, value = (part.repeat_interleave(n_sharing, dim=1) for part in (key, value))
     scale = settings.get("scaling") or query.shape[-1] ** -0.5
-    scores = query @ key.transpose(-1, -2) * scale / recorder.temperature[layer][:, None, None]
-    weights = torch.softmax(scores.masked_fill(barred, MASKED), dim=-1).masked_fill(barred, 0.0)
+    scores = query @ key.transpose(-1, -2) * scale / state.temperature[layer][:, None, None]
+    weights = torch.softmax(scores.masked_fill(masked, MASKED), dim=-1)
+    weights = weights.masked_fill(masked, 0.0)  # 0 also in a row in which all keys are masked
     return (weights @ value).transpose(1, 2).contiguous(), None
 
 
-class Graph(nn.Module):
+class TextEncoderGraph(nn.Module):
     """An encoder whose outputs are tensors: the last hidden state, then vectors of each layer.
 
     First come the query, key and value of each layer, then the hidden vectors of the layers in `paths`.
@@ -117,25 +127,25 @@ class Graph(nn.Module):
         changed: Bool[Tensor, "layers heads"],
         temperature: Float[Tensor, "layers heads"],
     ) -> tuple[Tensor, ...]:
-        return self.record(Recorder(None, cut, changed, temperature), ids)
+        return self.run(RunState(None, cut, changed, temperature), ids)
 
-    def record(self, recorder: Recorder, ids: Int[Tensor, "1 tokens"], **settings: Any) -> tuple[Tensor, ...]:
+    def run(self, state: RunState, ids: Int[Tensor, "1 tokens"], **settings: Any) -> tuple[Tensor, ...]:
         """Run the model; return the model's first output, then the vectors of each layer.
 
         `settings` are further arguments of the model.
         """
-        token = RECORDER.set(recorder)
+        token = RUN_STATE.set(state)
         try:
-            with recording_hidden(self.model, self.paths) as hidden:
+            with recording_hidden(self.model, self.paths) as hidden_vectors:
                 output = self.model(input_ids=ids, return_dict=True, **settings)[0]
         finally:
-            RECORDER.reset(token)
-        vectors = [part for step in recorder.steps for part in step]
-        return output, *vectors, *(hidden[name] for name in hidden_names(self.paths))
+            RUN_STATE.reset(token)
+        vectors = [part for layer in state.layer_vectors for part in layer]
+        return output, *vectors, *(hidden_vectors[name] for name in hidden_names(self.paths))
 
 
-class CausalGraph(Graph):
-    """A causal language model whose outputs are tensors: logits, then vectors of each layer, as in `Graph`."""
+class CausalGraph(TextEncoderGraph):
+    """A causal language model whose outputs are tensors: logits, then vectors of each layer."""
 
     def forward(  # type: ignore[override]
         self,
@@ -146,11 +156,11 @@ class CausalGraph(Graph):
         places: Int[Tensor, " logits"],
         past: tuple[Tensor, ...],
     ) -> tuple[Tensor, ...]:
-        later = torch.ones_like(cut).triu(diagonal=1)  # a query may not attend to keys after it
+        masked = torch.ones_like(cut).triu(diagonal=1)  # the keys after each query
         n_past = past[0].shape[2]
         positions = torch.arange(n_past, n_past + ids.shape[1])[None]
-        recorder = Recorder(later, cut, changed, temperature, past)
-        return self.record(recorder, ids, position_ids=positions, use_cache=False, logits_to_keep=places)
+        state = RunState(masked, cut, changed, temperature, past)
+        return self.run(state, ids, position_ids=positions, use_cache=False, logits_to_keep=places)
 
 
 @contextmanager
@@ -159,7 +169,7 @@ def recording(model: "PreTrainedModel") -> Iterator[None]:
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, recorded_attention)
-    AttentionMaskInterface.register(NAME, lambda *args, **kwargs: None)
+    AttentionMaskInterface.register(NAME, lambda *args, **kwargs: None)  # no mask: `recorded_attention` has its own
     before = model.config._attn_implementation
     model.set_attn_implementation(NAME)
     try:
@@ -176,30 +186,34 @@ def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern],
         layers: the pattern of each layer for any text, in the order in which the model computes the layers.
         max_tokens: the most tokens of a text.
     """
-    n_example = min(7, max_tokens)
-    ids = torch.arange(n_example)[None]
+    n_tokens = min(EXAMPLE_TOKENS, max_tokens)
+    ids = torch.arange(n_tokens)[None]
     paths = layer_paths(model, kind, ids)
     changes = [len(layers), next(iter(layers.values())).n_heads]
     inputs = {"ids": [1, "tokens"], "cut": ["tokens", "tokens"], "changed": changes, "temperature": changes}
-    outputs = {"output": None} | {block_name(kind, layer, part): None for layer in layers for part in PARTS}
-    outputs |= dict.fromkeys(hidden_names(paths))
     example: list[Tensor | tuple[Tensor, ...]] = [
         ids,
-        torch.zeros(n_example, n_example, dtype=torch.bool),
+        torch.zeros(n_tokens, n_tokens, dtype=torch.bool),
         torch.zeros(changes, dtype=torch.bool),
         torch.ones(changes),
     ]
-    graph = Graph(model, paths)
+    graph = TextEncoderGraph(model, paths)
     if kind == "decoder":
         graph = CausalGraph(model, paths)
-        inputs["places"] = ["logits"]
-        past: dict[str, list[Any]] = {
-            f"{PAST}{block_name(kind, layer, part)}": [1, vectors.shape[1], "past", vectors.shape[3]]
-            for layer, pattern in layers.items()
-            for part, vectors in (("key", pattern.key), ("value", pattern.value))
-        }
-        inputs |= past
-        example.append(torch.arange(n_example - 2, n_example))
-        example.append(tuple(torch.zeros(1, heads, 3, width) for _, heads, _, width in past.values()))
+        past = past_axes(kind, layers)
+        inputs |= {"places": ["logits"]} | past
+        example.append(torch.arange(n_tokens - 2, n_tokens))
+        example.append(tuple(torch.zeros(1, heads, EXAMPLE_PAST, width) for _, heads, _, width in past.values()))
+    names = ["output", *(block_name(kind, layer, part) for layer in layers for part in PARTS), *hidden_names(paths)]
+    outputs = dict.fromkeys(names)  # `write_graph` uses only the names of the outputs, and not their axes
     with recording(model):
         write_graph(graph, example, inputs, outputs, max_tokens, path)
+
+
+def past_axes(kind: str, layers: Mapping[int, Pattern]) -> dict[str, list[Any]]:
+    """Return the axes of the inputs with cached keys and values, by the names of the inputs."""
+    return {
+        f"{PAST}{block_name(kind, layer, part)}": [1, vectors.shape[1], "past", vectors.shape[3]]
+        for layer, pattern in layers.items()
+        for part, vectors in (("key", pattern.key), ("value", pattern.value))
+    }

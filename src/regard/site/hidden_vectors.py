@@ -62,26 +62,28 @@ def recording_hidden(model: nn.Module, paths: Mapping[Layer, LayerPaths]) -> Ite
     """
     recorded: dict[str, Tensor] = {}
 
-    def keep(layer: Layer, part: str, vectors: Tensor | None) -> None:
+    def store(layer: Layer, part: str, vectors: Tensor | None) -> None:
         assert vectors is not None  # else `layer_paths` had not found the layer
         recorded[block_name(*layer, part)] = vectors[:, None]
 
-    def hooks(layer: Layer, paths: LayerPaths) -> Iterator[Any]:
+    def hooks(layer: Layer, modules: LayerPaths) -> Iterator[Any]:
         module = model.get_submodule
-        yield module(paths.layer).register_forward_pre_hook(
-            lambda _, args, kwargs: keep(layer, "before", layer_input(args, kwargs)), with_kwargs=True
+        yield module(modules.layer).register_forward_pre_hook(
+            lambda _, args, kwargs: store(layer, "before", layer_input(args, kwargs)), with_kwargs=True
         )
-        yield module(paths.projection).register_forward_hook(lambda _, args, output: keep(layer, "attention", output))
-        yield module(paths.feed_forward).register_forward_hook(
-            lambda _, args, output: keep(layer, "feed_forward", output)
+        yield module(modules.projection).register_forward_hook(
+            lambda _, args, output: store(layer, "attention", output)
         )
-        yield module(paths.layer).register_forward_hook(
-            lambda _, args, output: keep(layer, "after", layer_output(output))
+        yield module(modules.feed_forward).register_forward_hook(
+            lambda _, args, output: store(layer, "feed_forward", output)
+        )
+        yield module(modules.layer).register_forward_hook(
+            lambda _, args, output: store(layer, "after", layer_output(output))
         )
 
     with ExitStack() as stack:
-        for layer, of_layer in paths.items():
-            for handle in hooks(layer, of_layer):
+        for layer, modules in paths.items():
+            for handle in hooks(layer, modules):
                 stack.callback(handle.remove)
         yield recorded
 

@@ -21,32 +21,31 @@ FILE = "ort-wasm-simd-threaded.wasm"
 SHA256 = "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2"
 """The SHA-256 of the file."""
 
-CARRIED = "built/onnxruntime.wasm.deflate"
+INCLUDED = "built/onnxruntime.wasm.deflate"
 """The path, in views/page, of the compressed file that comes with regard."""
 
-
 MOST_BYTES = 2**26
-"""The most bytes read from a given file, whose archive may unpack to any size; ONNX Runtime has fewer."""
+"""The most bytes that are read from a given archive, which may unpack to any size; ONNX Runtime has fewer."""
 
 
 def runtime(given: Path | None = None) -> bytes:
     """Return ONNX Runtime for browsers, compressed in zlib's format.
 
     Args:
-        given: the file that `npm pack` writes, or the folder of the package; None = the file that regard carries.
+        given: the file that `npm pack` writes, or the folder of the package; None = the file that comes with regard.
 
     Raises:
         InputError: there is no such file, or it is another version.
     """
     if given is None:
-        carried = files("regard.views.page").joinpath(CARRIED)
-        if not carried.is_file():
+        included = files("regard.views.page").joinpath(INCLUDED)
+        if not included.is_file():
             raise InputError(
-                "this installation of regard carries no ONNX Runtime for browsers; run "
+                "this installation of regard has no ONNX Runtime for browsers; run "
                 f"npm pack onnxruntime-web@{VERSION} and add --runtime onnxruntime-web-{VERSION}.tgz."
             )
-        compressed = carried.read_bytes()
-        check_version(zlib.decompress(compressed), CARRIED)
+        compressed = included.read_bytes()
+        check_version(zlib.decompress(compressed), INCLUDED)
         return compressed
     content = read_given(given)
     check_version(content, str(given))
@@ -54,7 +53,7 @@ def runtime(given: Path | None = None) -> bytes:
 
 
 def read_given(given: Path) -> bytes:
-    """Return the contents of the file `FILE`; `given` is the folder of the npm package, or the package's archive."""
+    """Return the contents of the file `FILE` in `given`: the folder of the npm package, or the package's archive."""
     try:
         if given.is_dir():
             inside = next((path for path in (given / FILE, given / "dist" / FILE) if path.is_file()), None)
@@ -75,6 +74,7 @@ def read_given(given: Path) -> bytes:
 
 
 def check_version(content: bytes, source: str) -> None:
+    """Raise InputError unless the contents of a file are ONNX Runtime of this version; `source` names the file."""
     if hashlib.sha256(content).hexdigest() != SHA256:
         raise InputError(
             f"{source} has another {FILE} than that of onnxruntime-web {VERSION}, with which the page was built; "

@@ -1,4 +1,4 @@
-"""Check that a site can cut texts into the same pieces as SentencePiece does; the page has a cutter of its own."""
+"""Check that the page of a site, which splits texts by its own program, gets the same pieces as SentencePiece."""
 
 from regard.errors import InputError
 from regard.text.piece_table import fields
@@ -7,25 +7,33 @@ NORMALISER, DENORMALISER, TRAINING = 3, 5, 2
 """The numbers of the protobuf fields of a SentencePiece model, as in sentencepiece_model.proto."""
 
 ALGORITHM, SUFFIX, LETTERS, ESCAPES = 3, 24, 2, 5
-"""The numbers of protobuf fields: in TRAINING the algorithm, and whether ▁ is written after a word instead of before;
-in DENORMALISER the letters that are replaced; in NORMALISER whether a space is written as ▁."""
+"""The numbers of the protobuf fields of the algorithm and of three settings.
+
+In TRAINING, `SUFFIX`: whether ▁ is written after a word instead of before. In DENORMALISER, `LETTERS`: the letters that
+are replaced. In NORMALISER, `ESCAPES`: whether a space is written as ▁.
+"""
 
 UNIGRAM, BPE = 1, 2
-"""The values of the field `ALGORITHM` by which a site can cut texts."""
+"""The values of the field `ALGORITHM` of the models by which a site can split texts."""
 
 
 def check_vocabulary(name: str, model: bytes) -> None:
-    """Raise InputError if a site cannot cut texts by the SentencePiece model in the file `name`."""
+    """Raise InputError if a site cannot split texts by a SentencePiece model.
+
+    Args:
+        name: the name of the model's file, for the message.
+        model: the contents of the file.
+    """
     reason = unsupported_setting(model)
     if reason:
         raise InputError(
-            f"{name} {reason}; a site cuts texts into pieces by SentencePiece's unigram and BPE models, with ▁ before "
-            "a word. regard explore --translator shows this translator."
+            f"{name} {reason}; a site splits texts into pieces by SentencePiece's unigram and BPE models, with ▁ "
+            "before a word. regard explore --translator shows this translator."
         )
 
 
 def unsupported_setting(model: bytes) -> str:
-    """Return why a site cannot cut texts into pieces by a SentencePiece model; an empty text if it can."""
+    """Return why a site cannot split texts into pieces by a SentencePiece model; an empty text if it can."""
     training, normaliser, denormaliser = (settings(model, field) for field in (TRAINING, NORMALISER, DENORMALISER))
     if training.get(ALGORITHM, UNIGRAM) not in (UNIGRAM, BPE):
         return "is a model of whole words or of letters"
@@ -34,7 +42,7 @@ def unsupported_setting(model: bytes) -> str:
     if not normaliser.get(ESCAPES, 1):
         return "does not write a space as ▁"
     if denormaliser.get(LETTERS):
-        return "replaces letters in what it has written"
+        return "replaces letters when it joins pieces to a text"
     return ""
 
 

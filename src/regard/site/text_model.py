@@ -1,7 +1,7 @@
 """An encoder of text, such as MiniLM, or a causal language model, such as GPT-2, as files of a site.
 
 model.onnx         token ids in; queries, keys and values of every layer out, and the output
-tokenizer.json     what the worker needs to split a text into tokens
+tokenizer.json     the tables with which the worker splits a text into tokens
 model.outputs      the output projections of all layers; see output_projections.py
 """
 
@@ -15,7 +15,7 @@ import torch
 from regard.attention.masks.causal import Causal
 from regard.attention.pattern import Pattern
 from regard.errors import InputError, first_paragraph
-from regard.site.check import check, longest_text
+from regard.site.check import check_graph, longest_text
 from regard.site.exported import Exported
 from regard.site.graph import write_model
 from regard.site.output_projections import write_projections
@@ -64,7 +64,7 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
         raise InputError(
             f"{loaded.name} cannot be written as an ONNX graph: {first_paragraph(cause)}; regard explore shows it."
         ) from error
-    difference = check(folder / FILES["model"], loaded, most)
+    difference = check_graph(folder / FILES["model"], loaded, most)
     content = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
     (folder / FILES["tokenizer"]).write_text(content, encoding="utf-8")
     write_projections(first, folder / FILES["outputs"])
@@ -88,10 +88,14 @@ def end_tokens(model: "PreTrainedModel") -> tuple[int, ...]:
     return () if ends is None else tuple(ends) if isinstance(ends, list) else (ends,)
 
 
-def check_supported(loaded: LoadedModel, read: Trace) -> None:
-    """Raise InputError unless a site can run a model and compute its weights; `read` is any trace of the model."""
-    reasons = (unsupported_pattern(read.kinds[0], pattern) for pattern in patterns(read))
-    reason = unsupported_model(loaded.model, read) or next(filter(None, reasons), "")
+def check_supported(loaded: LoadedModel, model_trace: Trace) -> None:
+    """Raise InputError unless a site can run a model and compute its weights.
+
+    Args:
+        model_trace: a trace of the model, of any text.
+    """
+    reasons = (unsupported_pattern(model_trace.kinds[0], pattern) for pattern in patterns(model_trace))
+    reason = unsupported_model(loaded.model, model_trace) or next(filter(None, reasons), "")
     if reason:
         raise InputError(
             f"{loaded.name} {reason}; a site runs encoders of text and causal language models whose weights are a "
@@ -99,21 +103,25 @@ def check_supported(loaded: LoadedModel, read: Trace) -> None:
         )
 
 
-def patterns(read: Trace) -> list[Pattern]:
-    return [step.pattern for layers in read.attended.values() for step in layers.values()]
+def patterns(model_trace: Trace) -> list[Pattern]:
+    return [step.pattern for layers in model_trace.attended.values() for step in layers.values()]
 
 
-def unsupported_model(model: "PreTrainedModel", read: Trace) -> str:
-    """Return the reason why a site cannot run a model, of which `read` is any trace; an empty text if it can."""
-    if read.kinds not in (("encoder",), ("decoder",)):
-        return f"has attention of the kind {' and '.join(read.kinds)}"
+def unsupported_model(model: "PreTrainedModel", model_trace: Trace) -> str:
+    """Return the reason why a site cannot run a model; an empty text if it can.
+
+    Args:
+        model_trace: a trace of the model, of any text.
+    """
+    if model_trace.kinds not in (("encoder",), ("decoder",)):
+        return f"has attention of the kind {' and '.join(model_trace.kinds)}"
     if not model._can_set_attn_implementation():
         return "computes its attention without the attention interface of transformers"
-    if read.kinds == ("decoder",) and "logits_to_keep" not in inspect.signature(model.forward).parameters:
+    if model_trace.kinds == ("decoder",) and "logits_to_keep" not in inspect.signature(model.forward).parameters:
         return "cannot compute the logits of chosen tokens alone"
-    if read.kinds == ("decoder",) and "position_ids" not in inspect.signature(model.forward).parameters:
+    if model_trace.kinds == ("decoder",) and "position_ids" not in inspect.signature(model.forward).parameters:
         return "does not take the positions of tokens, so it cannot go on after tokens that it has read"
-    if len({pattern.n_heads for pattern in patterns(read)}) > 1:
+    if len({pattern.n_heads for pattern in patterns(model_trace)}) > 1:
         return "has layers of different numbers of heads"
     n_bytes = 4 * sum(parameter.numel() for parameter in model.parameters())
     if n_bytes > MOST_BYTES:

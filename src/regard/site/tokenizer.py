@@ -13,10 +13,10 @@ from regard.tracing.tokens.readable_tokens import pieces_of
 
 
 def tokenizer_tables(tokenizer: Any, n_ids: int) -> dict[str, Any]:
-    """Return the tables of a tokenizer; `Vocabulary` in front/src/site/tokenizer.ts describes them.
+    """Return the tables of a tokenizer as JSON; `Vocabulary` in front/src/site/tokenizer.ts describes them.
 
     Args:
-        n_ids: the number of ids that the model has, which may be more than the tokenizer has.
+        n_ids: the number of ids of the model, which may be larger than that of the tokenizer.
 
     Raises:
         InputError: the tokenizer is neither of BERT's kind nor of GPT-2's.
@@ -24,9 +24,10 @@ def tokenizer_tables(tokenizer: Any, n_ids: int) -> dict[str, Any]:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     name = type(tokenizer).__name__
     description: dict[str, Any] = {"model": {}, "added_tokens": []} if backend is None else json.loads(backend.to_str())
-    of_bytes = description["model"].get("type") == "BPE"
+    has_byte_pairs = description["model"].get("type") == "BPE"
     check_added_tokens(description, name)
-    tables = byte_pair_tables(description, name) if of_bytes else wordpiece_tables(tokenizer, description)
+    tables = byte_pair_tables(description, name) if has_byte_pairs else wordpiece_tables(tokenizer, description)
+    # the tokens of the text "a" with special tokens around them, and without
     ids, inner = tokenizer("a")["input_ids"], tokenizer("a", add_special_tokens=False)["input_ids"]
     start = next(i for i in range(len(ids)) if ids[i : i + len(inner)] == inner)
     return {

@@ -43,10 +43,10 @@ class TracedEncoderGraph(EncoderGraph):
 
         `source` has the ids of padded sources, and `lengths` the number of tokens of each source.
         """
-        with recording_hidden(self, self.paths) as hidden:
+        with recording_hidden(self, self.paths) as hidden_vectors:
             encoded, tensors = self.encode(source, lengths)
         vectors = [getattr(pattern, part) for pattern in encoded.patterns for part in PARTS]
-        return *tensors, *vectors, *(hidden[name] for name in hidden_names(self.paths))
+        return *tensors, *vectors, *(hidden_vectors[name] for name in hidden_names(self.paths))
 
 
 class TracedDecoderGraph(DecoderGraph):
@@ -68,11 +68,11 @@ class TracedDecoderGraph(DecoderGraph):
             lengths: the number of source tokens of each sequence.
             keys_values: the keys and values of cross-attention in each layer, then those cached by self-attention.
         """
-        with recording_hidden(self, self.paths) as hidden:
+        with recording_hidden(self, self.paths) as hidden_vectors:
             decoded, tensors = self.decode(token, lengths, keys_values)
         layers = zip(decoded.patterns, decoded.cross, strict=True)
         queries = [pattern.query for layer in layers for pattern in layer]
-        return *tensors, *queries, *(hidden[name] for name in hidden_names(self.paths))
+        return *tensors, *queries, *(hidden_vectors[name] for name in hidden_names(self.paths))
 
 
 class TracedRecurrentDecoderGraph(recurrent_graphs.DecoderGraph):
@@ -102,20 +102,20 @@ def translator_graphs(model: object) -> Graphs:
     config = model.config
     heads, key_heads = config.n_heads, config.n_heads if config.n_key_heads is None else config.n_key_heads
     n_heads = dict(zip(PARTS, (heads, key_heads, key_heads), strict=True))
-    of_encoder = {
+    encoder_outputs = {
         block_name("encoder", layer, part): ("batch", n_heads[part], "source", config.d_head)
         for layer in range(len(model.encoder.blocks))
         for part in PARTS
     }
-    of_decoder = {
+    decoder_outputs = {
         block_name(kind, layer, "query"): ("batch", heads, 1, config.d_head)
         for layer in range(len(model.decoder.blocks))
         for kind in ("decoder", "cross")
     }
     encoder, decoder = TracedEncoderGraph(model), TracedDecoderGraph(model)
-    of_encoder |= dict.fromkeys(hidden_names(encoder.paths), ("batch", 1, "source", config.d_model))
-    of_decoder |= dict.fromkeys(hidden_names(decoder.paths), ("batch", 1, 1, config.d_model))
+    encoder_outputs |= dict.fromkeys(hidden_names(encoder.paths), ("batch", 1, "source", config.d_model))
+    decoder_outputs |= dict.fromkeys(hidden_names(decoder.paths), ("batch", 1, 1, config.d_model))
     return Graphs(
-        encoder=replace(exported.encoder, module=encoder, outputs=exported.encoder.outputs | of_encoder),
-        decoder=replace(exported.decoder, module=decoder, outputs=exported.decoder.outputs | of_decoder),
+        encoder=replace(exported.encoder, module=encoder, outputs=exported.encoder.outputs | encoder_outputs),
+        decoder=replace(exported.decoder, module=decoder, outputs=exported.decoder.outputs | decoder_outputs),
     )

@@ -23,7 +23,7 @@ from regard.site.exported import Exported
 from regard.site.output_projections import write_projections
 from regard.site.spm_check import check_vocabulary
 from regard.site.translator_graphs import translator_graphs
-from regard.site.unicode_tables import unassigned_letters
+from regard.site.unicode_tables import unassigned_code_points
 from regard.tracing.tokens.encoding import check_text
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
@@ -92,14 +92,18 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
 def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
     """Add the settings of beam search and of word alignment to config.json at `path`, for the page's own search.
 
-    The code points without a character in Python's Unicode are added too, because NFC must leave them unchanged.
+    The code points that Python's version of Unicode does not define are added too: the page must not compose them
+    (NFC), as Python does not.
+
+    Args:
+        rule: how words are aligned; `AlignmentRule` has the fields.
     """
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= {
         "beam": {"size": beam.size, "length_penalty": beam.length_penalty},
         "limit": {"per_piece": PIECES_PER_SOURCE_PIECE, "extra": EXTRA_PIECES},
         "rule": rule,
-        "unassigned": unassigned_letters(),
+        "unassigned": unassigned_code_points(),
     }
     path.write_text(json.dumps(config, separators=(",", ":")) + "\n", encoding="utf-8")
 

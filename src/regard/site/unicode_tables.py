@@ -7,22 +7,22 @@ Range = tuple[int, int]
 """The first and the last of consecutive code points."""
 
 
-def all_letters() -> Iterator[int]:
+def all_code_points() -> Iterator[int]:
     """Yield every code point of Unicode except the surrogates, which are not characters."""
     yield from range(0xD800)
     yield from range(0xE000, 0x110000)
 
 
-def unassigned_letters() -> list[Range]:
-    """Return the code points that Python's version of Unicode does not know.
+def unassigned_code_points() -> list[Range]:
+    """Return the code points that Python's version of Unicode does not define.
 
     When Python composes letters (NFC), these code points stay unchanged; a newer browser may compose them.
     """
-    return ranges(code for code in all_letters() if unicodedata.category(chr(code)) == "Cn")
+    return ranges(code for code in all_code_points() if unicodedata.category(chr(code)) == "Cn")
 
 
 def ranges(codes: Iterable[int]) -> list[Range]:
-    """Return code points, given in rising order, as ranges of consecutive code points.
+    """Return code points, given in ascending order, as ranges of consecutive code points.
 
     >>> ranges([1, 2, 3, 7])
     [(1, 3), (7, 7)]

@@ -1,28 +1,28 @@
 """The tables with which a page splits a text into tokens exactly as a tokenizer of BERT's kind does.
 
-The tokenizer normalises each letter by itself, splits words at blanks and punctuation, and cuts each word into the
-longest pieces of its vocabulary. Browsers have different versions of Unicode, so `wordpiece_tables` calls the tokenizer
-on every letter and stores the results in tables, which `front/src/site/wordpiece.ts` reads.
+The tokenizer normalises each letter by itself, splits a text into words at blanks and punctuation, and splits each word
+into the longest pieces of its vocabulary. Browsers have different versions of Unicode, so `wordpiece_tables` calls the
+tokenizer on every letter and stores the results in tables, which `front/src/site/wordpiece.ts` reads.
 """
 
 import unicodedata
 from typing import Any
 
 from regard.errors import InputError
-from regard.site.unicode_tables import Range, all_letters, ranges
+from regard.site.unicode_tables import Range, all_code_points, ranges
 from regard.tracing.tokens.readable_tokens import standalone_letter
 
 KINDS = {"model": "WordPiece", "normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
 """For each part of a tokenizer, the type that the page supports, as tokenizer.json names it."""
 
-AT_ONCE = 2**16
-"""The number of letters that the tokenizer splits at one time."""
+LETTERS_AT_ONCE = 2**16
+"""The number of letters that are given to the tokenizer in one call."""
 
 HANGUL = range(0xAC00, 0xD7A4)
-"""The syllables of Hangul, which Unicode's NFD takes apart by a rule."""
+"""The syllables of Hangul, which Unicode's NFD decomposes by a rule."""
 
 JAMO = (*range(0x1100, 0x1200), *range(0xA960, 0xA980), *range(0xD7B0, 0xD800))
-"""The letters of Hangul that join into syllables."""
+"""The jamo: the letters of Hangul, which join into syllables."""
 
 
 def wordpiece_tables(tokenizer: Any, description: dict[str, Any]) -> dict[str, Any]:
@@ -55,12 +55,13 @@ def wordpiece_tables(tokenizer: Any, description: dict[str, Any]) -> dict[str, A
 def letter_tables(normalise: Any) -> dict[str, Any]:
     """Return what the function `normalise` does with each letter of a text.
 
-    The keys: "dropped", the letters that it removes; "spaced", those that it puts between spaces; "letters", what it
-    replaces others by; and "decomposes", whether it takes the syllables of Hangul apart.
+    The keys of the result: "dropped", the letters that it removes; "spaced", those that it puts between spaces;
+    "letters", the replacement of each letter that it replaces; and "decomposes", whether it decomposes the syllables of
+    Hangul.
     """
     dropped, spaced, letters = [], [], {}
     decomposes = normalise("한") == unicodedata.normalize("NFD", "한")
-    for code in all_letters():
+    for code in all_code_points():
         letter = chr(code)
         normal = normalise(letter)
         if not normal:
@@ -75,15 +76,16 @@ def letter_tables(normalise: Any) -> dict[str, Any]:
 def split_tables(split: Any) -> dict[str, list[Range]]:
     """Return the letters at which a function divides a text into words.
 
-    The keys: "blank", the letters that it leaves out, such as spaces; "apart", those that become words of their own.
+    The keys of the result: "blank", the letters that it leaves out, such as spaces; "apart", those that become words of
+    their own.
 
     Args:
         split: the function; it returns pairs (word, (start, end)).
     """
     blank, apart = [], []
-    codes = list(all_letters())
-    for start in range(0, len(codes), AT_ONCE):
-        chunk = codes[start : start + AT_ONCE]
+    codes = list(all_code_points())
+    for start in range(0, len(codes), LETTERS_AT_ONCE):
+        chunk = codes[start : start + LETTERS_AT_ONCE]
         counts = [0] * len(chunk)
         for _, (first, _) in split(" ".join(f"a{chr(code)}a" for code in chunk)):
             counts[first // len("a?a ")] += 1
