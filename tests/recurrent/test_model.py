@@ -89,13 +89,13 @@ def test_rows_of_the_pattern_sum_to_one(model):
 
 
 def test_the_pattern_times_the_states_is_what_was_read(model, monkeypatch):
-    contexts, combined = [], type(model.decoder).combined
+    contexts, attention_vector = [], type(model.decoder).attention_vector
 
     def spy(decoder, context, states, embedded):
         contexts.append(context)
-        return combined(decoder, context, states, embedded)
+        return attention_vector(decoder, context, states, embedded)
 
-    monkeypatch.setattr(type(model.decoder), "combined", spy)
+    monkeypatch.setattr(type(model.decoder), "attention_vector", spy)
     seen = run(model).cross[0]
     states = model.encoder(SOURCE, torch.tensor(LENGTHS)).states
     assert_close(seen.apply(states[:, None])[:, 0], torch.cat(contexts, dim=1))

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from regard.translation.calibration import FEWEST_TEXTS, GROUP, Calibration, pooled
+from regard.translation.calibration import FEWEST_IN_GROUP, FEWEST_TEXTS, Calibration, rising_groups
 from regard.translation.translator import Translator
 
 TEXTS = ["the cat sat", "no dog ran", "a dog sat on a mat", "the dog and the cat ran"] * 5
@@ -26,7 +26,7 @@ def test_the_groups_are_those_of_isotonic_regression():
         expected = [
             max(min(mean(chrf[start : end + 1]) for end in range(i, n)) for start in range(i + 1)) for i in range(n)
         ]
-        groups = pooled([(float(i), value) for i, value in enumerate(chrf)])
+        groups = rising_groups([(float(i), value) for i, value in enumerate(chrf)])
         found = [mean([value for _, value in group]) for group in groups for _ in group]
         assert found == pytest.approx(expected)
         assert [place for group in groups for place, _ in group] == list(range(n))
@@ -64,7 +64,7 @@ def test_the_expected_chrf_rises_and_has_the_mean_of_the_dev_texts():
     expected = [calibration.expected_chrf(score) for score in sorted(scores)]
     assert all(one <= other for one, other in pairwise(expected))
     assert mean(expected) == pytest.approx(mean(chrf), abs=1)
-    assert len(calibration.chrf) <= 101 / GROUP
+    assert len(calibration.chrf) <= 101 / FEWEST_IN_GROUP
 
 
 def test_too_few_texts_give_no_calibration():

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from regard import InputError
 from regard.translation.alignment import Alignment
-from regard.translation.long_texts import joined_alignment, sentences_that_fit
+from regard.translation.long_texts import join_alignments, sentences_that_fit
 from regard.translation.search.beam import Beam
 
 SENTENCES = ["the cat sat on a mat.", "no dog ran.", "a dog ran to the cat and sat."]
@@ -74,7 +74,7 @@ def test_a_word_that_two_parts_share_is_one_word():
             target_word_of=(0,),
         )
 
-    joined = joined_alignment("今日は。明日も。", [part("今日は。", "today"), part("明日も。", "tomorrow")])
+    joined = join_alignments("今日は。明日も。", [part("今日は。", "today"), part("明日も。", "tomorrow")])
     assert joined.source_words == ("今日は。明日も。",)
     assert joined.pairs == ((0, 0), (0, 1))
     assert_close(joined.piece_weights, torch.tensor([[0.75, 0, 0], [0, 0.75, 0.25], [0, 0.0, 1.0]]))

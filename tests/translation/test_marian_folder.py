@@ -144,7 +144,7 @@ def test_a_damaged_table_is_refused(folder):
     )
     path.write_text(json.dumps({piece: number for piece, number in table.items() if piece != "<unk>"}))
     assert refusal(InputError, read_marian, folder) == (
-        f"{path} has no piece <unk>; a Marian vocabulary has one for what it does not know."
+        f"{path} has no piece <unk>; a Marian vocabulary has one for unknown words."
     )
 
 

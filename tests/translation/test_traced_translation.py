@@ -82,6 +82,6 @@ def test_a_recurrent_translator_has_no_such_vectors(vocabularies):
     model = Translator(model=Recurrent(config).eval(), source_vocabulary=source, target_vocabulary=target)
     translation = model.score(["the cat"], targets=["die katze"])[0]
     assert refusal(InputError, model.trace, translation, keep=("hidden",)) == (
-        "the vectors of Recurrent cannot be kept, since it is no regard.Transformer; trace without keep=…."
+        "the vectors of Recurrent cannot be kept, because it is no regard.Transformer; trace without keep=…."
     )
     assert translation.page_trace is translation.trace

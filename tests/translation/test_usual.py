@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from regard.translation.translator import Translator
-from regard.translation.usual import Usual
+from regard.translation.usual import UsualLimits
 
 
 def measured(source, n_pieces, score):
@@ -14,13 +14,13 @@ def measured(source, n_pieces, score):
 
 
 def test_the_first_percentiles_of_letters_a_piece_and_of_scores():
-    usual = Usual.of([measured("a" * n, 1, -n / 100) for n in range(1, 102)])
+    usual = UsualLimits.of([measured("a" * n, 1, -n / 100) for n in range(1, 102)])
     assert (usual.letters_a_piece, usual.score) == pytest.approx((2, -1.0))
-    assert Usual.of([]) is None
+    assert UsualLimits.of([]) is None
 
 
 def test_remarks_name_the_number_and_what_is_usual():
-    usual = Usual(letters_a_piece=2.0, score=-1.5)
+    usual = UsualLimits(letters_a_piece=2.0, score=-1.5)
     assert list(usual.differences(measured("ab cd", 2, -1.5))) == []
     assert list(usual.differences(measured("ab cd", 3, -1.75))) == [
         "unlike the training texts: 1.33 letters a piece, and 99 of 100 dev texts have at least 2.00",
@@ -31,12 +31,12 @@ def test_remarks_name_the_number_and_what_is_usual():
 
 @pytest.mark.parametrize("kept", [None, {}, {"score": -1.0}, {"score": "low", "letters_a_piece": 2.0}, [1]])
 def test_a_folder_without_these_numbers_gives_no_remarks(kept):
-    assert Usual.stored_in({"usual": kept}) is None
-    assert Usual.stored_in({}) is None
+    assert UsualLimits.stored_in({"usual": kept}) is None
+    assert UsualLimits.stored_in({}) is None
 
 
 def test_a_translator_keeps_what_is_usual_for_it(translator, tmp_path):
-    usual = Usual(letters_a_piece=50.0, score=-1e-9)
+    usual = UsualLimits(letters_a_piece=50.0, score=-1e-9)
     folder = replace(translator, extra={"usual": asdict(usual)}).save(tmp_path / "en-de")
     one, empty = Translator.load(folder).translate(["the cat ran", ""])
     assert len(one.unlike) == 2

@@ -9,16 +9,20 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from regard.recurrent.config import Cell
 
 Hidden = tuple[Float[Tensor, "layers batch d_state"], ...]
-"""The states of all layers after a token: (state,) for a GRU, and (state, memory cell) for an LSTM."""
+"""The hidden states of all layers after a token: (state,) for a GRU, and (state, memory cell) for an LSTM."""
 
-KINDS: dict[Cell, type[nn.LSTM | nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
+LAYER_CLASSES: dict[Cell, type[nn.LSTM | nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
+"""PyTorch's class for each kind of cell."""
 
 
 class Cells(nn.Module):
     """Layers of LSTM or GRU cells.
 
     Args:
+        kind: "lstm" or "gru".
+        d_input: the width of the vectors that the first layer reads.
         d_state: the width of the state in each direction.
+        dropout: the dropout probability between layers.
         directions: 1 = forwards; 2 = bidirectional: each output is the forward state and the backward state of a token,
             concatenated.
     """
@@ -26,7 +30,7 @@ class Cells(nn.Module):
     def __init__(self, kind: Cell, d_input: int, d_state: int, n_layers: int, dropout: float, directions: int = 1):
         super().__init__()
         self.kind, self.d_state = kind, d_state
-        self.layers = KINDS[kind](
+        self.layers = LAYER_CLASSES[kind](
             d_input,
             d_state,
             n_layers,
@@ -65,7 +69,7 @@ class Cells(nn.Module):
             return output, (last,)
         return self.layers(x, hidden)
 
-    def from_start(
+    def read_from_start(
         self, x: Float[Tensor, "batch tokens d_input"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch tokens d_output"], Hidden]:
         """Read texts padded on the right, from zero states; the cells do not read the padding.

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from regard.checks import check_choice, check_count, check_probability
 
+# The fields of the config have texts on the meaning of these names
 Cell = Literal["lstm", "gru"]
 Form = Literal["luong", "luong_feeding", "bahdanau"]
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "cosine", "location", "location_aware"]
@@ -88,6 +89,7 @@ class RecurrentConfig:
 
 
 BAHDANAU: Mapping[str, Value] = {"cell": "gru", "form": "bahdanau", "score": "additive"}
+"""The fields of the config by which a model has the architecture of Bahdanau et al. 2015."""
 
 PRESETS: Mapping[str, Mapping[str, Value]] = MappingProxyType(
     {

@@ -40,6 +40,8 @@ class State:
     """The state of a decoder between two steps. A step returns a new state and does not change the old state.
 
     Attributes:
+        memory: the encoded sources.
+        hidden: the states of the cells after the last token.
         output: the attention vector s̃ of the last step: context vector and state, combined; 0 before the first step.
         weights: the attention weights of the last step if the score depends on them (is location-aware); otherwise, and
             before the first step, 0.
@@ -135,8 +137,8 @@ class Decoder(nn.Module):
             state: for the first tokens of the targets, the result of `start`; for later tokens, `Decoded.state` of the
                 previous call.
         """
-        outputs, after, pattern = self.outputs(tokens, state)
-        return Decoded(logits=self.to_logits(outputs), state=after, pattern=pattern)
+        outputs, new_state, pattern = self.outputs(tokens, state)
+        return Decoded(logits=self.to_logits(outputs), state=new_state, pattern=pattern)
 
     def outputs(
         self, tokens: Int[Tensor, "batch target"], state: State
@@ -147,7 +149,7 @@ class Decoder(nn.Module):
         """
         embedded = self.dropout(self.embedding(tokens))
         if self.form == "luong" and not self.reader.is_location_aware:
-            return self.in_parallel(embedded, state)
+            return self.outputs_in_parallel(embedded, state)
         first, steps = state.n_tokens, []
         for token in torch.split(embedded, 1, dim=1):
             steps.append(self.step(token, state))
@@ -168,13 +170,13 @@ class Decoder(nn.Module):
             context, weights = self.attend(query, state)
             s, hidden = self.cells(torch.cat([embedded, context], dim=2), state.hidden)
         else:
-            fed = self.form == "luong_feeding"
-            token = torch.cat([embedded, state.output[:, None]], dim=2) if fed else embedded
-            s, hidden = self.cells(token, state.hidden)
+            has_input_feeding = self.form == "luong_feeding"
+            cell_input = torch.cat([embedded, state.output[:, None]], dim=2) if has_input_feeding else embedded
+            s, hidden = self.cells(cell_input, state.hidden)
             query, (context, weights) = s, self.attend(s, state)
-        output = self.combined(context, s, embedded)[:, 0]
-        after = replace(state, hidden=hidden, output=output, weights=weights, n_tokens=state.n_tokens + 1)
-        return DecoderStep(query=query, previous=state.weights, state=after)
+        output = self.attention_vector(context, s, embedded)[:, 0]
+        new_state = replace(state, hidden=hidden, output=output, weights=weights, n_tokens=state.n_tokens + 1)
+        return DecoderStep(query=query, previous=state.weights, state=new_state)
 
     def attend(
         self, query: Float[Tensor, "batch 1 d_model"], state: State
@@ -190,7 +192,7 @@ class Decoder(nn.Module):
         weights = pattern.weights(pattern.grid.whole())[:, 0].to(state.weights)
         return weights @ state.memory.states, weights[:, 0]
 
-    def combined(self, context: Tensor, s: Tensor, embedded: Tensor) -> Float[Tensor, "batch target d_model"]:
+    def attention_vector(self, context: Tensor, s: Tensor, embedded: Tensor) -> Float[Tensor, "batch target d_model"]:
         """Return the attention vector s̃ = tanh(W_c v + b_c), given the context a, the state s and the embedding e(y).
 
         v is [a ; s] in Luong's forms and [a ; s ; e(y)] in Bahdanau's form.
@@ -198,7 +200,7 @@ class Decoder(nn.Module):
         v = [context, s, embedded] if self.form == "bahdanau" else [context, s]
         return torch.tanh(self.combine(torch.cat(v, dim=2)))
 
-    def in_parallel(
+    def outputs_in_parallel(
         self, embedded: Float[Tensor, "batch target d_model"], state: State
     ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
         """Compute all tokens at once; return s̃ of each token, the state after all tokens and the attention pattern.
@@ -208,9 +210,9 @@ class Decoder(nn.Module):
         """
         s, hidden = self.cells(embedded, state.hidden)
         attended = self.reader(s, state.memory, first=state.n_tokens)
-        outputs = self.combined(attended.context[:, 0], s, embedded)
-        after = replace(state, hidden=hidden, output=outputs[:, -1], n_tokens=state.n_tokens + embedded.shape[1])
-        return self.dropout(outputs), after, attended.pattern
+        outputs = self.attention_vector(attended.context[:, 0], s, embedded)
+        new_state = replace(state, hidden=hidden, output=outputs[:, -1], n_tokens=state.n_tokens + embedded.shape[1])
+        return self.dropout(outputs), new_state, attended.pattern
 
     def start(self, encoded: Encoded, lengths: Int[Tensor, " batch"]) -> State:
         """Return the state before the first target token, computed from the encoder's final states.

@@ -57,5 +57,5 @@ class Encoder(nn.Module):
             source: token ids, padded on the right.
             lengths: the number of tokens of each text before its padding; at least 1.
         """
-        states, last = self.cells.from_start(self.dropout(self.embedding(source)), lengths)
+        states, last = self.cells.read_from_start(self.dropout(self.embedding(source)), lengths)
         return Encoded(states=states, last=last)

@@ -111,7 +111,7 @@ def measure_translator(folder: Path, pairs: DevPairs, device: torch.device, watc
     """Measure the finished translator on dev pairs, and save the results in its folder, unless they are there already.
 
     The results are the alignment rule, which names the attention weights from which word alignments are read; the
-    limits for remarks on unusual texts (`Usual`); and the expected chrF for each score (`Calibration`).
+    limits for remarks on unusual texts (`UsualLimits`); and the expected chrF for each score (`Calibration`).
     """
     from regard.translation.translator import Translator
 

@@ -56,7 +56,7 @@ class Alignment:
         A row sums to 1 minus the weights on the source's EOS and on punctuation that is attached to a source word.
         """
         rows = representative_pieces(self.target_pieces, self.target_word_of)
-        return self._merged(rows, [self.target_word_of[row] for row in rows], len(self.target_words))
+        return self._weights_of_groups(rows, [self.target_word_of[row] for row in rows], len(self.target_words))
 
     @cached_property
     def source_word_of_target_piece(self) -> dict[int, int]:
@@ -67,7 +67,8 @@ class Alignment:
         rows = representative_pieces(self.target_pieces, self.target_word_of)
         if not self.source_word_of:
             return {}
-        largest = self._merged(rows, range(len(rows)), len(rows)).argmax(dim=1).tolist()
+        weights = self._weights_of_groups(rows, range(len(rows)), len(rows))  # each piece is a group
+        largest = weights.argmax(dim=1).tolist()
         return dict(zip(rows, largest, strict=True))
 
     @cached_property
@@ -100,17 +101,20 @@ class Alignment:
 
         return rendered(alignment_figure(self.source_words, self.target_words, self.weights))
 
-    def _merged(self, rows: list[int], rows_to: Sequence[int], n_rows: int) -> Float[Tensor, "n_rows source_words"]:
+    def _weights_of_groups(
+        self, rows: list[int], group_of_row: Sequence[int], n_groups: int
+    ) -> Float[Tensor, "groups source_words"]:
         """Return attention weights on source words, averaged over groups of target pieces: a row for each group.
 
         Args:
             rows: the indices of the target pieces in all groups.
-            rows_to: for each of these pieces, the number of its group.
-            n_rows: the number of groups.
+            group_of_row: for each of these pieces, the number of its group.
+            n_groups: the number of groups.
         """
         columns = representative_pieces(self.source_pieces, self.source_word_of)
-        columns_to = [self.source_word_of[column] for column in columns]
-        return merge_pieces(self.piece_weights[rows][:, columns], rows_to, columns_to, n_rows, len(self.source_words))
+        word_of_column = [self.source_word_of[column] for column in columns]
+        weights = self.piece_weights[rows][:, columns]
+        return merge_pieces(weights, group_of_row, word_of_column, n_groups, len(self.source_words))
 
     def __repr__(self) -> str:
         words = f"{len(self.source_words)} source words, {len(self.target_words)} target words"
@@ -129,14 +133,14 @@ def representative_pieces(pieces: Sequence[str], word_of: Sequence[int]) -> list
     >>> representative_pieces(["▁Tom", "'", "s", ".", "▁", "…", "</s>"], [0, 0, 0, 0, 1, 1])
     [0, 2, 5]
     """
-    ranks = [rank_of(piece.replace(SPACE, "")) for piece in pieces[: len(word_of)]]
+    ranks = [representation_rank(piece.replace(SPACE, "")) for piece in pieces[: len(word_of)]]
     highest = dict[int, int]()
     for word, rank in zip(word_of, ranks, strict=True):
         highest[word] = max(rank, highest.get(word, 0))
     return [place for place, (word, rank) in enumerate(zip(word_of, ranks, strict=True)) if rank == highest[word]]
 
 
-def rank_of(text: str) -> int:
+def representation_rank(text: str) -> int:
     """Return how well a piece with this text represents its word: 0 = no text, 1 = only punctuation, 2 = other text."""
     if not text:
         return 0
@@ -145,8 +149,8 @@ def rank_of(text: str) -> int:
 
 def merge_pieces(
     weights: Float[Tensor, "rows columns"],
-    rows_to: Sequence[int],
-    columns_to: Sequence[int],
+    word_of_row: Sequence[int],
+    word_of_column: Sequence[int],
     n_rows: int,
     n_columns: int,
 ) -> Float[Tensor, "n_rows n_columns"]:
@@ -156,14 +160,16 @@ def merge_pieces(
     word's columns; it is 0 for a target word without rows.
 
     Args:
-        rows_to: for each row the index of its target word, below n_rows. Rows beyond this list, such as the row of EOS,
-            are left out.
-        columns_to: for each column the index of its source word, below n_columns. Other columns are left out.
+        word_of_row: for each row the index of its target word, below n_rows. Rows beyond this list, such as the row of
+            EOS, are left out.
+        word_of_column: for each column the index of its source word, below n_columns. Columns beyond this list are left
+            out.
+        n_rows, n_columns: the numbers of target words and of source words.
 
     >>> merge_pieces(torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), [0, 0], [0, 0], 1, 1)
     tensor([[0.7500]])
     """
-    rows, columns = torch.tensor(rows_to, dtype=torch.long), torch.tensor(columns_to, dtype=torch.long)
+    rows, columns = torch.tensor(word_of_row, dtype=torch.long), torch.tensor(word_of_column, dtype=torch.long)
     weights = weights[: len(rows), : len(columns)]
     by_column = weights.new_zeros(len(rows), n_columns).index_add(1, columns.to(weights.device), weights)
     summed = weights.new_zeros(n_rows, n_columns).index_add(0, rows.to(weights.device), by_column)

@@ -30,8 +30,8 @@ from regard.translation.length_batches import BATCH_TOKENS
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.translation import Translation
 
-PAIRS, MOST_WORDS = 100, 24
-"""The number of sentence pairs used by `choose_rule`, and the most source words in one of them.
+MOST_PAIRS, MOST_WORDS = 100, 24
+"""The most sentence pairs used by `choose_rule`, and the most source words in one of them.
 
 The model reads a pair once for each of its source words: 100 pairs of 10 words are 1,000 forced decodings.
 """
@@ -48,7 +48,7 @@ def choose_rule(model: TranslatingModel, translations: Sequence[Translation], de
     a single head.
 
     Args:
-        translations: source texts with their target texts, such as dev pairs; the first `PAIRS` that have 2 to
+        translations: source texts with their target texts, such as dev pairs; the first `MOST_PAIRS` that have 2 to
             `MOST_WORDS` source words are used.
     """
     return max(measured_rules(model, translations, device), key=lambda rule: rule.agreement or 0.0)
@@ -61,9 +61,9 @@ def measured_rules(
 
     The agreement is the fraction of target pieces that a rule aligns with the source word that the model needs most to
     predict the piece. If no target piece needs a source word (`CLEAR_NEED`), the result is the default rule alone,
-    without an agreement. Only the first `PAIRS` translations that have 2 to `MOST_WORDS` source words are used.
+    without an agreement. Only the first `MOST_PAIRS` translations that have 2 to `MOST_WORDS` source words are used.
     """
-    pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:PAIRS]
+    pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:MOST_PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]
     n_pieces = sum(map(len, needed))
     if not n_pieces:
@@ -75,8 +75,8 @@ def measured_rules(
                 for index, rows in zip(indices, rule.weights(decoding.cross).cpu(), strict=True):
                     one = pairs[index]
                     weights = rows[: len(one.target_ids) + 1, : len(one.source_ids)]
-                    found = word_alignment(one, weights, "").source_word_of_target_piece
-                    right = sum(found.get(piece) == word for piece, word in needed[index].items())
+                    aligned_word = word_alignment(one, weights, "").source_word_of_target_piece
+                    right = sum(aligned_word.get(piece) == word for piece, word in needed[index].items())
                     agreeing[rule] = agreeing.get(rule, 0) + right
     return [replace(rule, agreement=right / n_pieces) for rule, right in agreeing.items()]
 
@@ -96,7 +96,7 @@ def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
             yield from (AlignmentRule(layer=layer, head=head, step=step) for head in heads for step in steps)
 
 
-# What the model needs
+# The source words that the model needs
 
 
 def piece_needs(
@@ -107,20 +107,20 @@ def piece_needs(
     There is one matrix for each translation. A fall is in nats; above 0 means that the piece is less probable without
     the word.
     """
-    whole = token_log_probabilities(model, translations, device, BATCH_TOKENS)
+    with_all_words = token_log_probabilities(model, translations, device, BATCH_TOKENS)
     alignments = [word_alignment(one, torch.empty(0, 0), "") for one in translations]
-    erased = [
+    erasures = [
         (index, word) for index, alignment in enumerate(alignments) for word in range(len(alignment.source_words))
     ]
     shortened = []
-    for index, word in erased:
+    for index, word in erasures:
         pieces = zip(translations[index].source_ids, alignments[index].source_word_of, strict=False)
         source_ids = *(piece for piece, word_of_piece in pieces if word_of_piece != word), EOS
         shortened.append(replace(translations[index], source_ids=source_ids))
     without = token_log_probabilities(model, shortened, device, BATCH_TOKENS)
     needs = [torch.zeros(len(one.target_word_of), len(one.source_words)) for one in alignments]
-    for (index, word), lower in zip(erased, without, strict=True):
-        needs[index][:, word] = (whole[index] - lower)[: len(needs[index])].float()
+    for (index, word), without_word in zip(erasures, without, strict=True):
+        needs[index][:, word] = (with_all_words[index] - without_word)[: len(needs[index])].float()
     return needs
 
 

@@ -4,8 +4,8 @@
 
 f is fitted by isotonic regression to dev texts: of all functions that never decrease, f has the smallest squared
 distance to the chrF of the dev translations. It is constant on groups of neighbouring dev texts; here a group has at
-least `GROUP` texts, and between the centres (the means) of two groups f is a straight line. Beyond the outermost
-centres f is constant. When training ends, the centres are stored in the translator's folder.
+least `FEWEST_IN_GROUP` texts, and between the centres (the means) of two groups f is a straight line. Beyond the
+outermost centres f is constant. When training ends, the centres are stored in the translator's folder.
 
 Source: Ayer et al. 1955, "An empirical distribution function for sampling with incomplete information" (pool adjacent
 violators); Zadrozny & Elkan 2002, "Transforming classifier scores into accurate multiclass probability estimates".
@@ -24,7 +24,7 @@ from regard.errors import import_extra
 FEWEST_TEXTS = 20
 """The fewest dev texts from which a calibration is made."""
 
-GROUP = 5
+FEWEST_IN_GROUP = 5
 """The fewest dev texts in a group whose mean chrF is a point of the calibration."""
 
 
@@ -56,7 +56,7 @@ class Calibration:
             return None
         # Of equal log-probabilities the highest chrF comes first, so that they are pooled
         texts = sorted(zip(mean_log_probabilities, chrf, strict=True), key=lambda text: (text[0], -text[1]))
-        centres = [np.mean(group, axis=0) for group in large_groups(pooled(texts))]
+        centres = [np.mean(group, axis=0) for group in join_small_groups(rising_groups(texts))]
         return cls(
             mean_log_probability=tuple(float(centre[0]) for centre in centres),
             chrf=tuple(float(centre[1]) for centre in centres),
@@ -78,13 +78,13 @@ class Calibration:
         return float(np.interp(mean_log_probability, self.mean_log_probability, self.chrf))
 
 
-def pooled(texts: Iterable[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+def rising_groups(texts: Iterable[tuple[float, float]]) -> list[list[tuple[float, float]]]:
     """Divide texts, sorted by score, into groups whose mean chrF rises from group to group (isotonic regression).
 
     Args:
         texts: the score (mean log-probability) and the chrF of each text, sorted by the score.
 
-    >>> pooled([(-3.0, 10.0), (-2.0, 50.0), (-1.0, 30.0), (0.0, 60.0)])
+    >>> rising_groups([(-3.0, 10.0), (-2.0, 50.0), (-1.0, 30.0), (0.0, 60.0)])
     [[(-3.0, 10.0)], [(-2.0, 50.0), (-1.0, 30.0)], [(0.0, 60.0)]]
     """
     groups: list[list[tuple[float, float]]] = []
@@ -100,15 +100,15 @@ def mean_chrf(group: Sequence[tuple[float, float]]) -> float:
     return sum(chrf for _, chrf in group) / len(group)
 
 
-def large_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[tuple[float, float]]]:
-    """Join neighbouring groups of (score, chrF) pairs until each has at least `GROUP` pairs, or all are one group."""
+def join_small_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[tuple[float, float]]]:
+    """Join neighbouring groups of (score, chrF) pairs until each has `FEWEST_IN_GROUP` pairs, or all are one group."""
     joined: list[list[tuple[float, float]]] = []
     for group in groups:
-        if joined and len(joined[-1]) < GROUP:
+        if joined and len(joined[-1]) < FEWEST_IN_GROUP:
             joined[-1] += group
         else:
             joined.append(list(group))
-    if len(joined) > 1 and len(joined[-1]) < GROUP:
+    if len(joined) > 1 and len(joined[-1]) < FEWEST_IN_GROUP:
         last = joined.pop()
         joined[-1] += last
     return joined

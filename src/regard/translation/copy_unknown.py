@@ -29,8 +29,8 @@ ADDRESS = re.compile(r"(?:https?://|www\.)[!-~]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+
 NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 """A regular expression for a number: digits, perhaps with separators such as "." and "," between them."""
 
-LONG_NUMBER = 4
-"""The least number of digits of a number that takes the place of a word; shorter numbers may be spelt out as words."""
+FEWEST_DIGITS = 4
+"""The smallest number of digits of a number that replaces a word; shorter numbers may be spelt out as words."""
 
 WORD = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 """A regular expression for a word without the punctuation before and after the word."""
@@ -47,7 +47,7 @@ def with_copied_text(translation: Translation, alignment: Alignment) -> Translat
             pieces[row] = text_for_unknown_piece(translation, alignment, row)
     words = dict(copied_words(translation, alignment, text_of_pieces(pieces)))
     for word, text in words.items():
-        rows = [row for row, of in enumerate(alignment.target_word_of) if of == word]
+        rows = [row for row, index in enumerate(alignment.target_word_of) if index == word]
         pieces[rows[0] : rows[-1] + 1] = [f"▁{text}", *[""] * (rows[-1] - rows[0])]
     return replace(translation, text=text_of_pieces(pieces), target_pieces=tuple(pieces))
 
@@ -73,18 +73,18 @@ def copied_words(translation: Translation, alignment: Alignment, text: str) -> I
     for index, source_word in enumerate(alignment.source_words):
         target = int(alignment.weights[:, index].argmax())
         target_word = alignment.target_words[target]
-        kept = kept_text(translation, alignment, index)
-        if kept is not None:
-            if kept not in text:
-                yield target, replaced(WORD.search(target_word), kept, target_word)
+        required = required_text(translation, alignment, index)
+        if required is not None:
+            if required not in text:
+                yield target, replace_part(target_word, WORD.search(target_word), required)
             continue
-        number, written = NUMBER.search(source_word), NUMBER.search(target_word)
+        number, target_number = NUMBER.search(source_word), NUMBER.search(target_word)
         if number is None or digits(number[0]) in map(digits, NUMBER.findall(text)):
             continue
-        if written is not None and written[0] not in translation.source:
-            yield target, replaced(written, number[0], target_word)
-        elif written is None and len(digits(number[0])) >= LONG_NUMBER:
-            yield target, replaced(WORD.search(target_word), number[0], target_word)
+        if target_number is not None and target_number[0] not in translation.source:
+            yield target, replace_part(target_word, target_number, number[0])
+        elif target_number is None and len(digits(number[0])) >= FEWEST_DIGITS:
+            yield target, replace_part(target_word, WORD.search(target_word), number[0])
 
 
 def digits(number: str) -> str:
@@ -92,11 +92,12 @@ def digits(number: str) -> str:
     return "".join(filter(str.isdigit, number))
 
 
-def replaced(part: re.Match[str] | None, text: str, word: str) -> str:
+def replace_part(word: str, part: re.Match[str] | None, text: str) -> str:
+    """Return a word with the matched part replaced by a text; None = the text replaces the whole word."""
     return text if part is None else word[: part.start()] + text + word[part.end() :]
 
 
-def kept_text(translation: Translation, alignment: Alignment, index: int) -> str | None:
+def required_text(translation: Translation, alignment: Alignment, index: int) -> str | None:
     """Return the part of a source word that a translation must contain: a URL, e-mail address or unknown word.
 
     Args:
@@ -110,12 +111,14 @@ def kept_text(translation: Translation, alignment: Alignment, index: int) -> str
     if address:
         return address[0]
     pieces = zip(alignment.source_word_of, translation.source_ids, translation.source_pieces, strict=False)
-    unknown = [piece for of, token, piece in pieces if of == index and (token == UNK or BYTE.fullmatch(piece))]
-    whole = WORD.search(of_one_script(word, text_of_pieces(unknown)))
-    return whole[0] if unknown and whole else None
+    unknown = [
+        piece for word_of, token, piece in pieces if word_of == index and (token == UNK or BYTE.fullmatch(piece))
+    ]
+    part = WORD.search(part_in_one_script(word, text_of_pieces(unknown)))
+    return part[0] if unknown and part else None
 
 
-def of_one_script(word: str, unknown: str) -> str:
+def part_in_one_script(word: str, unknown: str) -> str:
     """Return the part of a word that is written in the same script as its first unknown letter.
 
     A Korean particle after a Latin name is not part of the name. Digits and punctuation belong to every script.
@@ -124,16 +127,16 @@ def of_one_script(word: str, unknown: str) -> str:
         unknown: the characters of the word that the vocabulary does not know. If there is no letter among them, the
             whole word is returned.
 
-    >>> of_one_script("Kubernetes는", unknown="K")
+    >>> part_in_one_script("Kubernetes는", unknown="K")
     'Kubernetes'
     """
     letter = next(filter(str.isalpha, unknown), None)
     if letter is None:
         return word
     parts = [word]
-    for other in word:
-        if other.isalpha() and script(other) != script(letter):
-            parts = [smaller for part in parts for smaller in part.split(other)]
+    for character in word:
+        if character.isalpha() and script(character) != script(letter):
+            parts = [smaller for part in parts for smaller in part.split(character)]
     return next((part for part in parts if letter in part), word)
 
 

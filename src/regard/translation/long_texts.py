@@ -26,27 +26,27 @@ def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | No
     """
     parts = list[str]()
     for sentence in filter(None, SENTENCE_END.split(text.strip())):
-        clauses = [sentence] if fits(sentence) else fitting_runs(CLAUSE_END.split(sentence), fits)
+        clauses = [sentence] if fits(sentence) else join_clauses(CLAUSE_END.split(sentence), fits)
         if clauses is None:
             return None
         parts += clauses
     return parts
 
 
-def fitting_runs(clauses: Sequence[str], fits: Callable[[str], bool]) -> list[str] | None:
+def join_clauses(clauses: Sequence[str], fits: Callable[[str], bool]) -> list[str] | None:
     """Join adjacent clauses with spaces into parts as long as `fits` allows; None = one clause alone is too long."""
-    runs = list[str]()
+    parts = list[str]()
     for clause in filter(None, clauses):
-        if runs and fits(f"{runs[-1]} {clause}"):
-            runs[-1] = f"{runs[-1]} {clause}"
+        if parts and fits(f"{parts[-1]} {clause}"):
+            parts[-1] = f"{parts[-1]} {clause}"
         elif fits(clause):
-            runs.append(clause)
+            parts.append(clause)
         else:
             return None
-    return runs
+    return parts
 
 
-def joined_translation(source: str, parts: Sequence[Translation]) -> Translation:
+def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
     """Join the translations of the parts of a text into one translation of the whole text.
 
     The score and the log-probability are the sums over the parts. The k-th candidate is joined from the k-th candidate
@@ -66,22 +66,22 @@ def joined_translation(source: str, parts: Sequence[Translation]) -> Translation
         left_out=0,
         cut=any(part.cut for part in parts),
         candidates=tuple(
-            joined_translation(source, one) for one in zip(*(part.candidates for part in parts), strict=False)
+            join_translations(source, one) for one in zip(*(part.candidates for part in parts), strict=False)
         ),
         parts=tuple(parts),
     )
 
 
-def joined_alignment(source: str, parts: Sequence[Alignment]) -> Alignment:
+def join_alignments(source: str, parts: Sequence[Alignment]) -> Alignment:
     """Join the word alignments of the parts of a text into one alignment of the whole text.
 
     Pieces of different parts have weight 0 on each other. EOS is kept only in the last part.
     """
-    place_of = places_in_text(source.split(), [word for part in parts for word in part.source_words])
+    word_in_text = places_in_text(source.split(), [word for part in parts for word in part.source_words])
     source_word_of, target_word_of = list[int](), list[int]()
     n_source = n_target = 0
     for part in parts:
-        source_word_of += [place_of[n_source + word] for word in part.source_word_of]
+        source_word_of += [word_in_text[n_source + word] for word in part.source_word_of]
         target_word_of += [n_target + word for word in part.target_word_of]
         n_source, n_target = n_source + len(part.source_words), n_target + len(part.target_words)
     last = parts[-1]
@@ -110,11 +110,11 @@ def places_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int]
     >>> places_in_text(["你好。再见。", "Tom."], ["你好。", "再见。", "Tom."])
     [0, 0, 1]
     """
-    places, index, rest = list[int](), -1, ""
+    places, index, remaining = list[int](), -1, ""
     for word in part_words:
-        if not rest:
+        if not remaining:
             index = min(index + 1, len(words) - 1)
-            rest = words[index]
+            remaining = words[index]  # the part of this word of the text that no word of a part has matched yet
         places.append(index)
-        rest = rest.removeprefix(word) if rest.startswith(word) else ""
+        remaining = remaining.removeprefix(word) if remaining.startswith(word) else ""
     return places

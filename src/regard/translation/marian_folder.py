@@ -150,7 +150,7 @@ def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) ->
         InputError: the table has no unknown piece, or the ids of the special pieces do not fit the table.
     """
     if unknown not in table:
-        raise InputError(f"{path} has no piece {unknown:.40}; a Marian vocabulary has one for what it does not know.")
+        raise InputError(f"{path} has no piece {unknown:.40}; a Marian vocabulary has one for unknown words.")
     special = {
         PAD: None if ids.pad == ids.start else ids.pad,
         UNK: table.index(unknown),
@@ -180,7 +180,7 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
         "decoder.to_logits.bias": (target, NEVER_PREDICTED),
     }
     state = {
-        name: in_order(tensor, *orders[name]) if name in orders else tensor
+        name: reorder_rows(tensor, *orders[name]) if name in orders else tensor
         for name, tensor in model.state_dict().items()
     }
     with torch.random.fork_rng(devices=[]):  # the first parameters are drawn only to be replaced
@@ -189,7 +189,7 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
     return ordered
 
 
-def in_order(rows: Tensor, order: Sequence[int | None], new: float) -> Tensor:
+def reorder_rows(rows: Tensor, order: Sequence[int | None], new: float) -> Tensor:
     """Return the rows of a tensor in the order of the indices `order`; None = a row filled with the number `new`."""
     ordered = rows[[0 if row is None else row for row in order]]
     for place, row in enumerate(order):

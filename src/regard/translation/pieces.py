@@ -10,7 +10,6 @@ from regard.tracing.tokens.readable_tokens import Token
 UNKNOWN = "⁇"
 """The character for an unknown piece in a translation, as in SentencePiece."""
 
-
 BYTE = re.compile("<0x([0-9A-F]{2})>")
 """A regular expression for a piece that stands for one byte, part of a character that has no piece."""
 
@@ -24,11 +23,12 @@ def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
     >>> word_of_each_piece(["▁Ein", "▁H", "und", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
     (0, 1, 1, 2, 2, 2, 2)
     """
-    spelt = [bytes_of_piece(piece) for piece in pieces]
-    piece_of_byte = [piece for piece, letters in enumerate(spelt) for _ in letters]
-    word_of: list[int | None] = [None] * len(spelt)
+    piece_bytes = [bytes_of_piece(piece) for piece in pieces]
+    piece_of_byte = [index for index, content in enumerate(piece_bytes) for _ in content]
+    word_of: list[int | None] = [None] * len(pieces)
     n_words, byte, in_word = 0, 0, False
-    for letter in b"".join(spelt).decode(errors="surrogateescape"):
+    # a byte that is not UTF-8 becomes a character of its own, and then the same byte again
+    for letter in b"".join(piece_bytes).decode(errors="surrogateescape"):
         n_words += not in_word and not letter.isspace()
         in_word = not letter.isspace()
         for _ in letter.encode(errors="surrogateescape"):
@@ -58,12 +58,12 @@ def words_and_pieces(text: str, pieces: Sequence[str], whole: bool = True) -> tu
     (('Ein', '\\x01', 'Hund▁.'), (0, 2, 2))
     """
     words, word_of = text.split(), word_of_each_piece(pieces)
-    spelt_in = [index for index, word in enumerate(words) for _ in clean_text(word).split()]
+    words_with_pieces = [index for index, word in enumerate(words) for _ in clean_text(word).split()]
     n_words = max(word_of, default=-1) + 1
-    differs_from_text = n_words > len(spelt_in) or (whole and n_words < len(spelt_in))
+    differs_from_text = n_words > len(words_with_pieces) or (whole and n_words < len(words_with_pieces))
     if differs_from_text:
         return tuple(text_of_pieces(pieces).split()), word_of
-    return tuple(words), tuple(spelt_in[word] for word in word_of)
+    return tuple(words), tuple(words_with_pieces[word] for word in word_of)
 
 
 def text_of_pieces(pieces: Sequence[str]) -> str:

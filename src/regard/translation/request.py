@@ -30,6 +30,7 @@ class Request:
 
     @property
     def empty(self) -> bool:
+        """Whether the text has no words."""
         return self.ids == (EOS,)
 
 

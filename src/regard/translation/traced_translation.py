@@ -41,7 +41,7 @@ def trace_translation(
     with evaluation_mode(model), torch.no_grad():
         states = None
         if keep_hidden:
-            decoding, states = decoded_with_states(model, translation, device)
+            decoding, states = decode_with_states(model, translation, device)
         else:
             decoding = forced_decoding(model, [translation], device)
         kinds = {"encoder": decoding.encoder, "decoder": decoding.decoder, "cross": decoding.cross}
@@ -62,14 +62,14 @@ def trace_translation(
     )
 
 
-def decoded_with_states(
+def decode_with_states(
     model: TranslatingModel, translation: Translation, device: torch.device
 ) -> tuple[ForcedDecoding, Mapping[str, Mapping[int, LayerStates]]]:
     """Return the model's output, and the vectors of every layer by kind of attention and layer number."""
     if not isinstance(model, Transformer):
         raise StatesNotFoundError(
-            f"the vectors of {type(model).__name__} cannot be kept, since it is no regard.Transformer; trace without "
-            "keep=…."
+            f"the vectors of {type(model).__name__} cannot be kept, because it is no regard.Transformer; trace "
+            "without keep=…."
         )
     with watching(model) as watched, recording_states(model, watched) as recorder:
         decoding = forced_decoding(model, [translation], device)

@@ -12,7 +12,7 @@ from regard.tracing.watching.layer_states import StatesNotFoundError
 from regard.translation.alignment import Alignment
 from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.calibration import Calibration
-from regard.translation.usual import Usual
+from regard.translation.usual import UsualLimits
 
 DIGITS = 6
 """The number of decimals in the JSON record of a translation, about as many as float32 has."""
@@ -27,7 +27,7 @@ class TranslationReader(Protocol):
         """The cross-attention weights from which word alignments are read."""
 
     @property
-    def usual(self) -> Usual | None:
+    def usual(self) -> UsualLimits | None:
         """Limits below which a source (letters per piece) or translation (probability) is unusual; None = not known."""
 
     @property
@@ -99,7 +99,7 @@ class Translation:
 
     @property
     def unlike(self) -> tuple[str, ...]:
-        """Remarks to show if the source is unlike the training texts, or the translation is improbable."""
+        """The remarks to show if the source is unlike the training texts, or the translation is improbable."""
         usual = self.translator.usual
         return () if usual is None else tuple(usual.differences(self))
 

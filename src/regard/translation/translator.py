@@ -24,7 +24,7 @@ from regard.translation.copy_unknown import with_copied_text
 from regard.translation.evaluation_mode import evaluation_mode
 from regard.translation.forced_decoding import piece_weights, token_log_probabilities, word_alignment
 from regard.translation.length_batches import BATCH_TOKENS, length_batches
-from regard.translation.long_texts import joined_alignment, joined_translation, sentences_that_fit
+from regard.translation.long_texts import join_alignments, join_translations, sentences_that_fit
 from regard.translation.marian_folder import read_any_translator
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.pieces import UNKNOWN, text_of_pieces
@@ -34,7 +34,7 @@ from regard.translation.search.interface import Hypothesis, Search, SourceBatch
 from regard.translation.traced_translation import trace_translation
 from regard.translation.translation import Translation
 from regard.translation.translator_folder import write_translator
-from regard.translation.usual import Usual
+from regard.translation.usual import UsualLimits
 
 EMPTY_TEXT = Hypothesis(tokens=(), log_probability=0.0, score=0.0)
 """The hypothesis for a text without words: an empty translation with probability 1."""
@@ -236,12 +236,12 @@ class Translator:
             ValueError: the layer or the head of the rule does not exist.
         """
         weights_of = (rule or self.alignment_rule).weights
-        read = [part for one in translations for part in one.parts or [one]]  # what the model read at once
-        weights = piece_weights(self.model, read, weights_of, self.device, batch_tokens)
+        parts = [part for one in translations for part in one.parts or [one]]  # the texts that the model read at once
+        weights = piece_weights(self.model, parts, weights_of, self.device, batch_tokens)
         (end,) = self.target_vocabulary.pieces([EOS])
-        found = iter([word_alignment(one, rows, end) for one, rows in zip(read, weights, strict=True)])
+        found = iter([word_alignment(one, rows, end) for one, rows in zip(parts, weights, strict=True)])
         return [
-            joined_alignment(one.source, [next(found) for _ in one.parts]) if one.parts else next(found)
+            join_alignments(one.source, [next(found) for _ in one.parts]) if one.parts else next(found)
             for one in translations
         ]
 
@@ -262,7 +262,7 @@ class Translator:
         return replace(self, alignment_rule=choose_rule(self.model, scored, self.device))
 
     def calibrated(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
-        """Return this translator with a calibration of its scores, and the limits for remarks on unusual texts.
+        """Return this translator with a calibration of its scores, and with the limits below which texts are unusual.
 
         Both are measured on translations by `Beam()`, and are among the values in `extra`, so that `save` stores them.
 
@@ -279,7 +279,7 @@ class Translator:
         found = self.translate(texts, truncate=True)
         scores = [one.mean_log_probability for one in found]
         chrf = sentence_chrf([one.text for one in found], targets)
-        measured = {"usual": Usual.of(found), "calibration": Calibration.of(scores, chrf)}
+        measured = {"usual": UsualLimits.of(found), "calibration": Calibration.of(scores, chrf)}
         stored = {name: None if value is None else asdict(value) for name, value in measured.items()}
         return replace(self, extra={**self.extra, **stored})
 
@@ -295,7 +295,7 @@ class Translator:
         written = [one for one in translations if one.source_ids != (EOS,) and not one.parts]
         copied = dict(zip(map(id, written), map(with_copied_text, written, self.align(written)), strict=True))
         done = [
-            joined_translation(one.source, self.copy_unknown(one.parts)) if one.parts else copied.get(id(one), one)
+            join_translations(one.source, self.copy_unknown(one.parts)) if one.parts else copied.get(id(one), one)
             for one in translations
         ]
         return [
@@ -325,9 +325,9 @@ class Translator:
         )
 
     @property
-    def usual(self) -> Usual | None:
+    def usual(self) -> UsualLimits | None:
         """The limits below which a source or translation is unusual; None = the translator has no limits."""
-        return Usual.stored_in(self.extra)
+        return UsualLimits.stored_in(self.extra)
 
     @property
     def calibration(self) -> Calibration | None:
@@ -336,9 +336,11 @@ class Translator:
 
     @property
     def _most_pieces(self) -> int:
+        """The largest number of subword pieces in a source, and in a target."""
         return self.model.config.max_tokens - 1  # one token is EOS in the source, and BOS in the target
 
     def _search(self, search: Search, batch: Sequence[Request], first: int) -> list[tuple[Hypothesis, ...]]:
+        """Return the hypotheses for each text of a batch; `first` is the line number of the first text of the call."""
         sources = SourceBatch.of(
             self.model,
             [one.ids for one in batch],
@@ -363,20 +365,22 @@ class Translator:
             return replace(empty, source=text, text=f"{UNKNOWN} {text}", untranslated=True)
         prefixes = [prefix, *[""] * (len(parts) - 1)]
         found = self.translate(parts, search=search, prefix=prefixes, batch_tokens=batch_tokens, first=number)
-        return joined_translation(text, found)
+        return join_translations(text, found)
 
     def _translation(self, request: Request, hypotheses: Sequence[Hypothesis]) -> Translation:
+        """Return the first hypothesis as the translation of a text, with all hypotheses as its candidates."""
         candidates = tuple(self._candidate(request, hypothesis) for hypothesis in hypotheses)
         return replace(candidates[0], candidates=candidates)
 
     def _candidate(self, request: Request, hypothesis: Hypothesis) -> Translation:
+        """Return one hypothesis as a translation without candidates."""
         source = self.source_vocabulary.surfaces(request.source)[: len(request.ids) - 1]
         pieces = zip(hypothesis.tokens, self.target_vocabulary.pieces(hypothesis.tokens), strict=True)
         target = tuple(UNKNOWN if token == UNK else piece for token, piece in pieces)
-        decodable = UNK not in hypothesis.tokens
+        has_unknown = UNK in hypothesis.tokens
         return Translation(
             source=request.source,
-            text=self.target_vocabulary.decode(list(hypothesis.tokens)) if decodable else text_of_pieces(target),
+            text=text_of_pieces(target) if has_unknown else self.target_vocabulary.decode(list(hypothesis.tokens)),
             score=hypothesis.score,
             log_probability=hypothesis.log_probability,
             source_ids=request.ids,

@@ -29,9 +29,13 @@ from regard.translation.model_protocol import TranslatingModel
 from regard.typed_fields import check_fields
 
 FORMAT = "regard translator"
+"""The name of the format in translator.json."""
+
 VERSION = 3
-LARGEST_TABLE = 2**24
-"""The most entries that a sinusoidal position table may have in addition to the number of stored parameters: 64 MiB."""
+"""The version of the format; a folder of another version is not read."""
+
+MOST_TABLE_NUMBERS = 2**24
+"""A table of sinusoidal positions may have this many numbers (64 MiB) more than all stored parameters together."""
 
 DESCRIPTION_FILE = "translator.json"
 PARAMETERS_FILE = "model.safetensors"
@@ -230,8 +234,8 @@ def missing_translator_error(folder: Path) -> InputError:
             f"{folder} has no translator: there is no {DESCRIPTION_FILE} in it; give the folder that regard train "
             "wrote with --out (it is a translator from the first evaluation on)."
         )
-    what = "is a file" if folder.exists() else "does not exist"
-    return InputError(f"{folder} {what}; give the folder that regard train wrote with --out.")
+    state = "is a file" if folder.exists() else "does not exist"
+    return InputError(f"{folder} {state}; give the folder that regard train wrote with --out.")
 
 
 def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
@@ -294,8 +298,8 @@ def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -
     """Raise InputError if the config describes a model far larger than the file of its parameters.
 
     The model is far larger if the config has more layers than `shapes` has tensors, or if the sinusoidal position table
-    has over `LARGEST_TABLE` entries more than all tensors together. The check comes before the model is built, so that
-    a damaged config cannot exhaust the memory.
+    has over `MOST_TABLE_NUMBERS` entries more than all tensors together. The check comes before the model is built, so
+    that a damaged config cannot exhaust the memory.
     """
     for name in ("n_layers", "n_decoder_layers"):
         if (getattr(config, name, None) or 0) > len(shapes):
@@ -305,7 +309,7 @@ def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -
             )
     if getattr(config, "positions", None) == "sinusoidal":
         n_numbers = config.max_tokens * config.d_model
-        if n_numbers > LARGEST_TABLE + sum(map(math.prod, shapes.values())):
+        if n_numbers > MOST_TABLE_NUMBERS + sum(map(math.prod, shapes.values())):
             raise InputError(
                 f"{path.parent / DESCRIPTION_FILE} has max_tokens={config.max_tokens}, whose table of positions would "
                 f"have {n_numbers:,} numbers, more than the model itself; copy the whole folder again."
@@ -318,11 +322,11 @@ def tensor_shapes(model: Any) -> dict[str, tuple[int, ...]]:
 
 def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
     """Raise InputError unless the names and shapes found in a file are those expected of the model's parameters."""
-    again = f"does not fit {DESCRIPTION_FILE} beside it; copy the whole folder again"
+    mismatch = f"does not fit {DESCRIPTION_FILE} beside it; copy the whole folder again"
     for name in expected.keys() - found.keys():
-        raise InputError(f"{path} {again}: the parameter {name} is missing.")
+        raise InputError(f"{path} {mismatch}: the parameter {name} is missing.")
     for name in found.keys() - expected.keys():
-        raise InputError(f"{path} {again}: the model has no parameter {name}.")
+        raise InputError(f"{path} {mismatch}: the model has no parameter {name}.")
     for name, shape in expected.items():
         if found[name] != shape:
-            raise InputError(f"{path} {again}: {name} has the shape {found[name]} and the model takes {shape}.")
+            raise InputError(f"{path} {mismatch}: {name} has the shape {found[name]} and the model takes {shape}.")

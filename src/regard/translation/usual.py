@@ -35,7 +35,7 @@ class Measured(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Usual:
+class UsualLimits:
     """The limits below which a source or a translation is unusual: 99 of 100 dev texts are above each limit.
 
     Attributes:
@@ -47,7 +47,7 @@ class Usual:
     score: float
 
     @classmethod
-    def of(cls, translations: Sequence[Measured]) -> "Usual | None":
+    def of(cls, translations: Sequence[Measured]) -> "UsualLimits | None":
         """Return the limits measured on translations of the dev texts; None = there are no dev texts."""
         if not translations:
             return None
@@ -58,7 +58,7 @@ class Usual:
         )
 
     @classmethod
-    def stored_in(cls, extra: Mapping[str, Any]) -> "Usual | None":
+    def stored_in(cls, extra: Mapping[str, Any]) -> "UsualLimits | None":
         """Return the limits that were stored with a translator; None = they are missing or invalid."""
         values = extra.get("usual")
         names = "letters_a_piece", "score"
@@ -84,5 +84,5 @@ class Usual:
 
 
 def letters_a_piece(translation: Measured) -> float:
-    """Return the mean number of characters in a subword piece of the source; spaces are not counted."""
+    """Return the mean number of characters per subword piece of the source; spaces are not counted."""
     return len("".join(translation.source.split())) / max(len(translation.source_ids) - 1, 1)
