@@ -146,7 +146,7 @@ def test_text_of_two_bytes_a_letter_is_told_from_that_of_one(folder):
 
 
 def test_many_lines_are_the_same_lines_in_parts(folder, translator, monkeypatch):
-    monkeypatch.setattr("regard.cli.translate.LINES", 2)
+    monkeypatch.setattr("regard.cli.translate.LINES_PER_CALL", 2)
     assert lines(folder, "--sample") == [one.text for one in translator.translate(LINES, search=Sample())]
 
 

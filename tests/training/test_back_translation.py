@@ -22,7 +22,7 @@ KINDS = "a search is --greedy, or --beam, or sampling with its options."
 
 @pytest.fixture(autouse=True)
 def groups_of_three(monkeypatch):
-    monkeypatch.setattr(back_translation, "LINES", 3)
+    monkeypatch.setattr(back_translation, "LINES_PER_CALL", 3)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from regard.text.batches import Batch, Batches
 from regard.text.corpus import write_corpus
 from regard.text.sample import sample
 from regard.text.vocabulary import Vocabulary
-from regard.training.loop import own_rows, training_steps
+from regard.training.loop import rows_of_process, training_steps
 from regard.training.loss import TeacherForced
 from regard.training.training_state import Position
 from regard.transformer.config import TransformerConfig
@@ -67,7 +67,7 @@ def test_the_rows_of_all_processes_are_the_batch(batches, n):
 
     for batch in [next(iter(batches.epoch(0))), two_rows()]:
         whole = gradients([batch.source, batch.lengths, batch.target, batch.expected])
-        shares = [own_rows(batch, rank, n, torch.device("cpu")) for rank in range(n)]
+        shares = [rows_of_process(batch, rank, n, torch.device("cpu")) for rank in range(n)]
         summed = [sum(parts) for parts in zip(*(gradients(t, float(mine)) for t, mine in shares), strict=True)]
         assert_close(summed, whole, rtol=1e-10, atol=1e-10)
         assert sum(len(tensors[0]) for tensors, mine in shares if mine) == len(batch.source)

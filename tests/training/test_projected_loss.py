@@ -18,7 +18,7 @@ with_and_without_r_drop = pytest.mark.parametrize(("n_predictions", "r_drop"), [
 def parts(request, monkeypatch):
     """Set the number of tokens that are processed at a time."""
     monkeypatch.setattr(projected_loss, "LEAST_PREDICTIONS", request.param)
-    monkeypatch.setitem(projected_loss.AT_ONCE, "cpu", 1)
+    monkeypatch.setitem(projected_loss.LOGITS_AT_ONCE, "cpu", 1)
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ class Largest(TorchDispatchMode):
 @with_and_without_r_drop
 def test_all_logits_are_never_held(given, n_predictions, r_drop, monkeypatch):
     monkeypatch.setattr(projected_loss, "LEAST_PREDICTIONS", 5)
-    monkeypatch.setitem(projected_loss.AT_ONCE, "cpu", 12 * VOCABULARY)
+    monkeypatch.setitem(projected_loss.LOGITS_AT_ONCE, "cpu", 12 * VOCABULARY)
     tensors, labels = given(n_predictions=n_predictions)
     with Largest() as largest:
         gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop)

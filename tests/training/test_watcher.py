@@ -17,13 +17,13 @@ def test_a_long_task_is_told_again_and_again(monkeypatch, capsys):
         assert told.wait(60)
         assert lines[-1].startswith("still running after 0:")
         assert lines[-1].endswith(": making the vocabulary")
-    terminal.heartbeat.join(60)
-    assert not terminal.heartbeat.is_alive()
+    terminal.quiet_printer.join(60)
+    assert not terminal.quiet_printer.is_alive()
 
 
 def test_the_current_task_is_training_from_the_first_step_on():
     terminal = Terminal()
-    terminal.busy("cutting the texts into pieces")
+    terminal.busy("dividing the texts into pieces")
     terminal.stepped(0, 1_260)
     assert terminal.now == "training: step 0 of 1,260"
     terminal.stepped(7, 1_260)

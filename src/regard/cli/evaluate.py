@@ -26,7 +26,7 @@ def evaluate(
     truncate: Truncate = False,
     device: Device = None,
     against: Annotated[
-        Path | None, typer.Option("--against", "-a", help="A second system's translations, for comparison.")
+        Path | None, typer.Option("--against", "-a", help="The translations of another system, for comparison.")
     ] = None,
     more: Annotated[
         list[Path] | None, typer.Option("--reference", "-r", help="One more reference; may be repeated.")
@@ -49,7 +49,7 @@ def evaluate(
     """Score translations: BLEU, chrF and TER with signatures, also by length, and the worst lines.
 
     --comet MODEL adds COMET, computed by the package unbabel-comet with the first reference.
-    --against adds the scores of a second system, and p-values of the differences (paired bootstrap).
+    --against adds the scores of another system, and p-values of the differences (paired bootstrap).
 
     [bold]Examples[/bold]
 

@@ -125,7 +125,7 @@ def print_steps(worked: "WorkedAttention", digits: int | None, every_matrix: boo
 
 
 def inputs_from_model(model: str | None, text: str, **options: Any) -> "tuple[ExampleInputs, int]":
-    """Return the inputs and parameters of one head while a model reads a text, and the position of the query.
+    """Return one head of a model that reads a text as inputs of a worked example, and the position of the query.
 
     Args:
         model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.
@@ -153,17 +153,17 @@ def print_examples() -> None:
 
 
 def check_options(
-    file: Path | None, example: str | None, text: str | None, of_model: dict[str, str | None], digits: int | None
+    file: Path | None, example: str | None, text: str | None, text_options: dict[str, str | None], digits: int | None
 ) -> None:
     """Raise InputError if options cannot be given together, or if the number of decimals is not from 0 to 17.
 
     Args:
-        of_model: the values of the options that need a text, by the options' names.
+        text_options: the values of the options that need a text, by the names of the options.
     """
     given = [name for name, value in ((str(file), file), ("--example", example), ("--text", text)) if value is not None]
     if len(given) > 1:
         raise InputError(f"got {' and '.join(given)}; give one of them: a file, --example or --text.")
-    for option, value in of_model.items():
+    for option, value in text_options.items():
         if value is not None and text is None:
             raise InputError(f"{option} {value} belongs to a model; give the text that it reads with --text.")
     if digits is not None and not 0 <= digits <= 17:

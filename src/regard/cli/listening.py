@@ -53,13 +53,13 @@ def listen(host: str, port: int) -> Listening:
             f"cannot listen on {host} port {port}: {reason(error).partition(' (')[0]}; give another --port or --host."
         ) from error
     port = listening.getsockname()[1]
-    address = f"http://{name_of(host)}:{port}/"
+    address = f"http://{host_in_url(host)}:{port}/"
     if host in LOOPBACK:
-        return Listening(listening, address, tuple(f"{name_of(one)}:{port}" for one in LOOPBACK), None)
+        return Listening(listening, address, tuple(f"{host_in_url(one)}:{port}" for one in LOOPBACK), None)
     token = secrets.token_urlsafe(24)
     return Listening(listening, f"{address}?token={token}", (), token)
 
 
-def name_of(host: str) -> str:
+def host_in_url(host: str) -> str:
     """Return a host as a URL contains it: an IPv6 address stands in brackets."""
     return f"[{host}]" if ":" in host else host

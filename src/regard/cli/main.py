@@ -33,10 +33,10 @@ from regard.cli.translate import translate
 from regard.errors import InputError
 from regard.visible_text import escape_controls
 
-SPIN_COUNT = "1000"
+CHECKS_BEFORE_SLEEP = "1000"
 """How many times a waiting OpenMP thread checks for work before it sleeps."""
 
-UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """The error numbers of failed writes: no space on the disk, a quota, a file size limit, a defect of the disk."""
 
 VERBS = {
@@ -100,7 +100,7 @@ def limit_thread_spinning() -> None:
     core.
     """
     if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
-        os.environ["GOMP_SPINCOUNT"] = SPIN_COUNT
+        os.environ["GOMP_SPINCOUNT"] = CHECKS_BEFORE_SLEEP
 
 
 def exit_with_message(message: str) -> NoReturn:
@@ -141,7 +141,7 @@ def run() -> None:
             "or a locale with UTF-8."
         )
     except OSError as error:
-        if error.filename is not None or error.errno not in {*UNWRITABLE, errno.EPIPE}:
+        if error.filename is not None or error.errno not in {*WRITE_ERRORS, errno.EPIPE}:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python must not flush the rest at exit
         if error.errno == errno.EPIPE:  # the reader has closed the pipe; Typer exits with 1 too

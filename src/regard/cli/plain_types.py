@@ -4,7 +4,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-NAMES = {
+PLAIN_NAMES = {
     "<bool>": "",
     "<int range>": "<int>",
     "<list[str]>": "<str>",
@@ -31,5 +31,5 @@ def with_plain_types(parameters: list[Any], ctx: Any) -> list[Any]:
     """Return the parameters of a verb; give each option the name of its type that its help is to show."""
     for parameter in parameters:
         if isinstance(parameter, TyperOption) and parameter.metavar is None:
-            parameter.metavar = NAMES.get(parameter.display_type(ctx))
+            parameter.metavar = PLAIN_NAMES.get(parameter.display_type(ctx))
     return parameters

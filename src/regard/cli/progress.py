@@ -27,7 +27,10 @@ def spinner(task: str) -> Iterator[None]:
 
 
 PrintRemark = Callable[[str], None]
+"""A function that prints a remark on the error stream."""
+
 CountLines = Callable[[int], None]
+"""A function that advances a progress bar by a number of lines."""
 
 
 @contextmanager

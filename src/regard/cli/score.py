@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.translation.translation import Translation
     from regard.translation.translator import Translator
 
-PAIRS = 512
+PAIRS_PER_CALL = 512
 """The number of pairs that are scored together, sorted by length, before their scores are written."""
 
 DIGITS = 6
@@ -66,8 +66,8 @@ def score(
             (line for lines in read_lines(stream, path) for line in lines)
             for stream, path in zip(streams, (source, target), strict=True)
         )
-        numbered, first = checked_pairs(sources, targets, source, target), 1
-        while batch := list(islice(numbered, PAIRS)):
+        pairs_of_lines, first = checked_pairs(sources, targets, source, target), 1
+        while batch := list(islice(pairs_of_lines, PAIRS_PER_CALL)):
             scored = translator.score(*zip(*batch, strict=True), truncate=truncate, first=first)
             for line in json_lines(translator, scored) if as_json else text_lines(scored, pairs):
                 sys.stdout.write(f"{line}\n")
@@ -80,17 +80,21 @@ def checked_pairs(
 ) -> Iterator[tuple[str, str]]:
     """Yield the pairs of lines of two texts.
 
+    Args:
+        sources, targets: the lines of the two texts.
+        source, target: the files of the texts, for the message.
+
     Raises:
         InputError: one text has more lines than the other; this is raised after all complete pairs.
     """
-    for number, (one, other) in enumerate(zip_longest(sources, targets)):
-        if one is None or other is None:
-            short, long = (source, target) if one is None else (target, source)
+    for number, (source_line, target_line) in enumerate(zip_longest(sources, targets)):
+        if source_line is None or target_line is None:
+            short, long = (source, target) if source_line is None else (target, source)
             raise InputError(
                 f"{short} has {number:,} lines and {long} has more; line n of {target} must be the translation of "
                 f"line n of {source}."
             )
-        yield one, other
+        yield source_line, target_line
 
 
 def text_lines(scored: "list[Translation]", pairs: bool) -> Iterator[str]:
@@ -105,7 +109,7 @@ def json_lines(translator: "Translator", scored: "list[Translation]") -> Iterato
     from regard.text.vocabulary import EOS
 
     end = translator.target_vocabulary.pieces([EOS])
-    for one, of_pieces in zip(scored, translator.piece_log_probabilities(scored), strict=True):
+    for one, piece_scores in zip(scored, translator.piece_log_probabilities(scored), strict=True):
         record: dict[str, Any] = {
             "source": one.source,
             "target": one.text,
@@ -113,7 +117,7 @@ def json_lines(translator: "Translator", scored: "list[Translation]") -> Iterato
             "log_probability": round(one.log_probability, DIGITS),
             "pieces": [
                 [piece, round(number, DIGITS)]
-                for piece, number in zip([*one.target_pieces, *end], of_pieces, strict=True)
+                for piece, number in zip([*one.target_pieces, *end], piece_scores, strict=True)
             ],
         }
         yield json.dumps(record, ensure_ascii=False)

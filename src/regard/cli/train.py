@@ -17,16 +17,20 @@ def train(
     source: Annotated[
         str, typer.Argument(help="Sentences in the language to translate from, one a line; several files: A,B.")
     ],
-    target: Annotated[str, typer.Argument(help="The translations of these sentences, line by line; as many files.")],
+    target: Annotated[
+        str, typer.Argument(help="The translations of these sentences, line by line; as many files as SOURCE.")
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the translator and its training.")],
     weights: Annotated[
         str | None,
-        typer.Option("--weights", help="How often an epoch has each pair, for each corpus: 1,0.3.", show_default="1"),
+        typer.Option("--weights", help="For each corpus, how often an epoch contains a pair: 1,0.3.", show_default="1"),
     ] = None,
     synthetic: Annotated[
         str | None,
         typer.Option(
-            "--synthetic", help="The corpora, counted from 1, with machine-made sources: 2 or 2,3.", show_default="none"
+            "--synthetic",
+            help="The numbers, from 1, of the corpora whose sources a machine translated: 2 or 2,3.",
+            show_default="none",
         ),
     ] = None,
     dev_source: Annotated[
@@ -91,20 +95,16 @@ def train(
     [bold]Several devices or machines[/bold]: the same command with a launcher in front
       torchrun --nproc-per-node 2 $(which regard) train …
       torchrun --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 \\
-          $(which regard) train …        and --node-rank 1 on the other
+          $(which regard) train …        (the other machine: --node-rank 1)
       accelerate launch --multi_gpu --num_processes 2 $(which regard) train …
       --set training.shard=true          for a model too large for one device
 
-    \b
-    [bold]Settings[/bold], in a TOML file for --config or one by one with --set; the folder's config.toml has its own
-      \\[data]        weights  synthetic  dev_pairs  max_tokens  max_ratio
-      \\[vocabulary]  file  n_tokens  joint  coverage  bpe_dropout
-      \\[model]       kind  preset  start_from  d_model  n_layers  dropout …
-      \\[training]    seed  batch_tokens  accumulate  learning_rate  schedule
-                    warmup_steps  label_smoothing  r_drop  clip_norm  weight_decay
-                    max_steps  max_minutes  precision  shard
-      \\[evaluation]  every_steps  pairs  metric  keep  patience  average
-                    log_steps  save_minutes
+    \b [bold]Settings[/bold], in a TOML file for --config or one by one with --set; config.toml in the folder has those
+    of its training \\[data]        weights  synthetic  dev_pairs  max_tokens  max_ratio \\[vocabulary]  file  n_tokens
+    joint  coverage  bpe_dropout \\[model]       kind  preset  start_from  d_model  n_layers  dropout … \\[training]
+    seed  batch_tokens  accumulate  learning_rate  schedule warmup_steps  label_smoothing  r_drop  clip_norm
+    weight_decay max_steps  max_minutes  precision  shard \\[evaluation]  every_steps  pairs  metric  keep  patience
+    average log_steps  save_minutes
     """
     from regard.cli.progress import spinner
 
@@ -128,7 +128,7 @@ def train(
         trained = run(source, target, out, settings, device=device, watcher=watcher)
     if trained.is_main:
         print_result(trained)
-    if trained.reason is None:
+    if trained.reason is None:  # stopped by Ctrl-C
         raise typer.Exit(130)
 
 
@@ -157,6 +157,6 @@ def print_result(trained: "Trained") -> None:
     if trained.best is not None:
         print(f"best        {trained.best.summary()}")
     if trained.kept is not None and trained.kept != trained.best:
-        print(f"kept        {trained.kept.summary()}")
+        print(f"saved       {trained.kept.summary()}")
     print(f"translator  {escape_controls(trained.folder)}")
     print(f"\nnow         echo '…' | regard translate {escape_controls(trained.folder)}")

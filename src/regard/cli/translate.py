@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from regard.translation.translation import Translation
     from regard.translation.translator import Translator
 
-LINES = 512
+LINES_PER_CALL = 512
 """The number of lines that are translated together, sorted by length, before their translations are written."""
 
 NO_CALIBRATION = (
@@ -146,12 +146,12 @@ def translate(
             print_remark(NO_CALIBRATION)
         first, n_untranslated = 1, 0
         for lines in read_lines(stream, file, prompt_for(stream, translator.name)):
-            for start in range(0, len(lines), LINES):
-                texts = lines[start : start + LINES]
+            for start in range(0, len(lines), LINES_PER_CALL):
+                texts = lines[start : start + LINES_PER_CALL]
                 found = translator.translate(
                     texts,
                     search=search,
-                    prefix=prefixes.of(first, len(texts)),
+                    prefix=prefixes.for_lines(first, len(texts)),
                     truncate=truncate,
                     split=not truncate,
                     batch_tokens=batch_tokens or BATCH_TOKENS,
@@ -190,7 +190,7 @@ class Prefixes:
         self.prefix, self.file = prefix, file
         self.lines = None if file is None else read_file_lines(file)
 
-    def of(self, first: int, n: int) -> str | list[str] | None:
+    def for_lines(self, first: int, n: int) -> str | list[str] | None:
         """Return the prefixes of `n` lines from line number `first` (from 1) on, or one for all; None = no prefix.
 
         Raises:

@@ -28,18 +28,18 @@ class ReferenceAlignment:
     possible: frozenset[tuple[int, int]] = frozenset()
 
 
-def alignment_error_rate(found: Iterable[tuple[Pairs, ReferenceAlignment]]) -> float:
+def alignment_error_rate(sentence_pairs: Iterable[tuple[Pairs, ReferenceAlignment]]) -> float:
     """Return the alignment error rate over all sentence pairs, from 0 to 1.
 
     Args:
-        found: for each sentence pair, the aligned word pairs to be scored, and the reference alignment.
+        sentence_pairs: for each sentence pair, the aligned word pairs to be scored, and the reference alignment.
 
     >>> reference = ReferenceAlignment(sure=frozenset({(0, 0), (1, 1)}), possible=frozenset({(2, 1)}))
     >>> alignment_error_rate([({(0, 0), (2, 1)}, reference)])
     0.25
     """
     n_sure = n_possible = n_pairs = 0
-    for pairs, reference in found:
+    for pairs, reference in sentence_pairs:
         n_sure += len(reference.sure.intersection(pairs))
         n_possible += len((reference.sure | reference.possible).intersection(pairs))
         n_pairs += len(set(pairs)) + len(reference.sure)

@@ -32,7 +32,7 @@ def comet_score(
 
     Args:
         model: a checkpoint file, or the name of a model that unbabel-comet downloads.
-        against: a second system's translations of the same lines, to compare with; None = there is no second system.
+        against: another system's translations of the same lines, to compare with; None = there is no other system.
 
     Raises:
         InputError: the package unbabel-comet is not installed, or it cannot load the model.

@@ -1,7 +1,7 @@
 """Scoring translations against references: BLEU, chrF, TER and exact matches, by sentence length and line by line.
 
 sacreBLEU computes the scores; each score comes with sacreBLEU's signature, a text that states exactly how it was
-computed. The translations of a second system can be compared with the first by paired bootstrap resampling.
+computed. The translations of another system can be compared with the first by paired bootstrap resampling.
 
 Source: Post 2018 (signatures); Papineni et al. 2002 (BLEU); Popović 2015 (chrF); Snover et al. 2006 (TER); Koehn 2004
 (paired bootstrap).
@@ -14,7 +14,7 @@ from regard.errors import InputError, counted, import_extra, nearest
 from regard.evaluation.comet import comet_score
 from regard.evaluation.records import Comparison, Evaluation, LengthGroup, MetricScore, SentenceScore
 
-LENGTHS = (1, 6, 11, 21, 41, 81)
+SMALLEST_LENGTHS = (1, 6, 11, 21, 41, 81)
 """The smallest length in each group of lines. Lines are grouped by the number of words in their reference."""
 
 UNSPACED = {"zh", "ja-mecab"}
@@ -42,7 +42,8 @@ def evaluate(
         hypotheses: the translations to score, one per line.
         references: reference translations of the same lines; several sequences if lines have several references.
         source: the source sentences, copied into the result; they do not affect the scores.
-        against: a second system's translations of the same lines, to compare with.
+        against: another system's translations of the same lines, to compare with; the fields `other` and `other_…` of
+            the result are of this system.
         tokenize: the name of sacreBLEU's tokenizer for BLEU.
         lowercase: ignore case in BLEU, chrF and exact matches; TER always ignores it.
         comet: the checkpoint file of a COMET model, or the name of a model that the package unbabel-comet downloads;
@@ -50,7 +51,8 @@ def evaluate(
 
     Raises:
         InputError: the texts have different numbers of lines or no lines, no reference is given, the tokenizer does not
-            exist or lacks its dependencies, or `against` has more than `MAX_COMPARED` lines.
+            exist or lacks its dependencies, `against` has more than `MAX_COMPARED` lines, or `comet` is given without
+            `source`.
 
     >>> evaluation = evaluate(["the cat sat", "a dog"], ["the cat sat", "the dog"])
     >>> evaluation.exact, evaluation.sentences[0].hypothesis
@@ -136,7 +138,7 @@ def metric_scores(
     references: Sequence[Sequence[str]],
     against: Sequence[str] | None,
 ) -> tuple[MetricScore, ...]:
-    """Compute every metric over all lines; if `against` is given, compare each score with that of the second system."""
+    """Compute every metric over all lines; if `against` is given, compare each score with that of the other system."""
     if against is not None:
         return paired_bootstrap(metrics, hypotheses, references, against)
     found = []
@@ -151,14 +153,14 @@ def metric_scores(
 def paired_bootstrap(
     metrics: dict[str, Any], hypotheses: Sequence[str], references: Sequence[Sequence[str]], against: Sequence[str]
 ) -> tuple[MetricScore, ...]:
-    """Score `hypotheses` by every metric, and compare each score with that of the second system, `against`."""
+    """Score `hypotheses` by every metric, and compare each score with that of the other system, `against`."""
     significance = import_extra("sacrebleu.significance", "translation")
     systems = [("against", against), ("hypotheses", hypotheses)]
     test = significance.PairedTest(systems, metrics, references, test_type="bs", n_samples=N_SAMPLES)
     signatures, results = test()
     found = []
     for name, settings in signatures.items():
-        other, own = results[name]
+        other, own = results[name]  # in the order of `systems`
         comparison = Comparison(
             other=float(other.score),
             interval=float(own.ci),
@@ -187,6 +189,7 @@ def exact_matches(hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 
 
 def percent(matches: Sequence[bool]) -> float:
+    """Return the percentage of True."""
     return 100 * sum(matches) / len(matches)
 
 
@@ -204,9 +207,11 @@ def scores_by_length(
     tokenizer = metrics["BLEU"].tokenizer
     lengths = [len(tokenizer(line).split()) for line in references[0]]
     groups = []
-    for least, after in zip(LENGTHS, (*LENGTHS[1:], None), strict=True):
+    for least, next_least in zip(SMALLEST_LENGTHS, (*SMALLEST_LENGTHS[1:], None), strict=True):
         # Empty references belong to the first group
-        rows = [i for i, n in enumerate(lengths) if max(n, 1) >= least and (after is None or max(n, 1) < after)]
+        rows = [
+            i for i, n in enumerate(lengths) if max(n, 1) >= least and (next_least is None or max(n, 1) < next_least)
+        ]
         if not rows:
             continue
         group, their_references = [hypotheses[i] for i in rows], [[texts[i] for i in rows] for texts in references]
@@ -214,9 +219,9 @@ def scores_by_length(
         groups.append(
             LengthGroup(
                 least=least,
-                most=None if after is None else after - 1,
+                most=None if next_least is None else next_least - 1,
                 n_lines=len(rows),
-                bleu=bleu.score if bleu.totals[-1] else None,
+                bleu=bleu.score if bleu.totals[-1] else None,  # without sequences of four words there is no BLEU
                 chrf=metrics["chrF"].corpus_score(group, their_references).score,
                 exact=percent([matches[i] for i in rows]),
             )

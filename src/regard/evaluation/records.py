@@ -8,7 +8,7 @@ class Comparison:
     """The comparison of two systems' scores on the same lines, by paired bootstrap resampling.
 
     Attributes:
-        other: the second system's score.
+        other: the other system's score.
         interval, other_interval: half the width of the 95 % confidence interval of each system's score.
         p_value: the probability of a difference at least as large as the observed one, if the systems were equally
             good.
@@ -28,7 +28,7 @@ class MetricScore:
         name: BLEU, chrF2, TER or COMET. For TER lower is better, for the others higher.
         value: the score in percent; TER may exceed 100.
         signature: a text that states how the score was computed, from sacreBLEU except for COMET.
-        comparison: the comparison with a second system; None = there is none.
+        comparison: the comparison with another system; None = there is none.
     """
 
     name: str
@@ -67,7 +67,7 @@ class SentenceScore:
         chrf: chrF in percent.
         exact: whether the translation equals one of the references.
         source: the source sentence; None = it was not given.
-        other: the second system's translation; None = there is no second system.
+        other: the other system's translation; None = there is no other system.
     """
 
     line: int
@@ -86,7 +86,7 @@ class Evaluation:
     Attributes:
         scores: BLEU, chrF and TER, in this order.
         exact: the percentage of lines whose translation equals a reference.
-        other_exact: the percentage of exact matches of the second system; None = there is no second system.
+        other_exact: the percentage of exact matches of the other system; None = there is no other system.
         by_length: the scores of groups of lines, from short to long; groups without lines are left out.
         sentences: every line, sorted by chrF, the lowest first.
     """

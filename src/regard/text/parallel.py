@@ -91,10 +91,10 @@ class Report:
         return ", ".join(f"{number:,} {label}" for label, number in reasons.items() if number)
 
 
-def total(reports: Iterable[Report]) -> Report:
+def sum_reports(reports: Iterable[Report]) -> Report:
     """Return a report with the sums of the counts of several reports, such as the reports of several corpora.
 
-    >>> total([Report(read=3, kept=2), Report(read=5)])
+    >>> sum_reports([Report(read=3, kept=2), Report(read=5)])
     Report(read=8, byte_order_marks=0, carriage_returns=0, extra_spaces=0, composed=0, control_characters=0, empty=0,
     over_long=0, mismatched=0, held_out=0, kept=2, unknown=0)
     """

@@ -35,7 +35,7 @@ from regard.translation.search.interface import Search
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator
 
-LINES = 256
+LINES_PER_CALL = 256
 """The number of lines that are translated in one call; after each call, the pairs so far are synced to the disk."""
 
 STATE = "state.json"
@@ -164,7 +164,7 @@ class BackTranslation:
         """
         description, lines = self.description(), islice(clean_lines(self.text), state.counts.lines, None)
         start, first = time.monotonic(), state.counts.lines
-        while not stopped() and (group := list(islice(lines, LINES))):
+        while not stopped() and (group := list(islice(lines, LINES_PER_CALL))):
             n_done = state.counts.lines
             left = ""
             if n_done > first:
@@ -187,7 +187,7 @@ class BackTranslation:
         sizes = []
         for side, name in enumerate(("source", "target")):
             with (self.folder / name).open("rb+") as file:
-                file.truncate(state.bytes[side])  # what a killed run wrote after its last state
+                file.truncate(state.bytes[side])  # removes what a killed run wrote after its last state
                 file.seek(state.bytes[side])
                 file.write("".join(f"{pair[side]}\n" for pair in pairs).encode())
                 file.flush()
@@ -196,6 +196,7 @@ class BackTranslation:
         return State(counts=counts, bytes=(sizes[0], sizes[1]))
 
     def store(self, state: State, description: Mapping[str, Any]) -> None:
+        """Write the state and the inputs of the run to the temporary folder."""
         values = {"description": description, "counts": asdict(state.counts), "bytes": state.bytes}
         write_atomically(self.folder / STATE, json.dumps(values))
 

@@ -19,7 +19,7 @@ from regard.translation.search.greedy import Greedy
 from regard.translation.search.interface import SourceBatch
 from regard.translation.translator_folder import write_translator
 
-AT_ONCE = 64
+SENTENCES_AT_ONCE = 64
 """The number of sentences that are translated in one batch."""
 
 WORDS_FOR_WORD_BLEU = 5
@@ -155,8 +155,8 @@ class Evaluator:
         """Return the greedy translations of the dev set's `sources`, in the same order."""
         sources, texts = self.pairs.sources, dict[int, str]()
         by_length = sorted(range(len(sources)), key=lambda number: len(sources[number]))
-        for start in range(0, len(by_length), AT_ONCE):
-            numbers = by_length[start : start + AT_ONCE]
+        for start in range(0, len(by_length), SENTENCES_AT_ONCE):
+            numbers = by_length[start : start + SENTENCES_AT_ONCE]
             batch = SourceBatch.of(self.model, [[*sources[n], EOS] for n in numbers], device=self.device)
             for number, hypotheses in zip(numbers, Greedy().run(self.model, batch), strict=True):
                 texts[number] = self.target_vocabulary.decode(list(hypotheses[0].tokens))

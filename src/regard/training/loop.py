@@ -31,10 +31,10 @@ from regard.training.store.training_log import Log
 from regard.training.training_state import Position, TrainingState
 from regard.training.watcher import Progress, Watcher
 
-CHECKPOINTS = 2
+N_CHECKPOINTS = 2
 """The number of latest checkpoints to keep: if the latest is damaged, training resumes from the one before it."""
 
-ASK_STEPS = 10
+DECISION_STEPS = 10
 """At every step divisible by this number, several processes together decide whether to stop or to save."""
 
 
@@ -95,7 +95,7 @@ def training_steps(batches: Batches, position: Position, accumulate: int) -> Ite
         position = Position(step=step, epoch=position.epoch + 1)
 
 
-def own_rows(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[list[Tensor], bool]:
+def rows_of_process(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[list[Tensor], bool]:
     """Return the rows of a batch that one process computes, as the tensors of a smaller batch.
 
     Of n processes, the one with this rank gets the rows rank, rank + n, rank + 2n, and so on. Batches are sorted by
@@ -122,7 +122,7 @@ def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
     total = torch.zeros((), device=run.processes.device)
     for i, batch in enumerate(batches):
         torch.manual_seed(seed_of(training.seed, step, i, rank))
-        tensors, has_rows = own_rows(batch, rank, n, run.processes.device)
+        tensors, has_rows = rows_of_process(batch, rank, n, run.processes.device)
         is_last = i == len(batches) - 1
         with run.processes.gradient_exchange(run.module, is_last):
             loss = run.module(*tensors) * float(has_rows)
@@ -140,6 +140,12 @@ class StepTotals:
     """The loss, the numbers of tokens and the time of the steps since the last log entry, summed.
 
     The loss is summed on the device, so that adding a step does not wait for the GPU.
+
+    Attributes:
+        loss: the summed loss in nats.
+        seconds: the time of the steps, without pauses.
+        n_expected: the number of target tokens to predict (labels).
+        n_tokens: the number of source and target tokens.
     """
 
     def __init__(self, device: torch.device, earlier_seconds: float) -> None:
@@ -171,7 +177,7 @@ class StepTotals:
 
 
 def train_on(run: Run, state: TrainingState) -> TrainingState:
-    """Train from `state` until training is finished, or until SIGINT or SIGTERM arrives; return the state reached."""
+    """Train from `state` until training is finished, or until SIGINT or SIGTERM arrives; return the last state."""
     training, evaluation = run.config.training, run.config.evaluation
     totals = StepTotals(run.processes.device, state.elapsed_seconds)
     saved_seconds = state.elapsed_seconds
@@ -189,7 +195,7 @@ def train_on(run: Run, state: TrainingState) -> TrainingState:
                 step,
                 handler.requested,
                 totals.elapsed_seconds - saved_seconds > 60 * evaluation.save_minutes,
-                run.processes.is_main and out_of_time(run, state),  # only one process decides: clocks differ
+                run.processes.is_main and is_out_of_time(run, state),  # only one process decides: clocks differ
             )
             evaluation_is_due = time_is_over or step >= training.max_steps or step % evaluation.every_steps == 0
             if not (stop or save_is_due or evaluation_is_due or step % evaluation.log_steps == 0):
@@ -209,10 +215,10 @@ def train_on(run: Run, state: TrainingState) -> TrainingState:
 def any_process(run: Run, step: int, *conditions: bool) -> list[bool]:
     """Return for each condition whether it is true in at least one process.
 
-    With one process the result is `conditions`. Several processes exchange their conditions only every `ASK_STEPS`
+    With one process the result is `conditions`. Several processes exchange their conditions only every `DECISION_STEPS`
     steps, to save time; at the steps between, all results are False.
     """
-    if run.processes.n > 1 and step % ASK_STEPS:
+    if run.processes.n > 1 and step % DECISION_STEPS:
         return [False] * len(conditions)
     return run.processes.any(conditions)
 
@@ -220,7 +226,7 @@ def any_process(run: Run, step: int, *conditions: bool) -> list[bool]:
 def end_reason(run: Run, state: TrainingState) -> str | None:
     """Return the reason why training is finished, for a message; None = training continues."""
     reason = end_reason_of_steps(run, state)
-    if reason is None and out_of_time(run, state):
+    if reason is None and is_out_of_time(run, state):
         return f"its {run.config.training.max_minutes:g} minutes are over (training.max_minutes)"
     return reason
 
@@ -238,7 +244,7 @@ def end_reason_of_steps(run: Run, state: TrainingState) -> str | None:
     return None
 
 
-def out_of_time(run: Run, state: TrainingState) -> bool:
+def is_out_of_time(run: Run, state: TrainingState) -> bool:
     """Return whether training has taken at least `training.max_minutes`."""
     minutes = run.config.training.max_minutes
     return minutes is not None and state.elapsed_seconds >= 60 * minutes
@@ -271,13 +277,13 @@ def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
                 loss_nats=loss,
                 learning_rate=rate,
                 tokens_per_second=speed,
-                left_seconds=left_seconds(run, state),
+                left_seconds=seconds_left(run, state),
                 best="" if state.best is None else f"best {state.best.summary()}",
             )
         )
 
 
-def left_seconds(run: Run, state: TrainingState) -> float:
+def seconds_left(run: Run, state: TrainingState) -> float:
     """Return the estimated seconds until training ends, at max_steps or max_minutes, whichever comes first.
 
     The estimate for max_steps assumes the mean speed so far.
@@ -296,8 +302,8 @@ def evaluate(run: Run, state: TrainingState) -> TrainingState:
     """
     parameters = run.processes.parameters(run.module)
     if run.evaluator is not None and run.log is not None:
-        of_model = {name.removeprefix(TeacherForced.PREFIX): tensor for name, tensor in parameters.items()}
-        name = write_snapshot(run.snapshots, state.position.step, of_model)
+        model_parameters = {name.removeprefix(TeacherForced.PREFIX): tensor for name, tensor in parameters.items()}
+        name = write_snapshot(run.snapshots, state.position.step, model_parameters)
         names = (*(n for n in state.snapshots if n != name), name)[-run.config.evaluation.average :]
         evaluation = run.evaluator.evaluate(run.snapshots, names, state.position.step)
         settings = run.config.evaluation
@@ -320,6 +326,6 @@ def save(run: Run, state: TrainingState) -> None:
     if run.processes.is_main:
         needed_files = [*run.vocabularies, *(run.snapshots / name for name in state.snapshots)]
         save_checkpoint(run.checkpoints, state.position.step, tensors, state.as_json(), needed_files)
-        keep_latest(run.checkpoints, CHECKPOINTS, state.position.step)
+        keep_latest(run.checkpoints, N_CHECKPOINTS, state.position.step)
         keep_only(run.snapshots, files_needed(run.checkpoints))
     run.processes.wait()

@@ -6,8 +6,8 @@ Source: Kingma & Ba 2015; Loshchilov & Hutter 2019; the β and ε of Vaswani et 
 from torch import nn
 from torch.optim import AdamW, Optimizer
 
-BETAS = (0.9, 0.98)
-EPSILON = 1e-9
+BETAS, EPSILON = (0.9, 0.98), 1e-9
+"""β1 and β2, the decay rates of the two moments, and ε, which is added to the root of the second moment."""
 
 
 def make_optimiser(model: nn.Module, learning_rate: float, weight_decay: float) -> Optimizer:

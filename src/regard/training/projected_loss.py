@@ -27,7 +27,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.text.vocabulary import PAD
 
-AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
+LOGITS_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
 """The number of logits computed at a time, by type of device: as many as fit a CPU's cache, or keep a GPU busy."""
 
 LEAST_PREDICTIONS = 128
@@ -60,21 +60,25 @@ class ProjectedLoss(torch.autograd.Function):
         )
         loss = torch.zeros((), dtype=sum_dtype, device=x.device)
         n_predictions, n_tokens, _ = x.shape
-        at_once = ceil(max(LEAST_PREDICTIONS, AT_ONCE.get(device, AT_ONCE["cuda"]) // len(weight)) / n_predictions)
+        at_once = ceil(
+            max(LEAST_PREDICTIONS, LOGITS_AT_ONCE.get(device, LOGITS_AT_ONCE["cuda"]) // len(weight)) / n_predictions
+        )
         with torch.autocast(device, enabled=False):
             x, weight, bias = (tensor.to(dtype) for tensor in inputs)
             for first in range(0, n_tokens, at_once):
                 part = slice(first, first + at_once)
                 vectors, expected = x[:, part].flatten(0, 1), labels[part].repeat(n_predictions)
                 not_padding = (expected != PAD)[:, None].to(dtype)
-                logs = torch.addmm(bias, vectors, weight.T).log_softmax(dim=-1, dtype=sum_dtype)
-                losses, slope = losses_and_gradient(logs, expected, smoothing, r_drop)
+                log_p = torch.addmm(bias, vectors, weight.T).log_softmax(dim=-1, dtype=sum_dtype)
+                losses, logits_gradient = losses_and_gradient(log_p, expected, smoothing, r_drop)
                 loss += (losses * not_padding).sum()
                 if gradients:
-                    slope = slope.to(dtype)
-                    gradients[0][:, part] = ((slope @ weight) * not_padding).view(n_predictions, -1, x.shape[-1])
-                    add_product(gradients[1], slope.T, vectors * not_padding)
-                    add_product(gradients[2][:, None], slope.T, not_padding)
+                    logits_gradient = logits_gradient.to(dtype)
+                    gradients[0][:, part] = ((logits_gradient @ weight) * not_padding).view(
+                        n_predictions, -1, x.shape[-1]
+                    )
+                    add_product(gradients[1], logits_gradient.T, vectors * not_padding)
+                    add_product(gradients[2][:, None], logits_gradient.T, not_padding)
         ctx.save_for_backward(*(grad.to(tensor.dtype) for grad, tensor in zip(gradients, inputs, strict=False)))
         ctx.n_predictions = n_predictions
         return loss / n_predictions
@@ -87,53 +91,53 @@ class ProjectedLoss(torch.autograd.Function):
 
 
 def losses_and_gradient(
-    logs: Float[Tensor, "predictions vocabulary"], labels: Int[Tensor, " predictions"], smoothing: float, r_drop: float
+    log_p: Float[Tensor, "predictions vocabulary"], labels: Int[Tensor, " predictions"], smoothing: float, r_drop: float
 ) -> tuple[Float[Tensor, "predictions 1"], Float[Tensor, "predictions vocabulary"]]:
     """Return the loss of each prediction, and the gradient of the sum of all losses with respect to the logits.
 
     Args:
-        logs: log softmax(logits), overwritten. With R-Drop, each token has two predictions p and p′: first those p of
+        log_p: log softmax(logits), overwritten. With R-Drop, each token has two predictions p and p′: first those p of
             all tokens, then those p′ of all tokens.
         labels: the label of each prediction.
         smoothing, r_drop: the ε of label smoothing, and R-Drop's α.
     """
-    losses = -(1 - smoothing) * logs.gather(1, labels[:, None]) - smoothing * logs.mean(dim=-1, keepdim=True)
+    losses = -(1 - smoothing) * log_p.gather(1, labels[:, None]) - smoothing * log_p.mean(dim=-1, keepdim=True)
     if not r_drop:
-        return losses, loss_gradient_(logs, labels, smoothing)
-    kl, kl_gradient = divergence(logs)
-    return losses.add_(kl, alpha=r_drop / 2), loss_gradient_(logs, labels, smoothing).add_(kl_gradient, alpha=r_drop)
+        return losses, loss_gradient_(log_p, labels, smoothing)
+    kl, kl_gradient = divergence(log_p)
+    return losses.add_(kl, alpha=r_drop / 2), loss_gradient_(log_p, labels, smoothing).add_(kl_gradient, alpha=r_drop)
 
 
 def loss_gradient_(
-    logs: Float[Tensor, "tokens vocabulary"], labels: Int[Tensor, " tokens"], smoothing: float
+    log_p: Float[Tensor, "tokens vocabulary"], labels: Int[Tensor, " tokens"], smoothing: float
 ) -> Float[Tensor, "tokens vocabulary"]:
-    """Return softmax(logits) - q, the gradient of the cross-entropy with the smoothed label q; overwrite `logs`.
+    """Return softmax(logits) - q, the gradient of the cross-entropy with the smoothed label q; overwrite `log_p`.
 
     Args:
-        logs: log softmax(logits).
+        log_p: log softmax(logits).
     """
-    slope = logs.exp_().sub_(smoothing / logs.shape[1])
-    return slope.scatter_add_(1, labels[:, None], torch.full_like(slope[:, :1], smoothing - 1))
+    logits_gradient = log_p.exp_().sub_(smoothing / log_p.shape[1])
+    return logits_gradient.scatter_add_(1, labels[:, None], torch.full_like(logits_gradient[:, :1], smoothing - 1))
 
 
 def divergence(
-    logs: Float[Tensor, "predictions vocabulary"],
+    log_p: Float[Tensor, "predictions vocabulary"],
 ) -> tuple[Float[Tensor, "predictions 1"], Float[Tensor, "predictions vocabulary"]]:
     """Return R-Drop's divergences between the two predictions p and p′ of each token, and their gradients.
 
     Args:
-        logs: log softmax(logits): first p of every token, then p′ of every token.
+        log_p: log softmax(logits): first p of every token, then p′ of every token.
 
     Returns:
         KL(p ‖ p′) of every token, then KL(p′ ‖ p) of every token; and in the same order the gradients of their mean D
         with respect to the logits of p and of p′.
     """
-    first, second = logs.chunk(2)
-    ratio, probabilities = torch.cat([first - second, second - first]), logs.exp()
+    first, second = log_p.chunk(2)
+    ratio, probabilities = torch.cat([first - second, second - first]), log_p.exp()
     kl = (probabilities * ratio).sum(dim=-1, keepdim=True)
-    slope = ratio.sub_(kl).mul_(probabilities)
+    logits_gradient = ratio.sub_(kl).mul_(probabilities)
     first, second = probabilities.chunk(2)
-    return kl, slope.add_(torch.cat([first - second, second - first])).div_(2)
+    return kl, logits_gradient.add_(torch.cat([first - second, second - first])).div_(2)
 
 
 def add_product(into: Float[Tensor, "a c"], left: Float[Tensor, "a b"], right: Float[Tensor, "b c"]) -> None:

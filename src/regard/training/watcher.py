@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Any
 
-PLAIN_EVERY = 10
-"""If standard error is not a terminal, only every tenth call of `progress` prints a line."""
+CALLS_PER_LINE = 10
+"""If standard error is not a terminal, one in this many calls of `progress` prints a line."""
 
 QUIET_SECONDS = 30
 """The seconds without output after which a line with the present task is printed, if there is no terminal."""
@@ -86,15 +86,15 @@ class Terminal(Watcher):
             console=self.console,
         )
         self.task = self.live.add_task("starting", total=None)
-        self.n_reports = 0
+        self.n_reports = 0  # calls of `progress`
         self.now, self.printed, self.ended = "starting", Event(), Event()
-        self.heartbeat = Thread(target=self.print_while_quiet, daemon=True)
+        self.quiet_printer = Thread(target=self.print_while_quiet, daemon=True)
 
     def __enter__(self) -> "Watcher":
         if self.console.is_terminal:
             self.live.start()
         else:
-            self.heartbeat.start()
+            self.quiet_printer.start()
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -131,7 +131,7 @@ class Terminal(Watcher):
         """Update the live line; without a terminal, print a line at every tenth call."""
         self.now = progress.summary()
         self.live.update(self.task, completed=progress.step, total=progress.max_steps, description=progress.summary())
-        if not self.console.is_terminal and self.n_reports % PLAIN_EVERY == 0:
+        if not self.console.is_terminal and self.n_reports % CALLS_PER_LINE == 0:
             self.say(progress.summary())
         self.n_reports += 1
 
@@ -154,6 +154,6 @@ def clock(seconds: int | float) -> str:
     >>> clock(75), clock(7322)
     ('1:15', '2:02:02')
     """
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, whole_seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{whole_seconds:02}" if hours else f"{minutes}:{whole_seconds:02}"

@@ -43,7 +43,7 @@ import accelerate, sacrebleu, sentencepiece, torch
 import torch.utils.tensorboard
 import regard.training.train
 import regard.cli.main
-from regard.training.processes import heartbeat
+from regard.training.processes import connections
 
 def run(job):
     with open(f"/run/netns/{job['host']}") as namespace:
@@ -51,8 +51,8 @@ def run(job):
     output = os.open(job["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1), os.dup2(output, 2)
     os.environ.update(job["environment"])
-    heartbeat.KEEP_ALIVE = {"TCP_KEEPIDLE": 1, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 2}
-    heartbeat.GRACE_SECONDS = 3
+    connections.KEEP_ALIVE = {"TCP_KEEPIDLE": 1, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 2}
+    connections.GRACE_SECONDS = 3
     torch.set_num_threads(1)
     sys.argv = ["regard", *job["arguments"]]
     regard.cli.main.run()

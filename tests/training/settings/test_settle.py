@@ -12,7 +12,7 @@ from refusals import refusal
 from regard import InputError
 from regard.training.data.survey import Survey
 from regard.training.settings.settle import (
-    LONGEST,
+    DEFAULT_MAX_TOKENS,
     RECIPES,
     SAFE_RATE,
     chosen_recipe,
@@ -144,7 +144,13 @@ def test_a_number_of_evaluations_is_kept():
 
 
 @pytest.mark.parametrize(
-    ("said", "room", "longest"), [(None, 1024, LONGEST), (None, LONGEST + 1, LONGEST), (None, 40, 39), (39, 40, 39)]
+    ("said", "room", "longest"),
+    [
+        (None, 1024, DEFAULT_MAX_TOKENS),
+        (None, DEFAULT_MAX_TOKENS + 1, DEFAULT_MAX_TOKENS),
+        (None, 40, 39),
+        (39, 40, 39),
+    ],
 )
 def test_a_sentence_and_its_end_fit_the_model(said, room, longest):
     assert longest_sentence(said, room) == longest

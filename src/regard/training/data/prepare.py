@@ -33,15 +33,15 @@ from regard.text.bpe_dropout import BPEDropout
 from regard.text.clean_copy import CleanCopy
 from regard.text.corpus import Corpus, write_corpus
 from regard.text.joined_corpus import JoinedCorpus
-from regard.text.parallel import Report, total
+from regard.text.parallel import Report, sum_reports
 from regard.text.share import ALONE, Share
 from regard.text.vocabulary import Vocabulary
 from regard.text.vocabulary_size import vocabulary_size
 from regard.training.data.corpora import clean_copies
-from regard.training.data.given import Given
-from regard.training.data.own_vocabularies import Vocabularies, refuse_bpe_dropout
 from regard.training.data.split import Split
 from regard.training.data.survey import survey_corpus
+from regard.training.data.user_models import UserModels
+from regard.training.data.user_vocabularies import Vocabularies, refuse_bpe_dropout
 from regard.training.evaluator import DevPairs
 from regard.training.settings.settle import chosen_recipe, model_config, settle, settle_corpus
 from regard.training.settings.settled_config import CorpusConfig, SettledConfig, SettledVocabulary
@@ -57,7 +57,7 @@ from regard.translation.translator_folder import (
     unique_tensors,
 )
 
-BYTES_FROM = 1_024
+LEAST_PIECES_WITH_BYTES = 1_024
 """The smallest vocabulary that by default has a piece for each of the 256 bytes, so that no character is unknown."""
 
 
@@ -130,7 +130,7 @@ def write_missing(
     if settled is None:
         return write_new_data(writing, corpora, texts, config, device, watcher, share)
     n_pairs = sum(survey_corpus(corpus.write(), watcher).n_pairs for corpus in corpora)
-    write_data(writing, corpora, texts, settled, n_pairs, watcher, Given.of(settled), share)
+    write_data(writing, corpora, texts, settled, n_pairs, watcher, UserModels.of(settled), share)
     return settled
 
 
@@ -184,9 +184,9 @@ def write_new_data(
     survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in genuine or synthetic), watcher)
     others = chain.from_iterable(corpus.write() for corpus in (synthetic if genuine else []))
     n_pairs = survey.n_pairs + survey_corpus(others, watcher).n_pairs
-    recipe, given = chosen_recipe(n_pairs, device), Given.of(config)
-    corpus_config = settle_corpus(given.settings(config), recipe, survey)
-    source, target = write_data(writing, corpora, texts, corpus_config, n_pairs, watcher, given, share)
+    recipe, user_models = chosen_recipe(n_pairs, device), UserModels.of(config)
+    corpus_config = settle_corpus(user_models.settings(config), recipe, survey)
+    source, target = write_data(writing, corpora, texts, corpus_config, n_pairs, watcher, user_models, share)
     model_config(corpus_config.model, len(source), len(target))  # raises before settings are stored
     encoded, seed = read_corpora(writing, config.data.weights, (len(source), len(target))), config.training.seed
     return settle(corpus_config, recipe, device, lambda n_tokens: Batches(encoded, n_tokens, seed).n_batches())
@@ -207,7 +207,7 @@ def write_data(
     config: CorpusConfig,
     n_pairs: int,
     watcher: Watcher,
-    given: Given,
+    user_models: UserModels,
     share: Share,
 ) -> Vocabularies:
     """Write the files of the data folder into the folder `writing`; return the source and the target vocabulary.
@@ -221,14 +221,14 @@ def write_data(
     """
     watcher.busy("choosing the dev pairs")
     split = Split.of(corpora, texts, config)
-    vocabularies = given.vocabularies()
+    vocabularies = user_models.vocabularies()
     if vocabularies is None:
         watcher.busy("making the vocabulary")
         vocabularies = shared_vocabularies(split, config.vocabulary, n_pairs, share)
     else:
         refuse_bpe_dropout(config.vocabulary, vocabularies)
-    if given.start is not None:
-        write_tensors(writing / PARAMETERS, unique_tensors(given.start.model))
+    if user_models.start is not None:
+        write_tensors(writing / PARAMETERS, unique_tensors(user_models.start.model))
     source, target = vocabularies
     save_vocabularies(writing, source, target)
     reports, n_done = [replace(corpus.counts) for corpus in corpora], 0
@@ -236,7 +236,7 @@ def write_data(
     def progress(n: int) -> None:
         nonlocal n_done
         n_done += n
-        watcher.busy(f"cutting the texts into pieces: {n_done:,} of {n_pairs:,} pairs")
+        watcher.busy(f"dividing the texts into pieces: {n_done:,} of {n_pairs:,} pairs")
 
     longest = config.data.max_tokens
     write = partial(write_corpus, max_tokens=longest, max_ratio=config.data.max_ratio, share=share)
@@ -247,11 +247,11 @@ def write_data(
     write(writing / "dev", split.dev(dev_report), source, target, report=dev_report, purpose="for evaluation")
     translated = split.translated(config.evaluation.pairs, source, longest)
     write_atomically(writing / "dev.json", json.dumps(translated, ensure_ascii=False))
-    write_atomically(writing / "report.json", json.dumps(asdict(total(reports))))
+    write_atomically(writing / "report.json", json.dumps(asdict(sum_reports(reports))))
     for corpus in corpora:
         corpus.path.unlink()
     sync_folder(writing)
-    watcher.say(total(reports).table())
+    watcher.say(sum_reports(reports).table())
     return source, target
 
 
@@ -297,12 +297,11 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
 
     They are trained on the training pairs of `split`. Their default size depends on `n_pairs`, the number of all pairs.
     """
-
     tags = list(dict.fromkeys(corpus.tag for corpus in split.corpora if corpus.tag))
 
     def vocabulary(lines: Callable[[], Iterator[str]], tags: Sequence[str]) -> Vocabulary:
         n_tokens = vocabulary_size(lines(), n_pairs) if settings.n_tokens is None else settings.n_tokens
-        with_bytes = n_tokens >= BYTES_FROM if settings.byte_fallback is None else settings.byte_fallback
+        with_bytes = n_tokens >= LEAST_PIECES_WITH_BYTES if settings.byte_fallback is None else settings.byte_fallback
         return Vocabulary.train(lines(), n_tokens, coverage=settings.coverage, tags=tags, byte_fallback=with_bytes)
 
     if settings.joint:
@@ -360,5 +359,6 @@ def load(data: Path, config: SettledConfig) -> Prepared:
 
 
 def bpe_dropouts(config: SettledConfig, source: Vocabulary, target: Vocabulary) -> tuple[BPEDropout, BPEDropout] | None:
+    """Return BPE-dropout for sources and for targets; None = the settings have a probability of 0."""
     probability, longest = config.vocabulary.bpe_dropout, config.data.max_tokens
     return (BPEDropout(source, probability, longest), BPEDropout(target, probability, longest)) if probability else None

@@ -25,11 +25,11 @@ from torch.optim import Optimizer
 
 from regard.errors import InputError, import_extra
 from regard.text.share import ALONE, Share
-from regard.training.processes.heartbeat import Heartbeat
+from regard.training.processes.connections import Connections
 from regard.training.processes.sharding import full_tensor, part_from_main, shard, without_exchange
 from regard.training.settings.train_config import Precision
 
-ADAM = ("step", "exp_avg", "exp_avg_sq")
+ADAM_TENSORS = ("step", "exp_avg", "exp_avg_sq")
 """The names under which AdamW stores its tensors for each parameter."""
 
 FSDP = "ACCELERATE_USE_FSDP"
@@ -39,7 +39,7 @@ UNSUPPORTED = {"ACCELERATE_USE_DEEPSPEED": "DeepSpeed", "ACCELERATE_USE_MEGATRON
 """For each environment variable by which `accelerate launch` asks for an unsupported program, the program's name."""
 
 TIMEOUT = timedelta(days=7)
-"""The longest time that a process waits for another one; the heartbeat notices a lost process long before."""
+"""The longest time that a process waits for another one; the connections show a lost process long before."""
 
 Number = TypeVar("Number", int, float)
 
@@ -53,13 +53,13 @@ class Processes:
     Attributes:
         accelerator: the accelerate.Accelerator of this process.
         launcher_shards: whether Accelerate's config asks for FSDP; used if training.shard is None.
-        heartbeat: the connections by which this process notices that another one has died; None = there is only one
+        connections: the connections by which this process notices that another one has died; None = there is only one
             process.
     """
 
     accelerator: Any
     launcher_shards: bool = False
-    heartbeat: Heartbeat | None = None
+    connections: Connections | None = None
 
     @classmethod
     def start(cls, device: torch.device, precision: Precision) -> "Processes":
@@ -95,7 +95,7 @@ class Processes:
             )
         if processes.n == 1:
             return processes
-        return replace(processes, heartbeat=Heartbeat.open(processes.rank, processes.n, processes.from_main))
+        return replace(processes, connections=Connections.open(processes.rank, processes.n, processes.from_main))
 
     def __enter__(self) -> "Processes":
         return self
@@ -108,15 +108,15 @@ class Processes:
         Raises:
             LostError: the with-block raised RuntimeError because another process is lost.
         """
-        if self.heartbeat is None:
+        if self.connections is None:
             return
         try:
             if error is None:
-                self.heartbeat.finish()
+                self.connections.finish()
             elif isinstance(error, RuntimeError):  # torch.distributed raises it if another process is lost
-                self.heartbeat.raise_if_lost()
+                self.connections.raise_if_lost()
         finally:
-            self.heartbeat.close()
+            self.connections.close()
 
     @property
     def n(self) -> int:
@@ -212,20 +212,20 @@ class Processes:
             return ALONE
         numbers = torch.zeros(self.n, dtype=torch.int64, device=self.device)
         numbers[self.rank] = group
-        groups, found = self.total(numbers).tolist(), ALONE
+        groups, share = self.total(numbers).tolist(), ALONE
         for number in sorted(set(groups) - {0}):
             ranks = [rank for rank, other in enumerate(groups) if other == number]
             members = distributed.new_group(ranks, timeout=TIMEOUT)  # every process must call it
             if number == group:
-                found = Share(ranks.index(self.rank), len(ranks), partial(all_parts, members))
-        return found
+                share = Share(ranks.index(self.rank), len(ranks), partial(all_parts, members))
+        return share
 
     def parameters(self, module: nn.Module) -> dict[str, Tensor]:
         """Return the unsharded parameters and persistent buffers in the main process, an empty dict in other processes.
 
         All processes must call this method.
         """
-        return self.gathered(named_tensors(self.unwrapped(module)))
+        return self.gather(named_tensors(self.unwrapped(module)))
 
     def optimiser_tensors(self, module: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
         """Return the unsharded tensors of the optimiser's state in the main process, an empty dict in other processes.
@@ -233,9 +233,9 @@ class Processes:
         A tensor's name has the parameter's name and its name in AdamW's state, e.g. `encoder.bias:exp_avg`.
         """
         named, state = self.unwrapped(module).named_parameters(), optimiser.state
-        return self.gathered({f"{name}:{key}": tensor for name, p in named for key, tensor in state[p].items()})
+        return self.gather({f"{name}:{key}": tensor for name, p in named for key, tensor in state[p].items()})
 
-    def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return `tensors`, each put together from its shards, in the main process; an empty dict in other processes.
 
         All processes must call this method. With several, the result is on the CPU, where there is more memory.
@@ -273,7 +273,7 @@ class Processes:
             for name, tensor in named_tensors(inner).items():
                 tensor.copy_(self.shard_like(tensors, name, tensor))
         for name, parameter in inner.named_parameters():
-            for key in ADAM:
+            for key in ADAM_TENSORS:
                 like = torch.zeros((), device=parameter.device) if key == "step" else parameter
                 optimiser.state[parameter][key] = self.shard_like(tensors, f"{name}:{key}", like)
 
@@ -294,12 +294,13 @@ class Processes:
         if self.is_main:
             tensor = tensors.get(name)
             if tensor is None or tensor.shape != like.shape or not tensor.is_floating_point():
-                has = "nothing" if tensor is None else f"the shape {tuple(tensor.shape)}"
+                stored = "nothing" if tensor is None else f"the shape {tuple(tensor.shape)}"
                 if tensor is not None and not tensor.is_floating_point():
-                    has = f"numbers of the type {tensor.dtype}"
+                    stored = f"numbers of the type {tensor.dtype}"
                 raise InputError(
-                    f"the checkpoint is of another model: for {name} it has {has}, and the settings ask for the shape "
-                    f"{tuple(like.shape)}; restore the folder's config.toml, or train into another folder with --out."
+                    f"the checkpoint is of another model: for {name} it has {stored}, and the settings ask for the "
+                    f"shape {tuple(like.shape)}; restore the folder's config.toml, or train into another folder with "
+                    "--out."
                 )
             tensor = tensor.to(like.device, like.dtype, copy=True)
         else:

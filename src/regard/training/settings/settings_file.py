@@ -19,6 +19,8 @@ from regard.training.settings.train_config import Model, Section, TrainConfig, c
 from regard.translation.translator_folder import holds_translator, model_kinds, read_description
 
 SECTIONS: dict[str, type[Section]] = get_type_hints(TrainConfig)
+"""The class of each section of the settings, by the name of its table."""
+
 VOCABULARY_SIZES = {"n_source_tokens", "n_target_tokens"}
 """The fields of a model's config that the user cannot set, because they are the sizes of the vocabularies."""
 
@@ -95,6 +97,7 @@ def config_from_tables(tables: Tables) -> TrainConfig:
 
 
 def section_from_table(name: str, table: Mapping[str, Any]) -> Section:
+    """Check one table, and return its settings."""
     if name == "model":
         return model_from_table(table)
     for key in table:

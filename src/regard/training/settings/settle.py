@@ -27,13 +27,13 @@ from regard.training.settings.settled_config import (
 from regard.training.settings.train_config import Kind, Model, Precision, TrainConfig
 from regard.translation.translator_folder import model_kinds
 
-LONGEST = 256
+DEFAULT_MAX_TOKENS = 256
 """The default of data.max_tokens, the longest training sentence in subword pieces, if the model allows it."""
 
-JOINT_FROM = 0.5
+LEAST_SHARED_LETTERS = 0.5
 """Two languages get a joint vocabulary by default if they have at least this share of letters in common."""
 
-ONE_IN, MOST_DEV_PAIRS = 20, 1_000
+PAIRS_PER_DEV_PAIR, MOST_DEV_PAIRS = 20, 1_000
 """By default the dev set is one pair in 20 of the corpus, but at most 1,000 pairs."""
 
 SAFE_RATE = 2e-3
@@ -162,12 +162,14 @@ def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> Corpus
     Raises:
         InputError: the settings of the model contradict each other, or data.max_tokens exceeds model.max_tokens - 1.
     """
-    vocabulary = settled_section(SettledVocabulary, config.vocabulary, joint=survey.shared_letters >= JOINT_FROM)
+    vocabulary = settled_section(
+        SettledVocabulary, config.vocabulary, joint=survey.shared_letters >= LEAST_SHARED_LETTERS
+    )
     model = settled_model(config.model, recipe, vocabulary.joint)
     data = settled_section(
         SettledData,
         config.data,
-        dev_pairs=min(ceil(survey.n_pairs / ONE_IN), MOST_DEV_PAIRS),
+        dev_pairs=min(ceil(survey.n_pairs / PAIRS_PER_DEV_PAIR), MOST_DEV_PAIRS),
         max_tokens=longest_sentence(config.data.max_tokens, model_config(model).max_tokens),
     )
     return CorpusConfig(
@@ -249,7 +251,7 @@ def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
         model_max_tokens: the longest sequence that the model processes; it includes EOS or BOS.
     """
     most = model_max_tokens - 1  # one token is EOS in the source, BOS in the target
-    longest = value_or_default(max_tokens, min(LONGEST, most))
+    longest = value_or_default(max_tokens, min(DEFAULT_MAX_TOKENS, most))
     if longest > most:
         raise InputError(
             f"data.max_tokens = {longest} does not fit model.max_tokens = {model_max_tokens}: the model needs room for "
@@ -265,8 +267,8 @@ def peak_rate(model: Model, defaults: ModelDefaults) -> float:
     The rate is defaults.learning_rate; for a model of another size than defaults.preset it is at most `SAFE_RATE`.
     If training starts from a translator, a fifth of this rate is returned.
     """
-    as_usual = model.preset == defaults.preset and "d_model" not in model.changes
-    rate = defaults.learning_rate if as_usual else min(defaults.learning_rate, SAFE_RATE)
+    has_preset_size = model.preset == defaults.preset and "d_model" not in model.changes
+    rate = defaults.learning_rate if has_preset_size else min(defaults.learning_rate, SAFE_RATE)
     return rate if model.start_from is None else WARM_START_SHARE * rate
 
 

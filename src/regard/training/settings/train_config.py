@@ -16,9 +16,13 @@ from regard.training.learning_rate import ScheduleName
 
 Kind = Literal["transformer", "recurrent"]
 Metric = Literal["bleu", "loss"]
+
 Kept = Literal["best", "last"]
+"""Which evaluation's parameters become the translator."""
+
 Precision = Literal["float32", "bfloat16"]
 Plain = str | int | float | bool
+"""The types of the values of settings, besides lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ Count = Annotated[int, Range(1)]
 CountOrZero = Annotated[int, Range(0)]
 Positive = Annotated[float, Above(0)]
 NotNegative = Annotated[float, Range(0)]
-Share = Annotated[float, Range(0, 0.99)]
+Fraction = Annotated[float, Range(0, 0.99)]
 Length = Annotated[int, Range(2)]
 BatchTokens = Annotated[int, Range(8)]
 
@@ -172,7 +176,7 @@ class Training(Section):
     warmup_steps: CountOrZero | None = None
     """The number of steps in which the learning rate rises linearly from 0 to its peak."""
 
-    label_smoothing: Share = 0.1
+    label_smoothing: Fraction = 0.1
     """The ε of label smoothing: the share of each label's probability that is spread evenly over the vocabulary."""
 
     r_drop: NotNegative = 0.0
@@ -306,6 +310,7 @@ LONGEST_VALUE = 80
 """A message shows at most this many characters of a value."""
 
 TYPE_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+"""The types of settings, as messages name them."""
 
 
 def refuse_type(name: str, value: Any, kind: type) -> None:

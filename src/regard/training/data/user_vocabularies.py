@@ -10,9 +10,10 @@ from regard.text.vocabulary import Vocabulary
 from regard.training.settings.train_config import TrainConfig, VocabularySettings
 
 Vocabularies = tuple[Vocabulary, Vocabulary]
+"""A source and a target vocabulary; the same object twice if the languages share one."""
 
 
-def read_own_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
+def read_user_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
     """Return the source and the target vocabulary that the setting vocabulary.file names; None if it is not set.
 
     If the setting names one file, both vocabularies are the same object.
@@ -32,25 +33,25 @@ def read_own_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
     return vocabularies[0], vocabularies[-1]
 
 
-def with_own_vocabularies(config: TrainConfig, own: Vocabularies) -> TrainConfig:
+def with_user_vocabularies(config: TrainConfig, given: Vocabularies) -> TrainConfig:
     """Return the settings with vocabulary.joint set: True if the user gave one vocabulary for both languages.
 
     Raises:
         InputError: a setting asks for a vocabulary that differs from the user's own.
     """
-    settings, (source, target) = config.vocabulary, own
+    settings, (source, target) = config.vocabulary, given
     joint = source is target
     sizes = dict.fromkeys([len(source), len(target)])
-    own_size = " and ".join(f"{size:,}" for size in sizes)
-    for name, value, allowed, own_value in (
-        ("n_tokens", settings.n_tokens, {None, *sizes} if len(sizes) == 1 else {None}, f"{own_size} pieces"),
+    given_size = " and ".join(f"{size:,}" for size in sizes)
+    for name, value, allowed, given_value in (
+        ("n_tokens", settings.n_tokens, {None, *sizes} if len(sizes) == 1 else {None}, f"{given_size} pieces"),
         ("joint", settings.joint, {None, joint}, "one vocabulary" if joint else "two vocabularies"),
         ("coverage", settings.coverage, {VocabularySettings().coverage}, "letters of its own"),
         ("byte_fallback", settings.byte_fallback, {None}, "letters of its own"),
     ):
         if value not in allowed:
             raise InputError(
-                f"vocabulary.{name} = {str(value).lower()}: {settings.file} has {own_value}; leave it out, or train "
+                f"vocabulary.{name} = {str(value).lower()}: {settings.file} has {given_value}; leave it out, or train "
                 "without a vocabulary of your own."
             )
     return replace(config, vocabulary=replace(settings, joint=joint))

@@ -1,4 +1,4 @@
-"""The heartbeat: a process that has finished is not lost, a closed connection is a loss, strangers are refused."""
+"""The connections: a process that has finished is not lost, a closed connection is a loss, strangers are refused."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -6,14 +6,14 @@ from threading import Barrier
 
 import pytest
 
-from regard.training.processes import heartbeat
-from regard.training.processes.heartbeat import (
+from regard.training.processes import connections
+from regard.training.processes.connections import (
     GREETING,
-    Heartbeat,
+    Connections,
     LostError,
     accept_all,
     connect,
-    server,
+    listening_socket,
     with_keep_alive,
 )
 
@@ -25,7 +25,7 @@ GONE = (
 
 @pytest.fixture
 def three():
-    """Return the connected heartbeats of three processes, which are threads in this test."""
+    """Return the connections of three processes, which are threads in this test."""
     barrier, sent = Barrier(3), []
 
     def opened(rank):
@@ -35,7 +35,7 @@ def three():
             barrier.wait()
             return sent
 
-        return Heartbeat.open(rank, 3, from_main)
+        return Connections.open(rank, 3, from_main)
 
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(opened, range(3)))
@@ -51,7 +51,7 @@ def test_the_main_process_is_connected_to_all_others(three):
 
 def test_a_process_that_has_finished_is_not_lost(three):
     with ThreadPoolExecutor(3) as pool:
-        list(pool.map(Heartbeat.finish, three))
+        list(pool.map(Connections.finish, three))
     for each in three:
         assert not each.thread.is_alive()
         assert not each.lost.is_set()
@@ -61,8 +61,8 @@ def test_a_process_that_has_finished_is_not_lost(three):
 def stays(monkeypatch):
     """Replace os._exit; return the list of the exit statuses with which it was called."""
     ended = []
-    monkeypatch.setattr(heartbeat, "GRACE_SECONDS", 0.2)
-    monkeypatch.setattr(heartbeat.os, "_exit", ended.append)
+    monkeypatch.setattr(connections, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(connections.os, "_exit", ended.append)
     return ended
 
 
@@ -96,7 +96,7 @@ def test_a_process_that_ends_by_itself_is_not_ended(three, stays):
 
 def test_connections_without_the_secret_are_closed():
     secret = 12345
-    with server() as listening, ThreadPoolExecutor(2) as pool:
+    with listening_socket() as listening, ThreadPoolExecutor(2) as pool:
         port = listening.getsockname()[1]
         found = pool.submit(accept_all, listening, secret, 2)
         for greeting in (b"", b"GET /", GREETING.pack(secret + 1, 1)):
@@ -111,12 +111,12 @@ def test_connections_without_the_secret_are_closed():
 
 
 def test_a_process_does_not_connect(monkeypatch):
-    monkeypatch.setattr(heartbeat, "CONNECT_SECONDS", 0.2)
-    with server() as listening, pytest.raises(LostError) as refusal:
+    monkeypatch.setattr(connections, "CONNECT_SECONDS", 0.2)
+    with listening_socket() as listening, pytest.raises(LostError) as refusal:
         accept_all(listening, 12345, 3)
     assert str(refusal.value) == (
-        "the main process heard nothing of process 2, 3 of 3 within 0.2 seconds; "
-        "all processes must reach each other at any port."
+        "the main process heard nothing from process 2, 3 of 3 within 0.2 seconds; "
+        "all processes must reach each other on any port."
     )
 
 
@@ -128,7 +128,7 @@ def test_the_main_process_is_not_reached(monkeypatch):
         connect(port, 12345, 1)
     assert str(refusal.value) == (
         f"process 2 does not reach the main process at 127.0.0.1, port {port}: connection refused; "
-        "all processes must reach each other at any port."
+        "all processes must reach each other on any port."
     )
 
 

@@ -1,9 +1,9 @@
-"""The translator to fine-tune, or the vocabularies, that a training may be given besides its texts and settings."""
+"""The translator to fine-tune, or the vocabularies, that the user gives for a training."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.training.data.own_vocabularies import Vocabularies, read_own_vocabularies, with_own_vocabularies
+from regard.training.data.user_vocabularies import Vocabularies, read_user_vocabularies, with_user_vocabularies
 from regard.training.settings.train_config import TrainConfig
 from regard.training.warm_start import with_start
 from regard.translation.marian_folder import read_any_translator
@@ -11,19 +11,19 @@ from regard.translation.translator_folder import TranslatorContents
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Given:
-    """The translator to fine-tune, or the user's own vocabularies, if the settings name them.
+class UserModels:
+    """The translator to fine-tune, or the user's vocabularies, if the settings name them.
 
     Attributes:
-        start: the translator to fine-tune, whose vocabularies and parameters are copied.
-        own: the user's own vocabularies for source and target; None = there are none.
+        start: the translator to fine-tune, whose vocabularies and parameters are copied; None = a new model.
+        given_vocabularies: the user's vocabularies for source and target; None = there are none.
     """
 
     start: TranslatorContents | None
-    own: Vocabularies | None
+    given_vocabularies: Vocabularies | None
 
     @classmethod
-    def of(cls, config: TrainConfig) -> "Given":
+    def of(cls, config: TrainConfig) -> "UserModels":
         """Read the translator in model.start_from and the vocabularies in vocabulary.file.
 
         Raises:
@@ -31,7 +31,7 @@ class Given:
         """
         start_from = config.model.start_from
         start = None if start_from is None else read_any_translator(Path(start_from))
-        return cls(start, read_own_vocabularies(config.vocabulary))
+        return cls(start, read_user_vocabularies(config.vocabulary))
 
     def settings(self, config: TrainConfig) -> TrainConfig:
         """Fill in the settings that follow from the translator or the vocabularies; return the result.
@@ -41,8 +41,12 @@ class Given:
         """
         if self.start is not None:
             return with_start(config, self.start)
-        return config if self.own is None else with_own_vocabularies(config, self.own)
+        return config if self.given_vocabularies is None else with_user_vocabularies(config, self.given_vocabularies)
 
     def vocabularies(self) -> Vocabularies | None:
         """Return the source and the target vocabulary of the translator or of the user; None = train new ones."""
-        return self.own if self.start is None else (self.start.source_vocabulary, self.start.target_vocabulary)
+        return (
+            self.given_vocabularies
+            if self.start is None
+            else (self.start.source_vocabulary, self.start.target_vocabulary)
+        )

@@ -1,10 +1,11 @@
 """TCP connections from the main process to every other process, by which a process notices that another has died.
 
-Over a connection each process sends a greeting at the start and one byte when it has finished. When a process is
-killed, its operating system closes its connections at once. When a machine loses power or network, the operating system
-of the other machine notices within about a minute by its own probes (TCP keep-alive). Without these connections the
-remaining processes would wait in their next exchange of gradients until its timeout, which is days, since processes
-also wait there while the main process prepares texts or evaluates.
+Each process other than the main one sends a greeting at the start, and every process sends one byte when it has
+finished; no message is sent in between. When a process is killed, its operating system closes its connections at once.
+When a machine loses power or network, the operating system of the other machine notices within about a minute by its
+own probes (TCP keep-alive). Without these connections the remaining processes would wait in their next exchange of
+gradients until its timeout. This is days, since processes also wait there while the main process prepares texts or
+evaluates.
 """
 
 import os
@@ -24,10 +25,10 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPALIVE": 20, "TCP_KEEPINTVL": 10, "TCP
 unanswered probes. macOS has TCP_KEEPALIVE in place of TCP_KEEPIDLE."""
 
 CONNECT_SECONDS = 60
-"""The seconds after which connecting fails, if the main process or another process does not answer."""
+"""The seconds after which a process gives up connecting to one that does not answer."""
 
 GRACE_SECONDS = 10
-"""The seconds after which this process exits if another process is lost; else it might wait for it forever."""
+"""The seconds after which this process exits if another process is lost; without this it might wait forever."""
 
 LAST_BYTE = b"."
 """The byte that a process sends when it has finished; if its connection closes without this byte, it has died."""
@@ -40,13 +41,14 @@ class LostError(InputError):
     """Another process of the training has died or cannot be reached."""
 
 
-class Heartbeat:
+class Connections:
     """The connections of this process to other processes, watched by a thread.
 
     The main process is connected to all others, every other process only to the main process.
 
     Args:
         connections: the sockets, by the rank of the process at the other end.
+        n: the number of processes.
     """
 
     def __init__(self, connections: Mapping[int, socket.socket], n: int) -> None:
@@ -54,26 +56,28 @@ class Heartbeat:
         self.n = n
         self.message = ""
         self.lost, self.ended = Event(), Event()
-        self.thread = Thread(target=self.watch, name="heartbeat", daemon=True)
+        self.thread = Thread(target=self.watch, name="connections", daemon=True)
         self.thread.start()
 
     @classmethod
-    def open(cls, rank: int, n: int, from_main: Callable[[list[int]], list[int]]) -> "Heartbeat":
+    def open(cls, rank: int, n: int, from_main: Callable[[list[int]], list[int]]) -> "Connections":
         """Connect this process: the main process to all others, every other process to the main process.
 
         All processes must call it at the same time.
 
         Args:
-            from_main: a function that sends numbers from the main process to all processes, such as
-                `Processes.from_main`.
+            rank: the rank of this process; the main process has rank 0.
+            n: the number of processes.
+            from_main: a function that sends numbers from the main process to all processes, and returns them in each,
+                such as `Processes.from_main`.
 
         Raises:
             LostError: a process did not connect.
         """
         if rank:
-            port, secret = from_main([0, 0])
+            port, secret = from_main([0, 0])  # the main process's numbers are returned
             return cls({0: connect(port, secret, rank)}, n)
-        with server() as listening:
+        with listening_socket() as listening:
             port, secret = from_main([listening.getsockname()[1], secrets.randbits(62)])
             return cls(accept_all(listening, secret, n), n)
 
@@ -90,7 +94,7 @@ class Heartbeat:
                         return
 
     def report_lost(self, rank: int) -> None:
-        """Note that a process is lost; end this process after `GRACE_SECONDS`, unless `finish` or `close` is called."""
+        """Store the message that a process is lost; end this process after `GRACE_SECONDS`, unless it ends before."""
         self.message = (
             f"process {rank + 1} of {self.n} is lost: it was ended or killed, or its machine or the network failed. "
             "The same command, started again on every machine, resumes from the latest checkpoint."
@@ -124,8 +128,8 @@ class Heartbeat:
             connection.close()
 
 
-def server() -> socket.socket:
-    """Return a socket that listens at any free port, on IPv4 and also on IPv6 if the system supports it."""
+def listening_socket() -> socket.socket:
+    """Return a socket that listens on any free port, on IPv4 and also on IPv6 if the system supports it."""
     if socket.has_dualstack_ipv6():
         listening = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
     else:
@@ -147,8 +151,7 @@ def connect(port: int, secret: int, rank: int) -> socket.socket:
     except OSError as error:
         raise LostError(
             f"process {rank + 1} does not reach the main process at {address}, port {port}: "
-            f"{reason(error)}; "
-            "all processes must reach each other at any port."
+            f"{reason(error)}; all processes must reach each other on any port."
         ) from error
     return with_keep_alive(connection)
 
@@ -168,8 +171,8 @@ def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socke
         except TimeoutError as error:
             missing = ", ".join(str(rank + 1) for rank in range(1, n) if rank not in connections)
             raise LostError(
-                f"the main process heard nothing of process {missing} of {n} within {CONNECT_SECONDS} seconds; "
-                "all processes must reach each other at any port."
+                f"the main process heard nothing from process {missing} of {n} within {CONNECT_SECONDS} seconds; "
+                "all processes must reach each other on any port."
             ) from error
         connection.settimeout(CONNECT_SECONDS)
         greeting = read_greeting(connection)
