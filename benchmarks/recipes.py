@@ -26,7 +26,7 @@ from picture import Picture
 from table import Row, Table, command_of, publish, with_progress
 
 from regard.evaluation.evaluate import evaluate
-from regard.text.parallel import dev_limit, random_rank
+from regard.text.parallel import largest_dev_rank, random_rank
 from regard.text.sample import sample
 from regard.training.back_translation import BackTranslation
 from regard.training.settings.train_config import Data, Evaluation, Model, TrainConfig, Training
@@ -169,7 +169,7 @@ def number_pairs() -> list[Pair]:
 
 def split(pairs: Sequence[Pair], folder: Path, sizes: Sizes) -> Texts:
     """Take the pairs of some random sources out as test pairs; no test source and no test target is trained on."""
-    limit = dev_limit((source for source, _ in pairs), sizes.test, seed=0)
+    limit = largest_dev_rank((source for source, _ in pairs), sizes.test, seed=0)
     test = list({pair[0]: pair for pair in pairs if random_rank(pair[0], 0) <= limit}.values())
     held_out = {text for pair in test for text in pair}
     return Texts(

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from regard.tensor_file import CHECKSUM, content_checksum
-from regard.text.piece_table import bytes_field, fields, varint
+from regard.text.piece_table import bytes_field, protobuf_fields, varint_bytes
 
 DEEP, LONG_INTEGER = "@deep@", "@long integer@"
 """Placeholders for JSON that `json.dumps` does not write: brackets 20,000 deep, and an integer of 5,000 digits."""
@@ -197,7 +197,7 @@ def changed_gzip(content, chance):
 
 def changed_protobuf(content, chance):
     """A protobuf message with a field of it, or of a message in it, removed, doubled, moved or given another value."""
-    found = list(fields(content))
+    found = list(protobuf_fields(content))
     if not found:
         return changed_bytes(content, chance)
     number, value, raw = found[place := chance.randrange(len(found))]
@@ -207,9 +207,9 @@ def changed_protobuf(content, chance):
     elif how == 1:
         raws = [raw, raw]
     elif how == 2 and isinstance(value, int):
-        raws = [varint(number << 3) + varint(chance.choice([0, 1, 5, 99, 2**31, 2**63, 2**64 - 1]))]
+        raws = [varint_bytes(number << 3) + varint_bytes(chance.choice([0, 1, 5, 99, 2**31, 2**63, 2**64 - 1]))]
     elif how == 3:
-        raws = [varint(chance.choice([number, 1, 2, 3, 9]) << 3 | 2) + varint(2**40) + b"x"]
+        raws = [varint_bytes(chance.choice([number, 1, 2, 3, 9]) << 3 | 2) + varint_bytes(2**40) + b"x"]
     elif isinstance(value, bytes) and len(raw) > len(value) + 1:
         try:
             raws = [bytes_field(number, changed_protobuf(value, chance))]

@@ -124,7 +124,7 @@ def waiting_of(*sizes: int) -> list[Waiting]:
 
 
 def test_what_waits_is_translated_at_once_in_its_order(translator: Translator, monkeypatch: Any) -> None:
-    monkeypatch.setattr(batching, "MOST_AT_ONCE", 5)
+    monkeypatch.setattr(batching, "MOST_IN_BATCH", 5)
     waits = Batching(translator, Greedy())
     requests = waiting_of(2, 3, 1, 7, 1)
     waits.waiting.extend(requests)

@@ -35,7 +35,7 @@ from regard.site.runtime import FILE, INCLUDED, SHA256, VERSION, read_given, run
 from regard.site.spm_check import check_vocabulary
 from regard.site.tokenizer import tokenizer_tables
 from regard.site.translator_graphs import translator_graphs
-from regard.text.piece_table import bytes_field, varint
+from regard.text.piece_table import bytes_field, varint_bytes
 from regard.tracing.model_loading import LoadedModel, load
 from regard.translation.translator import Translator
 
@@ -265,7 +265,7 @@ def test_vocabularies_of_other_kinds_are_refused(tmp_path):
             f"source.spm {reason}; a site splits texts into pieces by SentencePiece's unigram and BPE models, with ▁ "
             "before a word. regard explore --translator shows this translator."
         )
-    normaliser = bytes_field(3, varint(5 << 3) + varint(0))  # escape_whitespaces = false
+    normaliser = bytes_field(3, varint_bytes(5 << 3) + varint_bytes(0))  # escape_whitespaces = false
     assert "source.spm does not write a space as ▁" in refusal(InputError, check_vocabulary, "source.spm", normaliser)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.text.keyed_random import permutation, philox, seed_of, uniform
+from regard.text.keyed_random import permutation, philox, seed_of, uniform_numbers
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 1000])
@@ -24,13 +24,13 @@ def test_permutations_are_uniform():
 
 
 def test_uniform_numbers_are_between_0_and_1_and_follow_from_the_key():
-    found = uniform(philox("a key"), 100_000)
+    found = uniform_numbers(philox("a key"), 100_000)
     assert 0 <= found.min() < found.max() < 1
     counts = np.bincount((found * 10).astype(int), minlength=10)
     assert ((counts - 10_000) ** 2 / 10_000).sum() < 27.9
     assert abs(np.corrcoef(found[:-1], found[1:])[0, 1]) < 4 / len(found) ** 0.5
-    assert (found == uniform(philox("a key"), 100_000)).all()
-    assert not (found == uniform(philox("another"), 100_000)).any()
+    assert (found == uniform_numbers(philox("a key"), 100_000)).all()
+    assert not (found == uniform_numbers(philox("another"), 100_000)).any()
 
 
 def test_seeds_differ_and_fit_pytorch():

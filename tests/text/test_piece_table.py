@@ -13,7 +13,7 @@ from regard.text.piece_table import (
     algorithm_of,
     pieces_of,
     read_varint,
-    varint,
+    varint_bytes,
     with_pieces,
 )
 from regard.text.vocabulary import Vocabulary
@@ -57,7 +57,7 @@ def test_a_control_piece_is_never_found_in_a_text():
 
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 300, 2**32 - 1])
 def test_whole_numbers(number):
-    assert read_varint(varint(number), 0) == (number, len(varint(number)))
+    assert read_varint(varint_bytes(number), 0) == (number, len(varint_bytes(number)))
 
 
 @pytest.mark.parametrize(

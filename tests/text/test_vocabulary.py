@@ -11,7 +11,7 @@ from refusals import refusal
 
 from regard import InputError
 from regard.text.cleaning import clean_text
-from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary, sampled_lines
+from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary, sample_lines
 
 LINES = ["the cat sat on the mat", "ein Hund läuft schnell", "그것은 뱀이다", "日本語の文"] * 5
 VOCABULARY = Vocabulary.train(LINES, n_tokens=80)
@@ -114,11 +114,11 @@ def test_letters_that_are_asked_for_change_no_vocabulary(monkeypatch):
 
 
 def test_lines_are_sampled_from_all():
-    assert sampled_lines(map(str, range(5)), 5) == ["0", "1", "2", "3", "4"]
-    counts = Counter(int(line) for line in sampled_lines((str(n // 100) for n in range(10_000)), 2_000))
+    assert sample_lines(map(str, range(5)), 5) == ["0", "1", "2", "3", "4"]
+    counts = Counter(int(line) for line in sample_lines((str(n // 100) for n in range(10_000)), 2_000))
     assert len(counts) == 100
     assert all(6 <= count <= 38 for count in counts.values())  # 20 each, and four standard deviations
-    assert sampled_lines(map(str, range(100)), 9) == sampled_lines(map(str, range(100)), 9)
+    assert sample_lines(map(str, range(100)), 9) == sample_lines(map(str, range(100)), 9)
 
 
 def test_a_saved_vocabulary_is_loaded(tmp_path):
@@ -160,7 +160,7 @@ def test_a_text_that_sentencepiece_cannot_use_is_refused(monkeypatch):
     def broken(*given):
         raise RuntimeError("INTERNAL: something else")
 
-    monkeypatch.setattr("regard.text.vocabulary.trained_model", broken)
+    monkeypatch.setattr("regard.text.vocabulary.train_model", broken)
     with pytest.raises(InputError) as refusal:
         Vocabulary.train(["a", "b"], 20)
     assert str(refusal.value) == "SentencePiece makes no vocabulary of these 2 lines: INTERNAL: something else."

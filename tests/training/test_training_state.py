@@ -31,21 +31,21 @@ def test_which_is_better(metric, new, old, better):
 def test_evaluations_without_a_better_one_are_counted():
     state = TrainingState()
     for step, bleu in enumerate([10, 9, 8, 12, 12], start=1):
-        state = state.evaluated(result(step, bleu=bleu), "bleu", "best")
+        state = state.after_evaluation(result(step, bleu=bleu), "bleu", "best")
     assert (state.best.step, state.since_best) == (4, 1)
 
 
 def test_a_falling_loss_is_progress_whatever_bleu_does():
     state = TrainingState()
     for step, (bleu, loss) in enumerate([(0.4, 5.7), (0.1, 5.6), (0.2, 5.5), (0.3, 5.5), (0.3, 5.6)], start=1):
-        state = state.evaluated(result(step, loss, bleu), "bleu", "best")
+        state = state.after_evaluation(result(step, loss, bleu), "bleu", "best")
     assert (state.best.step, state.lowest_loss_nats, state.since_best) == (1, 5.5, 2)
 
 
 def test_a_rising_bleu_is_progress_whatever_the_loss_does():
     state = TrainingState()
     for step, (bleu, loss) in enumerate([(20, 1.7), (21, 1.8), (22, 1.9), (22, 1.95)], start=1):
-        state = state.evaluated(result(step, loss, bleu), "bleu", "best")
+        state = state.after_evaluation(result(step, loss, bleu), "bleu", "best")
     assert (state.best.step, state.lowest_loss_nats, state.since_best) == (3, 1.7, 1)
 
 
@@ -53,7 +53,7 @@ def test_a_rising_bleu_is_progress_whatever_the_loss_does():
 def test_the_best_or_the_last_result_is_kept(keep, kept):
     state, seen = TrainingState(), []
     for step, bleu in enumerate([10, 9, 12, 11], start=1):
-        state = state.evaluated(result(step, bleu=bleu), "bleu", keep)
+        state = state.after_evaluation(result(step, bleu=bleu), "bleu", keep)
         seen.append(state.kept.step)
     assert (seen, state.best.step, state.since_best) == (kept, 3, 1)
 

@@ -96,7 +96,7 @@ class ExampleInputs:
         return next(name for name in ("memory", "x", "K") if name in self.matrices)
 
     @property
-    def crosses(self) -> bool:
+    def is_cross_attention(self) -> bool:
         """Whether keys and queries are different tokens, as in cross-attention."""
         return "memory" in self.matrices or self.memory_tokens is not None or self.n_queries != self.n_keys
 
@@ -106,7 +106,7 @@ class ExampleInputs:
 
     @property
     def keys(self) -> tuple[Token, ...]:
-        return (self.memory_tokens or numbered_tokens("m", self.n_keys)) if self.crosses else self.queries
+        return (self.memory_tokens or numbered_tokens("m", self.n_keys)) if self.is_cross_attention else self.queries
 
     @property
     def query_texts(self) -> tuple[str, ...]:
@@ -260,7 +260,7 @@ def check_mask(inputs: ExampleInputs) -> None:
             f"mask is {size_text(inputs.mask.shape)}, but there are {counted(wanted[0], 'query')} and "
             f"{counted(wanted[1], 'key')}: it must be {size_text(wanted)}, one row for each query."
         )
-    if isinstance(inputs.mask, str) and inputs.crosses:
+    if isinstance(inputs.mask, str) and inputs.is_cross_attention:
         raise InputError(
             "a causal mask needs queries and keys to be the same tokens in the same order, and here the keys are other "
             "tokens; leave the mask out, or give a matrix of true and false."

@@ -101,13 +101,13 @@ def head_inputs(focus: Focus, calls: Sequence[LinearCall], title: str) -> Exampl
     output = find_output_parameters(steps.context.detach(), head.number, calls)
     if output is not None:
         matrices["W_o"] = as_matrix(output)
-    crosses = head.kind == "cross"
+    is_cross_attention = head.kind == "cross"
     return ExampleInputs(
         title=title,
         source="one head of a model, recomputed in float64 from the head's inputs",
         matrices=matrices,
         tokens=head.queries,
-        memory_tokens=head.keys if crosses else None,
+        memory_tokens=head.keys if is_cross_attention else None,
         **head_scores(head),
         mask=head_mask(head),
         **head_softmax(head),

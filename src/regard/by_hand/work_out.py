@@ -128,7 +128,7 @@ def projected_stages(inputs: ExampleInputs, projected: dict[str, Matrix], query:
     if "Q" in inputs.matrices:
         return []
     section, n_tokens = "Queries, keys and values", inputs.n_queries
-    if not inputs.crosses:
+    if not inputs.is_cross_attention:
         section += f": {counted(n_tokens, 'token')} × 3 roles = {counted(3 * n_tokens, 'vector')}"
     stages = []
     for name, matrix in projected.items():

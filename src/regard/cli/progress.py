@@ -39,7 +39,7 @@ def line_progress(stream: BufferedIOBase, task: str) -> Iterator[tuple[PrintRema
 
     Yields:
         Two functions. The first prints a remark on the error stream; the second, called with a number of lines,
-        advances the bar by so many lines.
+        advances the bar by this number.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

@@ -34,16 +34,16 @@ def available_lines(stream: BufferedIOBase) -> Iterator[list[bytes]]:
 
     A line that is longer than `LONGEST_LINE` is yielded before it is complete. The last line may have no line end.
     """
-    size, rest = FIRST_BYTES, b""
+    size, incomplete_line = FIRST_BYTES, b""
     while data := stream.read1(size):
-        *lines, rest = (rest + data).split(b"\n")
-        if len(rest) > LONGEST_LINE:
-            lines, rest = [*lines, rest], b""
+        *lines, incomplete_line = (incomplete_line + data).split(b"\n")
+        if len(incomplete_line) > LONGEST_LINE:
+            lines, incomplete_line = [*lines, incomplete_line], b""
         if lines:
             yield lines
         size = min(2 * size, MOST_BYTES)
-    if rest:
-        yield [rest]
+    if incomplete_line:
+        yield [incomplete_line]
 
 
 def read_lines(

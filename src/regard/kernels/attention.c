@@ -20,7 +20,7 @@ static inline float *vector(Vectors vectors, int64_t batch, int64_t head, int64_
   return vectors.numbers + batch * vectors.batch + head * vectors.head + token * vectors.token;
 }
 
-/* Return for how many queries the next product is computed at once: ROWS if at least so many are left, else 1. */
+/* Return for how many queries the next product is computed at once: ROWS if at least ROWS queries are left, else 1. */
 static inline int rows_at_once(int rows) { return rows >= ROWS ? ROWS : 1; }
 
 /* A range of keys, counted from the first key of a part of a block. */

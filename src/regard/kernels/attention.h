@@ -82,7 +82,7 @@ typedef struct {
   int64_t limits_batch, limits_head; /* the strides of starts and stops */
   float *scratch;                    /* scratch memory: scratch_size floats for each thread */
   int64_t scratch_size;
-  double seconds; /* a thread begins no further block after so many seconds */
+  double seconds; /* a thread begins no further block after this time */
   int64_t threads, next, done; /* counters: threads that have begun, the next block to compute, weights computed */
 } Arguments;
 

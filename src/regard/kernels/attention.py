@@ -55,8 +55,8 @@ class Vectors(ctypes.Structure):
 
         Args:
             tensor: the vectors of all or some batch items and heads of a call; the last axis has stride 1.
-            batch, head: the indices that tensor[0, 0] has in the whole call. The pointer is moved back by so many batch
-                items and heads, so that the C function can index the tensor as if it were complete.
+            batch, head: the indices that tensor[0, 0] has in the whole call. The pointer is moved back by this
+                number of batch items and heads, so that the C function can index the tensor as if it were complete.
         """
         (batches, heads, tokens, _), (batch_stride, head_stride, token_stride, _) = tensor.shape, tensor.stride()
         by_batch, by_head = 0 if batches == 1 else batch_stride, 0 if heads == 1 else head_stride

@@ -161,7 +161,7 @@ const char *regard_decoding_step_error(const StepArguments *step) {
     return "an array is a null pointer";
   int64_t tokens = step->tokens > step->source_tokens ? step->tokens : step->source_tokens;
   if (step->rows_at_once <= 0 || scratch_of(&step->stack, step->rows_at_once, tokens) > step->scratch_numbers)
-    return "rows_at_once must be above 0, and scratch_numbers enough for so many rows";
+    return "rows_at_once must be above 0, and scratch_numbers enough for these rows";
   if (!step->cosines != !step->sines || (step->cosines && (step->pairs < 0 || 2 * step->pairs > step->stack.d_head)))
     return "cosines and sines must both be null or both be set, and 2 * pairs must be at most d_head";
   for (int64_t n = 0; step->lengths && n < step->sources; n++)

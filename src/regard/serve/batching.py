@@ -16,7 +16,7 @@ from regard.serve.question import answer_to
 from regard.translation.search.interface import Search
 from regard.translation.translator import Translator
 
-MOST_AT_ONCE, MOST_WAITING = 512, 4096
+MOST_IN_BATCH, MOST_WAITING = 512, 4096
 """The most texts in a batch, and the most texts that may wait in the queue."""
 
 
@@ -72,11 +72,11 @@ class Batching:
     def next_batch(self) -> list[Waiting]:
         """Take requests from the front of the queue, which must not be empty, and return them.
 
-        The requests have at most `MOST_AT_ONCE` texts together, unless the first request alone has more.
+        The requests have at most `MOST_IN_BATCH` texts together, unless the first request alone has more.
         """
         batch = [self.waiting.popleft()]
         n_texts = len(batch[0].texts)
-        while self.waiting and n_texts + len(self.waiting[0].texts) <= MOST_AT_ONCE:
+        while self.waiting and n_texts + len(self.waiting[0].texts) <= MOST_IN_BATCH:
             batch.append(self.waiting.popleft())
             n_texts += len(batch[-1].texts)
         if not self.waiting:

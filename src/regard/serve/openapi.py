@@ -30,7 +30,7 @@ def description(name: str) -> dict[str, Any]:
         "untranslated": {"type": "boolean", "description": "whether the text was too long and could not be divided"},
     }
     question = {"texts": {"type": "array", "items": text, "maxItems": MOST_TEXTS}}
-    answer = {"translations": {"type": "array", "items": object_of(translation)}}
+    answer = {"translations": {"type": "array", "items": object_schema(translation)}}
     refusals = {"400": "the request is not valid; error gives the reason", "413": "the request is too large"}
     return {
         "openapi": "3.1.0",
@@ -39,11 +39,11 @@ def description(name: str) -> dict[str, Any]:
             "/translate": {
                 "post": {
                     "summary": "Translate texts",
-                    "requestBody": {"required": True, "content": json_of(object_of(question))},
+                    "requestBody": {"required": True, "content": json_content(object_schema(question))},
                     "responses": {
                         "200": {
                             "description": "a translation for each text, in order",
-                            "content": json_of(object_of(answer)),
+                            "content": json_content(object_schema(answer)),
                         },
                         **{status: {"description": meaning} for status, meaning in refusals.items()},
                         "503": {"description": "too many texts wait to be translated; send the request again later"},
@@ -56,8 +56,8 @@ def description(name: str) -> dict[str, Any]:
                     "responses": {
                         "200": {
                             "description": "the translator's name",
-                            "content": json_of(
-                                object_of({"status": {"const": "ok"}, "translator": {"type": "string"}})
+                            "content": json_content(
+                                object_schema({"status": {"const": "ok"}, "translator": {"type": "string"}})
                             ),
                         }
                     },
@@ -67,12 +67,12 @@ def description(name: str) -> dict[str, Any]:
     }
 
 
-def object_of(properties: dict[str, Any]) -> dict[str, Any]:
+def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON schema of an object with exactly these properties, all of them required."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def json_of(schema: dict[str, Any]) -> dict[str, Any]:
+def json_content(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the OpenAPI `content` of a request or response whose body is JSON with this schema."""
     return {"application/json": {"schema": schema}}
 

@@ -126,7 +126,7 @@ def run_graph(session: Any, inputs: dict[str, np.ndarray], n_read_first: int = 0
     Args:
         inputs: the inputs by name, without cached keys and values; inputs that the graph lacks are left out.
         n_read_first: the number of tokens that a causal model reads in a first run; a second run gets the keys and
-            values of these tokens, and reads the rest. 0 = one run.
+            values of these tokens, and reads the others. 0 = one run.
     """
     shapes = {graph_input.name: graph_input.shape for graph_input in session.get_inputs()}
     names = [output.name for output in session.get_outputs()]

@@ -1,7 +1,7 @@
 """Check that the page of a site, which splits texts by its own program, gets the same pieces as SentencePiece."""
 
 from regard.errors import InputError
-from regard.text.piece_table import fields
+from regard.text.piece_table import protobuf_fields
 
 NORMALISER, DENORMALISER, TRAINING = 3, 5, 2
 """The numbers of the protobuf fields of a SentencePiece model, as in sentencepiece_model.proto."""
@@ -48,5 +48,5 @@ def unsupported_setting(model: bytes) -> str:
 
 def settings(model: bytes, field: int) -> dict[int, int | bytes]:
     """Return the settings in a protobuf field of a SentencePiece model by number; of a repeated setting, the last."""
-    messages = [value for number, value, _ in fields(model) if number == field and isinstance(value, bytes)]
-    return {number: value for message in messages for number, value, _ in fields(message)}
+    messages = [value for number, value, _ in protobuf_fields(model) if number == field and isinstance(value, bytes)]
+    return {number: value for message in messages for number, value, _ in protobuf_fields(message)}

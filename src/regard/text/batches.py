@@ -99,10 +99,10 @@ class Batches:
             texts = [dropout(*side, key) for dropout, side, key in zip(self.dropouts, texts, keys, strict=True)]
         (source, source_lengths), (target, target_lengths) = texts
         return Batch(
-            source=padded(source, source_lengths, last=EOS),
+            source=pad_texts(source, source_lengths, last=EOS),
             lengths=torch.from_numpy(source_lengths + 1),
-            target=padded(target, target_lengths, first=BOS),
-            expected=padded(target, target_lengths, last=EOS),
+            target=pad_texts(target, target_lengths, first=BOS),
+            expected=pad_texts(target, target_lengths, last=EOS),
             n_tokens=int(target_lengths.sum()) + len(indices),
         )
 
@@ -131,7 +131,7 @@ class Batches:
             start += n_rows
 
 
-def padded(
+def pad_texts(
     ids: Integer[np.ndarray, " ids"],
     lengths: Int[np.ndarray, " batch"],
     first: int | None = None,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from regard.text.cleaning import SPACE
 from regard.text.corpus import Ids, Lengths, Side
-from regard.text.keyed_random import Integers, philox, uniform
+from regard.text.keyed_random import Integers, philox, uniform_numbers
 from regard.text.piece_table import NORMAL, pieces_of
 from regard.text.vocabulary import EOS, Vocabulary
 
@@ -45,7 +45,7 @@ class BPEDropout:
     def __init__(self, vocabulary: Vocabulary, probability: float, max_tokens: int) -> None:
         self.probability, self.max_tokens = probability, max_tokens
         pieces = [piece.text if piece.kind == NORMAL else NOT_DIVIDED for piece in pieces_of(vocabulary.model)]
-        self.letters, self.merges = spellings(pieces), Merges(pieces, vocabulary.scores())
+        self.letters, self.merges = letters_of_pieces(pieces), Merges(pieces, vocabulary.scores())
         self.begins_word = np.array(pieces) == SPACE
 
     def __call__(self, ids: Ids, lengths: Lengths, key: tuple[int | str, ...]) -> tuple[Ids, Lengths]:
@@ -96,7 +96,7 @@ class BPEDropout:
             rank, left = np.divmod(lowest[lowest < NEVER * n_letters], n_letters)
             if not len(left):
                 break
-            performed = uniform(generator, len(left)) >= self.probability
+            performed = uniform_numbers(generator, len(left)) >= self.probability
             ranks[left] = NEVER
             rank, left = rank[performed], left[performed]
             symbols[left] = self.merges.piece_of_rank[rank]
@@ -153,7 +153,7 @@ class Merges:
         return np.where(self.pairs[index] == pair, self.rank_of_pair[index], NEVER)
 
 
-def spellings(pieces: Sequence[str]) -> Side:
+def letters_of_pieces(pieces: Sequence[str]) -> Side:
     """Return the ids of the letters of each piece: text n of the result has the letters of the piece with id n.
 
     A special piece, or a piece with a letter that has no id, is not divided: its only "letter" is its own id.

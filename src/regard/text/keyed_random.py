@@ -29,7 +29,7 @@ def permutation(n: int, *key: int | str) -> Integers:
     return np.argsort(philox(*key).random_raw(n), kind="stable")
 
 
-def uniform(generator: np.random.Philox, n: int) -> NDArray[np.float64]:
+def uniform_numbers(generator: np.random.Philox, n: int) -> NDArray[np.float64]:
     """Return n random numbers from 0 to below 1, all equally probable."""
     return (generator.random_raw(n) >> np.uint64(11)).astype(np.float64) / 2**53
 

@@ -255,7 +255,7 @@ def random_rank(source: str, seed: int) -> int:
     return int.from_bytes(hashlib.blake2b(source.encode(), key=key, digest_size=8).digest(), "little")
 
 
-def dev_limit(sources: Iterable[str], n: int, seed: int) -> int:
+def largest_dev_rank(sources: Iterable[str], n: int, seed: int) -> int:
     """Return the largest `random_rank` of a dev pair, so that the dev pairs have n different sources.
 
     Dev pairs, which are held out for evaluations during the training, are the pairs whose source has at most this rank.

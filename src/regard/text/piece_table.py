@@ -56,9 +56,9 @@ SPECIAL = (
 def pieces_of(model: bytes) -> list[Piece]:
     """Return the pieces of a SentencePiece model, in the order of their ids."""
     found = []
-    for number, value, _ in fields(model):
+    for number, value, _ in protobuf_fields(model):
         if number == PIECE and isinstance(value, bytes):
-            entry = {name: content for name, content, _ in fields(value)}
+            entry = {name: content for name, content, _ in protobuf_fields(value)}
             text, score, kind = entry.get(TEXT, b""), entry.get(SCORE, bytes(4)), entry.get(KIND, NORMAL)
             if not (isinstance(text, bytes) and isinstance(score, bytes) and len(score) == 4 and isinstance(kind, int)):
                 raise ValueError("a piece has no text, no score or no kind")
@@ -72,9 +72,12 @@ def algorithm_of(model: bytes) -> int:
     Raises:
         ValueError: the model is not a protobuf message.
     """
-    training = b"".join(value for number, value, _ in fields(model) if number == TRAINING and isinstance(value, bytes))
+    training = b"".join(
+        value for number, value, _ in protobuf_fields(model) if number == TRAINING and isinstance(value, bytes)
+    )
     return next(
-        (value for number, value, _ in fields(training) if number == ALGORITHM and isinstance(value, int)), UNIGRAM
+        (value for number, value, _ in protobuf_fields(training) if number == ALGORITHM and isinstance(value, int)),
+        UNIGRAM,
     )
 
 
@@ -83,15 +86,15 @@ def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
 
     Everything else, such as the normalisation of texts, stays as it is.
     """
-    others = b"".join(raw for number, _, raw in fields(model) if number != PIECE)
+    others = b"".join(raw for number, _, raw in protobuf_fields(model) if number != PIECE)
     table = b"".join(
         bytes_field(
             PIECE,
             bytes_field(TEXT, piece.text.encode())
-            + varint(SCORE << 3 | FOUR_BYTES)
+            + varint_bytes(SCORE << 3 | FOUR_BYTES)
             + struct.pack("<f", piece.score)
-            + varint(KIND << 3 | VARINT)
-            + varint(piece.kind),
+            + varint_bytes(KIND << 3 | VARINT)
+            + varint_bytes(piece.kind),
         )
         for piece in pieces
     )
@@ -100,7 +103,7 @@ def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
     return table + others + bytes_field(TRAINING, settings)  # protobuf merges a message that occurs twice
 
 
-def fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
+def protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
     """Yield for each field of a protobuf message its number, its value, and its bytes in the message.
 
     Raises:
@@ -144,10 +147,10 @@ def read_varint(message: bytes, at: int) -> tuple[int, int]:
             return number, at
 
 
-def varint(number: int) -> bytes:
+def varint_bytes(number: int) -> bytes:
     """Return the bytes of an integer as a protobuf varint: seven bits in each byte, the lowest bits first.
 
-    >>> list(varint(300))
+    >>> list(varint_bytes(300))
     [172, 2]
     """
     written = bytearray()
@@ -159,4 +162,4 @@ def varint(number: int) -> bytes:
 
 def bytes_field(number: int, value: bytes) -> bytes:
     """Return the protobuf field `number` with bytes as its value, such as a text or a message."""
-    return varint(number << 3 | BYTES) + varint(len(value)) + value
+    return varint_bytes(number << 3 | BYTES) + varint_bytes(len(value)) + value

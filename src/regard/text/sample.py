@@ -80,9 +80,9 @@ def namer(language: str) -> Callable[[int], str]:
 def random_numbers(n: int, below: int, seed: int) -> list[int]:
     """Return n different numbers below `below` in random order, except that the numbers below 10 come first.
 
-    Equally many of the numbers have 1, 2, 3, … digits; if too few numbers with so many digits exist, all of them are
-    taken. Integers below 10 come first, so that they are in the training split, because their names cannot be composed
-    from the names of other numbers.
+    There are equally many numbers of 1, 2, 3, … digits; if too few numbers of a length exist, all of them are taken.
+    Integers below 10 come first, so that they are in the training split, because their names cannot be composed from
+    the names of other numbers.
 
     Raises:
         InputError: there are fewer than n numbers below `below`, or `below` is above `MOST_BELOW`.

@@ -82,18 +82,18 @@ class Vocabulary:
         Raises:
             InputError: the text is empty, or SentencePiece cannot train on it.
         """
-        sampled = [line for line in map(clean_text, sampled_lines(lines, MOST_LINES)) if line]
+        sampled = [line for line in map(clean_text, sample_lines(lines, MOST_LINES)) if line]
         if not sampled:
             raise InputError("there is no text to make a vocabulary of: every line is empty.")
         try:
-            return cls(trained_model(sampled, max(n_tokens, FEWEST_PIECES), coverage, tags, byte_fallback))
+            return cls(train_model(sampled, max(n_tokens, FEWEST_PIECES), coverage, tags, byte_fallback))
         except RuntimeError as error:
             n_characters = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
             if n_characters is None:
                 raise InputError(
                     f"SentencePiece makes no vocabulary of these {len(sampled):,} lines: {error}."
                 ) from error
-            return cls(trained_model(sampled, int(n_characters[1]) + FEWEST_PIECES, coverage, tags, byte_fallback))
+            return cls(train_model(sampled, int(n_characters[1]) + FEWEST_PIECES, coverage, tags, byte_fallback))
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocabulary":
@@ -208,7 +208,7 @@ def checked_clean_text(text: str) -> str:
     return clean_text(text)
 
 
-def sampled_lines(lines: Iterable[str], n: int) -> list[str]:
+def sample_lines(lines: Iterable[str], n: int) -> list[str]:
     """Return a uniform random sample of n of the lines, always the same sample; all lines if there are at most n.
 
     Source: Vitter 1985, algorithm R.
@@ -223,7 +223,7 @@ def sampled_lines(lines: Iterable[str], n: int) -> list[str]:
     return sample
 
 
-def trained_model(lines: list[str], n_tokens: int, coverage: float, tags: Sequence[str], byte_fallback: bool) -> bytes:
+def train_model(lines: list[str], n_tokens: int, coverage: float, tags: Sequence[str], byte_fallback: bool) -> bytes:
     """Train a SentencePiece model on lines, with the options of `Vocabulary.train`; return the model as bytes.
 
     SentencePiece leaves out lines with "▅", and text that looks like a special piece, such as "<s>". With a coverage of

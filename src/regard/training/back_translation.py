@@ -29,7 +29,7 @@ from regard.json_file import read_json
 from regard.text.parallel import clean_lines
 from regard.training.stopping import StopHandler
 from regard.training.store.checksums import checksum
-from regard.training.watcher import Watcher, clock
+from regard.training.watcher import Watcher, duration_text
 from regard.translation.pieces import UNKNOWN
 from regard.translation.search.interface import Search
 from regard.translation.translation import Translation
@@ -169,7 +169,7 @@ class BackTranslation:
             left = ""
             if n_done > first:
                 seconds_per_line = (time.monotonic() - start) / (n_done - first)
-                left = f", {clock(seconds_per_line * (n_lines - n_done))} left"
+                left = f", {duration_text(seconds_per_line * (n_lines - n_done))} left"
             watcher.busy(f"translating back: {n_done:,} of {n_lines:,} lines{left}")
             found = translator.translate(group, search=self.search, split=True, first=n_done + 1)
             state = self.append(state, found)

@@ -307,7 +307,7 @@ def evaluate(run: Run, state: TrainingState) -> TrainingState:
         names = (*(n for n in state.snapshots if n != name), name)[-run.config.evaluation.average :]
         evaluation = run.evaluator.evaluate(run.snapshots, names, state.position.step)
         settings = run.config.evaluation
-        state = replace(state.evaluated(evaluation.result, settings.metric, settings.keep), snapshots=names)
+        state = replace(state.after_evaluation(evaluation.result, settings.metric, settings.keep), snapshots=names)
         if state.kept == evaluation.result:
             run.evaluator.write_translator(run.folder, evaluation.result)
         entry = evaluation.entry(state)

@@ -76,7 +76,7 @@ def train(
 
     Args:
         source: a text file with one sentence per line; or several files, one for each corpus.
-        target: a text file whose line n is the translation of line n of `source`; as many files.
+        target: a text file whose line n is the translation of line n of `source`; as many files as `source` has.
         out: the folder for the translator and the files of the training; created if it does not exist.
         config: the settings; a setting that is None is derived from the size of the corpus and the device.
         device: cpu, cuda or mps; None = the fastest device available.
@@ -156,8 +156,8 @@ def prepare_together(
 def turn_of(processes: Processes) -> Iterator[None]:
     """Yield once, when it is the turn of this process, and wait for the other turns.
 
-    The main process goes first, then the first process of every other machine, then the rest: machines may share a
-    folder, and the processes of a machine do.
+    The main process goes first, then the first process of every other machine, then all others: machines may
+    share a folder, and the processes of a machine do.
     """
     turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
     for is_own_turn in turns:

@@ -89,7 +89,7 @@ class TrainingState:
     snapshots: tuple[str, ...] = ()
     elapsed_seconds: float = 0.0
 
-    def evaluated(self, result: DevResult, metric: Metric, keep: Kept) -> "TrainingState":
+    def after_evaluation(self, result: DevResult, metric: Metric, keep: Kept) -> "TrainingState":
         """Return this state updated with the result of an evaluation: its best, kept, lowest loss and since_best.
 
         `since_best` becomes 0 if the result is the best so far or has the lowest loss so far, and else grows by 1. The

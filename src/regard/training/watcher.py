@@ -42,7 +42,7 @@ class Progress:
             f"rate {self.learning_rate:.2e}",
             f"{self.tokens_per_second:,.0f} tokens/s",
             self.best,
-            f"at most {clock(self.left_seconds)} left",
+            f"at most {duration_text(self.left_seconds)} left",
         )
         return " · ".join(word for word in words if word)
 
@@ -112,7 +112,7 @@ class Terminal(Watcher):
                 quiet_seconds = 0
             else:
                 quiet_seconds += QUIET_SECONDS
-                self.console.print(f"still running after {clock(quiet_seconds)}: {self.now}", markup=False)
+                self.console.print(f"still running after {duration_text(quiet_seconds)}: {self.now}", markup=False)
 
     def say(self, text: str) -> None:
         self.console.print(text, markup=False)
@@ -148,10 +148,10 @@ class Terminal(Watcher):
             self.say(f"    {name:<12}{sample[name]}")
 
 
-def clock(seconds: int | float) -> str:
+def duration_text(seconds: int | float) -> str:
     """Return a duration as minutes:seconds or hours:minutes:seconds.
 
-    >>> clock(75), clock(7322)
+    >>> duration_text(75), duration_text(7322)
     ('1:15', '2:02:02')
     """
     minutes, whole_seconds = divmod(round(seconds), 60)

@@ -432,7 +432,7 @@ WRONG = {
     "table": (with_a_table_row(5), "the buffer row of a token must be 0 to most_rows - 1"),
     "scratch": (
         lambda a: setattr(a, "scratch_numbers", 8),
-        "rows_at_once must be above 0, and scratch_numbers enough for so many rows",
+        "rows_at_once must be above 0, and scratch_numbers enough for these rows",
     ),
     "rows": (lambda a: setattr(a, "rows", -1), "rows must be 0 to most_rows"),
     "memory": (lambda a: setattr(a, "x", None), "an array is a null pointer"),

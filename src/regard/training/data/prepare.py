@@ -245,7 +245,7 @@ def write_data(
         write(writing / corpus_folder(number), pairs, source, target, report=report, progress=progress)
     dev_report = Report()
     write(writing / "dev", split.dev(dev_report), source, target, report=dev_report, purpose="for evaluation")
-    translated = split.translated(config.evaluation.pairs, source, longest)
+    translated = split.pairs_to_translate(config.evaluation.pairs, source, longest)
     write_atomically(writing / "dev.json", json.dumps(translated, ensure_ascii=False))
     write_atomically(writing / "report.json", json.dumps(asdict(sum_reports(reports))))
     for corpus in corpora:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from regard.errors import InputError
 from regard.text.clean_copy import CleanCopy
-from regard.text.parallel import Parallel, Report, dev_limit, random_rank
+from regard.text.parallel import Parallel, Report, largest_dev_rank, random_rank
 from regard.text.vocabulary import Vocabulary
 from regard.training.settings.settled_config import CorpusConfig
 
@@ -55,7 +55,7 @@ class Split:
             return chain.from_iterable(corpus.pairs() for corpus in genuine)
 
         n_dev, n_pairs = config.data.dev_pairs, sum(1 for _ in pairs())
-        limit = dev_limit((source for source, _ in pairs()), n_dev, seed)
+        limit = largest_dev_rank((source for source, _ in pairs()), n_dev, seed)
         chosen = [pair for pair in pairs() if random_rank(pair[0], seed) <= limit]
         sources = {source for source, _ in chosen}
         if len(chosen) == n_pairs:
@@ -91,7 +91,7 @@ class Split:
         pairs = chain.from_iterable(corpus.pairs() for corpus in self.corpora if not corpus.tag)
         return (pair for pair in pairs if pair[0] in self.held_out)
 
-    def translated(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
+    def pairs_to_translate(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
         """Return n random dev pairs, the same in every run, which evaluations during training will translate.
 
         Only pairs whose source has at most `max_tokens` tokens of `vocabulary` are chosen; there may be fewer than n.

@@ -217,7 +217,7 @@ class Processes:
             ranks = [rank for rank, other in enumerate(groups) if other == number]
             members = distributed.new_group(ranks, timeout=TIMEOUT)  # every process must call it
             if number == group:
-                share = Share(ranks.index(self.rank), len(ranks), partial(all_parts, members))
+                share = Share(ranks.index(self.rank), len(ranks), partial(exchange_parts, members))
         return share
 
     def parameters(self, module: nn.Module) -> dict[str, Tensor]:
@@ -312,7 +312,7 @@ class Processes:
         return self.accelerator.unwrap_model(module)
 
 
-def all_parts(members: distributed.ProcessGroup, part: Any) -> list[Any]:
+def exchange_parts(members: distributed.ProcessGroup, part: Any) -> list[Any]:
     """Return the objects that the members of a group give, in the order of their ranks; all members must call it."""
     parts = [None] * members.size()
     distributed.all_gather_object(parts, part, group=members)

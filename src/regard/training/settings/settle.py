@@ -2,7 +2,7 @@
 
 Each recipe is for corpora up to a number of sentence pairs. Small corpora get small models, much dropout and many
 epochs; large corpora get the opposite. A CPU gets models that it can train within hours. `settle_corpus` derives the
-settings needed to encode the corpus; then `settle` derives the rest.
+settings needed to encode the corpus; then `settle` derives all other settings.
 """
 
 from collections.abc import Callable, Mapping

@@ -54,15 +54,15 @@ def worked_data(worked: WorkedAttention) -> dict[str, Any]:
         )
     blocks: dict[str, str] = {}
     layer = layer_record(inputs, blocks)
-    kind = "cross" if inputs.crosses else "encoder"
+    kind = "cross" if inputs.is_cross_attention else "encoder"
     queries, keys = token_records(inputs.queries), token_records(inputs.keys)
-    sides = ("target", "source") if inputs.crosses else ("source", "source")
+    sides = ("target", "source") if inputs.is_cross_attention else ("source", "source")
     return {
         "model": "",
         "text": escape_controls(inputs.title),
         "target_text": "",
         "source": keys,
-        "target": queries if inputs.crosses else [],
+        "target": queries if inputs.is_cross_attention else [],
         "kinds": {kind: {"queries": sides[0], "keys": sides[1], "note": "", "layers": [layer]}},
         "units": UNITS,
         "small": {"below": SMALL_BELOW, "step": 1},
