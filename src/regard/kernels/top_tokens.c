@@ -27,30 +27,32 @@ static void insert(const TopTokensArguments *choice, int64_t token, float logit,
   largest[at] = logit, tokens[at] = token;
 }
 
-/* Return log(sum of exp(logit)); NaN if a logit is NaN. */
+/* Return log(sum of exp(logit)); NaN if a logit is NaN. `largest`: the largest logit, subtracted to avoid overflow. */
 static float log_sum_exp(const float *logits, int64_t n, float largest) {
   double total = 0;
-  int64_t whole = n / WIDE * WIDE;
-  for (int64_t start = 0; start < whole; start += MOST_TERMS * WIDE) {
-    int64_t end = start + MOST_TERMS * WIDE < whole ? start + MOST_TERMS * WIDE : whole;
+  int64_t vectorised = n / WIDE * WIDE; /* the number of logits in whole registers */
+  for (int64_t start = 0; start < vectorised; start += MOST_TERMS * WIDE) {
+    int64_t end = start + MOST_TERMS * WIDE < vectorised ? start + MOST_TERMS * WIDE : vectorised;
     wide sum = broadcast(0);
     for (int64_t t = start; t < end; t += WIDE) sum += exp_or_0_of(load(logits + t) - largest);
     total += sum_of(sum);
   }
-  for (int64_t t = whole; t < n; t++) total += expf(logits[t] - largest);
+  for (int64_t t = vectorised; t < n; t++) total += expf(logits[t] - largest);
   return largest + (float)log(total);
 }
 
+/* Write the n most probable tokens of a row of logits, and their log-probabilities. */
 static void choose_tokens(const TopTokensArguments *choice, const float *logits, float *chosen, int64_t *tokens) {
   int64_t t = 0;
   wide largest = broadcast(-INFINITY);
   for (int64_t i = 0; i < choice->n; i++) chosen[i] = -INFINITY, tokens[i] = 0;
   for (; t + BLOCK <= choice->vocabulary; t += BLOCK) {
-    const float *at = logits + t;
-    wide of_block = larger_of(larger_of(load(at), load(at + WIDE)), larger_of(load(at + 2 * WIDE), load(at + 3 * WIDE)));
-    largest = larger_of(largest, of_block);
-    if (largest_of(of_block) > chosen[choice->n - 1])
-      for (int64_t i = 0; i < BLOCK; i++) insert(choice, t + i, at[i], chosen, tokens);
+    const float *block = logits + t;
+    wide block_maxima = larger_of(larger_of(load(block), load(block + WIDE)),
+                                   larger_of(load(block + 2 * WIDE), load(block + 3 * WIDE)));
+    largest = larger_of(largest, block_maxima);
+    if (largest_of(block_maxima) > chosen[choice->n - 1])
+      for (int64_t i = 0; i < BLOCK; i++) insert(choice, t + i, block[i], chosen, tokens);
   }
   float shift = largest_of(largest);
   for (; t < choice->vocabulary; t++) {
