@@ -99,12 +99,17 @@ def train(
       accelerate launch --multi_gpu --num_processes 2 $(which regard) train …
       --set training.shard=true          for a model too large for one device
 
-    \b [bold]Settings[/bold], in a TOML file for --config or one by one with --set; config.toml in the folder has those
-    of its training \\[data]        weights  synthetic  dev_pairs  max_tokens  max_ratio \\[vocabulary]  file  n_tokens
-    joint  coverage  bpe_dropout \\[model]       kind  preset  start_from  d_model  n_layers  dropout … \\[training]
-    seed  batch_tokens  accumulate  learning_rate  schedule warmup_steps  label_smoothing  r_drop  clip_norm
-    weight_decay max_steps  max_minutes  precision  shard \\[evaluation]  every_steps  pairs  metric  keep  patience
-    average log_steps  save_minutes
+    \b
+    [bold]Settings[/bold], in a TOML file for --config or one by one with --set;
+    config.toml in the folder has those of its training
+      \\[data]        weights  synthetic  dev_pairs  max_tokens  max_ratio
+      \\[vocabulary]  file  n_tokens  joint  coverage  bpe_dropout
+      \\[model]       kind  preset  start_from  d_model  n_layers  dropout …
+      \\[training]    seed  batch_tokens  accumulate  learning_rate  schedule
+                    warmup_steps  label_smoothing  r_drop  clip_norm  weight_decay
+                    max_steps  max_minutes  precision  shard
+      \\[evaluation]  every_steps  pairs  metric  keep  patience  average
+                    log_steps  save_minutes
     """
     from regard.cli.progress import spinner
 

@@ -34,7 +34,7 @@ from regard.text.vocabulary import Vocabulary
 
 torch.set_num_threads(1)
 rank, (work, killed, *arguments) = int(os.environ["RANK"]), sys.argv[1:]
-counted, encoded, encode_all = 0, corpus.encoded, Vocabulary.encode_all
+counted, encoded, encode_all = 0, corpus.encode_pairs, Vocabulary.encode_all
 
 def counting(pairs, *others):
     global counted
@@ -43,7 +43,7 @@ def counting(pairs, *others):
         os.kill(os.getpid(), signal.SIGKILL)
     return encoded(pairs, *others)
 
-corpus.encoded = counting
+corpus.encode_pairs = counting
 sys.argv = ["regard", *arguments]
 try:
     run()
