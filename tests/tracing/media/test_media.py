@@ -136,12 +136,20 @@ def test_each_of_several_pictures_attends_to_itself(vit, tmp_path):
 
 def test_several_pictures_can_be_traced_with_statistics_alone(vit):
     pictures = [PICTURE, Image.fromarray(255 - np.asarray(PICTURE))]
-    ask = Ask(top=3)
+    first_patches = torch.arange(13) == 1
+    ask = Ask(top=3, pooled=(5, 3), groups=first_patches[None])
+    of_both = Ask(pooled=(5, 3), groups=first_patches.repeat(1, 2))
     trace = regard.trace(vit, images=pictures, processor=PROCESSOR, ask=ask)
     inputs = PROCESSOR(images=pictures, return_tensors="pt")
     for pattern, weights in zip(trace.encoder.values(), eager_attentions(vit, inputs).attentions, strict=True):
         whole = block_diagonal(weights)
-        top = pattern.answer(ask).top
+        top = pattern.answer(Ask(top=3)).top
+        numbers = pattern.answer(of_both)
+        parts = [torch.arange(26) * n // 26 for n in (5, 3)]
+        for row, column in np.ndindex(5, 3):
+            cell = whole[0][:, parts[0] == row][..., parts[1] == column]
+            assert_close(numbers.pooled[0, :, row, column], cell.mean(dim=(1, 2)), rtol=1e-4, atol=1e-6)
+        assert_close(numbers.groups[..., 0], whole[..., 1] + whole[..., 14], rtol=1e-4, atol=1e-6)
         assert_close(pattern.received(), whole.sum(dim=2), rtol=1e-4, atol=1e-5)
         assert_close(pattern.entropy(), torch.special.entr(whole).sum(dim=3), rtol=1e-4, atol=1e-5)
         assert_close(top.weights, whole.topk(3).values, rtol=1e-4, atol=1e-6)

@@ -1,11 +1,14 @@
 """Tests of joined attention calls: in each part of the joined pattern are the weights of one of the calls."""
 
+from typing import get_args
+
 import pytest
 import torch
 from refusals import refusal
 from torch.testing import assert_close
 
-from regard import Alibi, Ask, Causal, InputError, Keep, Padding, ScaledDot, attend
+from regard import Alibi, Ask, Causal, Keep, Padding, ScaledDot, attend
+from regard.attention.ask import Reduce
 from regard.tracing.watching.answered_pattern import answered
 from regard.tracing.watching.diagonal_bias import DiagonalBias
 from regard.tracing.watching.joined_calls import in_one_sequence
@@ -84,10 +87,18 @@ def test_statistics_of_several_items_are_those_of_the_joined_pattern(normal, mas
     assert (joined.pattern.shape, joined.context.shape) == (expected.pattern.shape, expected.context.shape)
 
 
-def test_maps_and_groups_of_several_items_are_refused(normal):
+@pytest.mark.parametrize("reduce", get_args(Reduce))
+@pytest.mark.parametrize("size", [(2, 3), (7, 7), (5, 1)], ids=str)
+def test_a_map_of_several_items_is_that_of_the_joined_pattern(normal, size, reduce):
+    step = attend(normal(3, 4, 7, 11), normal(3, 2, 7, 11), normal(3, 2, 7, 5), mask=Causal())
+    ask = Ask(pooled=size, reduce=reduce)
+    joined, expected = in_one_sequence(answered(step, ask)), in_one_sequence(step)
+    assert_close(joined.pattern.answer(ask).pooled, expected.pattern.answer(ask).pooled)
+
+
+def test_groups_of_keys_are_those_keys_of_every_item(normal):
     step = attend(normal(3, 2, 7, 11), normal(3, 2, 7, 11), normal(3, 2, 7, 5))
-    for ask in (Ask(pooled=(2, 2)), Ask(groups=torch.ones(1, 7, dtype=torch.bool))):
-        assert refusal(InputError, in_one_sequence, answered(step, ask)) == (
-            "ask=Ask(pooled=…, groups=…) describes each picture or tile apart, and a trace joins them to one sequence; "
-            "leave pooled and groups out of ask=…."
-        )
+    groups = torch.tensor([[1, 0, 0, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0, 1]], dtype=torch.bool)
+    joined, expected = in_one_sequence(answered(step, Ask(groups=groups))), in_one_sequence(step)
+    ask = Ask(groups=groups.repeat(1, 3))
+    assert_close(joined.pattern.answer(ask).groups, expected.pattern.answer(ask).groups)

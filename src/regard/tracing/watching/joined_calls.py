@@ -9,16 +9,17 @@ from typing import Any
 
 import torch
 from einops import rearrange
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.ask import PER_QUERY, Top
+from regard.attention.ask import PER_QUERY, Reduce, Top
 from regard.attention.attend import Attended
 from regard.attention.call import Call
 from regard.attention.grid.grid import Grid
 from regard.attention.masks import Documents, Keep, Mask
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
+from regard.attention.statistics.cpu.results import MapCells
 from regard.errors import InputError
 from regard.tracing.watching.answered_pattern import AnsweredPattern, ForgottenCall
 from regard.tracing.watching.diagonal_bias import DiagonalBias
@@ -97,22 +98,21 @@ def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = N
 def statistics_in_one_sequence(pattern: AnsweredPattern) -> AnsweredPattern:
     """Join the statistics of the items of a batch to those of one sequence, as `in_one_sequence` joins patterns.
 
-    Raises:
-        InputError: the statistics include a pooled map or sums over groups of keys, which are of each item apart.
+    A pooled map keeps its numbers of rows and columns, and each of its entries then covers more queries and keys. A
+    group of keys becomes the group of these keys in every item.
     """
     known, grid, call = pattern.stored_statistics, pattern.grid, pattern.call
     assert isinstance(call, ForgottenCall)
-    if known.pooled is not None or known.groups is not None:
-        raise InputError(
-            "ask=Ask(pooled=…, groups=…) describes each picture or tile apart, and a trace joins them to one sequence; "
-            "leave pooled and groups out of ask=…."
-        )
     in_turn = "b h t ... -> 1 h (b t) ..."
     parts: dict[str, Any] = {
         name: rearrange(part, in_turn)
-        for name in ("received", *PER_QUERY)
+        for name in ("received", *PER_QUERY, "groups")
         if (part := getattr(known, name)) is not None
     }
+    if known.ask.groups is not None:
+        parts["ask"] = replace(known.ask, groups=known.ask.groups.repeat(1, grid.batch))
+    if known.pooled is not None:
+        parts["pooled"] = map_of_one_sequence(known.pooled, grid, known.ask.reduce)
     if known.first is not None:  # key 0 belongs to the first item
         parts["first"][..., grid.queries :] = 0
     if known.top is not None:
@@ -121,6 +121,32 @@ def statistics_in_one_sequence(pattern: AnsweredPattern) -> AnsweredPattern:
         parts["top"] = Top(rearrange(known.top.weights, in_turn), rearrange(keys, in_turn))
     whole = Grid(1, grid.heads, grid.batch * grid.queries, grid.batch * grid.keys)
     return AnsweredPattern(ForgottenCall(whole, call.dtype, call.device, call.nan), replace(known, **parts))
+
+
+def map_of_one_sequence(
+    pooled: Float[Tensor, "items heads rows columns"], grid: Grid, reduce: Reduce
+) -> Float[Tensor, "1 heads rows columns"]:
+    """Return the pooled map of items that are joined to one sequence, from the pooled map of each item.
+
+    Query i of n is in row i · rows // n. The map of all items has its queries from item · rows to (item + 1) · rows of
+    items · rows finer rows, so that each of its rows consists of whole rows of the items' maps.
+
+    Args:
+        grid: the numbers of items, heads, queries and keys before they are joined.
+        reduce: how the weights of a block become one entry of the map.
+    """
+    n_items, n_heads, rows, columns = pooled.shape
+
+    def sizes(n: int) -> Tensor:
+        return MapCells.of(n * grid.queries, n * grid.keys, rows, columns).sizes.to(pooled)
+
+    first = torch.arange(n_items, device=pooled.device)[:, None]
+    row, column = ((first * n + torch.arange(n, device=pooled.device)) // n_items for n in (rows, columns))
+    cell = (row[:, :, None] * columns + column[:, None]).flatten().expand(n_heads, -1)
+    parts = rearrange(pooled * sizes(1) if reduce == "mean" else pooled, "b h r c -> h (b r c)")
+    joined = parts.new_zeros(n_heads, rows * columns)  # weights between items are 0
+    joined = joined.scatter_reduce(1, cell, parts, "amax" if reduce == "max" else "sum").view(1, n_heads, rows, columns)
+    return joined / sizes(n_items) if reduce == "mean" else joined
 
 
 def call_of(attended: Attended) -> Call:
