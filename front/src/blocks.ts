@@ -44,23 +44,26 @@ function unsignedIntegers(bytes: Uint8Array): Uint16Array {
   return Uint16Array.from({ length: count }, (_, i) => (bytes[i] << 8) | bytes[count + i]);
 }
 
-async function matrix(trace: Trace, vectors?: Vectors): Promise<Matrix | undefined> {
+/** Where the numbers of a trace are. */
+type Stored = Pick<Trace, "blocks" | "numbers" | "masks">;
+
+async function matrix(trace: Stored, vectors?: Vectors): Promise<Matrix | undefined> {
   return vectors && { numbers: await numbersOf(trace, vectors), heads: vectors.heads, width: vectors.width };
 }
 
 /** The numbers of an array: as a worker sends them, or integers times a step. */
-async function numbersOf(trace: Trace, { block, step }: { block: string; step: number }): Promise<Float64Array> {
+async function numbersOf(trace: Stored, { block, step }: { block: string; step: number }): Promise<Float64Array> {
   const given = trace.numbers?.[block];
   return given ? Float64Array.from(given) : Float64Array.from(signedIntegers(await inflate(trace.blocks[block])), (n) => n * step);
 }
 
 /** Decode arrays of integers, each times its step. */
-export async function decodeArrays(trace: Trace, arrays: Record<string, NumberArray>): Promise<DecodedArrays> {
+export async function decodeArrays(trace: Stored, arrays: Record<string, NumberArray>): Promise<DecodedArrays> {
   const decodeOne = async ([name, array]: [string, NumberArray]) => [name, { numbers: await numbersOf(trace, array), shape: array.shape }] as const;
   return Object.fromEntries(await Promise.all(Object.entries(arrays).map(decodeOne)));
 }
 
-export async function decode(trace: Trace, layer: Layer): Promise<Decoded> {
+export async function decode(trace: Stored, layer: Layer): Promise<Decoded> {
   const { query, key, value, weights, mask, output, ...rest } = layer;
   const [queries, keys, values] = await Promise.all([query, key, value].map((vectors) => matrix(trace, vectors)));
   return {

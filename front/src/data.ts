@@ -136,6 +136,15 @@ export interface WeightMap {
   stored: number; // this level and higher ones are computed in turns
 }
 
+/** A second trace of the same text, which is shown beside the first; views/page/comparison.py writes it. */
+export interface SecondTrace {
+  model: string;
+  kinds: Record<string, Kind>; // with the kinds, layers and heads of the first
+  blocks: Record<string, string>;
+  parted: { kind: string; layer: number; head: number; query: number; moved: number }[]; // `moved`: the share of its attention that the query moves to other keys
+  output: number | null; // the largest difference of a number of the models' outputs
+}
+
 export interface Trace {
   model: string;
   text: string;
@@ -151,6 +160,7 @@ export interface Trace {
   spectrogram: { block: string; bands: number; frames: number } | null;
   worked?: Worked; // a worked example; the page then shows only the steps
   alignment?: Alignment | null; // of a translation
+  second?: SecondTrace;
   map?: WeightMap; // for a long text: how to request weights; the layers then have no numbers
   movement?: Record<string, Movement> | null; // by kind of self-attention, where the trace has its hidden vectors
   blocks: Record<string, string>; // base64 of deflated bytes

@@ -5,7 +5,7 @@ import { mayAttend, UNCHANGED, weightsOf, type Changes } from "./attention";
 import type { Decoded } from "./blocks";
 import type { Layer } from "./data";
 import type { Item } from "./items";
-import { changes, decoded, head, keyItems, keyTokens, layer, queryItems, queryTokens, trace, twoTexts } from "./state";
+import { changes, decoded, head, keyItems, keyTokens, layer, queryItems, queryTokens, secondLayer, trace, twoTexts } from "./state";
 import { keysOfRoles, RoleMean, ROLES, type Role } from "./roles";
 import { inSlices } from "./slices";
 
@@ -58,6 +58,25 @@ export interface Grid {
   weights: Float32Array; // [queries keys]
   masked: Uint8Array;
   done: number;
+  beside: Grid | null; // of the same head in the other one of two traces, on one colour scale
+}
+
+const newGrid = (queries: Item[], keys: Item[], beside: Grid | null = null): Grid => {
+  const size = queries.length * keys.length;
+  return { queries, keys, weights: new Float32Array(size), masked: new Uint8Array(size), done: 0, beside };
+};
+
+function fillRow(grid: Grid, of: Decoded, headIndex: number | null, changed: Changes): void {
+  const row = rowOf(of, headIndex, grid.queries[grid.done], grid.keys, changed);
+  grid.weights.set(row.weights, grid.done * grid.keys.length);
+  grid.masked.set(row.masked, grid.done * grid.keys.length);
+  grid.done += 1;
+}
+
+/** The largest weight of a query on some keys, in a grid and the one beside it. */
+export function largestWeight({ weights, keys, beside }: Grid, query: number, among: Item[]): number {
+  const most = among.reduce((best, { index }) => Math.max(best, weights[query * keys.length + index]), 0);
+  return beside ? among.reduce((best, { index }) => Math.max(best, beside.weights[query * keys.length + index]), most) : most;
 }
 
 export const progress = signal(0); // rises whenever a grid has more rows
@@ -67,21 +86,19 @@ export const shownGrid = signal<Grid | null>(null);
 
 effect(() => {
   if (!trace.value) return;
-  const ready = decoded.value.get(layer.value);
-  if (!ready) {
+  const [ready, second] = [layer.value, secondLayer.value].map((one) => one && decoded.value.get(one));
+  if (!ready || (secondLayer.value && !second)) {
     shownGrid.value = null;
     return;
   }
   const [queries, keys, headIndex, changed] = [queryItems.value, keyItems.value, head.value, changes.value];
-  const size = queries.length * keys.length;
-  const grid: Grid = { queries, keys, weights: new Float32Array(size), masked: new Uint8Array(size), done: 0 };
+  const grid = newGrid(queries, keys);
+  if (second) grid.beside = newGrid(queries, keys, grid);
   const fill = () => {
     const end = performance.now() + SLICE_MILLISECONDS;
     while (grid.done < queries.length && performance.now() < end) {
-      const row = rowOf(ready, headIndex, queries[grid.done], keys, changed);
-      grid.weights.set(row.weights, grid.done * keys.length);
-      grid.masked.set(row.masked, grid.done * keys.length);
-      grid.done += 1;
+      if (second) fillRow(grid.beside!, second, headIndex, UNCHANGED);
+      fillRow(grid, ready, headIndex, changed);
     }
   };
   fill();

@@ -1,9 +1,10 @@
 // The page: the text, the controls, and the views
 
-import { anySpecial, chooseHead, chooseKind, colourScale, complaint, head, hidden, keyTokens, kind, kindName, layer, layerNumber, queryTokens, trace, wholeWords } from "./state";
+import { anySpecial, chooseHead, chooseKind, colourScale, complaint, head, hidden, keyTokens, kind, kindName, layer, layerNumber, queryTokens, trace, traceName, wholeWords } from "./state";
 import { answerer } from "./live";
 import { TextField } from "./text-field";
 import { AlignmentView } from "./views/alignment";
+import { Difference } from "./views/difference";
 import { Generation } from "./views/generation";
 import { Heads } from "./views/heads";
 import { MapStrongest, MapView } from "./views/map";
@@ -20,7 +21,8 @@ const MAY_SCROLL = 60; // a title of more letters may have to be scrolled in a n
 
 export function Page() {
   const say = words();
-  const computed = Object.values(trace.value.kinds).every(({ layers }) => layers.every((one) => one.query));
+  const traces = [trace.value, trace.value.second].filter((one) => one !== undefined);
+  const computed = traces.flatMap(({ kinds }) => Object.values(kinds)).every(({ layers }) => layers.every((one) => one.query));
   const { below, step } = trace.value.small;
   const { here: models } = answerer.value;
   const here = models && (models.find(({ name }) => name === trace.value.model) ?? models[0]);
@@ -58,6 +60,7 @@ function AllViews() {
       <div class="wide">
         <AlignmentView />
         <Medium />
+        <Difference />
         <Sentence />
         <Generation />
       </div>
@@ -86,7 +89,7 @@ function Top() {
       </div>
       {live ? <TextField /> : <h1 dir="auto" class={title.length > 240 ? "long" : ""} tabIndex={title.length > MAY_SCROLL ? 0 : undefined}>{title}</h1>}
       {target && <p class="target" dir="auto">{shortText(target)}</p>}
-      <p class="facts"><b>{model}</b> · {sizes()}</p>
+      <p class="facts"><b>{trace.value.second ? `${traceName(0)} · ${traceName(1)}` : model}</b> · {sizes()}</p>
     </header>
   );
 }

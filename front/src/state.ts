@@ -30,6 +30,8 @@ export const effect = signal<Effect | null>(null); // what the changes do to the
 
 export const kind = computed<Kind>(() => trace.value.kinds[kindName.value]);
 export const layer = computed<Layer>(() => layerOf(layerNumber.value));
+/** The layer of the second trace that is shown beside the first trace's; null without a second trace. */
+export const secondLayer = computed<Layer | null>(() => secondLayerOf(layer.value.layer));
 export const queryTokens = computed<Token[]>(() => trace.value[kind.value.queries]);
 export const keyTokens = computed<Token[]>(() => trace.value[kind.value.keys]);
 const inWords = computed(() => wholeWords.value && !trace.value.map);
@@ -56,8 +58,13 @@ whenever(() => {
 });
 
 export const layerOf = (number: number): Layer => kind.value.layers.find((layer) => layer.layer === number) ?? kind.value.layers[0];
+export const secondLayerOf = (number: number): Layer | null =>
+  trace.value.second?.kinds[kindName.value].layers.find((layer) => layer.layer === number) ?? null;
 export const headName = (layer = layerNumber.value, headIndex = head.value): string =>
   trace.value.worked ? `${words().exampleHead} ${(headIndex ?? 0) + 1}` : headIndex === null ? `L${layer} ${words().average}` : `L${layer}H${headIndex}`;
+
+/** The name of the first or the second one of two traces: "1 · MiniLM"; they may be of one model. */
+export const traceName = (place: number): string => `${place + 1} · ${(place ? trace.value.second! : trace.value).model}`;
 
 function itemAt(items: Item[], position: number | null): Item | null {
   return position === null ? null : (items.find((item) => item.positions.includes(position)) ?? null);
@@ -74,12 +81,12 @@ function visible(items: Item[]): Item[] {
 export const decoded = signal<ReadonlyMap<Layer, Decoded>>(new Map());
 const decoding = new Map<Layer, Promise<void>>();
 
-export function load(wanted: Layer): Promise<void> {
+function load(wanted: Layer, stored: Pick<Trace, "blocks"> = trace.value): Promise<void> {
   const from = trace.value;
   if (!decoding.has(wanted)) {
     decoding.set(
       wanted,
-      decode(from, wanted).then(
+      decode(stored, wanted).then(
         (layer) => {
           if (trace.value === from) decoded.value = new Map(decoded.value).set(wanted, layer);
         },
@@ -93,8 +100,15 @@ export function load(wanted: Layer): Promise<void> {
 export async function loadAll(): Promise<void> {
   const from = trace.value;
   if (from.map) return;
+  const { second } = from;
   await load(layer.value); // what is shown comes first
-  for (const kind of Object.values(from.kinds)) for (const layer of kind.layers) if (trace.value === from) await load(layer);
+  if (second && secondLayer.value) await load(secondLayer.value, second);
+  for (const [name, { layers }] of Object.entries(from.kinds)) {
+    for (const [place, layer] of layers.entries()) {
+      if (trace.value === from) await load(layer);
+      if (trace.value === from && second) await load(second.kinds[name].layers[place], second);
+    }
+  }
 }
 
 // What a reader does

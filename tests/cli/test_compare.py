@@ -28,11 +28,12 @@ def test_two_models_differ_and_the_status_says_so(tmp_path, minilm):
         model.encoder.layer[4].attention.self.key.weight *= 1.1
     model.save_pretrained(tmp_path / "tuned")
     minilm.tokenizer.save_pretrained(tmp_path / "tuned")
-    picture = tmp_path / "apart.png"
-    arguments = ("compare", "MiniLM", tmp_path / "tuned", SNAKE, "--png", picture)
+    picture, page = tmp_path / "apart.png", tmp_path / "apart.html"
+    arguments = ("compare", "MiniLM", tmp_path / "tuned", SNAKE, "--png", picture, "--html", page)
     text = output(*arguments)
     assert "MiniLM and tuned\nthey part first in L4H" in text
-    assert text.endswith(f"\nwrote {picture}\n")
+    assert text.endswith(f"\nwrote {page}\nwrote {picture}\n")
+    assert '"second":{"model":"tuned",' in page.read_text()
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert invoke(*arguments, "--at-most", "0.001").exit_code == 1
     assert invoke(*arguments, "--at-most", "0.9").exit_code == 0

@@ -3,13 +3,13 @@
 import { useLayoutEffect, useState } from "preact/hooks";
 import { shade, strength } from "../colours";
 import { measured, type Box } from "../boxes";
-import { shownGrid, type Row } from "../grid";
+import type { Row } from "../grid";
 import { directionOf, type Item } from "../items";
 import { weightText } from "../numbers";
 import { useSize } from "../size";
 import { glance, key, lock, locked, queryItem, twoTexts, visibleKeys, visibleQueries, wholeWords } from "../state";
 import { words } from "../words";
-import { FAINTEST_LINE, strongestOf, type Drawn } from "../drawn";
+import { FAINTEST_LINE, type Drawn } from "../drawn";
 import { Word } from "./word";
 
 const MOST_LABELS = 5; // the most weights that are written under their tokens
@@ -31,7 +31,7 @@ export function Arcs({ drawn }: { drawn: Drawn[] }) {
   useLayoutEffect(() => setBoxes(measure(text.current!, queries, keys)), [width, queries, keys, wholeWords.value, boxes.lines]);
   const room = roomAbove(boxes);
   const first = drawn[0].row;
-  const most = first ? strongestOf(first) : 1;
+  const most = drawn[0].most;
   const labelled = first ? labelledKeys(first, boxes) : new Set<number>();
   return (
     <div class="arcs" ref={text} style={{ "--room": `${room}px`, paddingTop: `${twoTexts.value ? 0 : room}px` }}>
@@ -98,7 +98,7 @@ function roomAbove({ keys, lines }: Boxes): number {
 function paths(drawn: Drawn[], boxes: Boxes, room: number) {
   const thickest = boxes.lines < 3 ? 11 : 8;
   const from = queryItem.value;
-  if (!from) return everyArc(drawn[0].hue, boxes, room, thickest);
+  if (!from) return everyArc(drawn[0], boxes, room, thickest);
   const start = boxes.queries.get(from);
   if (!start) return null;
   return drawn.flatMap(({ row, hue }, headIndex) =>
@@ -121,8 +121,7 @@ function paths(drawn: Drawn[], boxes: Boxes, room: number) {
 }
 
 /** The strongest arcs of all queries; a weight that leads to the key under the pointer is drawn strong. */
-function everyArc(hue: number, boxes: Boxes, room: number, thickest: number) {
-  const grid = shownGrid.value;
+function everyArc({ hue, grid }: Drawn, boxes: Boxes, room: number, thickest: number) {
   if (!grid || grid.done < grid.queries.length) return null;
   const found: { weight: number; start: Box; end: Box; near: boolean; name: string }[] = [];
   for (const from of visibleQueries.value) {

@@ -2,7 +2,7 @@
 
 import { cellsInView, clip } from "../canvas";
 import { shades, shownHue, strength, theme } from "../colours";
-import type { Grid } from "../grid";
+import { largestWeight, type Grid } from "../grid";
 import type { Item } from "../items";
 import { colourScale, key, queryItem } from "../state";
 import type { Layout } from "./layout";
@@ -38,7 +38,7 @@ function reader(grid: Grid, layout: Layout): (row: number, column: number) => nu
   const visible = layout.turned ? layout.rows : layout.columns;
   const mostOf = (query: number) => {
     if (colourScale.value !== "row") return 1;
-    if (!most.has(query)) most.set(query, visible.reduce((best, item) => Math.max(best, grid.weights[query * grid.keys.length + item.index]), 0));
+    if (!most.has(query)) most.set(query, largestWeight(grid, query, visible));
     return most.get(query)!;
   };
   return (row, column) => {

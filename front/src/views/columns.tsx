@@ -3,13 +3,13 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { cleared } from "../canvas";
 import { dark, shade, shades, strength, textColour } from "../colours";
-import { progress, shownGrid } from "../grid";
+import { progress, type Grid } from "../grid";
 import type { Item } from "../items";
 import { weightText } from "../numbers";
 import { useSize } from "../size";
 import { colourScale, glance, key, keyItem, lock, queryItem, twoTexts, visibleKeys, visibleQueries } from "../state";
 import { words } from "../words";
-import { FAINTEST_LINE, figure, strongestOf, type Drawn } from "../drawn";
+import { FAINTEST_LINE, figure, type Drawn } from "../drawn";
 
 const PITCHES = [[64, 22], [16, 27], [0, 32]] as const; // the height of a row in pixels, by the number of tokens
 
@@ -20,11 +20,9 @@ export function Columns({ drawn }: { drawn: Drawn[] }) {
   const [scrolled, setScrolled] = useState(0);
   const [queries, keys] = [visibleQueries.value, visibleKeys.value];
   const pitch = PITCHES.find(([least]) => Math.max(queries.length, keys.length) > least)![1];
-  void [progress.value, dark.value, colourScale.value, shownGrid.value, key.value]; // the lines depend on them
+  void [progress.value, dark.value, colourScale.value, key.value]; // the lines depend on them
   useEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch), undefined);
-  const row = drawn[0].row;
-  const hue = drawn[0].hue;
-  const most = row ? strongestOf(row) : 1;
+  const { row, hue, most, grid } = drawn[0];
   return (
     <>
       <div class="ends" aria-hidden="true">
@@ -44,7 +42,7 @@ export function Columns({ drawn }: { drawn: Drawn[] }) {
                 onPointerEnter={() => glance(item)}
                 onClick={() => lock(item)}
               >
-                <b>{weightToKey(item)}</b>
+                <b>{weightToKey(item, grid)}</b>
                 <span dir="auto">{item.text}</span>
               </li>
             ))}
@@ -78,8 +76,7 @@ export function Columns({ drawn }: { drawn: Drawn[] }) {
 }
 
 /** What a query gives to the key under the pointer. */
-function weightToKey(item: Item): string {
-  const grid = shownGrid.value;
+function weightToKey(item: Item, grid: Grid | null): string {
   if (!keyItem.value || !grid) return "";
   const [q, k] = [item.index, keyItem.value.index];
   const at = q * grid.keys.length + k;
@@ -105,16 +102,15 @@ function drawLines(canvas: HTMLCanvasElement, box: HTMLElement, drawn: Drawn[], 
     context.bezierCurveTo(width * 0.45, from, width * 0.55, to, width - 6, to);
     context.stroke();
   };
-  for (const { row, hue } of drawn) {
+  for (const { row, hue, most } of drawn) {
     if (!row || !queryItem.value) continue;
     const from = queries.indexOf(queryItem.value);
-    const most = strongestOf(row);
     keys.forEach((item, k) => {
       const weight = row.weights[item.index];
       if (weight > 0) line(from, k, strength(weight, most), hue, keyItem.value === item);
     });
   }
-  const grid = shownGrid.value;
+  const { grid } = drawn[0];
   if (queryItem.value || !grid) return;
   queries.forEach((from, q) => {
     const at = (q + 0.5) * pitch - box.scrollTop;

@@ -7,7 +7,7 @@ import { progress, shownGrid, type Grid } from "../grid";
 import type { Item } from "../items";
 import { weightText } from "../numbers";
 import { useSize } from "../size";
-import { colourScale, glance, headName, isChanged, key, keyItem, lock, query, queryItem, visibleKeys, visibleQueries } from "../state";
+import { colourScale, glance, headName, isChanged, key, keyItem, lock, query, queryItem, trace, traceName, visibleKeys, visibleQueries } from "../state";
 import { switchOf } from "../switches";
 import { words } from "../words";
 import { scaleEnds } from "../drawn";
@@ -21,11 +21,14 @@ const drawnAs = switchOf("pattern", "heat", "circles");
 const zoomPlace = linkedPlace("pattern-at");
 const LISTED = 200; // the most pairs in the table of a long text
 const MOST_HEIGHT = 620;
+const [LEAST_BESIDE, GAP] = [560, 20]; // the least width for two patterns beside one another, and the space between them
 
 export function Pattern() {
   const say = words();
-  const [box, { width }] = useSize<HTMLDivElement>();
-  const canvas = useRef<HTMLCanvasElement>(null);
+  const [box, { width: whole }] = useSize<HTMLDivElement>();
+  const two = Boolean(trace.value.second);
+  const width = two && whole >= LEAST_BESIDE ? (whole - GAP) / 2 : whole;
+  const [canvas, second] = [useRef<HTMLCanvasElement>(null), useRef<HTMLCanvasElement>(null)];
   const grid = shownGrid.value;
   const turned = queriesAs.value === "columns";
   const [rows, columns] = turned ? [visibleKeys.value, visibleQueries.value] : [visibleQueries.value, visibleKeys.value];
@@ -48,8 +51,10 @@ export function Pattern() {
   void [progress.value, dark.value, colourScale.value, query.value, key.value];
   useEffect(() => {
     if (!width) return;
-    const context = cleared(canvas.current!, layout.width, layout.height);
-    if (grid) drawPattern(context, grid, layout);
+    for (const [{ current }, shown] of [[canvas, grid], [second, grid?.beside]] as const) {
+      const context = current && cleared(current, layout.width, layout.height);
+      if (context && shown) drawPattern(context, shown, layout);
+    }
   });
   const point = (event: PointerEvent, click = false) => {
     const pair = pairAt(layout, event);
@@ -74,18 +79,23 @@ export function Pattern() {
       <Find shows={(item) => transform.centre(rows.indexOf(item), columns.indexOf(item))} />
       <p class={read ? "readout" : "readout quiet"} role="status">{read || say.patternHint}</p>
       <div class="pattern" ref={box}>
-        <canvas
-          ref={canvas}
-          role="img"
-          aria-label={`${headName()}: ${visibleQueries.value.length} × ${visibleKeys.value.length}`}
-          onPointerMove={(event) => point(event)}
-          onPointerLeave={() => (key.value = null)}
-          onClick={(event) => point(event as unknown as PointerEvent, true)}
-        />
+        {(two ? [canvas, second] : [canvas]).map((own, i) => (
+          <figure key={i}>
+            {two && <figcaption class="caption"><b>{traceName(i)}</b></figcaption>}
+            <canvas
+              ref={own}
+              role="img"
+              aria-label={`${two ? `${traceName(i)}, ` : ""}${headName()}: ${visibleQueries.value.length} × ${visibleKeys.value.length}`}
+              onPointerMove={(event) => point(event)}
+              onPointerLeave={() => (key.value = null)}
+              onClick={(event) => point(event as unknown as PointerEvent, true)}
+            />
+          </figure>
+        ))}
       </div>
       <Legend grid={grid} />
       {grid && grid.done === grid.queries.length && (
-        <Numbers head={[say.query, say.key, say.weight]} rows={() => strongestPairs(grid)} />
+        <Numbers head={[say.query, say.key, ...(two ? [0, 1].map(traceName) : [say.weight])]} rows={() => strongestPairs(grid)} />
       )}
     </Panel>
   );
@@ -110,7 +120,8 @@ function readout(grid: Grid | null): string {
   const [from, to] = [queryItem.value, keyItem.value];
   if (!grid || !from || !to || from.index >= grid.done) return "";
   const at = from.index * grid.keys.length + to.index;
-  return `${from.label} → ${to.label} ${grid.masked[at] ? words().masked : weightText(grid.weights[at])}`;
+  const weight = (one: Grid) => (one.masked[at] ? words().masked : weightText(one.weights[at]));
+  return `${from.label} → ${to.label} ${weight(grid)}${grid.beside ? ` | ${weight(grid.beside)}` : ""}`;
 }
 
 function strongestPairs(grid: Grid): string[][] {
@@ -120,7 +131,7 @@ function strongestPairs(grid: Grid): string[][] {
   if (!all) pairs.sort((a, b) => grid.weights[b.at] - grid.weights[a.at]);
   return pairs
     .slice(0, all ? pairs.length : LISTED)
-    .map(({ from, to, at }) => [from.label, to.label, grid.masked[at] ? words().masked : grid.weights[at].toFixed(5)]);
+    .map(({ from, to, at }) => [from.label, to.label, ...[grid, grid.beside].flatMap((one) => (one ? [one.masked[at] ? words().masked : one.weights[at].toFixed(5)] : []))]);
 }
 
 function Legend({ grid }: { grid: Grid | null }) {

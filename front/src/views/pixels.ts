@@ -2,7 +2,7 @@
 
 import { cellsInView, putPixels } from "../canvas";
 import { bytesOf, dark, shades, shownHue, strength, theme } from "../colours";
-import type { Grid } from "../grid";
+import { largestWeight, type Grid } from "../grid";
 import type { Item } from "../items";
 import { colourScale } from "../state";
 import type { Layout } from "./layout";
@@ -18,21 +18,23 @@ interface Part {
   image: OffscreenCanvas;
 }
 
-/** The images of a grid; they are dropped when anything in `made` changes: the grid, the colours, the rows and columns. */
+/** The images of a grid; they are dropped when anything in `made` changes: the colours, the rows and columns. */
 interface Images {
   made: unknown[];
   parts: Map<string, Part>;
   most: Float64Array; // each query's largest weight on a key in view; -1 = not computed yet
 }
 
-let images: Images | null = null;
+const imagesOf = new WeakMap<Grid, Images>();
 
 /** Draw the part of the pattern that is in view. Rows that the grid does not have yet are drawn when it has them. */
 export function drawPixels(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
   const hue = shownHue();
-  const made = [grid, hue, dark.value, colourScale.value, layout.turned, layout.rows, layout.columns];
+  const made = [hue, dark.value, colourScale.value, layout.turned, layout.rows, layout.columns];
+  let images = imagesOf.get(grid);
   if (!images || made.some((one, i) => one !== images!.made[i])) {
     images = { made, parts: new Map(), most: new Float64Array(grid.queries.length).fill(-1) };
+    imagesOf.set(grid, images);
   }
   const level = Math.max(0, Math.ceil(-Math.log2(layout.size * (devicePixelRatio || 1))));
   const across = SIDE * 2 ** level; // cells along an image
@@ -73,7 +75,7 @@ function update(part: Part, grid: Grid, layout: Layout, row: number, column: num
   const ownKeys = keys.slice(firstKey, firstKey + across);
   const [stepQuery, stepKey] = layout.turned ? [1, SIDE] : [SIDE, 1]; // from a pixel to the next one
   const before = part.done;
-  for (; part.done < queries.length && queries[part.done].index < grid.done; part.done++) {
+  for (; part.done < queries.length && queries[part.done].index < Math.min(grid.done, grid.beside?.done ?? grid.done); part.done++) {
     const query = queries[part.done].index;
     const [first, line, largest] = [query * grid.keys.length, (part.done >> level) * stepQuery, mostOf(query, grid, keys, most)];
     for (let key = 0; key < ownKeys.length; key++) {
@@ -90,9 +92,6 @@ function update(part: Part, grid: Grid, layout: Layout, row: number, column: num
 /** The largest weight of a query on a key in view; 1 on a scale that does not depend on it. */
 function mostOf(query: number, grid: Grid, keys: Item[], most: Float64Array): number {
   if (colourScale.value !== "row") return 1;
-  if (most[query] < 0) {
-    most[query] = 0;
-    for (const { index } of keys) most[query] = Math.max(most[query], grid.weights[query * grid.keys.length + index]);
-  }
+  if (most[query] < 0) most[query] = largestWeight(grid, query, keys);
   return most[query];
 }

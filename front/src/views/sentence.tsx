@@ -6,7 +6,7 @@ import { weightText } from "../numbers";
 import { chooseHead, compared, head, headName, hidden, kind, keyItems, keyTokens, layerNumber, layerOf, locked, query, queryItem, release, trace } from "../state";
 import { switchOf } from "../switches";
 import { words } from "../words";
-import { drawnHeads, FAINTEST_LINE, figure } from "../drawn";
+import { drawings, FAINTEST_LINE, figure, headsDrawn } from "../drawn";
 import { hardlyKnown } from "../familiar";
 import { Arcs } from "./arcs";
 import { Columns } from "./columns";
@@ -16,14 +16,15 @@ const drawnAs = switchOf("sentence", "arcs", "columns");
 
 export function Sentence() {
   const say = words();
-  const drawn = drawnHeads();
+  const shown = drawings().filter(([first], i) => i === 0 || queryItem.value || first.grid);
+  const all = shown.flat();
   const unknown = hardlyKnown();
   const isText = keyTokens.value.filter((token) => token.place).length <= keyTokens.value.length / 2;
   return (
     <Panel
       view="sentence"
       title={`${headName()} · ${queryItem.value?.label ?? say.everyToken}`}
-      caption={caption(drawn[0].row)}
+      caption={shown.length > 1 ? "" : caption(all[0].row)}
       tools={
         <>
           <ComparedHeads />
@@ -43,13 +44,20 @@ export function Sentence() {
     >
       {kind.value.note && <p class="caption note">{say.decoderNote}</p>}
       {unknown && <p class="caption note">{say.hardlyKnown(trace.value.model, unknown.known, unknown.all)}</p>}
-      {isText && drawnAs.value === "arcs" ? <Arcs drawn={drawn} /> : <Columns drawn={drawn} />}
+      <div class="beside">
+        {shown.map((drawn) => (
+          <figure key={drawn[0].name}>
+            {shown.length > 1 && <figcaption class="caption"><b>{drawn[0].name}</b> {caption(drawn[0].row)}</figcaption>}
+            {isText && drawnAs.value === "arcs" ? <Arcs drawn={drawn} /> : <Columns drawn={drawn} />}
+          </figure>
+        ))}
+      </div>
       <p class="caption hint">{hint()}</p>
       <Caution />
-      {drawn[0].row && (
+      {all[0].row && (
         <Numbers
-          head={[say.token, ...drawn.map((one) => headName(one.layer, one.head))]}
-          rows={() => keyItems.value.map((item, k) => [item.label, ...drawn.map(({ row }) => figure(row, k, 5))])}
+          head={[say.token, ...all.map(({ name }) => name)]}
+          rows={() => keyItems.value.map((item, k) => [item.label, ...all.map(({ row }) => figure(row, k, 5))])}
         />
       )}
     </Panel>
@@ -94,6 +102,7 @@ function ComparedHeads() {
         );
       })}
       <button type="button" title={say.addHeadTitle} onClick={add}>{say.addHead} +</button>
+      {compared.value.length > 0 && <Choice label={say.headsDrawn} of={headsDrawn} options={[["over", say.headsOver], ["beside", say.headsBeside]]} />}
     </>
   );
 }

@@ -23,6 +23,9 @@ def compare(
             help="Exit with status 1 if a query's attention differs by more than this, from 0 to 1.",
         ),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page with the patterns of both models side by side.")
+    ] = None,
     png: Annotated[Path | None, typer.Option("--png", help="Write a picture.")] = None,
     svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
     json: Annotated[
@@ -39,7 +42,7 @@ def compare(
     [bold]Examples[/bold]
 
     \b
-      regard compare MiniLM ./tuned "The snake has a venom."
+      regard compare MiniLM ./tuned "The snake has a venom." --html parted.html
       regard compare checkpoint-1000 checkpoint-2000 "A dog runs." \\
           --at-most 1e-3 --json parted.json
     """
@@ -48,7 +51,7 @@ def compare(
     from regard.tracing.comparison import compare as compare_traces
     from regard.views.comparison_json import as_json
 
-    outputs = checked_outputs([model, other], png=png, svg=svg, json=json)
+    outputs = checked_outputs([model, other], html=html, png=png, svg=svg, json=json)
     if at_most is not None and not 0 <= at_most <= 1:
         raise InputError(f"--at-most {at_most:g}: a difference of attention is from 0 to 1.")
     remark_on_file_name(text)
@@ -61,6 +64,8 @@ def compare(
     remark_on_texts(*traces)
     if json != STDOUT:
         comparison.show()
+    if html:
+        comparison.html(html)
     for picture in (png, svg):
         if picture:
             comparison.figure(picture)

@@ -16,7 +16,7 @@ from regard.effects.distance import pattern_distance
 from regard.errors import InputError
 from regard.tracing.patterns_by_layer import KINDS
 from regard.tracing.tokens.readable_tokens import Token
-from regard.tracing.tokens.token_reference import reference_of
+from regard.tracing.tokens.token_reference import TokenReference, reference_of
 from regard.tracing.trace import Trace
 
 
@@ -28,7 +28,7 @@ class Comparison:
     weight|, from 0 to 1.
 
     Attributes:
-        models: the names of the two models.
+        traces: the two traces.
         layers: the kind of attention and the number of each layer, in the order in which the model computes them.
         tokens: for each kind of attention, the tokens of the queries.
         heads: for each head, the largest total variation over the queries; NaN if the layer has fewer heads than
@@ -40,7 +40,7 @@ class Comparison:
         at_most: the largest total variation that counts as no difference.
     """
 
-    models: tuple[str, str]
+    traces: tuple[Trace, Trace]
     layers: tuple[tuple[str, int], ...]
     tokens: Mapping[str, tuple[Token, ...]]
     heads: Float[Tensor, "layers heads"]
@@ -48,6 +48,11 @@ class Comparison:
     weights: Float[Tensor, "layers heads"]
     output: float | None
     at_most: float
+
+    @property
+    def models(self) -> tuple[str, str]:
+        """The names of the two models."""
+        return self.traces[0].model, self.traces[1].model
 
     @property
     def first(self) -> tuple[str, str] | None:
@@ -73,16 +78,30 @@ class Comparison:
 
     def largest(self, n: int = 5) -> list[tuple[str, str, float]]:
         """Return, for the n heads that differ most, the name of the head, the query token and the total variation."""
-        distances = self.heads.nan_to_num(0.0).flatten()
-        n_heads = self.heads.shape[1]
+        return [(*self.place(row, head), float(self.heads[row, head])) for row, head in self.largest_cells(n)]
+
+    def largest_cells(self, n: int) -> list[tuple[int, int]]:
+        """Return, for the n heads that differ most, the index of the layer in `layers`, and the number of the head."""
+        distances = self.heads.nan_to_num(-1.0).flatten()
         order = distances.sort(descending=True, stable=True).indices[:n].tolist()
-        return [(*self.place(*divmod(cell, n_heads)), float(distances[cell])) for cell in order]
+        return [divmod(cell, self.heads.shape[1]) for cell in order if distances[cell] >= 0]
 
     def show(self) -> None:
         """Print where the two traces first differ, the heads that differ most, and a grid of all heads."""
         from regard.views.terminal.comparison import show
 
         show(self)
+
+    def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
+        """Write a web page that shows the patterns of both traces side by side on one scale; it needs no network.
+
+        Args:
+            token, head: the query token and the head (such as "L3H1") that the page shows first; None = those where the
+                traces first differ.
+        """
+        from regard.views.page.comparison import write_page
+
+        return write_page(self, Path(path), token=token, head=head)
 
     def figure(self, path: str | Path) -> Path:
         """Write a picture of the differences of all heads to a file; `path` ends in .png, .svg or .pdf."""
@@ -136,11 +155,10 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
         distances[row, of_layer], queries[row, of_layer] = variation.max(dim=-1)
         weights[row, of_layer] = distance.largest[0].amax(dim=-1).cpu()
     sides = {kind: trace.queries(kind) for kind in trace.kinds}
-    models = (trace.model, other.model)
     first, second, output = trace.output, other.output, None
     if first is not None and second is not None and first.shape == second.shape:
         output = float((first.cpu().double() - second.cpu().double()).abs().max()) if first.numel() else 0.0
-    return Comparison(models, tuple(layers), sides, distances, queries, weights, output, at_most)
+    return Comparison((trace, other), tuple(layers), sides, distances, queries, weights, output, at_most)
 
 
 def check_comparable(trace: Trace, other: Trace) -> None:

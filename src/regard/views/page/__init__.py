@@ -2,6 +2,7 @@
 
 page.html      the document around the script
 built/         the script, the style sheet, and the web worker of `regard site`, bundled from front/ by `make front`
+comparison.py  two traces of one text side by side
 data.py        the data of a page: a trace as JSON
 vectors.py     queries and keys, from which the page computes weights
 weights.py     weights that the page cannot compute

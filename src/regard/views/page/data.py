@@ -185,7 +185,8 @@ def encode_layers(
     """
     patterns = {(kind, n): step.pattern for kind in trace.kinds for n, step in trace.attended[kind].items()}
     check_size(trace)
-    with_values = sum(pattern.value.numel() for pattern in patterns.values()) <= (max_values or MAX_VALUES)
+    most_values = MAX_VALUES if max_values is None else max_values
+    with_values = sum(pattern.value.numel() for pattern in patterns.values()) <= most_values
     with_outputs = with_values and n_columns(trace) <= MAX_COLUMNS
     layers: dict[str, list[dict[str, Any]]] = {kind: [] for kind in trace.kinds}
     stored: dict[str, Pattern] = {}

@@ -1,0 +1,57 @@
+"""The page of a comparison: two traces of one text, whose patterns are shown side by side on one scale."""
+
+from pathlib import Path
+from typing import Any
+
+from regard.tracing.comparison import Comparison
+from regard.tracing.focus import Focus, focus_on
+from regard.tracing.tokens.token_reference import TokenReference
+from regard.views.output_file import check_writable, write_output
+from regard.views.page import document
+from regard.views.page.data import Blocks, encode_layers, page_data, trace_record
+
+N_LISTED = 8
+"""The number of heads in the list of those that differ most."""
+
+
+def write_page(
+    comparison: Comparison, path: Path, token: TokenReference | None = None, head: str | None = None
+) -> Path:
+    """Write a comparison as one web page and return the path.
+
+    Args:
+        token, head: the query token and the head that the page shows first; None = those where the traces first
+            differ, or as for a trace if they differ nowhere.
+
+    Raises:
+        InputError: the token or head does not exist, a trace has more weights than a page takes, or the file cannot
+            be written.
+    """
+    check_writable(path)
+    if token is None and head is None and comparison.first is not None:
+        head, token = comparison.first
+    first = comparison.traces[0]
+    data = comparison_data(comparison, focus_on(first, token=token, head=head))
+    return write_output(path, document(data, first.text))
+
+
+def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
+    """Return a comparison as the JSON data of a page: that of the first trace, with the second one as `second`.
+
+    `SecondTrace` in front/src/data.ts describes it.
+    """
+    first, second = comparison.traces
+    blocks: Blocks = {}
+    layers, small_step = encode_layers(second, blocks, max_values=0)
+    data, record = page_data(first, focus), trace_record(second, layers, blocks)
+    data["small"]["step"] = max(small_step, data["small"]["step"])
+    parted = [
+        dict(zip(("kind", "layer"), comparison.layers[row], strict=True))
+        | {"head": head, "query": int(comparison.queries[row, head]), "moved": float(comparison.heads[row, head])}
+        for row, head in comparison.largest_cells(N_LISTED)
+        if comparison.heads[row, head] > 0
+    ]
+    return data | {
+        "second": {name: record[name] for name in ("model", "kinds", "blocks")}
+        | {"parted": parted, "output": comparison.output}
+    }
