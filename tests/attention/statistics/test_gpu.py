@@ -1,7 +1,8 @@
 """Tests of the GPU kernels against float64 statistics by PyTorch's operations, over masks, scores, types, layouts.
 
 No GPU is needed. One process runs the kernels in Triton's interpreter (TRITON_INTERPRET must be set before the import);
-another process compiles them for a GPU that the machine does not have. Each process prints its results as JSON.
+another process compiles them for a GPU that the machine does not have. If there is a GPU, a third process runs them on
+it. Each process prints its results as JSON.
 """
 
 import json
@@ -34,9 +35,13 @@ from regard import (
 )
 from regard.attention.statistics.choose import fused_engine
 from regard.attention.statistics.gpu import arguments as call
-from regard.attention.statistics.gpu import engine, forward
+from regard.attention.statistics.gpu import engine
+from regard.attention.statistics.gpu import pytorch_forward as forward
 from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of, context_of
+
+if sys.argv[1:] == ["on_gpu"]:
+    torch.set_default_device("cuda")  # before the tensors of the calls below are made
 
 H, KEY_HEADS, Q, K, D = 2, 1, 19, 37, 7
 """Sizes of a call: two tiles of 16 queries and three of 16 keys, the last of each nearly empty."""
@@ -47,7 +52,8 @@ STATISTICS = "entropy", "distance", "first", "own", "previous", "received", "poo
 def relative():
     """Return T5's relative biases with large random numbers; a few keys share the last bucket."""
     bias = RelativeBias(H, n_buckets=8, max_distance=11, offset=3)
-    torch.nn.init.normal_(bias.by_bucket, generator=torch.Generator().manual_seed(2))
+    random = torch.randn(bias.by_bucket.shape, generator=torch.Generator().manual_seed(2), device="cpu")
+    bias.by_bucket.data.copy_(random)
     return bias
 
 
@@ -115,7 +121,7 @@ def inputs(items=1, dtype=torch.float32, key_heads=KEY_HEADS, queries=Q, keys=K,
     value_width = width if width % 8 == 0 else width + 2
     for shape in ((items, queries, H, width), (items, keys, key_heads, width), (1, keys, key_heads, value_width)):
         room = torch.full((shape[0], shape[1] + 3, *shape[2:]), math.nan)
-        room[:, : shape[1]] = torch.randn(shape, generator=random)
+        room[:, : shape[1]] = torch.randn(shape, generator=random, device="cpu")
         yield room.to(dtype)[:, : shape[1]].transpose(1, 2)
 
 
@@ -188,6 +194,11 @@ def interpreted():
     found["progress"] = progress_calls()
     found["chosen"] = chosen_engines()
     return found
+
+
+def on_gpu():
+    """Return the errors of all calls by the kernels on the GPU, with the tiles that they have there."""
+    return {name: errors(how, truth(how)) for name, how in CALLS.items()}
 
 
 def laws():
@@ -318,8 +329,14 @@ def found():
     return in_process("interpreted", TRITON_INTERPRET="1")
 
 
+@pytest.fixture(scope="module", params=["interpreter", *["GPU"] * torch.cuda.is_available()])
+def found_by_each(request):
+    return in_process("on_gpu") if request.param == "GPU" else request.getfixturevalue("found")
+
+
 @pytest.mark.parametrize("name", CALLS)
-def test_every_statistic_equals_that_of_float64(found, name):
+def test_every_statistic_equals_that_of_float64(found_by_each, name):
+    found = found_by_each
     last_digit = torch.finfo(CALLS[name].get("dtype", torch.float32)).eps
     for statistic, (error, largest) in found[name].items():
         rounding = max(last_digit, 3e-6) if statistic == "context" else 3e-6
@@ -413,7 +430,7 @@ def compiled_for_hopper():
 @pytest.mark.slow
 def test_the_kernels_compile_for_a_gpu_and_fit_into_it():
     kernels = in_process("compiled_for_hopper")
-    assert [name for name, *_ in kernels] == ["rows", "columns"]
+    assert [name for name, *_ in kernels] == ["forward", "single_keys", "read_weights"]
     for name, shared_bytes, program_bytes in kernels:
         assert shared_bytes <= 99 * 1024, name  # what the smallest GPU since 2020 has for a program
         assert program_bytes > 0

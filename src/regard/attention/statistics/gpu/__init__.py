@@ -1,4 +1,1 @@
-"""The GPU engine: two Triton kernels that compute softmax attention and its statistics.
-
-A program (instance) of the kernel in `rows.py` computes a block of queries; in `columns.py`, a block of keys.
-"""
+"""The GPU engine: Triton kernels that compute softmax attention and its statistics (see `engine.py`)."""

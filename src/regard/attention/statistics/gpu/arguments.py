@@ -108,13 +108,14 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelArguments:
-    """The arguments of both Triton kernels, made from a call of `attend`.
+    """The arguments of the Triton kernels, made from a call of `attend`.
 
     Attributes:
         limits: for each query, the start and the stop of each of its key ranges, from the mask.
         sinks: an extra score in each head's softmax that belongs to no key, times log₂ e / temperature; -∞ = none.
-        tiles: (n, m): a program of the kernel `rows` computes n queries and reads m keys at a time; a program of the
-            kernel `columns` computes n keys and reads m queries at a time.
+        tiles: (n, m): a program of the kernel `forward` computes n queries and reads m keys at a time; a program of the
+            kernel `read_weights` computes n keys and reads m queries at a time.
+        stages: how many blocks of vectors a program has in shared memory at once, the next ones being loaded.
         widths: the widths of keys and of values, rounded up to powers of 2.
     """
 
@@ -127,6 +128,7 @@ class KernelArguments:
     sinks: Float[Tensor, " heads"]
     sizes: Sizes
     tiles: tuple[int, int]
+    stages: int
     widths: tuple[int, int]
 
     @classmethod
@@ -151,12 +153,17 @@ class KernelArguments:
                 grid.heads, grid.heads // call.key.shape[1], grid.queries, grid.keys, grid.offset, d_key, d_value
             ),
             tiles=tile_sizes(max(width, wide), half=call.query.itemsize == 2),
+            stages=3 if shared_memory(call.device) >= 2**17 + 2**15 else 2,
             widths=(width, wide),
         )
 
     def mask_ranges(self, borders: Borders) -> MaskRanges:
         """Return the mask in the form that a kernel takes; `borders` are those of its tiles (see `MaskRanges`)."""
-        return MaskRanges(*(Table(numbers, *strides(numbers, 4)) for numbers in (self.limits, borders)))
+        return MaskRanges(self.limit_table(), Table(borders, *strides(borders, 4)))
+
+    def limit_table(self) -> Table:
+        """Return the start and the stop of each query's key ranges in the form that a kernel takes."""
+        return Table(self.limits, *strides(self.limits, 4))
 
 
 def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
@@ -175,6 +182,13 @@ def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
     """
     passing = max(16, min(64, 2**13 // width // (1 if half else 4)))
     return 2 * passing, passing
+
+
+def shared_memory(device: torch.device) -> int:
+    """Return how many bytes of shared memory a program may use on a GPU; 0 on a CPU."""
+    if device.type != "cuda":
+        return 0
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 def padded(width: int) -> int:

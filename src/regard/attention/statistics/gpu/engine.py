@@ -1,11 +1,14 @@
-"""The GPU engine: two Triton kernels that compute softmax attention and its statistics.
+"""The GPU engine: three Triton kernels that compute softmax attention and its statistics.
 
-The first kernel (`rows.py`) computes the context, the log-sum-exp and the statistics of each query: entropy, distance,
-and weights on single keys. The second kernel (`columns.py`) recomputes the weights from the log-sum-exp, and sums up
-the attention that each key receives, and the pooled map. The matrix of weights is never stored. The keys with the
-largest weights, and the weights on groups of keys, are computed by torch operations.
+    forward        the context and the log-sum-exp of each query, if no kernel of PyTorch computes both
+    single_keys    each query's weight on key 0, on the key at its own position and on the key before it
+    read_weights   received attention, pooled map, entropy and distance
+
+The second and the third kernel recompute weights from the log-sum-exp; the matrix of weights is never stored. The keys
+with the largest weights, and the weights on groups of keys, are computed by torch operations.
 """
 
+import math
 import os
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -26,7 +29,7 @@ from regard.attention.scores.biases.alibi import Alibi
 from regard.attention.scores.biases.bias import unrounded
 from regard.attention.scores.biases.relative_bias import RelativeBias
 from regard.attention.statistics.gpu.arguments import KernelArguments
-from regard.attention.statistics.gpu.forward import context_and_log_sum
+from regard.attention.statistics.gpu.pytorch_forward import context_and_log_sum
 from regard.attention.statistics.ranges import MOST_RANGES, key_ranges
 from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
@@ -36,6 +39,10 @@ WIDEST_BYTES = 512
 
 WEIGHTS_AT_ONCE = 2**37
 """The number of weights computed between two reports of progress; a GPU computes them in well under a second."""
+
+SUMS_AT_ONCE = 2**26
+"""The largest number of entries in the sums of each key's weights over the rows of the map (256 MiB), if several heads
+are computed at once."""
 
 
 def unsupported_reason(call: Call) -> str | None:
@@ -74,6 +81,10 @@ def installed() -> bool:
     return find_spec("triton") is not None
 
 
+SUMS = {"entropy": -math.log(2), "distance": 1.0}
+"""The statistics of a query that are sums over its keys, each with the factor of the sum."""
+
+
 @torch.inference_mode(False)
 @torch.no_grad()
 def read(
@@ -88,9 +99,11 @@ def read(
     with without_autocast(call.device), on_device:
         query, key, value = map(contiguous_rows, (call.query, call.key, call.value))
         call = call.changed(query=query, key=key, value=value)
-        results = Results.of(call, ask, contexts)
+        results = Results.of(call, ask)
         if call.grid.shape.numel():
-            results.compute(call, report)
+            results.compute(call, contexts, report)
+        elif contexts:
+            results.context = call.value.new_zeros(*call.grid.shape[:3], call.value.shape[-1])
         summary = results.summary()
         if ask.top is not None or ask.groups is not None:
             rest = replace(NOTHING, top=ask.top, groups=ask.groups)
@@ -101,62 +114,92 @@ def read(
 
 @dataclass(slots=True, eq=False)
 class Results:
-    """The tensors into which the kernels write the context and the statistics; None = not computed.
+    """The tensors into which the engine writes the context and the statistics; None = not computed.
 
     Attributes:
-        rows: the statistics with one number for each query; the keys of the dict are field names of `Ask`.
+        per_query: the statistics with one number for each query; the keys of the dict are field names of `Ask`.
     """
 
     grid: Grid
     ask: Ask
-    rows: dict[str, Float[Tensor, "batch heads queries"]]
-    context: Float[Tensor, "batch heads queries d_value"] | None
+    per_query: dict[str, Float[Tensor, "batch heads queries"]]
     received: Float[Tensor, "batch heads keys"] | None
     pooled: Float[Tensor, "batch heads rows columns"] | None
+    context: Float[Tensor, "batch heads queries d_value"] | None = None
 
     @classmethod
-    def of(cls, call: Call, ask: Ask, contexts: bool) -> "Results":
+    def of(cls, call: Call, ask: Ask) -> "Results":
         grid, floats = call.grid, partial(torch.zeros, dtype=torch.float32, device=call.device)
-        d_value = call.value.shape[-1]
         return cls(
             grid=grid,
             ask=ask,
-            rows={name: floats(grid.shape[:3]) for name in PER_QUERY if getattr(ask, name)},
-            context=call.value.new_zeros(*grid.shape[:3], d_value) if contexts else None,
+            per_query={name: floats(grid.shape[:3]) for name in PER_QUERY if getattr(ask, name)},
             received=floats(grid.batch, grid.heads, grid.keys) if ask.received else None,
             pooled=floats(grid.batch, grid.heads, *ask.pooled) if ask.pooled else None,
         )
 
-    def compute(self, call: Call, report: ProgressCallback | None) -> None:
+    def compute(self, call: Call, contexts: bool, report: ProgressCallback | None) -> None:
         """Run the kernels for all heads of a call, a few heads at a time.
 
         Args:
+            contexts: whether to compute the context too.
             report: called after each kernel run with the number of weights computed so far and the number of all
                 weights; None = progress is not reported.
         """
-        from regard.attention.statistics.gpu.columns import cells_for, into_map, read_columns
-        from regard.attention.statistics.gpu.rows import RowResults, read_rows
+        from regard.attention.statistics.gpu.read_weights import WeightSums, compute_sums, from_units
+        from regard.attention.statistics.gpu.single_keys import read_single_keys
+        from regard.attention.statistics.gpu.triton_forward import ForwardResults, compute_forward
 
-        arguments, columns = KernelArguments.of(call), self.received is not None or self.pooled is not None
-        known = context_and_log_sum(call) if columns and self.context is not None and not self.rows else None
+        arguments, grid = KernelArguments.of(call), self.grid
+        known = context_and_log_sum(call) if contexts else None
         if known is not None:
             self.context, log_sum = known
         else:
-            log_sum = torch.empty(self.grid.shape[:3], dtype=torch.float32, device=call.device)
-        cells = None if self.ask.pooled is None else cells_for(arguments, self.ask.pooled)
-        per_head = self.grid.queries * self.grid.keys
-        for items in spans(self.grid.batch * self.grid.heads, max(1, WEIGHTS_AT_ONCE // per_head)):
-            if known is None and (columns or self.rows or self.context is not None):
-                read_rows(arguments, RowResults(log_sum=log_sum, context=self.context, **self.rows), items)
-            if columns:
-                read_columns(arguments, self.ask, log_sum, self.received, cells, items)
+            log_sum = torch.empty(grid.shape[:3], dtype=torch.float32, device=call.device)
+            self.context = call.value.new_empty(*grid.shape[:3], call.value.shape[-1]) if contexts else None
+        log_share = torch.empty_like(log_sum) if self.ask.distance and call.softmax.sinks is not None else None
+        units = {name: torch.zeros_like(log_sum, dtype=torch.int64) for name in self.per_query if name in SUMS}
+        single = {name: weights for name, weights in self.per_query.items() if name not in SUMS}
+        map_rows = self.ask.pooled[0] if self.ask.pooled else 1
+        by_row = self.received is not None or self.pooled is not None
+        per_head = grid.queries * grid.keys
+        at_once = min(WEIGHTS_AT_ONCE // per_head, SUMS_AT_ONCE // (map_rows * grid.keys))
+        for items in spans(grid.batch * grid.heads, max(1, at_once)):
+            if known is None:
+                compute_forward(arguments, ForwardResults(log_sum, log_share, self.context), items)
+            if single:
+                read_single_keys(arguments, log_sum, single, items)
+            if by_row or units:
+                sums = log_sum.new_zeros(len(items), map_rows, grid.keys) if by_row else None
+                maxima = log_sum.new_zeros(len(items), map_rows, grid.keys) if self.wants_maxima() else None
+                compute_sums(arguments, log_sum, log_share, WeightSums(sums, maxima, **units), map_rows, items)
+                self.add_columns(items, sums, maxima)
             if report is not None:
                 if call.device.type == "cuda":
                     torch.cuda.synchronize()
                 report(items.stop * per_head, call.grid.shape.numel())
-        if cells is not None and self.ask.pooled is not None:
-            self.pooled = into_map(cells, arguments, self.ask)
+        for name, sums in units.items():
+            self.per_query[name] = from_units(sums, log_sum, SUMS[name])
+
+    def wants_maxima(self) -> bool:
+        return self.pooled is not None and self.ask.reduce == "max"
+
+    def add_columns(
+        self,
+        items: range,
+        sums: Float[Tensor, "items rows keys"] | None,
+        maxima: Float[Tensor, "items rows keys"] | None,
+    ) -> None:
+        """Compute the received attention and the pooled map of some heads from the sums over each row of the map."""
+        from regard.attention.statistics.gpu.read_weights import pool_keys
+
+        heads = slice(items.start, items.stop)
+        if self.received is not None and sums is not None:
+            self.received.flatten(0, 1)[heads] = sums.sum(dim=1, dtype=torch.float64).float()
+        by_row = sums if maxima is None else maxima
+        if self.pooled is not None and by_row is not None:
+            self.pooled.flatten(0, 1)[heads] = pool_keys(by_row, self.pooled.shape[-1], self.ask, self.grid.queries)
 
     def summary(self) -> Summary:
-        rows: dict[str, Any] = {**self.rows}
-        return Summary(ask=self.ask, received=self.received, pooled=self.pooled, **rows)
+        per_query: dict[str, Any] = {**self.per_query}
+        return Summary(ask=self.ask, received=self.received, pooled=self.pooled, **per_query)

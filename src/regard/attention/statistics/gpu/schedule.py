@@ -6,8 +6,8 @@ Each tile of queries has four borders, which are key positions in ascending orde
     border 0 to 1, and border 2 to 3          the mask is applied to each weight
     border 1 to 2                             every query may attend to every key, and no mask is applied
 
-For the kernel `columns`, each tile of keys has four such borders, which are query positions. The borders are computed
-on the GPU, in time that grows linearly with the number of tokens.
+For the kernel `read_weights`, each tile of keys has four such borders, which are query positions. The borders are
+computed on the GPU, in time that grows linearly with the number of tokens.
 """
 
 import torch
@@ -65,7 +65,7 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
         tile: the number of keys in a tile.
     """
     first = torch.arange(0, n_keys, tile, device=limits.device, dtype=torch.int32)
-    last = (first + tile).clamp(max=n_keys) - 1
+    last = first + tile - 1  # in an incomplete last tile this is no key: all its weights are masked
     starts, stops = limits.unbind(-1)
 
     def queries_before(ascending: Tensor, key: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Functions shared by the two Triton kernels: which block a program computes, and the scores and mask of a block.
+"""Functions shared by the Triton kernels: which block a program computes, and the scores and mask of a block.
 
     scores = (softcap(scale · query · key) + bias) / temperature · log₂ e
 
@@ -88,9 +88,13 @@ def tanh(doubled):
 
 @no_type_check
 @triton.jit
-def limits_of(mask_ranges, n, batch, head, i, there):
-    """Return the start and the stop of the n-th key range of each query i, or 0 and 0 where `there` is False."""
-    at = start_of(mask_ranges.limits, n, batch, head) + i.to(tl.int64) * mask_ranges.limits.place
+def limits_of(limits, n, batch, head, i, there):
+    """Return the start and the stop of the n-th key range of each query i, or 0 and 0 where `there` is False.
+
+    Args:
+        limits: a `Table`, as in `MaskRanges`.
+    """
+    at = start_of(limits, n, batch, head) + i.to(tl.int64) * limits.place
     return tl.load(at, mask=there, other=0), tl.load(at + 1, mask=there, other=0)
 
 

@@ -1,4 +1,4 @@
-"""The context and the log-sum-exp from kernels of PyTorch, which are faster than regard's Triton kernel in `rows.py`.
+"""The context and the log-sum-exp from kernels of PyTorch, which are faster than `triton_forward.py`.
 
 The kernels compute no statistics. They are private functions of PyTorch, which may change. So before its first use,
 each kernel is run on a small input with the same options, and is used only if its context and log-sum-exp are correct.
@@ -40,7 +40,8 @@ def context_and_log_sum(
         options = call.device, call.value.dtype, grid.heads // call.key.shape[1], d_key, square
         if trusted(kernel, *options):
             context, log_sum = kernel(query, key, value, square, scale)
-            return context, (log_sum.reshape(grid.shape[:3]) * math.log2(math.e)).contiguous()
+            log_sum = (log_sum.reshape(grid.shape[:3]) * math.log2(math.e)).contiguous()
+            return context, log_sum.masked_fill(log_sum == math.inf, math.nan)  # a score is ∞: the weights are NaN
     return None
 
 

@@ -1,9 +1,9 @@
-"""The Triton kernel `rows`: the context and the statistics of each query.
+"""The Triton kernel `forward`: the context and the log-sum-exp of each query (FlashAttention, Dao et al. 2022).
 
 Each program (instance of the kernel) computes a block of queries (a tile), and reads the keys block by block. For each
 query it stores the largest score so far, and sums over the unnormalised weights e = 2^(s - largest) of the scores s:
 
-    total = Σ e,  product = Σ e (s - largest),  far = Σ e · distance,  context = Σ e · value
+    total = Σ e,  context = Σ e · value
 
 When a larger score is found, the sums are rescaled (Milakov & Gimelshein 2018, algorithm 3).
 """
@@ -18,34 +18,30 @@ from regard.attention.statistics.gpu.schedule import along_keys
 from regard.attention.statistics.gpu.scores import border, limits_of, scores_of, tile_of_program, vectors
 
 
-class RowResults(NamedTuple):
-    """The tensors into which the Triton kernel `rows` writes; None = not computed.
-
-    The context is [batch heads queries d_value], all others are [batch heads queries].
+class ForwardResults(NamedTuple):
+    """The tensors into which the Triton kernel `forward` writes; None = not computed.
 
     Attributes:
-        log_sum: log₂ Σ 2^score of each query; +∞ for a query that may attend to no key, so that its weights 2^(score -
-            log_sum) are 0.
+        log_sum: [batch heads queries], log₂ Σ 2^score of each query, its sink included; +∞ for a query that may attend
+            to no key, so that its weights 2^(score - log_sum) are 0.
+        log_share: [batch heads queries], log₂ of the sum of each query's weights, which is below 1 because of the sink.
+        context: [batch heads queries d_value].
     """
 
     log_sum: Any
-    entropy: Any = None
-    distance: Any = None
-    first: Any = None
-    own: Any = None
-    previous: Any = None
+    log_share: Any = None
     context: Any = None
 
 
-def read_rows(arguments: KernelArguments, results: RowResults, items: range) -> None:
-    """Run the Triton kernel `rows` for some heads; it writes into the tensors of `results`.
+def compute_forward(arguments: KernelArguments, results: ForwardResults, items: range) -> None:
+    """Run the Triton kernel `forward` for some heads; it writes into the tensors of `results`.
 
     Args:
         items: the heads to compute: item n is head n % heads of batch item n // heads.
     """
     n_queries, n_keys = arguments.tiles
     programs = triton.cdiv(arguments.grid.queries, n_queries) * len(items)
-    rows[(programs,)](
+    forward[(programs,)](
         arguments.query,
         arguments.key,
         arguments.value,
@@ -61,14 +57,14 @@ def read_rows(arguments: KernelArguments, results: RowResults, items: range) -> 
         n_queries=n_queries,
         n_keys=n_keys,
         num_warps=8 if n_queries == 128 else 4,
-        num_stages=2,
+        num_stages=arguments.stages,
         enable_fp_fusion=True,
     )
 
 
 @no_type_check
 @triton.jit
-def rows(
+def forward(
     query,
     key,
     value,
@@ -84,11 +80,11 @@ def rows(
     n_queries: tl.constexpr,
     n_keys: tl.constexpr,
 ):
-    """Triton kernel: each program computes the context and the statistics of one block of queries.
+    """Triton kernel: each program computes the context and the log-sum-exp of one block of queries.
 
     Args:
         sinks: for each head, an extra score that belongs to no key; -∞ = none.
-        results: a `RowResults`, the tensors to write to.
+        results: a `ForwardResults`, the tensors to write to.
         first_item: the first head to compute, counted over all batch items.
         ranges: the number of key ranges of a query.
         n_queries: the number of queries in a block.
@@ -102,39 +98,27 @@ def rows(
     queries = vectors(query, batch, head, tile * n_queries, number, there, sizes.width, width)
     sink = tl.load(sinks + head)
     none = tl.zeros([n_queries], tl.float32)
-    sums = (none + sink, none, none, none, tl.zeros([n_queries, d_value], tl.float32))
+    sums = (none + sink, none, tl.zeros([n_queries, d_value], tl.float32))
     for n in range(ranges):
-        limits = limits_of(mask_ranges, n, batch, head, i, there)
+        limits = limits_of(mask_ranges.limits, n, batch, head, i, there)
         for part in tl.static_range(3):
             span = (
                 border(mask_ranges, n, batch, head, tile, part),
                 border(mask_ranges, n, batch, head, tile, part + 1),
             )
             sums = read_keys(queries, key, value, rule, results, sizes, where, limits, span, sums, part != 1, n_keys)
-    largest, total, product, far, context = sums
+    largest, total, context = sums
     shift = tl.where(largest == -float("inf"), 0.0, largest)
     with_sink = total + tl.exp2(sink - shift)
     no_keys = with_sink == 0
-    inverse = tl.where(no_keys, 0.0, 1 / with_sink)
     log_sum = tl.where(no_keys, float("inf"), shift + tl.log2(with_sink))
     at = item * sizes.queries + i
     tl.store(results.log_sum + at, log_sum, mask=there)
-    if results.entropy is not None:
-        entropy = tl.where(no_keys, 0.0, (tl.log2(with_sink) * total - product) * inverse) * 0.6931471805599453
-        tl.store(results.entropy + at, tl.where(entropy < 0, 0.0, entropy), mask=there)
-    if results.distance is not None:
-        tl.store(results.distance + at, far * tl.where(total == 0, inverse, 1 / total), mask=there)
-    if results.first is not None:
-        weight = weight_on_key(queries, key, mask_ranges, rule, sizes, where, i * 0, log_sum, ranges)
-        tl.store(results.first + at, weight, mask=there)
-    own = i + sizes.offset
-    if results.own is not None:
-        weight = weight_on_key(queries, key, mask_ranges, rule, sizes, where, own, log_sum, ranges)
-        tl.store(results.own + at, weight, mask=there)
-    if results.previous is not None:
-        weight = weight_on_key(queries, key, mask_ranges, rule, sizes, where, own - 1, log_sum, ranges)
-        tl.store(results.previous + at, weight, mask=there)
+    if results.log_share is not None:
+        share = tl.where(total == 0, 1.0, total / with_sink)
+        tl.store(results.log_share + at, tl.log2(share), mask=there)
     if results.context is not None:
+        inverse = tl.where(no_keys, 0.0, 1 / with_sink)
         column = tl.arange(0, d_value)
         to = results.context + at[:, None] * sizes.d_value + column[None, :]
         numbers = (context * inverse[:, None]).to(queries.dtype)
@@ -164,15 +148,14 @@ def read_keys(
         where: the batch item, the head and the indices of the queries.
         limits: for each query, the start and the stop of the range of keys to which it may attend.
         span: the first key to add, and the key after the last.
-        sums: for each query, the largest score, the sum of the exponentials, and the sums for entropy, distance and
-            context so far.
+        sums: for each query, the largest score, the sum of the exponentials, and the sum for the context so far.
         masked: whether the mask must be applied.
         n_keys: the number of keys that are read at a time.
     """
     batch, head, i = where
     start, stop = limits
     begin, end = span
-    largest, total, product, far, context = sums
+    largest, total, context = sums
     number = tl.arange(0, n_keys)
     for first in range(begin, end, n_keys):
         j = first + number
@@ -186,42 +169,11 @@ def read_keys(
             scores = tl.where(allowed, scores, -float("inf"))
         larger = tl.maximum(largest, tl.max(scores, axis=1))
         shift = tl.where(larger == -float("inf"), 0.0, larger)
-        down = tl.where(largest == -float("inf"), 0.0, largest - shift)
-        rescale = tl.exp2(down)
-        relative = scores - shift[:, None]
-        weights = tl.exp2(relative)
-        if results.entropy is not None:
-            if masked or rule.biases is not None:
-                relative = tl.maximum(relative, -1e30)  # 0 · -∞ would be NaN; a score of NaN has weight NaN
-            product = rescale * (product + total * down) + tl.sum(weights * relative, axis=1)
-        if results.distance is not None:
-            away = tl.abs(j[None, :] - i[:, None] - sizes.offset).to(tl.float32)
-            far = rescale * far + tl.sum(weights * away, axis=1)
+        rescale = tl.exp2(tl.where(largest == -float("inf"), 0.0, largest - shift))
+        weights = tl.exp2(scores - shift[:, None])
         if results.context is not None:
             values = vectors(value, batch, head // sizes.group, first, number, there, sizes.d_value, context.shape[1])
             context = tl.dot(weights.to(values.dtype), values, context * rescale[:, None], input_precision="tf32x3")
         total = rescale * total + tl.sum(weights, axis=1)
         largest = larger
-    return largest, total, product, far, context
-
-
-@no_type_check
-@triton.jit
-def weight_on_key(queries, key, mask_ranges, rule, sizes, where, j, log_sum, ranges):
-    """Return the attention weight of each query on one key; 0 if the key is masked or does not exist.
-
-    Args:
-        where: the batch item, the head and the indices of the queries.
-        j: for each query, the index of the key.
-        log_sum: for each query, log₂ Σ 2^score over its keys.
-    """
-    batch, head, i = where
-    inside = (i < sizes.queries) & (j >= 0) & (j < sizes.keys)
-    keys = vectors(key, batch, head // sizes.group, 0, j.to(tl.int64), inside, sizes.width, queries.shape[1])
-    products = tl.sum(queries.to(tl.float32) * keys.to(tl.float32), axis=1)
-    scores = scores_of(products, i, j, inside, batch, head, rule, queries.dtype)
-    allowed = log_sum != log_sum  # a query whose log_sum is NaN has NaN weights on every key
-    for n in range(ranges):
-        start, stop = limits_of(mask_ranges, n, batch, head, i, inside)
-        allowed = allowed | ((j >= start) & (j < stop))
-    return tl.where(allowed, tl.exp2(scores - log_sum), 0.0)
+    return largest, total, context

@@ -1,0 +1,276 @@
+"""The Triton kernel `read_weights`: sums of the weights over queries (received, map) and keys (entropy, distance).
+
+    weight_ij = 2^(score_ij - log_sum_i)          log_sum_i = log₂ Σ_j 2^score_ij, from the forward pass
+
+Each program (instance of the kernel) computes a block of keys (a tile), and reads the queries that may attend to the
+keys. It stores its own keys' sums over the queries, one for each row of the pooled map: the map's queries are pooled
+here, its keys afterwards, in `pool_keys`.
+
+The sums over the keys need all programs. Floating-point numbers added in another order give other bits, and programs
+run in any order. So the sums over the keys are 64-bit integers, in units of 2^-40: every run gives the same bits.
+"""
+
+from typing import Any, NamedTuple, no_type_check
+
+import torch
+import triton
+import triton.language as tl
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.ask import Ask
+from regard.attention.statistics.gpu.arguments import KernelArguments
+from regard.attention.statistics.gpu.schedule import along_queries
+from regard.attention.statistics.gpu.scores import border, limits_of, scores_of, tile_of_program, vectors
+
+UNITS = tl.constexpr(2.0**40)
+"""The number of units in 1; a sum over keys may be up to 2^23."""
+
+
+class WeightSums(NamedTuple):
+    """The tensors to which the kernel `read_weights` adds sums of weights, all 0 at first; None = not computed.
+
+    Attributes:
+        sums: [items map_rows keys], the sum of each key's weights over the queries of each row of the pooled map.
+        maxima: [items map_rows keys], the maximum of the same weights.
+        entropy: [batch heads queries], Σ weight · log₂ weight over the keys, in units of 2^-40.
+        distance: [batch heads queries], Σ weight · distance over the keys, in units of 2^-40.
+    """
+
+    sums: Any = None
+    maxima: Any = None
+    entropy: Any = None
+    distance: Any = None
+
+
+def compute_sums(
+    arguments: KernelArguments,
+    log_sum: Float[Tensor, "batch heads queries"],
+    log_share: Float[Tensor, "batch heads queries"] | None,
+    results: WeightSums,
+    map_rows: int,
+    items: range,
+) -> None:
+    """Run the Triton kernel `read_weights` for some heads; it adds to the tensors of `results`.
+
+    Args:
+        log_sum: for each query, log₂ Σ 2^score over the keys, from which the kernel recomputes the weights.
+        log_share: log₂ of the sum of each query's weights; None = the sums are 1.
+        items: the heads to compute: item n is head n % heads of batch item n // heads.
+    """
+    n_keys, n_queries = arguments.tiles
+    read_weights[(triton.cdiv(arguments.grid.keys, n_keys) * len(items),)](
+        arguments.query,
+        arguments.key,
+        arguments.mask_ranges(along_queries(arguments.limits, arguments.grid.keys, n_keys)),
+        arguments.rule,
+        log_sum,
+        log_share,
+        results,
+        arguments.sizes,
+        items.start,
+        map_rows,
+        ranges=len(arguments.limits),
+        short_rows=map_rows * n_queries > arguments.grid.queries,
+        width=arguments.widths[0],
+        n_keys=n_keys,
+        n_queries=n_queries,
+        num_warps=4,
+        num_stages=arguments.stages,
+        enable_fp_fusion=True,
+    )
+
+
+@no_type_check
+@triton.jit
+def read_weights(
+    query,
+    key,
+    mask_ranges,
+    rule,
+    log_sum,
+    log_share,
+    results,
+    sizes,
+    first_item,
+    map_rows,
+    ranges,
+    short_rows: tl.constexpr,
+    width: tl.constexpr,
+    n_keys: tl.constexpr,
+    n_queries: tl.constexpr,
+):
+    """Triton kernel: each program reads the weights on one block of keys and adds them to the sums.
+
+    Args:
+        query, key, mask_ranges, rule, sizes: two `StridedTensor`s, a `MaskRanges`, a `Rule` and a `Sizes`.
+        log_sum: for each query, log₂ Σ 2^score over the keys.
+        log_share: for each query, log₂ of the sum of its weights; None = the sums are 1.
+        results: a `WeightSums`, the tensors to add to.
+        first_item: the first head to compute, counted over all batch items.
+        ranges: the number of key ranges of a query.
+        short_rows: whether a row of the pooled map may have fewer than `n_queries` queries.
+        n_keys, n_queries: the number of keys in a block, and of queries that are read at a time.
+    """
+    tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.keys, n_keys), sizes.heads)
+    number, key_number = tl.arange(0, n_queries), tl.arange(0, n_keys)
+    j = tile * n_keys + key_number
+    key_exists = j < sizes.keys
+    keys = tl.trans(vectors(key, batch, head // sizes.group, tile * n_keys, key_number, key_exists, sizes.width, width))
+    for n in range(ranges):
+        row = row_of(border(mask_ranges, n, batch, head, tile, 0), sizes.queries, map_rows)
+        row_end = first_query_of(row + 1, sizes.queries, map_rows)
+        total = tl.zeros([n_queries, n_keys], tl.float32)
+        largest = tl.zeros([n_queries, n_keys], tl.float32)
+        for part in tl.static_range(3):
+            begin = border(mask_ranges, n, batch, head, tile, part)
+            end = border(mask_ranges, n, batch, head, tile, part + 1)
+            for first in range(begin, end, n_queries):
+                i = first + number
+                there = number < end - first
+                at = item * sizes.queries + i
+                queries = vectors(query, batch, head, first, number, there, sizes.width, width)
+                log_sums = tl.load(log_sum + at, mask=there, other=float("inf"))
+                where = (n, batch, head, i, j, there, key_exists)
+                weights, log_weights = weights_of(queries, keys, mask_ranges, rule, log_sums, where, part != 1)
+                if results.entropy is not None:
+                    add_units(results.entropy + at, tl.sum(weights * log_weights, axis=1), there)
+                if results.distance is not None:
+                    far = tl.sum(weights * distances(i + sizes.offset, j), axis=1)
+                    if log_share is not None:
+                        far *= tl.exp2(-tl.load(log_share + at, mask=there, other=0.0))
+                    add_units(results.distance + at, far, there)
+                if results.sums is not None:
+                    to = (results, item - first_item, j, key_exists, sizes.queries, sizes.keys, map_rows)
+                    state = (total, largest, weights, row)
+                    read_to = tl.minimum(first + n_queries, end)
+                    if short_rows:
+                        for _ in range(row, row_of(read_to, sizes.queries, map_rows)):
+                            total, largest, weights, row, row_end = finish_row(to, state, number < row_end - first)
+                            state = (total, largest, weights, row)
+                    elif row_end <= read_to:
+                        total, largest, weights, row, row_end = finish_row(to, state, number < row_end - first)
+                    total += weights
+                    if results.maxima is not None:
+                        largest = tl.maximum(largest, weights)
+        to = (results, item - first_item, j, key_exists, sizes.queries, sizes.keys, map_rows)
+        if results.sums is None:
+            pass
+        elif row < map_rows:
+            finish_row(to, (total, largest, total * 0, row), number < 0)
+
+
+@no_type_check
+@triton.jit
+def weights_of(queries, keys, mask_ranges, rule, log_sums, where, masked: tl.constexpr):
+    """Return the weights of some queries on some keys, and their binary logarithms.
+
+    The logarithm of a weight of 0 is a finite number if weights may be 0, because 0 · -∞ would be NaN.
+
+    Args:
+        keys: the key vectors as columns.
+        log_sums: for each query, log₂ Σ 2^score over its keys.
+        where: the index of the key range, the batch item, the head, the indices of queries and keys, and whether each
+            query and each key exists.
+        masked: whether the mask must be applied.
+    """
+    n, batch, head, i, j, there, key_exists = where
+    products = tl.dot(queries, keys, input_precision="tf32x3")
+    inside = there[:, None] & key_exists[None, :]
+    scores = scores_of(products, i[:, None], j[None, :], inside, batch, head, rule, keys.dtype)
+    log_weights = scores - log_sums[:, None]
+    weights = tl.exp2(log_weights)
+    if masked:
+        start, stop = limits_of(mask_ranges.limits, n, batch, head, i, there)
+        weights = tl.where((j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None]), weights, 0.0)
+    if masked or rule.biases is not None:
+        log_weights = tl.maximum(log_weights, -1e30)
+    return weights, log_weights
+
+
+@no_type_check
+@triton.jit
+def distances(positions, j):
+    """Return the distances of queries at some positions to the keys j, which float32 represents up to 2^24."""
+    return tl.abs(j.to(tl.float32)[None, :] - positions.to(tl.float32)[:, None])
+
+
+@no_type_check
+@triton.jit
+def finish_row(to, state, in_row):
+    """Add the sums of one row of the pooled map to the results; return the next row's state and end.
+
+    Args:
+        to: the results, the item, the indices of the keys, whether they exist, and the sizes.
+        state: the sums and the maxima [n_queries n_keys] of the row so far, the weights of the block of queries in
+            which the row ends, and the index of the row.
+        in_row: for each query of the block, whether it belongs to the row.
+    """
+    results, item, j, key_exists, n_all_queries, n_all_keys, map_rows = to
+    total, largest, weights, row = state
+    last = tl.where(in_row[:, None], weights, 0.0)
+    at = (item * map_rows + row) * n_all_keys + j
+    sums = tl.load(results.sums + at, mask=key_exists, other=0.0) + tl.sum(total + last, axis=0)
+    tl.store(results.sums + at, sums, mask=key_exists)
+    if results.maxima is not None:
+        before = tl.load(results.maxima + at, mask=key_exists, other=0.0)
+        maxima = tl.maximum(before, tl.max(tl.maximum(largest, last), axis=0))
+        maxima = tl.where(sums == sums, maxima, sums)  # maxima ignore NaN, unlike sums
+        tl.store(results.maxima + at, maxima, mask=key_exists)
+    none = tl.zeros_like(total)
+    weights = tl.where(in_row[:, None], 0.0, weights)
+    return none, none, weights, row + 1, first_query_of(row + 2, n_all_queries, map_rows)
+
+
+@no_type_check
+@triton.jit
+def add_units(to, numbers, there):
+    """Add numbers to integers in units of 2^-40."""
+    tl.atomic_add(to, (numbers * UNITS).to(tl.int64), mask=there, sem="relaxed")
+
+
+@no_type_check
+@triton.jit
+def row_of(query, n_queries, map_rows):
+    """Return the row of the pooled map to which a query belongs."""
+    return (tl.cast(query, tl.int64) * map_rows // n_queries).to(tl.int32)
+
+
+@no_type_check
+@triton.jit
+def first_query_of(row, n_queries, map_rows):
+    """Return the first query of a row of the pooled map; query i belongs to row i · map_rows // n_queries."""
+    return tl.cdiv(tl.cast(row, tl.int64) * n_queries, map_rows).to(tl.int32)
+
+
+def from_units(
+    sums: Tensor, log_sum: Float[Tensor, "batch heads queries"], factor: float = 1.0
+) -> Float[Tensor, "batch heads queries"]:
+    """Return sums over keys as floating-point numbers times `factor`; NaN where the weights are NaN."""
+    numbers = (sums.double() * (factor / UNITS.value)).float()
+    return numbers.masked_fill(log_sum.isnan(), torch.nan)
+
+
+def pool_keys(
+    by_row: Float[Tensor, "items rows keys"], columns: int, ask: Ask, n_queries: int
+) -> Float[Tensor, "items rows columns"]:
+    """Return the pooled map, given the sum (or maximum) of each key's weights in each row of the map.
+
+    Args:
+        columns: the number of columns of the map; key j belongs to column j · columns // keys.
+    """
+    rows, keys = by_row.shape[-2:]
+    column = torch.arange(columns + 1, device=by_row.device)
+    first_key = -(-column * keys // columns)
+    if keys % columns == 0:
+        cells = by_row.reshape(*by_row.shape[:-1], columns, -1)
+    else:
+        key = first_key[:-1, None] + torch.arange(-(-keys // columns), device=by_row.device)
+        cells = by_row[..., key.clamp(max=keys - 1)].masked_fill_(key >= first_key[1:, None], 0.0)
+    if ask.reduce == "max":
+        return cells.amax(dim=-1)
+    sums = cells.sum(dim=-1, dtype=torch.float64)
+    if ask.reduce == "mean":
+        first_query = -(-torch.arange(rows + 1, device=by_row.device) * n_queries // rows)
+        sums /= first_query.diff()[:, None] * first_key.diff()
+    return sums.float()

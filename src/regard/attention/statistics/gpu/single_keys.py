@@ -1,0 +1,111 @@
+"""The Triton kernel `single_keys`: each query's weight on key 0, on the key at its own position and on the one before.
+
+weight_ij = 2^(score_ij - log_sum_i)          log_sum_i = log₂ Σ_j 2^score_ij
+"""
+
+from typing import Any, no_type_check
+
+import triton
+import triton.language as tl
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.statistics.gpu.arguments import KernelArguments
+from regard.attention.statistics.gpu.scores import limits_of, scores_of, tile_of_program, vectors
+
+
+def read_single_keys(
+    arguments: KernelArguments, log_sum: Float[Tensor, "batch heads queries"], weights: dict[str, Any], items: range
+) -> None:
+    """Run the Triton kernel `single_keys` for some heads; it writes into the tensors of `weights`.
+
+    Args:
+        log_sum: for each query, log₂ Σ 2^score over its keys.
+        weights: the outputs [batch heads queries] by name: "first", "own" and "previous"; None = not computed.
+        items: the heads to compute: item n is head n % heads of batch item n // heads.
+    """
+    n_queries, _ = arguments.tiles
+    single_keys[(triton.cdiv(arguments.grid.queries, n_queries) * len(items),)](
+        arguments.query,
+        arguments.key,
+        arguments.limit_table(),
+        arguments.rule,
+        log_sum,
+        *(weights.get(name) for name in ("first", "own", "previous")),
+        arguments.sizes,
+        items.start,
+        ranges=len(arguments.limits),
+        width=arguments.widths[0],
+        n_queries=n_queries,
+        num_warps=8 if n_queries == 128 else 4,
+    )
+
+
+@no_type_check
+@triton.jit
+def single_keys(
+    query,
+    key,
+    limits,
+    rule,
+    log_sum,
+    first,
+    own,
+    previous,
+    sizes,
+    first_item,
+    ranges,
+    width: tl.constexpr,
+    n_queries: tl.constexpr,
+):
+    """Triton kernel: each program computes the weights of one block of queries on at most three keys.
+
+    Args:
+        limits: a `Table`, the start and the stop of each query's key ranges.
+        log_sum: for each query, log₂ Σ 2^score over its keys.
+        first, own, previous: the outputs [batch heads queries]: the weights on key 0, on the key at the query's own
+            position and on the key before it; None = not computed.
+        first_item: the first head to compute, counted over all batch items.
+        ranges: the number of key ranges of a query.
+        n_queries: the number of queries in a block.
+    """
+    tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
+    number = tl.arange(0, n_queries)
+    i = tile * n_queries + number
+    there = i < sizes.queries
+    where = (batch, head, i)
+    queries = vectors(query, batch, head, tile * n_queries, number, there, sizes.width, width)
+    at = item * sizes.queries + i
+    log_sums = tl.load(log_sum + at, mask=there, other=0.0)
+    if first is not None:
+        weight = weight_on_key(queries, key, limits, rule, sizes, where, i * 0, log_sums, ranges)
+        tl.store(first + at, weight, mask=there)
+    position = i + sizes.offset
+    if own is not None:
+        weight = weight_on_key(queries, key, limits, rule, sizes, where, position, log_sums, ranges)
+        tl.store(own + at, weight, mask=there)
+    if previous is not None:
+        weight = weight_on_key(queries, key, limits, rule, sizes, where, position - 1, log_sums, ranges)
+        tl.store(previous + at, weight, mask=there)
+
+
+@no_type_check
+@triton.jit
+def weight_on_key(queries, key, limits, rule, sizes, where, j, log_sums, ranges):
+    """Return the attention weight of each query on one key; 0 if the key is masked or does not exist.
+
+    Args:
+        where: the batch item, the head and the indices of the queries.
+        j: for each query, the index of the key.
+        log_sums: for each query, log₂ Σ 2^score over its keys.
+    """
+    batch, head, i = where
+    inside = (i < sizes.queries) & (j >= 0) & (j < sizes.keys)
+    keys = vectors(key, batch, head // sizes.group, 0, j.to(tl.int64), inside, sizes.width, queries.shape[1])
+    products = tl.sum(queries.to(tl.float32) * keys.to(tl.float32), axis=1)
+    scores = scores_of(products, i, j, inside, batch, head, rule, queries.dtype)
+    allowed = log_sums != log_sums  # a query whose log_sum is NaN has NaN weights on every key
+    for n in range(ranges):
+        start, stop = limits_of(limits, n, batch, head, i, inside)
+        allowed = allowed | ((j >= start) & (j < stop))
+    return tl.where(allowed, tl.exp2(scores - log_sums), 0.0)
