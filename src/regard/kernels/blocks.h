@@ -14,6 +14,14 @@ typedef struct {
 } Linear;
 
 typedef struct {
+  const float *vectors; /* [vocabulary, d_model] */
+  int64_t vocabulary;
+  float scale;            /* the factor of the vectors, before positions are added */
+  const float *positions; /* [n_positions, d_model]; null: none */
+  int64_t n_positions;
+} Embedding;
+
+typedef struct {
   const float *weight, *bias;
   float eps;
 } Norm;
@@ -63,6 +71,16 @@ static inline __attribute__((always_inline)) void linear_tile(int rows, const fl
   }
   for (int r = 0; r < rows; r++)
     *(unaligned_four *)(out + r * row_stride) = sums_of(sums[r][0], sums[r][1], sums[r][2], sums[r][3]) + bias;
+}
+
+/* Write the embedding of a token at a position to x. */
+static void embed(const Embedding *embedding, int64_t token, int64_t position, int64_t d, float *x) {
+  const float *vector = embedding->vectors + token * d;
+  const float *added = embedding->positions ? embedding->positions + position * d : 0;
+  for (int64_t i = 0; i < d; i += WIDE) {
+    wide scaled = load(vector + i) * embedding->scale;
+    store(x + i, added ? scaled + load(added + i) : scaled);
+  }
 }
 
 static inline float dot(const float *a, const float *b, int64_t n) {
@@ -252,6 +270,15 @@ static Scratch divide_scratch(const Stack *stack, float *memory, int64_t rows) {
 static int64_t scratch_of(const Stack *stack, int64_t rows, int64_t tokens) {
   int64_t numbers = 4 * stack->d_model + 2 * stack->key_heads * stack->d_head + stack->blocks->widen.n_out;
   return rows * numbers + (tokens + WIDE - 1) / WIDE * WIDE;
+}
+
+/* Return why tokens at the first positions cannot be embedded, or null if they can. */
+static const char *embedding_error(const Embedding *embedding, const int64_t *ids, int64_t n_ids, int64_t n_positions) {
+  if (!embedding->vectors || !ids) return "an array is a null pointer";
+  if (embedding->positions && n_positions > embedding->n_positions) return "there must be a vector for each position";
+  for (int64_t n = 0; n < n_ids; n++)
+    if (ids[n] < 0 || ids[n] >= embedding->vocabulary) return "token ids must be 0 to vocabulary - 1";
+  return 0;
 }
 
 /* Return 1 if a linear layer has parameters and these sizes, both multiples of 16. */

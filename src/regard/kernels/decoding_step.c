@@ -8,10 +8,7 @@
 
 typedef struct {
   Stack stack;
-  const float *embedding;  /* [vocabulary, d_model] */
-  int64_t vocabulary;
-  float embedding_scale;   /* the factor of the embeddings, before positions are added */
-  const float *positions;  /* [most_tokens, d_model]: the vectors of the positions; null: none */
+  Embedding embedding;
   int64_t rows, tokens;    /* the number of rows, and of tokens in each row, including the newest */
   const int64_t *newest;   /* [rows]: the id of each row's newest token */
   const int64_t *parents;  /* [rows]: the row of the step before that each row continues; in the first step, its source */
@@ -47,12 +44,7 @@ static void begin(const StepArguments *step, int64_t row) {
   const int64_t *from = table_row(step, step->tokens - 1, step->parents[row]);
   for (int64_t t = 0; t < step->tokens; t++) to[t] = from[t];
   to[step->tokens] = row;
-  const float *vector = step->embedding + step->newest[row] * d;
-  const float *position = step->positions ? step->positions + (step->tokens - 1) * d : 0;
-  for (int64_t i = 0; i < d; i += WIDE) {
-    wide scaled = load(vector + i) * step->embedding_scale;
-    store(step->x + row * d + i, position ? scaled + load(position + i) : scaled);
-  }
+  embed(&step->embedding, step->newest[row], step->tokens - 1, d, step->x + row * d);
 }
 
 /* Apply the rotary position of the newest token: rotate each pair of numbers of each head, in place. */
@@ -155,7 +147,7 @@ const char *regard_decoding_step_error(const StepArguments *step) {
   if (step->rows < 0 || step->rows > step->most_rows) return "rows must be 0 to most_rows";
   if (step->tokens <= 0 || step->tokens > step->most_tokens) return "tokens must be 1 to most_tokens";
   if (step->source_tokens <= 0 || step->sources <= 0) return "sources and source_tokens must be above 0";
-  if (!step->embedding || !step->newest || !step->parents || !step->buffer || !step->tables)
+  if (!step->parents || !step->buffer || !step->tables)
     return "an array is a null pointer";
   if (!step->x || !step->queries || !step->scratch)
     return "an array is a null pointer";
@@ -166,8 +158,8 @@ const char *regard_decoding_step_error(const StepArguments *step) {
     return "cosines and sines must both be null or both be set, and 2 * pairs must be at most d_head";
   for (int64_t n = 0; step->lengths && n < step->sources; n++)
     if (step->lengths[n] < 0 || step->lengths[n] > step->source_tokens) return "lengths must be 0 to source_tokens";
+  if ((error = embedding_error(&step->embedding, step->newest, step->rows, step->tokens))) return error;
   for (int64_t r = 0; r < step->rows; r++) {
-    if (step->newest[r] < 0 || step->newest[r] >= step->vocabulary) return "newest must be 0 to vocabulary - 1";
     if (step->parents[r] < 0 || step->parents[r] >= step->most_rows) return "parents must be 0 to most_rows - 1";
     const int64_t *from = table_row(step, step->tokens - 1, step->parents[r]);
     if (from[0] < 0 || from[0] >= step->sources) return "the source of a row must be 0 to sources - 1";

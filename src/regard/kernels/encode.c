@@ -1,4 +1,4 @@
-/* The encoder for a few short sources: from their embeddings to the keys and values of cross-attention, which every decoding
+/* The encoder for a few short sources: from their token ids to the keys and values of cross-attention, which every decoding
    step reads. Each thread takes one source after the other through all blocks. */
 
 #include "blocks.h"
@@ -7,7 +7,9 @@ typedef struct {
   Stack stack;
   int64_t sources, tokens; /* the number of sources, and of tokens in each source, padding included */
   const int64_t *lengths;  /* [sources]: the number of tokens before the padding; null: no padding */
-  float *x;                /* [sources, tokens, d_model]: input, the embeddings; overwritten by the encoder's output */
+  Embedding embedding;
+  const int64_t *ids;      /* [sources, tokens] */
+  float *x;                /* [sources, tokens, d_model]: the encoder's output */
   const Linear *layers;    /* [n_layers]: the key layer and the value layer of each cross-attention; `width` outputs each */
   int64_t n_layers;
   float *memory;  /* [n_layers, sources, tokens, width]: output, not written for padding */
@@ -32,6 +34,8 @@ static void encode(const EncodeArguments *encoding, int64_t source, Scratch scra
   const Stack *stack = &encoding->stack;
   int64_t first = source * encoding->tokens, tokens = encoding->lengths ? encoding->lengths[source] : encoding->tokens;
   float *x = encoding->x + first * stack->d_model;
+  for (int64_t t = 0; t < tokens; t++)
+    embed(&encoding->embedding, encoding->ids[first + t], t, stack->d_model, x + t * stack->d_model);
   for (const Block *block = stack->blocks; block < stack->blocks + stack->n_blocks; block++) {
     project(stack, block, x, tokens, scratch);
     self_attention(stack, tokens, scratch);
@@ -68,5 +72,5 @@ const char *regard_encode_error(const EncodeArguments *encoding) {
     return "scratch_numbers must be enough for the tokens of a source";
   for (int64_t n = 0; encoding->lengths && n < encoding->sources; n++)
     if (encoding->lengths[n] < 0 || encoding->lengths[n] > encoding->tokens) return "lengths must be 0 to tokens";
-  return 0;
+  return embedding_error(&encoding->embedding, encoding->ids, encoding->sources * encoding->tokens, encoding->tokens);
 }

@@ -169,7 +169,7 @@ class Vocabulary:
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the piece of each id as it is in the vocabulary, with ▁ where a word begins."""
-        return [self.processor.IdToPiece(int(token)) for token in ids]
+        return list(self.processor.IdToPiece([int(token) for token in ids]))
 
     def scores(self) -> NDArray[np.float64]:
         """Return the score of every piece; BPE always merges next the two pieces whose result has the highest score."""

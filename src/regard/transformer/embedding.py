@@ -52,6 +52,11 @@ class Embedding(nn.Module):
         x = x if position_vectors is None else x + position_vectors
         return self.dropout(x) if self.training else x
 
+    @property
+    def stored_positions(self) -> Float[Tensor, "positions d_model"] | None:
+        """The vectors of the first positions; None if positions are rotary."""
+        return self.waves if self.positions is None else self.positions.by_position
+
     def position_vectors(self, n_tokens: int, first: int) -> Float[Tensor, "tokens d_model"] | None:
         """Return the vectors of `n_tokens` positions from `first` on; None if positions are rotary."""
         if self.positions is not None:

@@ -148,12 +148,10 @@ class Transformer(nn.Module):
             most_tokens: the largest number of tokens of a target text, BOS counted.
         """
         decoder = self._kernel_parameters(source)
-        if decoder is None or regard_decoding_step() is None:
+        if decoder is None or most_tokens > decoder.embedding.n_positions or regard_decoding_step() is None:
             return None
-        state, embedding = self._encoded(source, lengths, decoder), self.decoder.embedding
-        return CompiledDecoding(
-            decoder, embedding, state.sources, state.lengths, most_rows=most_rows, most_tokens=most_tokens
-        )
+        state = self._encoded(source, lengths, decoder)
+        return CompiledDecoding(decoder, state.sources, state.lengths, most_rows=most_rows, most_tokens=most_tokens)
 
     def _kernel_parameters(self, source: Int[Tensor, "batch source"]) -> StackParameters | None:
         """Return the decoder as an argument of the C kernels; None if they do not support it, or are not allowed."""
@@ -167,7 +165,7 @@ class Transformer(nn.Module):
         padded = shortest_and_longest(lengths, source.shape[1]) != {source.shape[1]}
         true_lengths = lengths if padded else None  # without padding, no mask is needed
         encoder = StackParameters.of(self.encoder) if decoder and type(self.encoder) is Encoder else None
-        if decoder and encoder and encode_reason(encoder, decoder, source.numel()) is None:
-            memory = encode(encoder, decoder, self.encoder.embedding(source), true_lengths)
+        if decoder and encoder and encode_reason(encoder, decoder, source) is None:
+            memory = encode(encoder, decoder, source, true_lengths)
             return DecodingState(lengths=true_lengths, memory=memory)
         return self.decoder.start(self.encoder(source, true_lengths).output, true_lengths)

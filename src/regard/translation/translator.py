@@ -127,7 +127,7 @@ class Translator:
             TypeError: `texts` is a single text, a text is not a str, or `search` is not a `Search` object.
             ValueError: the number of prefixes is not the number of texts.
         """
-        if isinstance(search, type) or not isinstance(search, Search):
+        if isinstance(search, type) or not callable(getattr(search, "run", None)):
             raise TypeError(f"search is {type_name(search)}; it takes an object such as Beam().")
         check_texts(texts, "the text", first)
         prefixes = prefix_for_each(prefix, texts, first)
@@ -374,7 +374,9 @@ class Translator:
 
     def _candidate(self, request: Request, hypothesis: Hypothesis) -> Translation:
         """Return one hypothesis as a translation without candidates."""
-        source = self.source_vocabulary.surfaces(request.source)[: len(request.ids) - 1]
+        source = self.source_vocabulary.pieces(request.ids)
+        if request.unknown:
+            source[:-1] = self.source_vocabulary.surfaces(request.source)[: len(source) - 1]
         pieces = zip(hypothesis.tokens, self.target_vocabulary.pieces(hypothesis.tokens), strict=True)
         target = tuple(UNKNOWN if token == UNK else piece for token, piece in pieces)
         has_unknown = UNK in hypothesis.tokens
@@ -384,7 +386,7 @@ class Translator:
             score=hypothesis.score,
             log_probability=hypothesis.log_probability,
             source_ids=request.ids,
-            source_pieces=(*source, *self.source_vocabulary.pieces([EOS])),
+            source_pieces=tuple(source),
             target_ids=hypothesis.tokens,
             target_pieces=target,
             unknown=request.unknown,

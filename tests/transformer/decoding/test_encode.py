@@ -150,6 +150,12 @@ def test_more_tokens_are_left_to_the_modules(n_tokens, by_kernel, monkeypatch):
     assert bool(calls) == by_kernel
 
 
+def test_a_source_with_more_tokens_than_positions_is_left_to_the_modules(monkeypatch):
+    model = new_model(max_tokens=SOURCE.shape[1] - 1)
+    monkeypatch.setattr(module, "check_arguments", lambda *arguments: pytest.fail("the kernel encoded"))
+    assert_equal_where_kept(memory_of(model), in_float64(model))
+
+
 def test_without_a_compiler_the_modules_encode(monkeypatch):
     model = new_model()
     monkeypatch.setattr(module, "regard_encode", lambda: None)
@@ -224,6 +230,7 @@ WRONG = {
         lambda a: setattr(a, "scratch_numbers", 8),
         "scratch_numbers must be enough for the tokens of a source",
     ),
+    "ids": (lambda a: setattr(a.embedding, "vocabulary", 3), "token ids must be 0 to vocabulary - 1"),
     "length": (lambda a: setattr(a, "tokens", 32), "lengths must be 0 to tokens"),
 }
 """By the name of a test: a function that makes valid arguments wrong, and the kernel's error message."""

@@ -25,6 +25,7 @@ from regard.transformer.decoding.kernel import (
 )
 from regard.transformer.decoding.parameters import (
     BlockParameters,
+    EmbeddingParameters,
     LinearParameters,
     NormParameters,
     Stack,
@@ -266,6 +267,10 @@ def with_float64_parameters(model):
     model.double()
 
 
+def with_positions_in_float64(model):
+    model.decoder.embedding.waves = model.decoder.embedding.waves.double()
+
+
 def with_a_norm_in_float64(model):
     model.decoder.norm.double()
 
@@ -327,6 +332,7 @@ def with_a_narrow_last_norm(model):
         ({}, with_a_narrow_last_norm, UNLIKE),
         ({}, with_narrow_embeddings, UNLIKE),
         ({}, with_a_narrow_projection, UNLIKE),
+        ({}, with_positions_in_float64, "parameters must be contiguous float32 tensors on a CPU"),
         ({}, with_a_norm_in_float64, "parameters must be contiguous float32 tensors on a CPU"),
         ({}, lambda model: model.decoder.train(), "the decoder is in training mode"),
         (
@@ -367,6 +373,12 @@ def test_rows_go_on_from_any_rows_before():
             assert_close(pattern.dense()[:, :, 0], whole.dense()[:, :, -1], rtol=1e-4, atol=1e-4)
 
 
+def test_more_tokens_than_the_decoder_has_positions_are_left_to_its_modules():
+    with torch.inference_mode():
+        assert decoding_of(new_model(max_tokens=N_TOKENS)) is not None
+        assert decoding_of(new_model(max_tokens=N_TOKENS - 1)) is None
+
+
 @pytest.mark.parametrize(("tokens", "parents"), [([7, 7], [0]), ([7], [0, 1]), ([7, 7], [0, 5])])
 def test_parents_that_do_not_fit_are_refused(tokens, parents):
     with torch.inference_mode():
@@ -385,6 +397,7 @@ def test_parents_that_do_not_fit_are_refused(tokens, parents):
         (VectorLayout, "blocks.h", "Vectors"),
         (Stack, "blocks.h", "Stack"),
         (BlockParameters, "blocks.h", "Block"),
+        (EmbeddingParameters, "blocks.h", "Embedding"),
         (NormParameters, "blocks.h", "Norm"),
         (LinearParameters, "blocks.h", "Linear"),
     ],
@@ -425,7 +438,8 @@ WRONG = {
     ),
     "tokens": (lambda a: setattr(a, "tokens", 2**40), "tokens must be 1 to most_tokens"),
     "too many rows": (lambda a: setattr(a, "most_rows", 4), "rows must be 0 to most_rows"),
-    "vocabulary": (lambda a: setattr(a, "vocabulary", 3), "newest must be 0 to vocabulary - 1"),
+    "vocabulary": (lambda a: setattr(a.embedding, "vocabulary", 3), "token ids must be 0 to vocabulary - 1"),
+    "positions": (lambda a: setattr(a.embedding, "n_positions", 0), "there must be a vector for each position"),
     "sources": (lambda a: setattr(a, "sources", 4), "the source of a row must be 0 to sources - 1"),
     "lengths": (lambda a: setattr(a, "source_tokens", 32), "lengths must be 0 to source_tokens"),
     "parents": (with_a_parent(5), "parents must be 0 to most_rows - 1"),

@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.layers.key_value import KeyValue
 from regard.kernels.library import FLOATS, INTEGERS, check_arguments, function
 from regard.kernels.threads import run_on_threads
-from regard.transformer.decoding.parameters import LinearParameters, Stack, StackParameters
+from regard.transformer.decoding.parameters import EmbeddingParameters, LinearParameters, Stack, StackParameters
 
 MOST_TOKENS = 512
 """The most source tokens of a batch, padding counted, that the kernel encodes; with more, PyTorch is about as fast."""
@@ -30,6 +30,8 @@ class EncodeArguments(ctypes.Structure):
         ("sources", ctypes.c_int64),
         ("tokens", ctypes.c_int64),
         ("lengths", INTEGERS),
+        ("embedding", EmbeddingParameters),
+        ("ids", INTEGERS),
         ("x", FLOATS),
         ("layers", ctypes.POINTER(LinearParameters)),
         ("n_layers", ctypes.c_int64),
@@ -42,14 +44,14 @@ class EncodeArguments(ctypes.Structure):
     _anonymous_ = ("stack",)
 
 
-def encode_reason(encoder: StackParameters, decoder: StackParameters, n_tokens: int) -> str | None:
-    """Return the reason why the kernel cannot encode sources; None if it can.
-
-    Args:
-        n_tokens: the number of source tokens of the batch, padding counted.
-    """
-    if n_tokens > MOST_TOKENS:
+def encode_reason(
+    encoder: StackParameters, decoder: StackParameters, source: Int[Tensor, "sources tokens"]
+) -> str | None:
+    """Return the reason why the kernel cannot encode sources of padded token ids; None if it can."""
+    if source.numel() > MOST_TOKENS:
         return f"there are more than {MOST_TOKENS} tokens"
+    if source.shape[1] > encoder.embedding.n_positions:
+        return "a source has more tokens than the encoder has positions"
     if encoder.rotary is not None:
         return "the encoder has rotary positions"
     width = decoder.stack.key_heads * decoder.stack.d_head
@@ -61,18 +63,19 @@ def encode_reason(encoder: StackParameters, decoder: StackParameters, n_tokens: 
 def encode(
     encoder: StackParameters,
     decoder: StackParameters,
-    x: Float[Tensor, "sources tokens d_model"],
+    source: Int[Tensor, "sources tokens"],
     lengths: Int[Tensor, " sources"] | None,
 ) -> tuple[KeyValue, ...]:
     """Return the cross-attention keys and values of the sources in each decoder block; 0 for padding.
 
     Args:
         encoder, decoder: models for which `encode_reason` returns None.
-        x: the embeddings of the sources; the kernel overwrites them.
+        source: the token ids of the sources.
         lengths: the number of tokens of each source before its padding; None = no padding.
     """
-    n_sources, n_tokens, n_layers = x.shape[0], x.shape[1], len(decoder.memory_layers)
-    allocate = x.new_empty if lengths is None else x.new_zeros  # the kernel writes no padding
+    (n_sources, n_tokens), n_layers = source.shape, len(decoder.memory_layers)
+    source, x = source.long().contiguous(), torch.empty(n_sources, n_tokens, encoder.stack.d_model)
+    allocate = torch.empty if lengths is None else torch.zeros  # the kernel writes no padding
     memory = allocate(n_layers, n_sources, n_tokens, decoder.memory_layers[0].n_out)
     threads = min(torch.get_num_threads(), n_sources)
     lengths = None if lengths is None else lengths.long().contiguous()
@@ -82,6 +85,8 @@ def encode(
         sources=n_sources,
         tokens=n_tokens,
         lengths=None if lengths is None else lengths.data_ptr(),
+        embedding=encoder.embedding,
+        ids=source.data_ptr(),
         x=x.data_ptr(),
         layers=decoder.memory_layers,
         n_layers=n_layers,

@@ -25,8 +25,13 @@ from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.kernels.library import FLOATS, INTEGERS, check_arguments, function
 from regard.kernels.threads import run_on_threads
-from regard.transformer.decoding.parameters import LinearParameters, Stack, StackParameters, struct_array
-from regard.transformer.embedding import Embedding
+from regard.transformer.decoding.parameters import (
+    EmbeddingParameters,
+    LinearParameters,
+    Stack,
+    StackParameters,
+    struct_array,
+)
 
 MOST_ROWS_AT_ONCE = 32
 """The most target texts that a thread computes together, so that their vectors fit into the processor's cache."""
@@ -55,10 +60,7 @@ class StepArguments(ctypes.Structure):
 
     _fields_ = (
         ("stack", Stack),
-        ("embedding", FLOATS),
-        ("vocabulary", ctypes.c_int64),
-        ("embedding_scale", ctypes.c_float),
-        ("positions", FLOATS),
+        ("embedding", EmbeddingParameters),
         ("rows", ctypes.c_int64),
         ("tokens", ctypes.c_int64),
         ("newest", INTEGERS),
@@ -105,7 +107,6 @@ class CompiledDecoding:
 
     Args:
         decoder: the parameters of the decoder.
-        embedding: the embedding of the decoder.
         memory: for each block, the cross-attention keys and values of the sources.
         lengths: the number of tokens of each source before its padding; None = no padding.
         most_rows: the largest number of rows.
@@ -115,7 +116,6 @@ class CompiledDecoding:
     def __init__(
         self,
         decoder: StackParameters,
-        embedding: Embedding,
         memory: tuple[KeyValue, ...],
         lengths: Int[Tensor, " sources"] | None,
         *,
@@ -136,15 +136,10 @@ class CompiledDecoding:
         self.held = [  # tensors that only the kernel reads
             buffer := new(most_rows, stack.n_blocks, 2, stack.key_heads, most_tokens, stack.d_head),
             scratch := new(self.threads, scratch_numbers),
-            positions := embedding.position_vectors(most_tokens, 0),
-            weight := embedding.by_token.weight.detach(),
         ]
         self.arguments = StepArguments(
             stack=stack,
-            embedding=weight.data_ptr(),
-            vocabulary=len(weight),
-            embedding_scale=embedding.scale,
-            positions=None if positions is None else positions.data_ptr(),
+            embedding=decoder.embedding,
             newest=ctypes.addressof(self.newest),
             parents=ctypes.addressof(self.parents),
             most_rows=most_rows,

@@ -4,6 +4,7 @@ They are computed once for a module, and again when a part of it has changed.
 """
 
 import ctypes
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -13,11 +14,13 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from regard.attention.positions.rotary import Rotary
 from regard.kernels.library import FLOATS
 from regard.transformer.block import DecoderBlock, EncoderBlock
 from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers, norms, structure_reason
+from regard.transformer.embedding import Embedding
 from regard.transformer.feed_forward import ACTIVATIONS
 
 
@@ -41,6 +44,24 @@ class NormParameters(ctypes.Structure):
     @classmethod
     def of(cls, norm: nn.LayerNorm | None) -> "NormParameters":
         return cls() if norm is None else cls(norm.weight.data_ptr(), norm.bias.data_ptr(), norm.eps)
+
+
+class EmbeddingParameters(ctypes.Structure):
+    """The C struct `Embedding` of kernels/blocks.h: the vectors of tokens and positions, and their numbers."""
+
+    _fields_ = (
+        ("vectors", FLOATS),
+        ("vocabulary", ctypes.c_int64),
+        ("scale", ctypes.c_float),
+        ("positions", FLOATS),
+        ("n_positions", ctypes.c_int64),
+    )
+
+    @classmethod
+    def of(cls, embedding: Embedding) -> "EmbeddingParameters":
+        vectors, positions = embedding.by_token.weight, embedding.stored_positions
+        stored = (None, sys.maxsize) if positions is None else (positions.data_ptr(), len(positions))
+        return cls(vectors.data_ptr(), len(vectors), embedding.scale, *stored)
 
 
 class BlockParameters(ctypes.Structure):
@@ -100,13 +121,15 @@ class StackParameters:
 
     Attributes:
         stack: pointers to the parameters, and the sizes.
+        embedding: the vectors of tokens and positions.
         memory_layers: in a decoder, the key layer and the value layer of each cross-attention.
         projection: in a decoder, the output projection.
-        storages: the memory of the parameters, stored here so that it is not freed if a module replaces a parameter.
+        storages: the memory of parameters and buffers, stored here so that it is not freed if a module replaces one.
         rotary: the rotary positions of self-attention, or None.
     """
 
     stack: Stack
+    embedding: EmbeddingParameters
     memory_layers: "ctypes.Array[LinearParameters]"
     projection: LinearParameters
     storages: tuple[torch.UntypedStorage, ...]
@@ -147,25 +170,27 @@ class StackParameters:
         )
         layers = [layer for cross_attention in cross for layer in (cross_attention.to_key, cross_attention.to_value)]
         memory_layers = struct_array(LinearParameters, layers)
-        storages = tuple(parameter.untyped_storage() for parameter in module.parameters())
+        storages = tuple(tensor.untyped_storage() for tensor in (*module.parameters(), *module.buffers()))
         projection = LinearParameters.of(cast("nn.Linear | None", getattr(module, "to_logits", None)))
-        return cls(stack, memory_layers, projection, storages, attention.positions)
+        embedding = EmbeddingParameters.of(cast("Embedding", module.embedding))
+        return cls(stack, embedding, memory_layers, projection, storages, attention.positions)
 
 
 class Snapshot:
     """The parts of a module at one time; it shows whether the module has changed since then.
 
-    Parts are the attributes, hooks, submodules and parameters of all modules in it, the classes of its submodules, and
-    the address, shape, strides and type of each parameter. New numbers in a parameter's memory are no change.
+    Parts are the attributes, submodules, parameters and buffers of all modules in it, the classes of its submodules,
+    the address, shape, strides and type of each parameter and buffer, and the number of hooks that PyTorch has ever
+    registered for any module. New numbers in a parameter's memory are no change.
     """
 
-    DICTS = "_modules", "_parameters", "_forward_hooks", "_forward_pre_hooks"
     MEMORY = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride, attrgetter("dtype")
 
     def __init__(self, module: nn.Module) -> None:
-        self.children, self.parameters = list(module.modules())[1:], list(module.parameters())
+        self.children, self.parameters = list(module.modules())[1:], [*module.parameters(), *module.buffers()]
         attributes = list(map(vars, (module, *self.children)))
-        self.dicts = attributes + [of_module[name] for of_module in attributes for name in self.DICTS]
+        filled = [of_module[name] for name in ("_modules", "_parameters", "_buffers") for of_module in attributes]
+        self.dicts = attributes + list(filter(None, filled))  # modules without parts use none
         self.parts, self.memory = list(self._parts()), self._memory()
 
     def is_current(self) -> bool:
@@ -174,7 +199,7 @@ class Snapshot:
 
     def _parts(self) -> Iterator[Any]:
         values = chain.from_iterable(map(dict.values, self.dicts))
-        return chain(values, map(type, self.children), [Snapshot])  # the end, so that a longer list is not equal
+        return chain(values, map(type, self.children), [RemovableHandle.next_id])  # changes with each new hook
 
     def _memory(self) -> list[Any]:
         return [list(map(of_parameter, self.parameters)) for of_parameter in self.MEMORY]

@@ -48,7 +48,7 @@ def structure_reason(module: nn.Module) -> str | None:
         return f"the {name} is in training mode"
     if hooked(module) or not all(map(is_standard, list(module.modules())[1:])):
         return f"a module or a parameter of the {name} is not the standard one, or has a hook"
-    for parameter in module.parameters():
+    for parameter in (*module.parameters(), *module.buffers()):
         if parameter.device.type != "cpu" or parameter.dtype != torch.float32 or not parameter.is_contiguous():
             return "parameters must be contiguous float32 tensors on a CPU"
     blocks = list(cast("Iterable[DecoderBlock | EncoderBlock]", module.blocks))
