@@ -1,4 +1,4 @@
-// Whether the model knows the text: how many of its tokens are in the vocabulary and are whole letters
+// Whether the model knows the text: how many of its tokens are neither unknown characters nor parts of characters
 
 import { trace } from "./state";
 

@@ -26,10 +26,10 @@ def main() -> NoReturn:
         run()
     except KeyboardInterrupt:
         print("regard: stopped", file=sys.stderr)
-        end(STOPPED)
+        end_process(STOPPED)
     except SystemExit as stop:
-        end(stop.code)
-    end(0)
+        end_process(stop.code)
+    end_process(0)
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
@@ -41,12 +41,12 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             os.write(2, b"regard: stopped\n")
-            end(STOPPED)
+            end_process(STOPPED)
         frame = frame.f_back
     raise KeyboardInterrupt
 
 
-def end(status: int | str | None) -> NoReturn:
+def end_process(status: int | str | None) -> NoReturn:
     """End the process with an exit status, without Python's usual clean-up, which takes PyTorch almost a second."""
     atexit._run_exitfuncs()
     for stream in filter(None, (sys.stdout, sys.stderr)):

@@ -8,7 +8,8 @@
     distance                the mean distance to the keys, in tokens
     entropy                 the entropy of the weights, in nats
 
-The value of a role is the summed weight on such keys (or distance, entropy), averaged over the queries that have one.
+The value of a role is the summed weight on such keys (or distance, entropy), averaged over the queries that
+have such keys.
 """
 
 from collections.abc import Iterator, Sequence

@@ -186,13 +186,13 @@ class Map:
         row = pattern[0, heads, request.query].mean(dim=0)
         if request.hidden:
             left_out = torch.ones(len(row), dtype=torch.bool)
-            left_out[list(self.shown(request)[1])] = False
+            left_out[list(self.shown_positions(request)[1])] = False
             row = row.masked_fill(left_out.to(row.device), 0.0)
         weights, keys = strongest_first(row, min(N_STRONGEST, len(row)))
         is_nonzero = weights != 0
         return {"keys": keys[is_nonzero].tolist(), "weights": weights[is_nonzero].tolist()}
 
-    def shown(self, request: HeadRequest) -> tuple[list[int], list[int]]:
+    def shown_positions(self, request: HeadRequest) -> tuple[list[int], list[int]]:
         """Return the positions of the queries, and of the keys, that the map shows if `hidden` (see `HeadRequest`)."""
         head = self.trace.heads(request.kind)[0]
         any_special = any(token.special for token in (*self.trace.source, *self.trace.target))
@@ -215,7 +215,9 @@ class Map:
         """Return the `Pyramid` of a head, which computes its map; the pyramids requested last stay in memory."""
         pattern, name = self.pattern(request), (request.kind, request.layer, request.head, request.hidden)
         if name not in self.pyramids:
-            self.pyramids[name] = Pyramid(pattern, request.head, self.shown(request) if request.hidden else None)
+            self.pyramids[name] = Pyramid(
+                pattern, request.head, self.shown_positions(request) if request.hidden else None
+            )
         self.pyramids.move_to_end(name)
         while sum(stored_bytes(self.layers[kind][layer]) for kind, layer, *_ in self.pyramids) > MOST_BYTES:
             self.pyramids.popitem(last=False)

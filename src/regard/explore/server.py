@@ -53,7 +53,7 @@ class Explorer:
 
     async def page(self, request: Request) -> Response:
         """Answer GET / with the HTML page and a first trace; if no trace can be made, with the reason as text."""
-        answer = await self.run_alone(request, self.session.first, lambda data: HTMLResponse(live_page(data)))
+        answer = await self.run_alone(request, self.session.first_page, lambda data: HTMLResponse(live_page(data)))
         if isinstance(answer, JSONResponse):
             return PlainTextResponse(json.loads(bytes(answer.body))["error"], status_code=answer.status_code)
         return answer

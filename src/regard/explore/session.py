@@ -51,7 +51,7 @@ class Session:
         self.map: Map | None = None
         self.loaded: tuple[tuple[str | None, bool], LoadedModel | Translator] | None = None
 
-    def first(self) -> dict[str, Any]:
+    def first_page(self) -> dict[str, Any]:
         """Return the JSON data of the page that is shown first."""
         if self.shown is None:
             return self.answer(Question(text=self.text))
@@ -118,7 +118,7 @@ class Session:
             "heads": [
                 {"head": name, "token": token, "moved": float(moved[row, head])}
                 for row, head in places
-                for name, token in [difference.place(row, head)]
+                for name, token in [difference.head_and_query(row, head)]
             ],
             "before": self.next_tokens(before),
             "after": self.next_tokens(after),

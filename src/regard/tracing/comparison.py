@@ -63,10 +63,10 @@ class Comparison:
         """
         for row, distances in enumerate(self.heads.nan_to_num(0.0)):
             if float(distances.max()) > self.at_most:
-                return self.place(row, int(distances.argmax()))
+                return self.head_and_query(row, int(distances.argmax()))
         return None
 
-    def place(self, row: int, head: int) -> tuple[str, str]:
+    def head_and_query(self, row: int, head: int) -> tuple[str, str]:
         """Return a head's name, and the query token at which the head's patterns in the two traces differ most.
 
         Args:
@@ -78,7 +78,7 @@ class Comparison:
 
     def largest(self, n: int = 5) -> list[tuple[str, str, float]]:
         """Return, for the n heads that differ most, the name of the head, the query token and the total variation."""
-        return [(*self.place(row, head), float(self.heads[row, head])) for row, head in self.largest_cells(n)]
+        return [(*self.head_and_query(row, head), float(self.heads[row, head])) for row, head in self.largest_cells(n)]
 
     def largest_cells(self, n: int) -> list[tuple[int, int]]:
         """Return, for the n heads that differ most, the index of the layer in `layers`, and the number of the head."""

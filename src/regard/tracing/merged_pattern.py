@@ -50,24 +50,24 @@ class MergedWeights(Score):
         key: Float[Tensor, "batch heads keys 1"],
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        place, part = self.source_tile(tile)
-        weights = weights_of(self.source.call, part)
+        group_index, source_tile = self.source_tile(tile)
+        weights = weights_of(self.source.call, source_tile)
         if self.averages_heads:
             weights = weights.mean(dim=1, keepdim=True)
-        merged = self.merged(weights, place, tile)
-        group_sizes = torch.bincount(place, minlength=merged.shape[2])
+        merged = self.sum_by_group(weights, group_index, tile)
+        group_sizes = torch.bincount(group_index, minlength=merged.shape[2])
         return merged / group_sizes.to(merged)[:, None]
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
         """Return True where a token of the query's group may attend to one of the key's group; None = everywhere."""
-        place, part = self.source_tile(tile)
-        keep = self.source.keep(part)
+        group_index, source_tile = self.source_tile(tile)
+        keep = self.source.keep(source_tile)
         if keep is None:
             return None
-        allowed = keep.expand(part.shape).float()
+        allowed = keep.expand(source_tile.shape).float()
         if self.averages_heads:
             allowed = allowed.amax(dim=1, keepdim=True)
-        return self.merged(allowed, place, tile) > 0
+        return self.sum_by_group(allowed, group_index, tile) > 0
 
     def source_tile(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
         """Return the part of `source` (the pattern of tokens) from which a tile of the merged weights is computed.
@@ -81,26 +81,28 @@ class MergedWeights(Score):
         """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)
-        place_of_group = torch.full((tile.grid.queries,), -1, device=device)
-        place_of_group[groups] = torch.arange(len(groups), device=device)
-        place = place_of_group[self.query_group]
-        queries = (place >= 0).nonzero()[:, 0]
-        whole = self.source.grid.whole()
-        heads = whole.heads if self.averages_heads else tile.heads
-        return place[queries], whole.part(tile.batch, heads, queries)
+        index_in_tile = torch.full((tile.grid.queries,), -1, device=device)  # of each group; -1 = not in `tile`
+        index_in_tile[groups] = torch.arange(len(groups), device=device)
+        group_index = index_in_tile[self.query_group]
+        queries = (group_index >= 0).nonzero()[:, 0]
+        all_weights = self.source.grid.whole()
+        heads = all_weights.heads if self.averages_heads else tile.heads
+        return group_index[queries], all_weights.part(tile.batch, heads, queries)
 
-    def merged(
-        self, numbers: Float[Tensor, "batch heads tokens keys"], place: Int[Tensor, " tokens"], tile: Tile
+    def sum_by_group(
+        self, numbers: Float[Tensor, "batch heads tokens keys"], group_index: Int[Tensor, " tokens"], tile: Tile
     ) -> Float[Tensor, "batch heads queries groups"]:
         """Return the sum of `numbers` over the tokens of each group of queries and of each group of keys.
 
         Args:
             numbers: a block of the weights of `source`, or of its mask as 0 and 1.
-            place: for each query token, the index of its group among the queries of `tile`.
+            group_index: for each query token, the index of its group among the queries of `tile`.
             tile: the block of groups of queries × groups of keys.
         """
         by_key = numbers.new_zeros(*numbers.shape[:3], tile.grid.keys).index_add_(3, self.key_group, numbers)
-        by_query = by_key.new_zeros(*by_key.shape[:2], len(tile.queries), tile.grid.keys).index_add_(2, place, by_key)
+        by_query = by_key.new_zeros(*by_key.shape[:2], len(tile.queries), tile.grid.keys).index_add_(
+            2, group_index, by_key
+        )
         return select_positions(by_query, 3, tile.keys)
 
     def __repr__(self) -> str:

@@ -60,15 +60,15 @@ class Scan:
         """Run the model on one text, and add the weights of its heads on the previous token, the first token, …."""
         arguments: dict[str, Any] = {"tokenizer": loaded.tokenizer}
         try:
-            seen = trace(loaded.model, text, **arguments)
+            traced = trace(loaded.model, text, **arguments)
         except TooLongError:
-            seen = trace(loaded.model, text, truncate=True, **arguments)
+            traced = trace(loaded.model, text, truncate=True, **arguments)
             self.n_truncated += 1
-        names, sums = seen.role_sums()
+        names, sums = traced.role_sums()
         self.heads, self.sums = names, sums if self.sums is None else self.sums + sums
         self.n_texts += 1
-        self.n_tokens += len(seen.tokens)
-        n_known, n_words = known_tokens(seen.tokens)
+        self.n_tokens += len(traced.tokens)
+        n_known, n_words = known_tokens(traced.tokens)
         self.n_known += n_known
         self.n_words += n_words
 

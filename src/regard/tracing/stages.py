@@ -14,8 +14,8 @@ def tokens_of_layer(sources: Mapping[int, tuple[Token, ...]], layer: int) -> tup
     return sources[layer]
 
 
-def several_stages(sources: Mapping[int, tuple[Token, ...]]) -> InputError:
-    """Return the InputError for a question that layers with different tokens do not answer together."""
+def several_stages_error(sources: Mapping[int, tuple[Token, ...]]) -> InputError:
+    """Return the InputError for a question about all layers of a trace, whose tokens differ."""
     stages: dict[tuple[Token, ...], list[int]] = {}
     for layer, tokens in sources.items():
         stages.setdefault(tokens, []).append(layer)

@@ -26,7 +26,7 @@ from regard.tracing.head import Head, head_named, not_kept
 from regard.tracing.merged_pattern import merged_steps
 from regard.tracing.patterns_by_layer import KINDS, SIDES, AttentionSteps, PatternsByLayer, counts_by_kind
 from regard.tracing.roles import Roles, sums_of_heads
-from regard.tracing.stages import several_stages, tokens_of_layer
+from regard.tracing.stages import several_stages_error, tokens_of_layer
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import TokenReference, token_position
 from regard.tracing.tokens.words import words_of
@@ -72,7 +72,7 @@ class Trace:
     written: tuple[WrittenToken, ...] = ()
     images: tuple[Float[Tensor, "3 _ _"], ...] = ()
     spectrogram: Float[Tensor, "bands frames"] | None = None
-    joined: "Joined | None" = None
+    joined: "JoinedTokens | None" = None
     sources: Mapping[int, tuple[Token, ...]] | None = None
 
     @property
@@ -124,7 +124,7 @@ class Trace:
     def queries(self, kind: str) -> tuple[Token, ...]:
         """Return the tokens of the queries of all layers; raise InputError if the layers have different tokens."""
         if kind == "encoder" and self.sources is not None:
-            raise several_stages(self.sources)
+            raise several_stages_error(self.sources)
         return self.heads(kind)[0].queries
 
     def stage(self, of: int | str | None = None) -> "Trace":
@@ -272,10 +272,10 @@ class Trace:
         if self.joined is not None:
             return self.joined.trace.words(*spans)
         if self.sources is not None:
-            raise several_stages(self.sources)
+            raise several_stages_error(self.sources)
         sides, (source, target) = words_of((self.source, self.target), spans)
         attended = merged_steps(self.attended, *sides)
-        joined = Joined(self, *map(tuple, sides))
+        joined = JoinedTokens(self, *map(tuple, sides))
         written = joined_written(self.written, joined.target or joined.source, target or source)
         return replace(
             self, source=source, target=target, attended=attended, states=None, written=written, joined=joined
@@ -391,7 +391,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Joined:
+class JoinedTokens:
     """The trace of tokens from which a trace of words was made, and the positions of the tokens of each word."""
 
     trace: Trace

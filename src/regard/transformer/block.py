@@ -44,11 +44,11 @@ class Block(nn.Module):
         super().__init__()
         self.norm_first = config.norm == "pre"
 
-    def before(self, norm: nn.Module, x: Hidden) -> Hidden:
+    def norm_before(self, norm: nn.Module, x: Hidden) -> Hidden:
         """Return the input of a sublayer, given the hidden states x: norm(x) in a pre-norm block, else x."""
         return norm(x) if self.norm_first else x
 
-    def after(self, norm: nn.Module, x: Hidden) -> Hidden:
+    def norm_after(self, norm: nn.Module, x: Hidden) -> Hidden:
         """Return the next hidden states, given the residual sum x: x in a pre-norm block, else norm(x)."""
         return x if self.norm_first else norm(x)
 
@@ -74,10 +74,12 @@ class EncoderBlock(Block):
             x: the hidden states before this block.
             mask: the keys that each query may attend to; None = every token attends to every token.
         """
-        attention = self.self_attention(self.before(self.self_attention_norm, x), mask=mask)
-        x = self.after(self.self_attention_norm, self.residual(x, attention.output))
-        y = self.feed_forward(self.before(self.feed_forward_norm, x))
-        return BlockOutput(output=self.after(self.feed_forward_norm, self.residual(x, y)), self_attention=attention)
+        attention = self.self_attention(self.norm_before(self.self_attention_norm, x), mask=mask)
+        x = self.norm_after(self.self_attention_norm, self.residual(x, attention.output))
+        y = self.feed_forward(self.norm_before(self.feed_forward_norm, x))
+        return BlockOutput(
+            output=self.norm_after(self.feed_forward_norm, self.residual(x, y)), self_attention=attention
+        )
 
 
 class DecoderBlock(Block):
@@ -129,16 +131,16 @@ class DecoderBlock(Block):
                 if memory is None
                 else "this block was built without a source (n_source_tokens=0) and got a memory; leave the memory out."
             )
-        attention = self.self_attention(self.before(self.self_attention_norm, x), mask=mask, cache=cache)
-        x = self.after(self.self_attention_norm, self.residual(x, attention.output))
+        attention = self.self_attention(self.norm_before(self.self_attention_norm, x), mask=mask, cache=cache)
+        x = self.norm_after(self.self_attention_norm, self.residual(x, attention.output))
         cross = None
         if self.cross_attention is not None and memory is not None:
-            y = self.before(self.cross_attention_norm, x)
+            y = self.norm_before(self.cross_attention_norm, x)
             queries = y.reshape(memory.key.shape[0], -1, y.shape[2])  # targets of the same source, concatenated
             cross = self.cross_attention(queries, memory, mask=memory_mask)
-            x = self.after(self.cross_attention_norm, self.residual(x, cross.output.view_as(x)))
-        y = self.feed_forward(self.before(self.feed_forward_norm, x))
-        x = self.after(self.feed_forward_norm, self.residual(x, y))
+            x = self.norm_after(self.cross_attention_norm, self.residual(x, cross.output.view_as(x)))
+        y = self.feed_forward(self.norm_before(self.feed_forward_norm, x))
+        x = self.norm_after(self.feed_forward_norm, self.residual(x, y))
         return BlockOutput(output=x, self_attention=attention, cross_attention=cross)
 
     def prepare(self, memory: Float[Tensor, "batch source d_model"]) -> KeyValue | None:

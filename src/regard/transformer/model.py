@@ -139,7 +139,7 @@ class Transformer(nn.Module):
     def compiled_decoding(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"], *, most_rows: int, most_tokens: int
     ) -> CompiledDecoding | None:
-        """Encode the sources, and return what adds target tokens by C kernels; None if the kernels cannot.
+        """Encode the sources; return an object that adds target tokens by C kernels, or None if the kernels cannot.
 
         Args:
             source: token ids, padded on the right.

@@ -14,19 +14,19 @@ from regard.views.picture.pattern import draw_circles
 from regard.views.terminal.columns import Columns
 from regard.views.terminal.trace import weight_block
 
-CELL = 0.34
+LARGEST_CELL = 0.34
 """The largest side of a cell of the picture's grid, in inches."""
 
-SIZE = 10.0
+LARGEST_FONT_SIZE = 10.0
 """The largest font size of the source and target words, in points."""
 
-TITLE = 12.0
+TITLE_SIZE = 12.0
 """The font size of the title, in points."""
 
 GAP = 0.1
 """The space between the words and the grid, in inches."""
 
-ROTATED = 0.72
+ROTATED_HEIGHT = 0.72
 """The height of a word that is rotated by 45 degrees, as a fraction of its width before it is rotated."""
 
 LARGEST_WORD = 0.8
@@ -61,18 +61,20 @@ def alignment_figure(source: Words, target: Words, weights: Weights, title: str 
     The weight of each target word on each source word is from 0 to 1.
     """
     fonts = fonts_for(title + "".join([*source, *target]))
-    target_width, source_width = (max(fonts.width(word, SIZE) for word in words) for words in (target, source))
+    target_width, source_width = (
+        max(fonts.width(word, LARGEST_FONT_SIZE) for word in words) for words in (target, source)
+    )
     left = MARGIN + target_width + GAP
-    cell = min(CELL, (WIDTH - left - MARGIN) / len(source))
-    above = source_width * ROTATED + GAP
-    top = MARGIN + above + (2 * TITLE / 72 if title else 0.0)
-    right = max(left + cell * len(source) + above, MARGIN + fonts.width(title, TITLE, bold=True)) + MARGIN
+    cell = min(LARGEST_CELL, (WIDTH - left - MARGIN) / len(source))
+    above = source_width * ROTATED_HEIGHT + GAP
+    top = MARGIN + above + (2 * TITLE_SIZE / 72 if title else 0.0)
+    right = max(left + cell * len(source) + above, MARGIN + fonts.width(title, TITLE_SIZE, bold=True)) + MARGIN
     page = blank_page(top + cell * len(target) + MARGIN, fonts)
     page.figure.set_figwidth(min(WIDTH, right))
     area = page.area(0.0, 0.0, float(page.figure.get_figwidth()), float(page.figure.get_figheight()))
     if title:
-        page.write(area, MARGIN, MARGIN + 0.15, title, TITLE, bold=True)
-    size = min(SIZE, LARGEST_WORD * 72 * cell)
+        page.write(area, MARGIN, MARGIN + 0.15, title, TITLE_SIZE, bold=True)
+    size = min(LARGEST_FONT_SIZE, LARGEST_WORD * 72 * cell)
     for row, word in enumerate(target):
         page.write(area, left - GAP, top + cell * (row + 0.5), word, size, ha="right", va="center")
     for column, word in enumerate(source):

@@ -27,7 +27,9 @@ def as_json(comparison: Comparison) -> str:
                 "kind": kind,
                 "layer": layer,
                 "heads": [share if exists else None for share, exists in zip(shares, has_head, strict=True)],
-                "tokens": [comparison.place(row, h)[1] if exists else None for h, exists in enumerate(has_head)],
+                "tokens": [
+                    comparison.head_and_query(row, h)[1] if exists else None for h, exists in enumerate(has_head)
+                ],
                 "weights": [weight if exists else None for weight, exists in zip(weights, has_head, strict=True)],
             }
         )

@@ -25,7 +25,7 @@ def answered(normal):
     with torch.no_grad():
         step = attend(*normal(3, 1, 2, 7, 8).unbind())
     summary = step.pattern.answer(Ask(received=True, top=2))
-    pattern = AnsweredPattern(ForgottenCall.after(step.pattern.call), summary)
+    pattern = AnsweredPattern(ForgottenCall.without_tensors(step.pattern.call), summary)
     attended = {"encoder": {0: replace(step, pattern=pattern)}}
     return Trace(model="m", text="a", target_text="", source=WORDS, target=(), attended=attended)
 

@@ -11,7 +11,7 @@ from pictures import readable, texts
 from regard.tracing.focus import focus_on
 from regard.views.picture import fonts as fonts_module
 from regard.views.picture.canvas import save_figure
-from regard.views.picture.fonts import BASE, MISSING, OWN, OWN_FILE, Fonts, fonts_for, free_font, quoted
+from regard.views.picture.fonts import BASE, MISSING, OWN_FONT, OWN_FONT_FILE, Fonts, fonts_for, free_font, quoted
 from regard.views.picture.trace import figure
 
 KOREAN, HINDI = "뱀은 독이 있다", "साँप बहुत"
@@ -32,7 +32,7 @@ def test_english_needs_no_other_font():
 def test_korean_japanese_and_chinese_are_drawn_where_no_font_is_installed(handmade, tmp_path, only_the_base_font, text):
     trace = handmade(text)
     fonts = fonts_for(text)
-    assert (fonts.family, fonts.missing) == ((BASE, OWN), frozenset())
+    assert (fonts.family, fonts.missing) == ((BASE, OWN_FONT), frozenset())
     picture = figure(trace, focus_on(trace))
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # matplotlib warns of a letter without a glyph
@@ -43,7 +43,7 @@ def test_korean_japanese_and_chinese_are_drawn_where_no_font_is_installed(handma
 
 def test_regards_font_has_every_hangul_syllable_and_kana():
     letters = {chr(code) for code in (*range(0xAC00, 0xD7A4), *range(0x3041, 0x3097), *range(0x30A1, 0x30FB))}
-    assert fonts_module.letters_in_file(str(OWN_FILE), letters) == letters
+    assert fonts_module.letters_in_file(str(OWN_FONT_FILE), letters) == letters
 
 
 def test_an_installed_font_of_the_script_comes_before_regards(monkeypatch, only_the_base_font):
@@ -56,8 +56,8 @@ def test_an_installed_font_of_the_script_comes_before_regards(monkeypatch, only_
 def test_a_font_installed_after_matplotlib_made_its_list_is_found(monkeypatch, only_the_base_font):
     monkeypatch.setattr(fonts_module, "add_own_font", lambda: None)
     assert fonts_for("뱀").missing == {"뱀"}
-    monkeypatch.setattr(fonts_module, "findSystemFonts", lambda: [str(OWN_FILE)])
-    assert fonts_for("뱀") == Fonts((BASE, OWN))
+    monkeypatch.setattr(fonts_module, "findSystemFonts", lambda: [str(OWN_FONT_FILE)])
+    assert fonts_for("뱀") == Fonts((BASE, OWN_FONT))
 
 
 def test_letters_that_no_font_has_are_boxes_and_the_caption_says_what_to_install(

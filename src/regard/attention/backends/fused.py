@@ -120,9 +120,9 @@ def math_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queri
     """Return the context of a call of `attend`, computed by PyTorch's kernel that stores the matrix of weights."""
     if rounds_in_half_type(call):
         return in_float32(math_context, call, dropout)
-    formula, whole = call.softmax, call.grid.whole()
+    formula, all_weights = call.softmax, call.grid.whole()
     query, key, value = expand_batches(call.grid, call.query, call.key, call.value)
-    attn_mask = added_to_scores(call.mask, bias_of(formula, query), whole, query)
+    attn_mask = added_to_scores(call.mask, bias_of(formula, query), all_weights, query)
     return math_kernel(query, key, value, attn_mask, formula.scale / formula.temperature, dropout)
 
 

@@ -103,11 +103,13 @@ def reference_context(call: Call, dropout: float) -> Float[Tensor, "batch heads 
     The reference backend must support the call: `unsupported_reason` must return None.
     """
     formula, grid, device = call.softmax, call.grid, call.device
-    whole = grid.whole()
+    all_weights = grid.whole()
     bias = (
-        None if formula.bias is None else numbers_of_bias(formula.bias, whole, device, torch.float64).expand(grid.shape)
+        None
+        if formula.bias is None
+        else numbers_of_bias(formula.bias, all_weights, device, torch.float64).expand(grid.shape)
     )
-    keep = None if call.mask is None else call.mask.keep(whole, device).expand(grid.shape)
+    keep = None if call.mask is None else call.mask.keep(all_weights, device).expand(grid.shape)
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     context, _ = reference(
         query,

@@ -69,8 +69,8 @@ def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu"
     if rule is None:
         raise TypeError("mask is None; without a mask, call flex_attention without its argument block_mask.")
     rule.check(grid)
-    rule, whole = moved_to(rule, device), grid.whole().axes
-    return lambda batch, head, query, key: rule.keep(SinglePair(grid, *whole, (batch, head, query, key)), device)
+    rule, axes = moved_to(rule, device), grid.whole().axes
+    return lambda batch, head, query, key: rule.keep(SinglePair(grid, *axes, (batch, head, query, key)), device)
 
 
 def moved_to(mask: Mask, device: torch.device) -> Mask:

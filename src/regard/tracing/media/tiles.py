@@ -112,7 +112,7 @@ def tiles_in_turn(
 def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> list[tuple[int, int]]:
     """Return, for each picture, into how many rows and columns of tiles a processor such as InternVL's divides it.
 
-    Such a processor chooses the numbers whose ratio is nearest to that of the picture's height and width.
+    Such a processor chooses rows and columns whose ratio is nearest to the ratio of the picture's height and width.
 
     Args:
         side: the side length of a tile in pixels.

@@ -35,11 +35,11 @@ class ForgottenCall(Call):
     __slots__ = ("known_device", "known_dtype", "nan")
 
     def __init__(self, grid: Grid, dtype: torch.dtype, device: torch.device, nan: str | None = None) -> None:
-        for name, known in (("grid", grid), ("known_dtype", dtype), ("known_device", device), ("nan", nan)):
-            object.__setattr__(self, name, known)
+        for name, value in (("grid", grid), ("known_dtype", dtype), ("known_device", device), ("nan", nan)):
+            object.__setattr__(self, name, value)
 
     @classmethod
-    def after(cls, call: Call) -> "ForgottenCall":
+    def without_tensors(cls, call: Call) -> "ForgottenCall":
         """Return the sizes, type and device of a call, and the name of its first tensor with NaN; no tensor is kept."""
         tensors = ((name, getattr(call, name)) for name in ("query", "key", "value"))
         nan = next((name for name, tensor in tensors if may_hold_nan(tensor) and bool(tensor.isnan().any())), None)
@@ -115,7 +115,7 @@ def answered(attended: Attended, ask: Ask) -> Attended:
     pattern = attended.pattern
     stored = pattern.statistics
     summary = stored if stored is not None and stored.ask is ask else pattern.answer(ask)
-    forgotten = AnsweredPattern(ForgottenCall.after(pattern.call), summary)
+    forgotten = AnsweredPattern(ForgottenCall.without_tensors(pattern.call), summary)
     return replace(attended, context=torch.empty_like(attended.context, device="meta"), pattern=forgotten)
 
 

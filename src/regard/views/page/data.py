@@ -31,7 +31,7 @@ from regard.views.shared_text import decoder_note
 from regard.visible_text import escape_controls
 
 MAX_WEIGHTS = 300_000_000
-"""The most weights that a page may show: to write it takes time for each weight that it will compute."""
+"""The most weights that a page may show, stored or computed by the page; the time to write a page grows with them."""
 
 MOST_TOKENS = 4_096
 """The most tokens of a text that `regard explore` shows with all its weights; a longer text is shown as a map: an image

@@ -11,12 +11,12 @@ from matplotlib.patches import Rectangle
 from regard.tracing.comparison import Comparison
 from regard.views.picture.canvas import INK, MARGIN, WIDTH, blank_page, check_picture_path, outline, save_figure
 from regard.views.picture.fonts import fonts_for, quoted
-from regard.views.picture.head_grid import LEFT, LINE, draw_grid, draw_scale
+from regard.views.picture.head_grid import LINE_HEIGHT, NUMBERS_WIDTH, draw_grid, draw_scale
 
 LARGEST_CELL = 0.3
 """The largest side of a cell of the grid, in inches."""
 
-TALLEST = 9.0
+TALLEST_GRID = 9.0
 """The largest height of the grid, in inches."""
 
 
@@ -29,20 +29,20 @@ def write_figure(comparison: Comparison, path: Path) -> Path:
 def comparison_figure(comparison: Comparison) -> Figure:
     """Return the figure of a comparison: a title, the grid of layers × heads, and the colour scale."""
     n_layers, n_heads = comparison.heads.shape
-    side = min(LARGEST_CELL, (WIDTH - 2 * MARGIN - LEFT) / n_heads, TALLEST / n_layers)
+    side = min(LARGEST_CELL, (WIDTH - 2 * MARGIN - NUMBERS_WIDTH) / n_heads, TALLEST_GRID / n_layers)
     texts = title(comparison)
     fonts = fonts_for("".join(texts))
     lines = [line for text in texts for line in fonts.lines(text, 8.5, WIDTH - 2 * MARGIN)]
-    above = LINE * len(lines) + 0.5
+    above = LINE_HEIGHT * len(lines) + 0.5
     page = blank_page(2 * MARGIN + above + side * n_layers + 0.5, fonts)
-    page.write_lines(page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, above), lines, LINE)
+    page.write_lines(page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, above), lines, LINE_HEIGHT)
     layers = [layer for _, layer in comparison.layers]
-    axes = draw_grid(page, MARGIN + LEFT, MARGIN + above, comparison.heads.numpy(), layers, side, "heads")
+    axes = draw_grid(page, MARGIN + NUMBERS_WIDTH, MARGIN + above, comparison.heads.numpy(), layers, side, "heads")
     if (first := comparison.first) is not None:
-        names = [[comparison.place(row, head)[0] for head in range(n_heads)] for row in range(n_layers)]
+        names = [[comparison.head_and_query(row, head)[0] for head in range(n_heads)] for row in range(n_layers)]
         row = next(row for row in range(n_layers) if first[0] in names[row])
         axes.add_patch(Rectangle((names[row].index(first[0]), row), 1, 1, **outline(INK, 1.6), gid="first-head"))
-    draw_scale(page, MARGIN + LEFT, MARGIN + above + side * n_layers + 0.16, "share of its attention")
+    draw_scale(page, MARGIN + NUMBERS_WIDTH, MARGIN + above + side * n_layers + 0.16, "share of its attention")
     return page.figure
 
 

@@ -22,8 +22,8 @@ from regard.visible_text import FIRST_STRONG_ISOLATE, POP_ISOLATE, escape_contro
 BASE = "DejaVu Sans"
 """The font that matplotlib installs, so it is the same on every machine."""
 
-OWN = "Noto Sans CJK of regard"
-OWN_FILE = Path(__file__).parent / "letters" / "NotoSansCJK-subset.otf"
+OWN_FONT = "Noto Sans CJK of regard"
+OWN_FONT_FILE = Path(__file__).parent / "letters" / "NotoSansCJK-subset.otf"
 """The name of the font that comes with regard, and its file."""
 
 MISSING = "□"
@@ -132,8 +132,8 @@ def fonts_with(letters: set[str]) -> Fonts:
 
 def add_own_font() -> None:
     """Add the font that comes with regard to matplotlib's list of fonts, as regular and as bold, to avoid a warning."""
-    if all(entry.name != OWN for entry in fontManager.ttflist):
-        fontManager.addfont(OWN_FILE)
+    if all(entry.name != OWN_FONT for entry in fontManager.ttflist):
+        fontManager.addfont(OWN_FONT_FILE)
         fontManager.ttflist.append(replace(fontManager.ttflist[-1], weight=700))
 
 
@@ -154,7 +154,7 @@ def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
     """
     scripts = {script_of(letter) for letter in letters}
     preferred = [name for script, names in SCRIPTS.items() if script in scripts for name in names]
-    rank = {name: number for number, name in reversed(list(enumerate([*preferred, OWN])))}
+    rank = {name: number for number, name in reversed(list(enumerate([*preferred, OWN_FONT])))}
     upright = [e for e in fontManager.ttflist if e.style == "normal" and e.weight in ("normal", "regular", 400, 500)]
     others = [e for e in upright if e.name != BASE and not e.name.startswith(("Last Resort", "cm", "STIX"))]
     seen: set[str] = set()

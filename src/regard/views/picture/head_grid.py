@@ -22,7 +22,7 @@ from regard.views.shared_text import token_label
 LARGEST_CELL = 0.24
 """The largest side of a cell of the grid, in inches."""
 
-LEFT, LINE = 0.4, 0.17
+NUMBERS_WIDTH, LINE_HEIGHT = 0.4, 0.17
 """The width of the layer numbers left of the grid, and the height of a line of text, in inches."""
 
 N_LISTED = 8
@@ -55,7 +55,7 @@ class HeadGrid:
 
     @property
     def side(self) -> float:
-        return min(LARGEST_CELL, (self.width - LEFT) / self.n_heads, self.tallest / len(self.layers))
+        return min(LARGEST_CELL, (self.width - NUMBERS_WIDTH) / self.n_heads, self.tallest / len(self.layers))
 
     @property
     def title(self) -> list[str]:
@@ -67,32 +67,32 @@ class HeadGrid:
 
     @property
     def above(self) -> float:
-        return LINE * len(self.title) + 0.42
+        return LINE_HEIGHT * len(self.title) + 0.42
 
     @property
     def height(self) -> float:
-        return self.above + self.side * len(self.layers) + 0.9 + LINE * min(N_LISTED, len(self.strongest))
+        return self.above + self.side * len(self.layers) + 0.9 + LINE_HEIGHT * min(N_LISTED, len(self.strongest))
 
     def draw(self, page: Page, left: float, top: float) -> None:
         """Draw title, grid and list of the strongest heads; `left` and `top` are inches from the page's top left."""
         n_heads, layers, side = self.n_heads, self.layers, self.side
-        page.write_lines(page.area(left, top, self.width, self.above), self.title, LINE)
+        page.write_lines(page.area(left, top, self.width, self.above), self.title, LINE_HEIGHT)
         weights = {(head.layer, head.head): weight for head, _, weight in self.strongest}
         image = np.array([[weights.get((layer, head), 0.0) for head in range(n_heads)] for layer in layers])
-        axes = draw_grid(page, left + LEFT, top + self.above, image, layers, side, "heads")
+        axes = draw_grid(page, left + NUMBERS_WIDTH, top + self.above, image, layers, side, "heads")
         first, width = (0, n_heads) if self.focus.head.head is None else (self.focus.head.head, 1)
         corner = first, layers.index(self.focus.head.layer)
         axes.add_patch(Rectangle(corner, width, 1, **outline(INK, 1.6), gid="chosen-head"))
         below = top + self.above + len(layers) * side
-        draw_scale(page, left + LEFT, below + 0.16)
+        draw_scale(page, left + NUMBERS_WIDTH, below + 0.16)
         if self.strongest:
-            self._draw_list(page, left + LEFT, below + 0.75)
+            self._draw_list(page, left + NUMBERS_WIDTH, below + 0.75)
 
     def _draw_list(self, page: Page, left: float, top: float) -> None:
-        width, listed = self.width - LEFT, self.strongest[:N_LISTED]
-        axes = page.area(left, top, width, LINE * len(listed))
+        width, listed = self.width - NUMBERS_WIDTH, self.strongest[:N_LISTED]
+        axes = page.area(left, top, width, LINE_HEIGHT * len(listed))
         for line, (head, key, weight) in enumerate(listed):
-            y, bold = LINE * line + 0.12, head.name == self.focus.head.name
+            y, bold = LINE_HEIGHT * line + 0.12, head.name == self.focus.head.name
             page.write(axes, 0.0, y, head.name, 8.5, bold=bold)
             word = page.fonts.shortened(token_label(key, head.keys), 8.5, width - 1.1, bold)
             page.write(axes, 0.62, y, word, 8.5, bold=bold)

@@ -37,10 +37,10 @@ from regard.views.picture.fonts import fonts_for
 from regard.views.picture.pattern import SHADES, PatternCells, half_capital, label_text, pattern_cells
 from regard.views.shared_text import CAUTION, decoder_note, single_line, size_label
 
-ROOM, TITLE, LINE = WIDTH - 2 * MARGIN, 0.72, 0.165
+INNER_WIDTH, TITLE_HEIGHT, LINE_HEIGHT = WIDTH - 2 * MARGIN, 0.72, 0.165
 """The width inside the margins, the height of the title, the height of a line of the caption, in inches."""
 
-ROW_CELLS, LEAST_CELLS = 1600, 8
+MOST_ROW_CELLS, LEAST_CELLS = 1600, 8
 """The most cells in a row of the image, shared equally by its patterns; the cells that a pattern may always have."""
 
 MOST_NAMED = 20
@@ -127,15 +127,15 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
         longest = (max(fonts.width(label_text(token, 8.0, fonts), 8.0) for token in side) for side in sides)
         left, above = (width + 0.1 for width in longest)
     mosaic = mosaic_of(heads, one_layer=layer is not None)
-    side = whole_pixels((ROOM - left) / max(mosaic.shape[1], mosaic.size[1] * 3))
+    side = whole_pixels((INNER_WIDTH - left) / max(mosaic.shape[1], mosaic.size[1] * 3))
     texts = [*notes(mosaic), decoder_note(trace, heads[0].kind), CAUTION, fonts.advice]
-    caption = fonts.lines(" ".join(texts), 8.5, ROOM)
+    caption = fonts.lines(" ".join(texts), 8.5, INNER_WIDTH)
 
     rows, columns = mosaic.shape
-    bottom = MARGIN + TITLE + above + rows * side + 0.45
-    page = blank_page(bottom + LINE * len(caption) + MARGIN, fonts)
+    bottom = MARGIN + TITLE_HEIGHT + above + rows * side + 0.45
+    page = blank_page(bottom + LINE_HEIGHT * len(caption) + MARGIN, fonts)
     write_title(page, trace, heads, layer)
-    axes = page.area(MARGIN + left, MARGIN + TITLE + above, columns * side, rows * side)
+    axes = page.area(MARGIN + left, MARGIN + TITLE_HEIGHT + above, columns * side, rows * side)
     axes.set(xlim=(0, columns), ylim=(rows, 0))
     draw_cells(axes, mosaic.image(), SHADES, "patterns")
     draw_frames(axes, mosaic, side)
@@ -145,8 +145,8 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
         name_panels(page, axes, mosaic, side)
     if name_all:
         name_tokens(page, axes, mosaic, side)
-    area = page.area(MARGIN, bottom, ROOM, LINE * len(caption))
-    page.write_lines(area, caption, LINE, color=FAINT)
+    area = page.area(MARGIN, bottom, INNER_WIDTH, LINE_HEIGHT * len(caption))
+    page.write_lines(area, caption, LINE_HEIGHT, color=FAINT)
     return page.figure
 
 
@@ -176,11 +176,11 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
         places = [divmod(place, columns) for place in range(len(heads))]
     else:
         places = [(row, column) for row, layer in enumerate(layers) for column in range(len(layer))]
-    most = max(LEAST_CELLS, ROW_CELLS // columns)
+    most = max(LEAST_CELLS, MOST_ROW_CELLS // columns)
     cells = [pattern_cells(layer[0].pattern, [head.number for head in layer], most) for layer in layers]
     rows, width = cells[0].weights.shape[1:]
     between = max(1, round(width * 0.08))
-    below = math.ceil(0.3 * columns * (width + between) / ROOM) if one_layer else max(1, round(rows * 0.08))
+    below = math.ceil(0.3 * columns * (width + between) / INNER_WIDTH) if one_layer else max(1, round(rows * 0.08))
     return Mosaic(heads, cells, places, between, below)
 
 
@@ -199,10 +199,10 @@ def notes(mosaic: Mosaic) -> list[str]:
 
 def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | None) -> None:
     """Write the model's name, and below it the kind of attention, the number of heads, and the text."""
-    axes = page.area(MARGIN, MARGIN, ROOM, TITLE)
-    page.write(axes, 0.0, 0.16, page.fonts.shortened(trace.model, 15.0, ROOM, bold=True), 15.0, bold=True)
+    axes = page.area(MARGIN, MARGIN, INNER_WIDTH, TITLE_HEIGHT)
+    page.write(axes, 0.0, 0.16, page.fonts.shortened(trace.model, 15.0, INNER_WIDTH, bold=True), 15.0, bold=True)
     heads_label = size_label(heads) if layer is None else f"layer {layer} · {counted(len(heads), 'head')}"
-    shortened_text = page.fonts.shortened(single_line(trace.text), 10.5, ROOM - 3)
+    shortened_text = page.fonts.shortened(single_line(trace.text), 10.5, INNER_WIDTH - 3)
     text = f"{heads[0].kind} · {heads_label} · {shortened_text}"
     page.write(axes, 0.0, 0.42, text, 10.5, color=FAINT)
 

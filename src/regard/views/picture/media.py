@@ -29,13 +29,13 @@ from regard.views.picture.canvas import (
 from regard.views.picture.fonts import Fonts, fonts_for, quoted
 from regard.views.shared_text import CAUTION, token_label
 
-TITLE, GAP, PICTURE_WIDTH = 0.72, 0.3, 4.0
+TITLE_HEIGHT, GAP, PICTURE_WIDTH = 0.72, 0.3, 4.0
 """The height of the title, the space between two pictures, and the width of a picture, in inches."""
 
-NAME = 0.22
+NAME_HEIGHT = 0.22
 """The height of the name of a picture above it, in inches."""
 
-SOUND_HEIGHT, N_LISTED, LINE = 1.6, 6, 0.17
+SOUND_HEIGHT, N_LISTED, LINE_HEIGHT = 1.6, 6, 0.17
 """The height of a spectrogram, and of the weights below it, in inches; the most keys listed; the height of a line."""
 
 
@@ -68,16 +68,16 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
     panels, listed = patch_panels(focus, len(trace.images)), other_keys(focus)
     cells = lay_out_pictures(trace, panels)
     bottom = max(cell.top + cell.height for cell in cells)
-    page = blank_page(bottom + 0.75 + LINE * len(listed) + MARGIN, media_fonts(trace, focus))
+    page = blank_page(bottom + 0.75 + LINE_HEIGHT * len(listed) + MARGIN, media_fonts(trace, focus))
     write_title(page, trace, focus, f"where {query_label(focus, len(trace.images))} looks")
     largest = max(max(weight for panel in panels for _, weight in panel.weights), 1e-9)
     for cell in cells:
         if cell.panel.name:
-            above = page.area(cell.left, cell.top - NAME, cell.width, NAME)
+            above = page.area(cell.left, cell.top - NAME_HEIGHT, cell.width, NAME_HEIGHT)
             weight = f": {cell.panel.total:.3f}" if cell.has_weights else ""
             page.write(above, 0.0, 0.11, f"{cell.panel.name}{weight}", 8.5, color=FAINT)
         draw_picture(page.area(cell.left, cell.top, cell.width, cell.height), trace, focus, cell, largest)
-    below = page.area(MARGIN, bottom + 0.2, WIDTH - 2 * MARGIN, 0.5 + LINE * len(listed))
+    below = page.area(MARGIN, bottom + 0.2, WIDTH - 2 * MARGIN, 0.5 + LINE_HEIGHT * len(listed))
     total = sum(panel.total for panel in panels)
     text = f"from 0 (dark, faint) to {largest:.3f} (bright); all patches together {total:.3f}"
     page.write(below, PICTURE_WIDTH + GAP, 0.12, text, 8.5, color=FAINT)
@@ -92,10 +92,10 @@ def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
     at_once = 2 if n_drawings == 2 and len(pictures) > 2 else 1
     n_columns = at_once * n_drawings
     width = (WIDTH - 2 * MARGIN - GAP * (n_columns - 1)) / n_columns
-    cells, top = list[Cell](), MARGIN + TITLE
+    cells, top = list[Cell](), MARGIN + TITLE_HEIGHT
     for start in range(0, len(pictures), at_once):
         heights, column = [0.0], 0
-        top += NAME if len(panels) > 1 else 0.0
+        top += NAME_HEIGHT if len(panels) > 1 else 0.0
         for picture in pictures[start : start + at_once]:
             _, rows, columns = trace.images[picture[0].first.image].shape
             heights.append(width * rows / columns)
@@ -146,10 +146,11 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
     spectrogram = trace.spectrogram
     height = 0.0 if spectrogram is None else SOUND_HEIGHT + 0.15
     page = blank_page(
-        MARGIN + TITLE + height + SOUND_HEIGHT + 0.75 + LINE * len(listed) + MARGIN, media_fonts(trace, focus)
+        MARGIN + TITLE_HEIGHT + height + SOUND_HEIGHT + 0.75 + LINE_HEIGHT * len(listed) + MARGIN,
+        media_fonts(trace, focus),
     )
     write_title(page, trace, focus, f"where {query_label(focus, len(trace.images))} looks")
-    width, seconds, top = WIDTH - 2 * MARGIN, weights[-1][0].end_seconds, MARGIN + TITLE
+    width, seconds, top = WIDTH - 2 * MARGIN, weights[-1][0].end_seconds, MARGIN + TITLE_HEIGHT
     if spectrogram is not None:
         axes = page.area(MARGIN, top, width, SOUND_HEIGHT)
         bands = spectrogram.cpu().numpy()[::-1]  # low frequencies at the bottom
@@ -165,13 +166,13 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
     if isinstance(focus.token.place, Frame):
         axes.axvline(focus.token.place.start_seconds * width / seconds, color="#d62728", linewidth=1.5, gid="query")
     axes.add_patch(Rectangle((0, 0), width, SOUND_HEIGHT, **outline(EDGE, 0.5)))
-    below = page.area(MARGIN, top + SOUND_HEIGHT, width, 0.75 + LINE * len(listed))
+    below = page.area(MARGIN, top + SOUND_HEIGHT, width, 0.75 + LINE_HEIGHT * len(listed))
     step = next(step for step in (s / 10 for s in STEPS) if step * width / seconds >= 0.5)
     for number in range(int(seconds / step) + 1):
         page.write(below, number * step * width / seconds, 0.16, f"{number * step:g} s", 7.0, color=FAINT, ha="center")
     text = f"the top is a weight of {largest:.3f}; the whole recording {numbers.sum():.3f}"
     page.write(below, 0.0, 0.4, text, 8.5, color=FAINT)
-    listing = page.area(MARGIN, top + SOUND_HEIGHT + 0.45, width, 0.3 + LINE * len(listed))
+    listing = page.area(MARGIN, top + SOUND_HEIGHT + 0.45, width, 0.3 + LINE_HEIGHT * len(listed))
     write_other_keys(page, listing, listed)
     return page.figure
 
@@ -193,14 +194,14 @@ def other_keys(focus: Focus) -> list[tuple[str, float]]:
 def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]]) -> None:
     """Write the names and weights of keys that are neither patches nor frames, one a line, and under them CAUTION."""
     for line, (name, weight) in enumerate(listed):
-        page.write(axes, 0.0, 0.12 + LINE * line, page.fonts.shortened(name, 8.5, 2.5), 8.5)
-        page.write(axes, 3.0, 0.12 + LINE * line, f"{weight:.3f}", 8.5, color=INK, ha="right")
-    page.write(axes, 0.0, 0.17 + LINE * max(1, len(listed)), CAUTION, 8.5, color=FAINT)
+        page.write(axes, 0.0, 0.12 + LINE_HEIGHT * line, page.fonts.shortened(name, 8.5, 2.5), 8.5)
+        page.write(axes, 3.0, 0.12 + LINE_HEIGHT * line, f"{weight:.3f}", 8.5, color=INK, ha="right")
+    page.write(axes, 0.0, 0.17 + LINE_HEIGHT * max(1, len(listed)), CAUTION, 8.5, color=FAINT)
 
 
 def write_title(page: Page, trace: Trace, focus: Focus, finding: str) -> None:
     """Write the title: the names of model and head, and below them the sentence `finding`."""
-    axes, fonts = page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, TITLE), page.fonts
+    axes, fonts = page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, TITLE_HEIGHT), page.fonts
     name = f"{focus.head.kind} {focus.head.name}" if len(trace.kinds) > 1 else focus.head.name
     model = fonts.shortened(trace.model, 15.0, WIDTH - 2 * MARGIN - fonts.width(f" {name}", 15.0), bold=True)
     page.write(axes, 0.0, 0.16, model, 15.0, bold=True)

@@ -8,7 +8,7 @@ from regard.views.picture.canvas import MARGIN, WIDTH, blank_page
 from regard.views.picture.fonts import fonts_for
 from regard.views.picture.pattern import lay_out_pattern
 
-TITLE, TALLEST = 0.4, 6.0
+TITLE_HEIGHT, TALLEST_PATTERN = 0.4, 6.0
 """The height of the title, and the largest height of the pattern, in inches."""
 
 
@@ -19,9 +19,9 @@ def head_figure(head: Head) -> Figure:
     """
     fonts = fonts_for("".join(token.text for token in (*head.queries, *head.keys)))
     focus = most_salient([head], None)[1]
-    pattern = lay_out_pattern(focus, fonts, WIDTH - 2 * MARGIN, TALLEST)
-    page = blank_page(2 * MARGIN + TITLE + pattern.height, fonts)
-    axes = page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, TITLE)
+    pattern = lay_out_pattern(focus, fonts, WIDTH - 2 * MARGIN, TALLEST_PATTERN)
+    page = blank_page(2 * MARGIN + TITLE_HEIGHT + pattern.height, fonts)
+    axes = page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, TITLE_HEIGHT)
     page.write(axes, 0.0, 0.16, f"{head.kind} {head.name}", 15.0, bold=True)
-    pattern.draw(page, MARGIN, MARGIN + TITLE)
+    pattern.draw(page, MARGIN, MARGIN + TITLE_HEIGHT)
     return page.figure

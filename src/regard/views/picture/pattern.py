@@ -29,13 +29,13 @@ from regard.views.picture.fonts import Fonts
 MOST_CIRCLES, MOST_CELLS, MOST_NAMED = 40, 256, 60
 """The most queries or keys for which each weight is a circle, has its own cell, and each token has a label."""
 
-LARGEST_CELL, FULL = 0.36, 0.94
+LARGEST_CELL, LARGEST_CIRCLE = 0.36, 0.94
 """The largest side of a cell in inches; the diameter of the circle for a weight of 1, as a share of the side."""
 
-SMALLEST = 0.0005
+SMALLEST_DRAWN = 0.0005
 """The smallest weight that is drawn as a circle."""
 
-LABEL = 1.1
+LABEL_WIDTH = 1.1
 """The largest width of a label, in inches."""
 
 SHADES = PowerNorm(0.5, 0, 1)
@@ -233,8 +233,8 @@ def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bo
     axes.add_collection(grey, autolim=False)
     lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
     axes.add_collection(LineCollection(lines, colors=RULE, linewidths=0.6, zorder=1), autolim=False)
-    cells = (weights >= SMALLEST).nonzero()
-    diameters = FULL * weights[weights >= SMALLEST].sqrt().numpy()
+    cells = (weights >= SMALLEST_DRAWN).nonzero()
+    diameters = LARGEST_CIRCLE * weights[weights >= SMALLEST_DRAWN].sqrt().numpy()
     circles = EllipseCollection(
         diameters,
         diameters,
@@ -274,7 +274,7 @@ def label_size(side: float) -> float:
 
 
 def label_text(token: Token, size: float, fonts: Fonts) -> str:
-    return fonts.shortened(token.text, size, LABEL)
+    return fonts.shortened(token.text, size, LABEL_WIDTH)
 
 
 def cell_corners(row: int, column: int) -> list[tuple[int, int]]:

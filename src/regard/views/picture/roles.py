@@ -12,7 +12,7 @@ from regard.effects.roles import KEY_ROLES
 from regard.tracing.roles import Roles
 from regard.views.picture.canvas import MARGIN, WIDTH, blank_page, check_picture_path, save_figure
 from regard.views.picture.fonts import fonts_for
-from regard.views.picture.head_grid import LEFT, LINE, draw_grid, draw_scale
+from regard.views.picture.head_grid import LINE_HEIGHT, NUMBERS_WIDTH, draw_grid, draw_scale
 
 COLUMNS, GAP = 3, 0.35
 """The number of grids side by side, and the space between them in inches."""
@@ -48,20 +48,20 @@ def roles_figure(roles: Roles, title: str) -> Figure:
         rows = [[share.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers]
         grids[role] = np.array(rows)  # NaN: a layer with fewer heads than others
     width = (WIDTH - 2 * MARGIN - GAP * (COLUMNS - 1)) / COLUMNS
-    side = min(0.3, (width - LEFT) / n_heads)
+    side = min(0.3, (width - NUMBERS_WIDTH) / n_heads)
     fonts = fonts_for(title)
     lines = fonts.lines(title, 8.5, WIDTH - 2 * MARGIN) if title else []
     height = 0.62 + side * len(layers) + 0.15
     n_rows = -(-len(grids) // COLUMNS)
-    top = MARGIN + LINE * len(lines) + 0.15
+    top = MARGIN + LINE_HEIGHT * len(lines) + 0.15
     page = blank_page(top + height * n_rows + 0.5 + MARGIN, fonts)
-    page.write_lines(page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, top), lines, LINE)
+    page.write_lines(page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, top), lines, LINE_HEIGHT)
     for number, (role, grid) in enumerate(grids.items()):
         left, above = MARGIN + (number % COLUMNS) * (width + GAP), top + (number // COLUMNS) * height
         best = roles.top(role, 1)
         none = "in no text" if bool(roles[role].isnan().all()) else "no head"
         name = f"{TITLES[role]}: {best[0][0]} {best[0][1]:.2f}" if best else f"{TITLES[role]}: {none}"
-        page.write(page.area(left + LEFT, above, width - LEFT, 0.2), 0.0, 0.12, name, 8.5, bold=True)
-        draw_grid(page, left + LEFT, above + 0.58, grid, layers, side, role)
-    draw_scale(page, MARGIN + LEFT, top + height * n_rows + 0.1, "mean share of attention")
+        page.write(page.area(left + NUMBERS_WIDTH, above, width - NUMBERS_WIDTH, 0.2), 0.0, 0.12, name, 8.5, bold=True)
+        draw_grid(page, left + NUMBERS_WIDTH, above + 0.58, grid, layers, side, role)
+    draw_scale(page, MARGIN + NUMBERS_WIDTH, top + height * n_rows + 0.1, "mean share of attention")
     return page.figure

@@ -24,20 +24,20 @@ from regard.views.picture.canvas import BLUE, FAINT, INK, MARGIN, MASKED, WIDTH,
 from regard.views.picture.fonts import Fonts, quoted
 from regard.views.shared_text import token_label
 
-ROOM = WIDTH - 2 * MARGIN
+LINE_WIDTH = WIDTH - 2 * MARGIN
 """The width of a line of tokens, in inches."""
 
-PAD, SPACE, JOINT = 0.04, 0.06, 0.01
+PAD, WORD_GAP, TOKEN_GAP = 0.04, 0.06, 0.01
 """The space between a token's letters and the edge of its box; between two words; between two tokens of one word, in
 inches."""
 
-BOX, LABEL, TALLEST = 0.27, 0.19, 1.0
+BOX_HEIGHT, LABEL_HEIGHT, TALLEST_ARC = 0.27, 0.19, 1.0
 """The height of a token's box, of the weight written under it, and of the tallest arc over a single line, in inches."""
 
-SIZES = (14.0, 13.0, 12.0)
+FONT_SIZES = (14.0, 13.0, 12.0)
 """The font sizes of a text of one line, in points; the first that fits is taken."""
 
-WRAPPED, MOST_LINES, N_WRITTEN = 10.5, 8, 5
+WRAPPED_FONT_SIZE, MOST_LINES, N_WRITTEN = 10.5, 8, 5
 """The font size in points of a long text; the most lines of a text shown whole; the most weights written."""
 
 AROUND_QUERY, AROUND_KEY = 9, 4
@@ -86,7 +86,7 @@ class Sentence:
 
     @property
     def height(self) -> float:
-        return self._top(self.keys[-1]) + BOX + LABEL
+        return self._top(self.keys[-1]) + BOX_HEIGHT + LABEL_HEIGHT
 
     @property
     def n_lines(self) -> int:
@@ -119,7 +119,9 @@ class Sentence:
         boxes = {box.position: box for box in self.keys}
         for key in self.written:
             box = boxes[key.position]
-            page.write(axes, box.middle, self._top(box) + BOX + 0.14, f"{key.weight:.3f}", 8.0, color=BLUE, ha="center")
+            page.write(
+                axes, box.middle, self._top(box) + BOX_HEIGHT + 0.14, f"{key.weight:.3f}", 8.0, color=BLUE, ha="center"
+            )
 
     def _draw_box(self, page: Page, axes: Axes, box: Box, weight: float, allowed: bool) -> None:
         is_query = box.position == self.focus.query and (box in self.queries or not self.queries)
@@ -127,12 +129,12 @@ class Sentence:
             face = weight_colours()(weight) if allowed else MASKED
             edge = INK if is_query else "none"
             shape = f"round,pad=0,rounding_size={PAD}"
-            patch = FancyBboxPatch((box.left, self._top(box)), box.width, BOX, boxstyle=shape, facecolor=face)
+            patch = FancyBboxPatch((box.left, self._top(box)), box.width, BOX_HEIGHT, boxstyle=shape, facecolor=face)
             patch.set(edgecolor=edge, linewidth=1.6, clip_on=False, zorder=0.4)
             patch.set_gid(f"{'query' if box in self.queries else 'key'}-{box.position}")
             axes.add_patch(patch)
         ink = text_colour(weight) if allowed and box.position >= 0 else FAINT
-        baseline = self._top(box) + BOX / 2 + self.size * 0.36 / 72
+        baseline = self._top(box) + BOX_HEIGHT / 2 + self.size * 0.36 / 72
         page.write(axes, box.middle, baseline, box.text, self.size, color=ink, ha="center")
 
     def _draw_arcs(self, axes: Axes, weights: Sequence[float]) -> None:
@@ -172,13 +174,13 @@ class Sentence:
 
         The weight written below a box counts as part of the box.
         """
-        below = LABEL if box in self.keys and any(key.position == box.position for key in self.written) else 0.0
-        return self._top(box) + (BOX + below if other.line > box.line else 0.0)
+        below = LABEL_HEIGHT if box in self.keys and any(key.position == box.position for key in self.written) else 0.0
+        return self._top(box) + (BOX_HEIGHT + below if other.line > box.line else 0.0)
 
     def _room_above(self, line: int) -> float:
         start = self._start
         if self.n_lines == 1:
-            return min(TALLEST, 0.28 + 0.17 * max(abs(start.middle - end.middle) for end in self.keys))
+            return min(TALLEST_ARC, 0.28 + 0.17 * max(abs(start.middle - end.middle) for end in self.keys))
         if line == 0 and (self.queries or start.line > 0):
             return 0.0
         return 0.55 if self.n_lines < 4 else 0.3
@@ -188,7 +190,7 @@ class Sentence:
         return next(box for box in self.queries or self.keys if box.position == self.focus.query)
 
     def _top(self, box: Box) -> float:
-        return self._room_above(0) + box.line * (BOX + LABEL + self._room_above(1))
+        return self._room_above(0) + box.line * (BOX_HEIGHT + LABEL_HEIGHT + self._room_above(1))
 
 
 def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
@@ -204,8 +206,12 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
     else:
         excerpts = (excerpt(around_keys | around_query, len(head.keys)), [])
     # for each layout, the first that fits is taken: font size, most lines, positions of the keys and of the queries
-    one_line = [(size, 1, all_positions) for size in SIZES]
-    for size, most_lines, (keys, queries) in (*one_line, (WRAPPED, MOST_LINES, all_positions), (WRAPPED, 99, excerpts)):
+    one_line = [(size, 1, all_positions) for size in FONT_SIZES]
+    for size, most_lines, (keys, queries) in (
+        *one_line,
+        (WRAPPED_FONT_SIZE, MOST_LINES, all_positions),
+        (WRAPPED_FONT_SIZE, 99, excerpts),
+    ):
         query_boxes = place_boxes(head.queries, queries, fonts, size, 0, set())
         first_line = query_boxes[-1].line + 1 if query_boxes else 0
         key_boxes = place_boxes(head.keys, keys, fonts, size, first_line, strongest)
@@ -246,14 +252,14 @@ def place_boxes(
     right, line = 0.0, first_line
     for position in positions:
         text = tokens[position].text if position >= 0 else "…"
-        text = fonts.shortened(text, size, ROOM - 2 * PAD)
+        text = fonts.shortened(text, size, LINE_WIDTH - 2 * PAD)
         widths = [fonts.width(text, size), fonts.width("0.000", 8.0) if position in written else 0.0]
         width = max(widths) + 2 * PAD
         joined = position > 0 and tokens[position].joined and placed and placed[-1].position == position - 1
         left = right
         if placed:
-            left += JOINT if joined else SPACE
-        if left + width > ROOM and right > 0:
+            left += TOKEN_GAP if joined else WORD_GAP
+        if left + width > LINE_WIDTH and right > 0:
             left, line = 0.0, line + 1
         placed.append(Box(position, text, left, width, line))
         right = left + width

@@ -11,12 +11,12 @@ from regard.tracing.trace import Trace
 from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, blank_page, check_picture_path, save_figure
 from regard.views.picture.fonts import Fonts, fonts_for, quoted
 from regard.views.picture.head_grid import lay_out_head_grid
-from regard.views.picture.media import TITLE, frame_weights, image_figure, sound_figure, write_title
+from regard.views.picture.media import TITLE_HEIGHT, frame_weights, image_figure, sound_figure, write_title
 from regard.views.picture.pattern import lay_out_pattern
 from regard.views.picture.sentence import lay_out_sentence
 from regard.views.shared_text import CAUTION, decoder_note, token_label
 
-HEADS_WIDTH, HEADS_TALLEST, BETWEEN, TALLEST = 2.45, 3.5, 0.4, 6.0
+GRID_WIDTH, TALLEST_GRID, GRID_GAP, TALLEST_PATTERN = 2.45, 3.5, 0.4, 6.0
 """The width in inches of the grid of heads, its largest height, the space left of the grid, and the largest height of
 the pattern."""
 
@@ -56,20 +56,20 @@ def text_figure(trace: Trace, focus: Focus) -> Figure:
     tokens = (*focus.head.queries, *focus.head.keys)
     fonts = fonts_for(trace.model + "".join(token.text for token in tokens))
     text = lay_out_sentence(focus, fonts)
-    pattern = lay_out_pattern(focus, fonts, WIDTH - 2 * MARGIN - HEADS_WIDTH - BETWEEN, TALLEST)
-    heads = lay_out_head_grid(trace, focus, fonts, HEADS_WIDTH, HEADS_TALLEST)
+    pattern = lay_out_pattern(focus, fonts, WIDTH - 2 * MARGIN - GRID_WIDTH - GRID_GAP, TALLEST_PATTERN)
+    heads = lay_out_head_grid(trace, focus, fonts, GRID_WIDTH, TALLEST_GRID)
     notes = " ".join([*text.notes, *pattern.notes, decoder_note(trace, focus.head.kind), CAUTION, fonts.advice])
     caption = fonts.lines(notes, 8.5, WIDTH - 2 * MARGIN)
 
-    top = MARGIN + TITLE + text.height + 0.3
+    top = MARGIN + TITLE_HEIGHT + text.height + 0.3
     heads_top = top + max(0.0, pattern.top - heads.above)
     bottom = max(top + pattern.height, heads_top + heads.height) + 0.25
     height = bottom + CAPTION_LINE * len(caption) + MARGIN
     page = blank_page(height, fonts)
     write_title(page, trace, focus, strongest_key(focus, fonts))
-    text.draw(page, page.area(MARGIN, MARGIN + TITLE, WIDTH - 2 * MARGIN, text.height))
+    text.draw(page, page.area(MARGIN, MARGIN + TITLE_HEIGHT, WIDTH - 2 * MARGIN, text.height))
     pattern.draw(page, MARGIN, top)
-    heads.draw(page, min(WIDTH - MARGIN - HEADS_WIDTH, MARGIN + pattern.width + 2 * BETWEEN), heads_top)
+    heads.draw(page, min(WIDTH - MARGIN - GRID_WIDTH, MARGIN + pattern.width + 2 * GRID_GAP), heads_top)
     area = page.area(MARGIN, bottom, WIDTH - 2 * MARGIN, CAPTION_LINE * len(caption))
     page.write_lines(area, caption, CAPTION_LINE, color=FAINT)
     return page.figure

@@ -73,7 +73,7 @@ def grid(comparison: Comparison) -> Columns:
     names = [f"{kind} L{layer} " if several else f"L{layer} " for kind, layer in comparison.layers]
     rows = []
     for row, shares in enumerate(comparison.heads.tolist()):
-        names_of_heads = [comparison.place(row, head)[0] for head in range(len(shares))]
+        names_of_heads = [comparison.head_and_query(row, head)[0] for head in range(len(shares))]
         chosen = [first is not None and name == first[0] for name in names_of_heads]
         cells = zip(shares, chosen, strict=True)
         rows.append([Text() if math.isnan(share) else percent_cell(share, is_first) for share, is_first in cells])

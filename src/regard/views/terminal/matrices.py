@@ -39,7 +39,7 @@ MAX_ROWS = 24
 TOKEN_ROWS, NUMBER_ROWS = 16, 8
 """The number of rows shown of a matrix with more than MAX_ROWS rows: if its rows are tokens, and if they are not."""
 
-NOTABLE = 4
+N_NOTABLE = 4
 """The number of keys that are always shown: those on which the explained query has its largest weights."""
 
 RULE_CELLS = 80
@@ -48,10 +48,10 @@ RULE_CELLS = 80
 INDENT, BETWEEN = 2, 4
 """The number of spaces left of a printed matrix, and between two matrices side by side."""
 
-MARK = "▸ "
+QUERY_MARK = "▸ "
 """The text before the label of the row of the query `worked.query`."""
 
-SUM = "  sum"
+SUM_LABEL = "  sum"
 """The label of the row that shows the sum of each column."""
 
 RGB = tuple[int, int, int]
@@ -59,7 +59,7 @@ WHITE: RGB = (255, 255, 255)
 BLUE: RGB = (8, 81, 156)
 ORANGE: RGB = (241, 163, 64)
 PURPLE: RGB = (153, 142, 195)
-MASKED = Style(color="#6e6e6e", bgcolor="#c8c8c8")
+MASKED_STYLE = Style(color="#6e6e6e", bgcolor="#c8c8c8")
 """The style of a number that the mask hides."""
 
 
@@ -157,7 +157,7 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
         stage: the matrix, with its names and its formula.
         digits: the number of decimals of rounded numbers; None = 4, or fewer if the columns do not fit otherwise.
     """
-    notable = worked.strongest[:NOTABLE]
+    notable = worked.strongest[:N_NOTABLE]
     n_rows, n_columns = stage.matrix.shape
     marked_rows = () if stage.marked is None else (stage.marked,)
     first_rows = notable if stage.keys == "rows" else marked_rows
@@ -166,7 +166,7 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
         max_rows = n_rows
     rows = positions_to_show(n_rows, first_rows, lambda positions: len(positions) <= max_rows)
     labels = [row_label(stage, row, worked.query is not None) for row in rows]
-    label_cells = max(map(cell_len, [*labels, SUM if stage.summed else ""])) + (1 if stage.rows else 0)
+    label_cells = max(map(cell_len, [*labels, SUM_LABEL if stage.summed else ""])) + (1 if stage.rows else 0)
     room = width - INDENT - label_cells
     first_columns = notable if stage.keys == "columns" else ()
     candidates = sorted(by_priority(n_columns, first_columns)[: max(1, width)])
@@ -178,13 +178,13 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
     columns = layout.columns_to_show(candidates, n_columns, first_columns, room)
     styles = ["bold" if row is not None and row == stage.marked else "" for row in rows]
     if stage.summed:
-        labels, styles = [*labels, SUM], [*styles, ""]
+        labels, styles = [*labels, SUM_LABEL], [*styles, ""]
     row_lines = [
         Text.assemble(" " * INDENT, (label + " " * (label_cells - cell_len(label)), style))
         for label, style in zip(labels, styles, strict=True)
     ]
     tint, values = Tint.of(stage), iter(zip(layout.cells, numbers, strict=True))
-    for line, row in zip(row_lines, [*rows, *([SUM] if stage.summed else [])], strict=True):
+    for line, row in zip(row_lines, [*rows, *([SUM_LABEL] if stage.summed else [])], strict=True):
         if row is not None:
             line.append_text(row_text(layout, columns, *next(values), tint))
     header = Text(" " * (INDENT + label_cells) + layout.header(columns), style="dim") if names else None
@@ -223,14 +223,14 @@ def row_label(stage: Stage, row: int | None, marking: bool) -> str:
     """Return the label of a row of a matrix; ⋮ if `row` is None, which stands for rows that are left out.
 
     Args:
-        marking: whether a row of the worked example is marked: then MARK, or space of its width, comes before the
+        marking: whether a row of the worked example is marked: then QUERY_MARK, or space of its width, comes before the
             label.
     """
     if not stage.rows:
         return "⋮" if row is None else ""
     mark = ""
     if marking:
-        mark = MARK if row is not None and row == stage.marked else " " * len(MARK)
+        mark = QUERY_MARK if row is not None and row == stage.marked else " " * len(QUERY_MARK)
     return mark + ("⋮" if row is None else shortened(stage.rows[row], LABEL_CELLS))
 
 
@@ -276,7 +276,7 @@ class Tint:
     def style(self, number: float) -> Style:
         """Return the text and background colour of a number: grey for -inf, no colour if `largest` is 0."""
         if number == -math.inf:
-            return MASKED
+            return MASKED_STYLE
         if self.largest == 0:
             return Style()
         share = min(1.0, abs(number) / self.largest) * self.deepest

@@ -26,7 +26,7 @@ PHRASES = {
 LETTERS = {role: role[0].upper() for role in KEY_ROLES} | {"separator": "|", "same": "="}
 """For each role, such as "previous" (attends to the previous token), its character in the grid of all heads."""
 
-N_HEADS = 4
+N_LISTED = 4
 """The number of heads that are listed for each role."""
 
 
@@ -61,7 +61,7 @@ def table(roles: Roles) -> Table:
     """
     rows = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for role in ROLES:
-        if best := roles.top(role, N_HEADS):
+        if best := roles.top(role, N_LISTED):
             rows.add_row(Text(PHRASES[role]), *(Text(f"{head} {number:.2f}") for head, number in best))
     return rows
 

@@ -99,8 +99,8 @@ def compute(
     map_rows, map_columns = ask.pooled or (0, 0)
     for part in float32_parts(call, plan.blocks, contexts):
         write_vectors(arguments, part, results)
-        # of one thread: for a block, for the rows of the map that a block touches, for a panel of a matrix, for reads
-        # past the end
+        # the scratch memory of one thread: for a block; for the rows of the pooled map that a block adds to; for a
+        # panel of a matrix; and for reads past the end
         panel = PANEL * max(arguments.d_key, plan.width if arguments.n_weighted_sums else 0)
         size = plan.n_scratch + min(plan.rows, map_rows) * map_columns + panel + PANEL
         scratch = torch.empty(threads * size, dtype=torch.float32, device=CPU)

@@ -73,9 +73,12 @@ class MapCells:
     @classmethod
     @lru_cache(4)
     def of(cls, queries: int, keys: int, rows: int, columns: int) -> "MapCells":
-        """Return the division of so many queries and keys among the rows and columns of a pooled map.
+        """Return the cells of a map with `rows` rows and `columns` columns, which pools the weights of a head.
 
         The result is cached, since the layers of a model often have maps of the same size.
+
+        Args:
+            queries, keys: the numbers of queries and of keys of the head.
         """
         row_of_query = (torch.arange(queries, device=CPU) * rows // max(1, queries)).int()
         first_key_of_column = (-(-torch.arange(columns + 1, device=CPU) * keys // max(1, columns))).int()

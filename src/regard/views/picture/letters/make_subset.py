@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fontTools import subset
 
-from regard.views.picture.fonts import OWN, OWN_FILE
+from regard.views.picture.fonts import OWN_FONT, OWN_FONT_FILE
 
 RANGES = (0x1100, 0x11FF), (0x3000, 0x30FF), (0x3131, 0x318E), (0xAC00, 0xD7A3), (0xFF01, 0xFFE6)
 """The first and last code point of each block of characters."""
@@ -27,7 +27,7 @@ def level_1(encoding: str, first: int, last: int) -> set[str]:
 
 
 def make_subset(source: Path) -> None:
-    """Write `OWN_FILE`, the font file in this package, a part of `source`, the font file of Noto Sans CJK."""
+    """Write `OWN_FONT_FILE`, the font file in this package, a part of `source`, the font file of Noto Sans CJK."""
     letters = {chr(code) for first, last in RANGES for code in range(first, last + 1)}
     letters |= level_1("gb2312", 0xB0, 0xD7) | level_1("euc_jp", 0xB0, 0xCF)
     options = subset.Options(
@@ -38,12 +38,12 @@ def make_subset(source: Path) -> None:
     subsetter = subset.Subsetter(options)
     subsetter.populate(unicodes=map(ord, letters))
     subsetter.subset(font)
-    joined = OWN.replace(" ", "")
-    names = {1: OWN, 16: OWN, 3: f"regard;{joined}", 4: f"{OWN} Regular", 6: f"{joined}-Regular"}
+    joined = OWN_FONT.replace(" ", "")
+    names = {1: OWN_FONT, 16: OWN_FONT, 3: f"regard;{joined}", 4: f"{OWN_FONT} Regular", 6: f"{joined}-Regular"}
     for record in font["name"].names:
         record.string = names.get(record.nameID, record.toUnicode())
     font["CFF "].cff.fontNames[0] = names[6]
-    subset.save_font(font, OWN_FILE, options)
+    subset.save_font(font, OWN_FONT_FILE, options)
 
 
 if __name__ == "__main__":
