@@ -18,6 +18,7 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--js-flags=--liftoff-only",  # compiling a site's WebAssembly again, to faster code, takes longer than running it
 ]
 
 

@@ -144,11 +144,14 @@ def test_a_long_text_is_not_in_the_link(tab: Page, explorer: Running) -> None:
         {"text": " \n "},
         {"text": "It rains.", "model": "x" * 301},
         {"text": "It rains.", "write": 513},
-        {"kind": "__proto__", "head": "L999999H0", "query": "-1", "key": "1e9", "candidate": "99999999"},
-        {"temperature": "1e-320"},
-        {"temperature": "Infinity"},
-        {"cut": " ".join(f"{n},{n}" for n in range(13, 3000)), "kept": "source999999", "step": "999999999"},
-        {"pattern-at": "1e9 1e9 1e9", "step-key": "999999999", "locked": "1"},
+        {
+            **{"kind": "__proto__", "head": "L999999H0", "query": "-1", "key": "1e9", "candidate": "99999999"},
+            **{"temperature": "1e-320", "pattern-at": "1e9 1e9 1e9"},
+        },
+        {
+            **{"temperature": "Infinity", "kept": "source999999", "step": "999999999"},
+            **{"cut": " ".join(f"{n},{n}" for n in range(13, 3000)), "step-key": "999999999", "locked": "1"},
+        },
     ],
     ids=lambda fragment: "-".join(fragment),
 )

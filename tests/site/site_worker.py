@@ -10,6 +10,7 @@ ASK = """async ({ texts, shown, kept, ...start }) => {
   const script = await (await fetch(new URL("worker.js", start.address))).text();
   const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
   const answers = [];
+  const moved = kept.includes("moves");
   worker.postMessage(start);
   for (const [id, text] of texts.entries()) {
     answers.push(await new Promise((answered) => {
@@ -17,7 +18,9 @@ ASK = """async ({ texts, shown, kept, ...start }) => {
       worker.onmessage = ({ data }) => {
         if (data.id !== id) return;
         if (data.trace) trace = data.trace;
-        else answered(data.moves ? { ...trace, moves: data.moves, sent: Object.keys(trace.numbers) } : data.refusal);
+        if (data.trace && !moved) answered(trace); // the next question stops the computation of the movements
+        else if (data.refusal) answered(data.refusal);
+        else if (data.moves) answered({ ...trace, moves: data.moves, sent: Object.keys(trace.numbers) });
       };
       worker.postMessage({ id, model: 0, text, changes: null, ...shown });
     }));

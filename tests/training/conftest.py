@@ -5,6 +5,7 @@ import shutil
 from hashlib import sha256
 
 import pytest
+from forked_programs import forking_process
 
 from regard.text.sample import sample
 from regard.training.settings.settings_file import as_toml
@@ -25,6 +26,13 @@ SMALL = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1, "dropout": 0.1}
 def no_fsync(monkeypatch):
     """Replace os.fsync, which takes most of the time of a small training, by a function that does nothing."""
     monkeypatch.setattr(os, "fsync", lambda file: None)
+
+
+@pytest.fixture(scope="session")
+def forking():
+    """Yield the process from which programs are forked."""
+    with forking_process() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -311,22 +311,20 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """A program that runs a file with the runtime checks of shapes and types, which pytest also switches on."""
 
 
-def in_process(what, **environment):
-    """Run a function of this file in a process of its own and return what it prints."""
+def in_process(what, *checks, **environment):
+    """Run a function of this file in a process of its own, behind the words of `checks`; return what it prints."""
     if find_spec("triton") is None:
         pytest.skip("there is no Triton for this system")
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "TRITON_CACHE_DIR": cache, **environment}
-        run = subprocess.run(
-            [sys.executable, "-c", HOOKED, __file__, what], capture_output=True, text=True, env=environment
-        )
+        run = subprocess.run([sys.executable, *checks, __file__, what], capture_output=True, text=True, env=environment)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
 def found():
-    return in_process("interpreted", TRITON_INTERPRET="1")
+    return in_process("interpreted", "-c", HOOKED, TRITON_INTERPRET="1")
 
 
 @pytest.fixture(scope="module", params=["interpreter", *["GPU"] * torch.cuda.is_available()])

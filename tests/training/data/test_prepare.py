@@ -4,12 +4,9 @@ That the processes write the corpus of one, bit by bit, is also tested by thread
 """
 
 import json
-import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import time
 
 import pytest
@@ -25,16 +22,13 @@ from regard.training.train import train
 MACHINE = """
 import json, os, signal, sys
 from pathlib import Path
-import torch
 
-os.fsync = lambda file: None
 from regard.cli.main import run
 from regard.text import corpus
-from regard.text.vocabulary import Vocabulary
 
-torch.set_num_threads(1)
+os.fsync = lambda file: None
 rank, (work, killed, *arguments) = int(os.environ["RANK"]), sys.argv[1:]
-counted, encoded, encode_all = 0, corpus.encode_pairs, Vocabulary.encode_all
+counted, encoded = 0, corpus.encode_pairs
 
 def counting(pairs, *others):
     global counted
@@ -55,35 +49,31 @@ finally:
 @pytest.fixture
 def work(tmp_path, texts, quick):
     """Return a folder with texts a.en and a.ko, and settings for one step of training without dropout."""
-    (tmp_path / "machine.py").write_text(MACHINE)
     (tmp_path / "settings.toml").write_text(as_toml(quick(max_steps=1, changes={"dropout": 0.0})))
     return tmp_path
 
 
-def machines(work, folders, killed=None):
-    """Run one training on two machines, with a folder for each; return their exit statuses and outputs.
+@pytest.fixture
+def machines(work, forking):
+    """Return a function that trains on two machines; it returns their exit statuses and outputs."""
 
-    Args:
-        killed: the number of the machine that is killed when it begins to encode pairs; None = no machine.
-    """
-    with socket.create_server(("", 0)) as free:
-        port = free.getsockname()[1]
-    running = []
-    for rank, folder in enumerate(folders):
-        environment = os.environ | {
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "RANK": str(rank),
-            "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "OMP_NUM_THREADS": "1",
-        }  # fmt: skip
-        command = [sys.executable, work / "machine.py", work, killed, "train", work / "a.en", work / "a.ko"]
-        options = ["--out", folder, "--config", work / "settings.toml", "--device", "cpu"]
-        running.append(
-            subprocess.Popen(
-                [str(part) for part in (*command, *options)], env=environment, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, text=True,
-            )
-        )  # fmt: skip
-    outputs = [process.communicate(timeout=120) for process in running]
-    return [(process.returncode, out + err) for process, (out, err) in zip(running, outputs, strict=True)]
+    def trained(folders, killed=None):
+        """Args: folders: that of each machine; killed: the number of a machine killed when it begins to encode."""
+        with socket.create_server(("", 0)) as free:
+            port = free.getsockname()[1]
+        running = []
+        for rank, folder in enumerate(folders):
+            environment = {
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "RANK": str(rank),
+                "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+            }  # fmt: skip
+            command = [work, killed, "train", work / "a.en", work / "a.ko"]
+            options = ["--out", folder, "--config", work / "settings.toml", "--device", "cpu"]
+            output = work / f"output-{len(list(work.glob('output-*.status')))}-{rank}.txt"
+            running.append(forking.start(MACHINE, [*command, *options], environment, output))
+        return [program.ended() for program in running]
+
+    return trained
 
 
 def encoded(work):
@@ -97,9 +87,9 @@ def files_in(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [("one", "other"), ("both", "both")], ids=["own folders", "a shared folder"])
-def test_machines_write_together_what_one_writes_alone(work, texts, quick, names):
+def test_machines_write_together_what_one_writes_alone(work, machines, texts, quick, names):
     train(*texts, work / "alone", quick(max_steps=1, changes={"dropout": 0.0}))
-    found = machines(work, [work / name for name in names])
+    found = machines([work / name for name in names])
     assert [status for status, _ in found] == [0, 0], found
     for name in names:
         assert files_in(work / name / "data") == files_in(work / "alone" / "data")
@@ -109,15 +99,15 @@ def test_machines_write_together_what_one_writes_alone(work, texts, quick, names
     assert encoded(work) == [29 + 2, 28 + 1]
     if len(set(names)) == 2:  # a machine whose disk is new prepares the data alone
         shutil.rmtree(work / "other")
-        assert [status for status, _ in machines(work, [work / name for name in names])] == [0, 0]
+        assert [status for status, _ in machines([work / name for name in names])] == [0, 0]
         assert files_in(work / "other" / "data") == files_in(work / "alone" / "data")
         assert encoded(work) == [0, 60]
 
 
 @pytest.mark.slow
-def test_a_machine_that_is_killed_while_preparing_is_named(work):
+def test_a_machine_that_is_killed_while_preparing_is_named(work, machines):
     folders, start = [work / "one", work / "other"], time.monotonic()
-    (status, said), (killed, _) = machines(work, folders, killed=1)
+    (status, said), (killed, _) = machines(folders, killed=1)
     assert time.monotonic() - start < 60
     assert killed == -signal.SIGKILL
     assert status == 2

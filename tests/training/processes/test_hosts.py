@@ -5,17 +5,16 @@ are always removed. torchrun starts one training on both machines; all other tra
 has imported regard, with the environment variables that torchrun sets.
 """
 
-import json
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import ExitStack, suppress
 
 import pytest
+from forked_programs import SECONDS, wait_for
 from safetensors.torch import load_file
 from torch.testing import assert_close
 
@@ -34,54 +33,15 @@ MODEL, OPTIMISER = (f"checkpoints/step-24/{name}.safetensors" for name in ("mode
 ADDRESSES = "192.0.2.1", "192.0.2.2"
 """Addresses that are reserved for documents (RFC 5737), used inside the namespaces."""
 
-SECONDS = 90
-"""The largest number of seconds that a training may take in these tests."""
-
-FORKING = """
-import ctypes, json, os, sys
-import accelerate, sacrebleu, sentencepiece, torch
-import torch.utils.tensorboard
-import regard.training.train
-import regard.cli.main
+TRAINING = """
+from regard.cli.main import run
 from regard.training.processes import connections
 
-def run(job):
-    with open(f"/run/netns/{job['host']}") as namespace:
-        assert ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0) == 0
-    output = os.open(job["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(output, 1), os.dup2(output, 2)
-    os.environ.update(job["environment"])
-    connections.KEEP_ALIVE = {"TCP_KEEPIDLE": 1, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 2}
-    connections.GRACE_SECONDS = 3
-    torch.set_num_threads(1)
-    sys.argv = ["regard", *job["arguments"]]
-    regard.cli.main.run()
-
-def watched(job):
-    child = os.fork()
-    if not child:
-        try:
-            run(job)
-            status = 0
-        except SystemExit as stop:
-            status = stop.code or 0
-        except BaseException:
-            import traceback
-            traceback.print_exc()
-            status = 1
-        sys.stdout.flush(), sys.stderr.flush()
-        os._exit(status)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    with open(job["status"] + ".part", "w") as file:
-        file.write(str(status))
-    os.rename(job["status"] + ".part", job["status"])
-    os._exit(0)
-
-import signal
-signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-for line in sys.stdin:
-    os.fork() or watched(json.loads(line))
+connections.KEEP_ALIVE = {"TCP_KEEPIDLE": 1, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 2}
+connections.GRACE_SECONDS = 3
+run()
 """
+"""A training that finds within seconds that the other host is lost."""
 
 
 def ip(*arguments):
@@ -129,15 +89,6 @@ def hosts():
         for host in found:
             host.connect()
         yield found
-
-
-@pytest.fixture(scope="module")
-def forking():
-    """Yield the process from which trainings are forked."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    with subprocess.Popen([sys.executable, "-c", FORKING], stdin=subprocess.PIPE, text=True, env=environment) as found:
-        yield found
-        found.stdin.close()
 
 
 @pytest.fixture(scope="module")
@@ -195,34 +146,24 @@ class Training:
     def __init__(self, forking, hosts, work, name):
         Training.runs += 1
         self.folder = work / name
-        self.outputs = [work / f"run-{Training.runs}-{host.number}.txt" for host in hosts]
-        for host, folder, output in zip(hosts, folders(work, name), self.outputs, strict=True):
+        self.running = []
+        for host, folder in zip(hosts, folders(work, name), strict=True):
             environment = {
                 "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": str(29400 + Training.runs), "WORLD_SIZE": "2",
                 "RANK": str(host.number), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GLOO_SOCKET_IFNAME": host.wire,
             }  # fmt: skip
-            job = {"host": host.name, "output": str(output), "status": f"{output}.status", "environment": environment}
-            print(json.dumps({**job, "arguments": arguments(work, folder)}), file=forking.stdin, flush=True)
+            output = work / f"run-{Training.runs}-{host.number}.txt"
+            self.running.append(forking.start(TRAINING, arguments(work, folder), environment, output, host.name))
 
     def ends(self, number):
         """Wait for the process on a host; return its exit status and its output."""
-        output = self.outputs[number]
-        status = wait_for(output.with_name(f"{output.name}.status"))
-        return int(status.read_text()), output.read_text()
+        return self.running[number].ended()
 
 
 @pytest.fixture
 def start(forking, hosts, work):
     """Yield a function: start("killed") begins, or resumes, the training with this name on both hosts."""
     return lambda name: Training(forking, hosts, work, name)
-
-
-def wait_for(path):
-    end = time.monotonic() + SECONDS
-    while not path.exists():
-        assert time.monotonic() < end, f"no {path}"
-        time.sleep(0.005)
-    return path
 
 
 def test_two_hosts_train_as_one_process(whole, work, config):
