@@ -188,7 +188,7 @@ def shared_memory(device: torch.device) -> int:
     """Return how many bytes of shared memory a program may use on a GPU; 0 on a CPU."""
     if device.type != "cuda":
         return 0
-    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin  # type: ignore[attr-defined]
 
 
 def padded(width: int) -> int:
