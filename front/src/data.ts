@@ -33,7 +33,7 @@ export interface Vectors {
   width: number;
 }
 
-/** One layer's attention: its queries and keys, or its weights if they are no softmax of dot products. */
+/** One layer's attention: its queries and keys, or its weights if they are not a softmax of dot products. */
 export interface Layer {
   layer: number;
   heads: number;
@@ -171,9 +171,9 @@ export interface Trace {
   going?: Going; // from a server or a worker with a causal language model: what its next token may be chosen from
 }
 
-/** How a reader goes on after a text. */
+/** The next tokens that a reader may choose from to continue a text. */
 export interface Going {
-  text: string; // that was typed; the whole text is longer by the tokens of `continuation`
+  text: string; // the text that was typed; the tokens of `continuation` follow it
   continuation: number[];
   ids: number[]; // of the likely next tokens
   logits: Float32Array | string; // of the next token, for the whole vocabulary; from a server, its float32 in base64

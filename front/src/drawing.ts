@@ -3,4 +3,4 @@
 import { linkedRange } from "./switches";
 
 export const temperature = linkedRange("next-temperature", 1, 0, 4); // 0 = the likeliest token
-export const nucleus = linkedRange("nucleus", 1, 0.05, 1); // the share of the probability, of the likeliest tokens, from which a token is drawn
+export const nucleus = linkedRange("nucleus", 1, 0.05, 1); // a token is drawn from the likeliest tokens whose probabilities together reach this number

@@ -37,19 +37,19 @@ export function outputsOf(layer: Decoded, shown: number, query: number): HeadOut
   };
 }
 
-/** A number of W_O: in a row of a head, and one of the first columns. */
+/** The number of W_O in one of a head's rows, and in one of the first columns, the only ones that the trace has. */
 export function columnAt(layer: Decoded, head: number, row: number, column: number): number {
   const { numbers, shape } = layer.output!.arrays.columns;
   return numbers[(head * (shape[0] / layer.heads) + row) * shape[1] + column];
 }
 
-/** The length of what a key's value becomes by W_O; times the key's weight, it is the length of what the key adds. */
+/** The length of value · W_O for the value of a key; times the key's weight, it is the length of the vector that the key adds. */
 export function valueLength(layer: Decoded, head: number, key: number): number {
   const lengths = layer.output!.arrays.value_lengths;
   return lengths ? rowAt(lengths, head)[key] : projectedLength(layer, head, vectorOf(layer, "value", head, key));
 }
 
-/** The length of what W_O makes of a vector of a head: the root of vector · gram · vector. */
+/** The length of vector · W_O for a vector of a head: the square root of vector · gram · vector, where gram = W_O · W_Oᵀ of the head. */
 function projectedLength(layer: Decoded, head: number, vector: Float64Array): number {
   const square = vector.reduce((total, number, i) => {
     const row = rowAt(layer.output!.arrays.gram, head * vector.length + i);

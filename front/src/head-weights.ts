@@ -8,7 +8,7 @@ import type { Item } from "./items";
 import { inSlices } from "./slices";
 import { decoded, keyItems, kind, restingQuery, trace, twoTexts } from "./state";
 
-/** The word on head the query's weight is largest, in one head. */
+/** The word on which the query's weight is largest in one head. */
 interface HeadWeight {
   to: Item | null;
   weight: number;

@@ -44,7 +44,7 @@ export class BytePairs implements Cutter {
 
   /** The pieces of a part of the text that begins at `place`. */
   private join(letters: string[], place: number): Piece[] {
-    const places: number[] = []; // of the letter that each byte is of
+    const places: number[] = []; // for each byte, the place of its letter
     const spelled: string[] = [];
     letters.forEach((letter, i) => {
       for (const byte of new TextEncoder().encode(letter)) {

@@ -53,7 +53,7 @@ export interface Reading {
   continuation?: number[]; // tokens that a causal model reads after the text
   new_tokens?: number; // that a causal model then writes at most
   temperature?: number; // at which each of them is drawn; 0 = it is the most probable one
-  nucleus?: number; // the share of the probability, of the likeliest tokens, from which it is drawn
+  nucleus?: number; // it is drawn from the likeliest tokens whose probabilities together reach this number
 }
 
 /** A question to the worker. */

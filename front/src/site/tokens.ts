@@ -5,11 +5,11 @@ import type { Cutter, Piece } from "./cutter";
 import { isBlank, stripped } from "./translator/clean";
 import { UNK, type Found } from "./translator/sentencepiece";
 
-/** What the tokens are made of. */
+/** What a token is made from: the fields of a tokenizer's vocabulary that every kind of tokenizer has. */
 interface Pieces {
-  pieces: string[];
-  unknown: number | null;
-  special: number[];
+  pieces: string[]; // by id
+  unknown: number | null; // the id of what has no piece
+  special: number[]; // ids that stand for no word, such as that of [CLS]
 }
 
 /** The tokens of the pieces of a text, which is given as its code points. */
@@ -55,7 +55,7 @@ export function tokensOfPieces(pieces: Found[], special: number): Token[] {
   return withWords(tokens);
 }
 
-/** Without a word, every token counts as one. */
+/** Mark every token as a word if none of them is one; return the tokens. */
 export function withWords(tokens: Token[]): Token[] {
   if (!tokens.some((token) => token.word)) for (const token of tokens) token.word = true;
   return tokens;

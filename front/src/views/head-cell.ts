@@ -9,7 +9,7 @@ import { restingQuery } from "../state";
 export interface Cell {
   layer: Layer;
   head: number;
-  to: Item | null; // the word on head the query's weight is largest
+  to: Item | null; // the word on which the query's weight is largest
   weight: number | null; // null until the layer is decoded
   summary?: Summary;
 }

@@ -42,7 +42,7 @@ export class Normaliser {
 }
 
 const [ENCODER, DECODER] = [new TextEncoder(), new TextDecoder("utf-8", { ignoreBOM: true })];
-const LONGEST = 32; // letters that a rule replaces at once; the rules of SentencePiece have fewer
+const MOST_REPLACED = 32; // letters that a rule replaces at once; the rules of SentencePiece have fewer
 
 /**
  * SentencePiece's precompiled table: a tree of what is replaced, as a double array, and the texts that replace it.
@@ -64,7 +64,7 @@ class LetterTable {
   longest(text: string, at: number): { length: number; replaced: string } | null {
     let found: { length: number; replaced: string } | null = null;
     let place = this.offset(this.units[0]);
-    for (let end = at, letters = 0; end < text.length && letters < LONGEST; letters++) {
+    for (let end = at, letters = 0; end < text.length && letters < MOST_REPLACED; letters++) {
       const letter = String.fromCodePoint(text.codePointAt(end)!);
       end += letter.length;
       let value: number | null = null;
