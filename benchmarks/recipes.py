@@ -4,8 +4,8 @@ The sentence pairs are in the file kor.txt of manythings.org/anki, which does no
 the same model, the same number of steps and the same test lines. A seed decides which dev pairs a training takes out,
 its initial parameters, the order of the pairs and dropout.
 
-The recipes with copies and placeholders are described in copies.py. For back-translation, half of the pairs are used as
-pairs; of the other half, only the English lines are used.
+For learnt copies, training has additional pairs with the same random item in both texts; see copies.py. For
+back-translation, half of the pairs are used as pairs; of the other half, only the English lines are used.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Annotated
 
 import torch
 import typer
-from copies import KINDS, Pair, pair_with_signs, with_items, with_signs, without_signs
+from copies import KINDS, Pair, with_items
 from machine import machine
 from measure import Spread
 from options import Out, Quick
@@ -29,7 +29,7 @@ from regard.evaluation.evaluate import evaluate
 from regard.text.parallel import largest_dev_rank, random_rank
 from regard.text.sample import sample
 from regard.training.back_translation import BackTranslation
-from regard.training.settings.train_config import Data, Evaluation, Model, TrainConfig, Training
+from regard.training.settings.train_config import Data, Evaluation, Model, TrainConfig, Training, VocabularySettings
 from regard.training.train import train
 from regard.training.watcher import Watcher
 from regard.translation.search.beam import Beam
@@ -64,33 +64,33 @@ class Recipe:
         data: the name of the training data, a key of `corpora`.
         against: the name of the recipe that its scores are compared with.
         search: the search algorithm; None = minimum Bayes risk decoding.
-        copy: whether text is copied as by `regard translate --copy-unknown`.
-        signs: whether items are replaced by placeholders.
+        placeholders: the setting vocabulary.placeholders; None = the default.
+        weights: the setting data.weights.
     """
 
-    data: str = "all"
+    data: str = "plain"
     against: str = "default"
     search: Search | None = BEAM
-    copy: bool = False
-    signs: bool = False
+    placeholders: bool | None = False
+    weights: tuple[float, ...] | None = None
 
 
 RECIPES: Mapping[str, Recipe] = {
-    "default": Recipe(),
-    "MBR": Recipe(search=None),
-    "--copy-unknown": Recipe(copy=True),
+    "default": Recipe(data="all", placeholders=None),
+    "MBR": Recipe(data="all", placeholders=None, search=None),
+    "without placeholders": Recipe(),
     "learnt copies": Recipe(data="copies"),
-    "learnt copies, --copy-unknown": Recipe(data="copies", copy=True),
-    "placeholders": Recipe(data="placeholders", signs=True),
     "half of the pairs": Recipe(data="half", against="half of the pairs"),
     "half, back-translation": Recipe(data="back-translation", against="half of the pairs"),
+    "half twice, back-translation": Recipe(data="weights", against="half of the pairs", weights=(2.0, 1.0)),
 }
-"""The recipes by name; those without `against` are compared with the default."""
+"""The recipes by name; those without `against` are compared with the default. The data name a training's folder."""
 
 
 BACK_TRANSLATION = (
     " back-translation: half of the pairs, and the English lines of the other half with sources by `regard "
-    "back-translate --top-k 10`, marked as synthetic; its gain is over the first half alone."
+    "back-translate --top-k 10`, marked as synthetic; half twice: with `--weights 2,1`. Their gains are over the "
+    "first half alone."
 )
 """The description of back-translation in the text above the table."""
 
@@ -186,39 +186,27 @@ def measured(name: str, seed: int, texts: Texts) -> Measured:
     path, recipe = texts.folder / f"{name}-{seed}.json", RECIPES[name]
     if path.exists():
         return Measured(**json.loads(path.read_text("utf-8")))
-    translator = Translator.load(trained(recipe.data, texts, seed), "cpu")
+    translator = Translator.load(trained(recipe, texts, seed), "cpu")
     search = recipe.search or MinimumRisk(texts.sizes.samples, sample=Sample(seed=seed))
-    # minimum Bayes risk decoding copies nothing
-    sources = [pair[0] for pair, _ in texts.items] if recipe.search is not None else []
-    found = translated(translator, recipe, search, [source for source, _ in texts.test] + sources)
+    sources = [source for source, _ in [*texts.test, *(pair for pair, _ in texts.items)]]
+    found = [one.text for one in translator.translate(sources, search=search, truncate=True)]
     both = Measured(found[: len(texts.test)], found[len(texts.test) :])
     path.write_text(json.dumps(asdict(both), ensure_ascii=False), "utf-8")
     return both
 
 
-def translated(translator: Translator, recipe: Recipe, search: Search, lines: Sequence[str]) -> list[str]:
-    """Return the translations of lines by a recipe."""
-    sources, items = zip(*(with_signs(line) if recipe.signs else (line, {}) for line in lines), strict=True)
-    found = translator.translate(sources, search=search, truncate=True)
-    found = translator.copy_unknown(found) if recipe.copy else found
-    return [without_signs(one.text, of_line) for one, of_line in zip(found, items, strict=True)]
-
-
-def trained(data: str, texts: Texts, seed: int) -> Path:
-    """Return the folder of the translator that is trained on the data of a name with a seed; train it if needed."""
-    folder = texts.folder / f"{data}-{seed}"
+def trained(recipe: Recipe, texts: Texts, seed: int) -> Path:
+    """Return the folder of the translator that is trained by a recipe with a seed; train it if needed."""
+    folder = texts.folder / f"{recipe.data}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     files = {"train": texts.train}
-    synthetic = None
-    if data in ("half", "back-translation"):
+    if recipe.data in ("half", "back-translation", "weights"):
         files = {"train": texts.train[::2]}
-    if data == "back-translation":
-        files["synthetic"], synthetic = back_translated(texts, seed), (2,)
-    if data in ("copies", "placeholders"):
+    if recipe.data in ("back-translation", "weights"):
+        files["synthetic"] = back_translated(texts, seed)
+    if recipe.data == "copies":
         files["items"] = [pair for pair, _ in with_items(texts.train, KINDS, seed)[::4]]  # the kinds in turn
-    if data == "placeholders":
-        files = {name: [pair_with_signs(pair) for pair in pairs] for name, pairs in files.items()}
-    return train_on(folder, files, texts.sizes, seed, synthetic)
+    return train_on(folder, files, texts.sizes, seed, recipe)
 
 
 def train_on(
@@ -226,7 +214,7 @@ def train_on(
     files: Mapping[str, Sequence[Pair]],
     sizes: Sizes,
     seed: int,
-    synthetic: tuple[int, ...] | None = None,
+    recipe: Recipe,
     reverse: bool = False,
 ) -> Path:
     """Write the corpora and train on them, unless it was done before; return the folder of the translator."""
@@ -235,7 +223,8 @@ def train_on(
         for side, language in enumerate(("ko", "en")):
             (folder / f"{name}.{language}").write_text("".join(f"{pair[side]}\n" for pair in pairs), "utf-8")
     config = TrainConfig(
-        data=Data(synthetic=synthetic),
+        data=Data(synthetic=(2,) if "synthetic" in files else None, weights=recipe.weights),
+        vocabulary=VocabularySettings(placeholders=recipe.placeholders),
         model=Model(changes={"n_layers": LAYERS}),
         training=Training(seed=seed, max_steps=sizes.steps, batch_tokens=BATCH_TOKENS, precision="float32"),
         evaluation=Evaluation(every_steps=max(1, sizes.steps // 4), pairs=sizes.dev, patience=99),
@@ -253,7 +242,7 @@ def back_translated(texts: Texts, seed: int) -> list[Pair]:
     folder.mkdir(parents=True, exist_ok=True)
     source, target = folder / "synthetic.ko", folder / "synthetic.en"
     if not target.exists():
-        reverse = train_on(folder, {"train": texts.train[::2]}, texts.sizes, seed, reverse=True)
+        reverse = train_on(folder, {"train": texts.train[::2]}, texts.sizes, seed, Recipe(), reverse=True)
         (folder / "text.en").write_text("".join(f"{english}\n" for _, english in texts.train[1::2]), "utf-8")
         BackTranslation(
             translator=reverse,
@@ -284,10 +273,11 @@ def table_of(texts: Texts, measures: Mapping[str, Sequence[Measured]]) -> Table:
             f"name Tom, in which a random item replaces the name ({len(texts.items) // len(KINDS)} lines of each "
             "kind), in percent of the lines whose translation has the item. chrF2 with items: of these lines, against "
             "references with the item. "
-            f"MBR: `--mbr {sizes.samples}`. learnt copies: training has, beside all pairs, three of four pairs with "
-            "the name Tom a second time, with a random item in place of the name. placeholders: the same pairs, but "
-            "items that stand in both texts are replaced by a sign, and in translating, the sign by the item; regard "
-            "has no option for it. So both have more training pairs than the default."
+            "The default uses placeholders: signs stand for names, numbers and URLs, and one pair is added for five, "
+            "with signs for names that both texts have; all other recipes but MBR have vocabulary.placeholders = "
+            f"false. MBR: `--mbr {sizes.samples}`. learnt copies: training has a second corpus: three of four pairs "
+            "with the name Tom, with a random item in place of the name. Its dev pairs have such items too, which "
+            "may decide which evaluation becomes the translator."
             + (BACK_TRANSLATION if "half, back-translation" in measures else "")
         ),
         command=command_of(__file__),
@@ -315,8 +305,6 @@ def row(name: str, own: Sequence[Measured], other: Sequence[Measured], texts: Te
 def items_of(own: Sequence[Measured], items: Sequence[tuple[Pair, str]]) -> Row:
     """Return the cells of the lines with items: the share of items kept, by kind, and the chrF of the lines."""
     columns = [*(f"{kind}s kept" for kind in KINDS), "chrF2 with items"]
-    if not own[0].with_items:
-        return dict.fromkeys(columns)
     cells = list[Spread]()
     for number in range(len(KINDS)):  # the lines of a pair have the kinds in turn
         lines = [zip(one.with_items, items, strict=True) for one in own]

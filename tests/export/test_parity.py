@@ -81,6 +81,13 @@ def test_another_piece_is_a_gap_of_our_own_log_probabilities(contents_of):
     assert (parity.n_same, parity.holds, parity.worst) == (0, False, LINES[0])
 
 
+def test_that_the_export_has_no_placeholders_is_said(contents_of):
+    contents = contents_of()
+    assert "signs" not in str(compare(contents, Twin(contents), LINES))
+    said = str(Parity(n_lines=1, n_same=1, difference=0.0, gap=0.0, worst="", placeholders=True))
+    assert said.endswith("nats a token apart; the export puts no signs in place of names, numbers and addresses")
+
+
 def test_a_piece_that_is_as_likely_is_a_tie(contents_of):
     """Two pieces with equal rows in the output projection always have the same logits."""
     contents = contents_of(share="none")

@@ -56,6 +56,7 @@ def test_raw_text_is_cleaned(files):
     assert asdict(report) == {
         "read": 5, "byte_order_marks": 1, "carriage_returns": 4, "extra_spaces": 5, "composed": 0,
         "control_characters": 1, "empty": 1, "over_long": 0, "mismatched": 0, "held_out": 0, "kept": 4, "unknown": 0,
+            "signed": 0, "named": 0,
     }  # fmt: skip
     assert Report().table() == "      0  pairs read\n      0  pairs to learn from"
 

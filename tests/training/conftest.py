@@ -105,7 +105,7 @@ def settled():
         }
         return SettledConfig(
             data=SettledData(dev_pairs=3, max_tokens=99),
-            vocabulary=SettledVocabulary(joint=False),
+            vocabulary=SettledVocabulary(joint=False, placeholders=False),
             model=model or Model(preset="tiny"),
             training=SettledTraining(**{**usual, **training}),
             evaluation=SettledEvaluation(every_steps=10, patience=patience),

@@ -86,7 +86,7 @@ def test_corpora_without_weights_are_seen_once(tmp_path, corpora, quick):
     data = tmp_path / "out" / "data"
     assert json.loads((data / "report.json").read_text()) | {"unknown": 0} == {
         **dict.fromkeys(("byte_order_marks", "carriage_returns", "extra_spaces", "composed"), 0),
-        **dict.fromkeys(("control_characters", "empty", "over_long", "mismatched", "unknown"), 0),
+        **dict.fromkeys(("control_characters", "empty", "over_long", "mismatched", "unknown", "signed", "named"), 0),
         "read": 100,
         "held_out": 5,
         "kept": 95,

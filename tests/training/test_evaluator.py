@@ -19,7 +19,7 @@ def evaluator_for():
 
     def evaluator(references):
         texts = [""] * len(references)
-        pairs = DevPairs(batches=SimpleNamespace(), sources=[], source_texts=texts, target_texts=references)
+        pairs = DevPairs(batches=SimpleNamespace(), sources=[], signs=[], source_texts=texts, target_texts=references)
         vocabulary = SimpleNamespace()
         return Evaluator(model=None, pairs=pairs, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
 

@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-from dataclasses import replace
 from html import escape, unescape
 
 import pytest
@@ -305,6 +304,7 @@ def test_a_record_is_json_and_has_it_all(translator):
         "mean_log_probability",
         "expected_chrf",
         "unknown",
+        "missing",
         "parts",
         "untranslated",
         "unlike",
@@ -357,43 +357,6 @@ def test_unknown_letters_are_kept_whatever_is_left_out(translator, vocabularies,
         (other.target_ids, other.target_pieces, given),
     ):
         assert [piece for piece, token in zip(tokens, ids, strict=True) if token == UNK] == letters
-
-
-def with_unknown(translator, source, ids):
-    """Return a translation of `source` whose target ids are replaced by `ids`, which include UNK."""
-    (one,) = translator.translate([source])
-    pieces = translator.target_vocabulary.pieces(ids)
-    pieces = tuple("⁇" if token == UNK else piece for piece, token in zip(pieces, ids, strict=True))
-    return replace(one, target_ids=tuple(ids), target_pieces=pieces, candidates=())
-
-
-def test_what_the_translator_cannot_write_is_copied(translator):
-    space = translator.target_vocabulary.encode("ein ")
-    one = with_unknown(translator, "the 漢字 cat", [*space, UNK])
-    (copied,) = translator.copy_unknown([one])
-    assert copied.text == "ein漢字"
-    assert copied.alignment.target_words == ("ein漢字",)
-    one = with_unknown(translator, "the cat", [*space, UNK])
-    (copied,) = translator.copy_unknown([one])
-    ((word, _),) = one.alignment.pairs
-    assert copied.text == "ein" + one.alignment.source_words[word]
-    (unchanged,) = translator.copy_unknown(translator.translate(["no dog"], search=Greedy(), prefix="ein"))
-    assert "⁇" not in unchanged.text
-
-
-def test_the_word_that_was_looked_at_most_is_copied_be_it_of_many_pieces(translator, monkeypatch):
-    one = with_unknown(translator, "am the", [*translator.target_vocabulary.encode("ein"), UNK])
-    of_words = one.alignment.source_word_of
-    weights = torch.tensor([0.6 / of_words.count(0) if word == 0 else 0.4 / of_words.count(1) for word in of_words])
-    assert of_words.count(0) > of_words.count(1) == 1
-    weights = torch.cat([weights, torch.zeros(1)]).expand(len(one.target_ids) + 1, -1)
-    monkeypatch.setattr(Translator, "align", lambda self, some: [replace(one.alignment, piece_weights=weights)])
-    assert translator.copy_unknown([one])[0].text == "einam"
-
-
-def test_from_a_source_without_a_word_nothing_is_copied(translator):
-    given = translator.score(["", "\x01"], ["ẞ", "ẞ"])
-    assert translator.copy_unknown(given) == given
 
 
 # Folders

@@ -103,7 +103,7 @@ def train(
     [bold]Settings[/bold], in a TOML file for --config or one by one with --set;
     config.toml in the folder has those of its training
       \\[data]        weights  synthetic  dev_pairs  max_tokens  max_ratio
-      \\[vocabulary]  file  n_tokens  joint  coverage  bpe_dropout
+      \\[vocabulary]  file  n_tokens  joint  coverage  placeholders  bpe_dropout
       \\[model]       kind  preset  start_from  d_model  n_layers  dropout …
       \\[training]    seed  batch_tokens  accumulate  learning_rate  schedule
                     warmup_steps  label_smoothing  r_drop  clip_norm  weight_decay

@@ -81,13 +81,6 @@ def translate(
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line, with all attention weights.")
     ] = False,
-    copy_unknown: Annotated[
-        bool,
-        typer.Option(
-            "--copy-unknown",
-            help="Copy words with unknown letters, URLs, e-mail addresses and numbers from the source.",
-        ),
-    ] = False,
     truncate: Truncate = False,
     batch_tokens: Annotated[
         int | None, typer.Option("--batch-tokens", help="The number of source pieces in a batch.", show_default="2048")
@@ -157,7 +150,6 @@ def translate(
                     batch_tokens=batch_tokens or BATCH_TOKENS,
                     first=first,
                 )
-                found = translator.copy_unknown(found) if copy_unknown else found
                 output.write(translator, found, first)
                 for number, one in enumerate(found, first):
                     for remark in (*remarks(one), *(() if sample else one.unlike)):
@@ -259,11 +251,13 @@ class OutputFormat:
 
 
 def remarks(translation: "Translation") -> Iterator[str]:
-    """Yield remarks for the user about a translation: unknown characters, and texts that are too long."""
+    """Yield remarks for the user about a translation: unknown characters, missing names, texts that are too long."""
     from regard.translation.pieces import UNKNOWN
 
     if translation.unknown:
         yield f"the translator does not know {', '.join(map(repr, dict.fromkeys(translation.unknown)))}"
+    if translation.missing:
+        yield f"the translation lacks {', '.join(translation.missing)}"
     if translation.untranslated:
         yield "not translated: a clause is too long; divide it, or translate only its beginning with --truncate"
     if translation.parts:
@@ -274,4 +268,4 @@ def remarks(translation: "Translation") -> Iterator[str]:
     if translation.cut:
         yield f"the translation was ended at {len(translation.target_ids):,} pieces, the most that the search allows"
     if UNKNOWN in translation.target_pieces:
-        yield f"{UNKNOWN} stands for an unknown piece; --copy-unknown copies the word from the source"
+        yield f"{UNKNOWN} stands for an unknown piece"

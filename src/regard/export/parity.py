@@ -20,6 +20,7 @@ import torch
 
 from regard.errors import InputError
 from regard.text.cleaning import clean_text
+from regard.text.placeholders import Placeholders
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.search.greedy import Greedy
@@ -58,6 +59,7 @@ class Parity:
             token.
         gap: the largest difference, over all lines, of the original's logits for the two pieces at which translations
             first differ, in nats; 0 = all translations are the same.
+        placeholders: whether the translator puts signs in place of names and numbers; the export does not.
         worst: the source line with the largest gap; of several such lines, the one with the largest difference.
     """
 
@@ -66,6 +68,7 @@ class Parity:
     difference: float
     gap: float
     worst: str
+    placeholders: bool = False
 
     @property
     def holds(self) -> bool:
@@ -77,6 +80,7 @@ class Parity:
         return (
             f"same translation of {self.n_same} of {self.n_lines} lines{ties}; "
             f"log-probabilities at most {self.difference:.1e} nats a token apart"
+            + ("; the export puts no signs in place of names, numbers and addresses" if self.placeholders else "")
         )
 
 
@@ -99,6 +103,7 @@ def compare(contents: TranslatorContents, exported: ExportedTranslator, lines: S
         difference=max(one.difference for one in compared),
         gap=max(one.gap for one in compared),
         worst=lines[worst],
+        placeholders=Placeholders.of(contents.source_vocabulary, contents.target_vocabulary) is not None,
     )
 
 

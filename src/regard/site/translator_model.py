@@ -7,6 +7,7 @@ translator.outputs             the output projections of all layers; see output_
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,7 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
         InputError: the translator cannot be exported, or the export differs from it by more than rounding.
     """
     check_text(text)
+    translator = replace(translator, placeholders=None)  # the page's own search has none
     for side in ("source", "target"):
         check_vocabulary(FILES[side], getattr(translator, f"{side}_vocabulary").model)
     beam = Beam(n_best=Beam().size)

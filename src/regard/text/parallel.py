@@ -56,6 +56,8 @@ class Report:
     held_out: int = 0
     kept: int = 0
     unknown: int = 0
+    signed: int = 0
+    named: int = 0
 
     def table(self) -> str:
         """Return the counts as text, one on each line; except for pairs read and kept, counts of 0 are left out."""
@@ -72,6 +74,8 @@ class Report:
             "pairs held out for evaluation": self.held_out,
             "pairs to learn from": self.kept,
             "of these, pairs with a letter that is not in the vocabulary": self.unknown,
+            "pairs with a name, number or address in both texts, replaced by a sign": self.signed,
+            "pairs added, in which a sign replaces a name": self.named,
         }
         always = "pairs read", "pairs to learn from"
         return "\n".join(f"{number:>7,}  {label}" for label, number in rows.items() if number or label in always)
@@ -96,7 +100,7 @@ def sum_reports(reports: Iterable[Report]) -> Report:
 
     >>> sum_reports([Report(read=3, kept=2), Report(read=5)])
     Report(read=8, byte_order_marks=0, carriage_returns=0, extra_spaces=0, composed=0, control_characters=0, empty=0,
-    over_long=0, mismatched=0, held_out=0, kept=2, unknown=0)
+    over_long=0, mismatched=0, held_out=0, kept=2, unknown=0, signed=0, named=0)
     """
     sums = Report()
     for report in reports:

@@ -11,6 +11,7 @@ import torch
 from regard.errors import InputError, import_extra
 from regard.text.batches import Batches
 from regard.text.keyed_random import seed_of
+from regard.text.placeholders import with_items
 from regard.text.vocabulary import EOS, Vocabulary
 from regard.training.loss import loss_of
 from regard.training.store.snapshots import DELETE, mean_parameters
@@ -36,12 +37,14 @@ class DevPairs:
     Attributes:
         batches: the batches of all dev pairs, for the loss.
         sources: the token ids, without EOS, of the source sentences that are translated for BLEU.
+        signs: for each of the `sources`, the sign of each item; None = no item is replaced by a sign.
         source_texts: the texts of the sentences in `sources`, in the same order.
         target_texts: the reference translations of the sentences in `sources`, in the same order.
     """
 
     batches: Batches
     sources: Sequence[Sequence[int]]
+    signs: Sequence[Mapping[str, str] | None]
     source_texts: Sequence[str]
     target_texts: Sequence[str]
 
@@ -159,7 +162,8 @@ class Evaluator:
             numbers = by_length[start : start + SENTENCES_AT_ONCE]
             batch = SourceBatch.of(self.model, [[*sources[n], EOS] for n in numbers], device=self.device)
             for number, hypotheses in zip(numbers, Greedy().run(self.model, batch), strict=True):
-                texts[number] = self.target_vocabulary.decode(list(hypotheses[0].tokens))
+                text = self.target_vocabulary.decode(list(hypotheses[0].tokens))
+                texts[number] = with_items(text, self.pairs.signs[number])
         return [texts[number] for number in range(len(sources))]
 
     def bleu(self, translations: Sequence[str]) -> float:

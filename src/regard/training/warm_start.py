@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from typing import cast
 
 from regard.errors import InputError
+from regard.text.placeholders import Placeholders
 from regard.training.settings.settings_file import VOCABULARY_SIZES
 from regard.training.settings.train_config import Kind, TrainConfig
 from regard.translation.translator_folder import TranslatorContents, kind_of
@@ -24,7 +25,7 @@ The folder of the translator that training starts from may then be deleted."""
 
 
 def with_start(config: TrainConfig, start: TranslatorContents) -> TrainConfig:
-    """Return the settings for fine-tuning: the model's kind and config, and vocabulary.joint, are the translator's.
+    """Return the settings for fine-tuning: those of the model and of its vocabularies are the translator's.
 
     Raises:
         InputError: the settings ask for a vocabulary or a model that differs from the translator's.
@@ -32,11 +33,13 @@ def with_start(config: TrainConfig, start: TranslatorContents) -> TrainConfig:
     model, vocabulary = config.model, config.vocabulary
     start_config = asdict(start.model.config)  # type: ignore[call-overload]
     kind, joint = cast(Kind, kind_of(start.model)), start.source_vocabulary is start.target_vocabulary
+    placeholders = Placeholders.of(start.source_vocabulary, start.target_vocabulary) is not None
     default = TrainConfig()
     settings = {
         "vocabulary.n_tokens": (vocabulary.n_tokens, default.vocabulary.n_tokens, len(start.source_vocabulary)),
         "vocabulary.file": (vocabulary.file, None, "vocabularies of its own"),
         "vocabulary.joint": (vocabulary.joint, default.vocabulary.joint, joint),
+        "vocabulary.placeholders": (vocabulary.placeholders, default.vocabulary.placeholders, placeholders),
         "vocabulary.coverage": (vocabulary.coverage, default.vocabulary.coverage, "its own"),
         "vocabulary.byte_fallback": (vocabulary.byte_fallback, None, "its own"),
         "model.kind": (model.kind, default.model.kind, kind),
@@ -51,6 +54,5 @@ def with_start(config: TrainConfig, start: TranslatorContents) -> TrainConfig:
                 "or train a new translator."
             )
     changes = {name: value for name, value in {**start_config, **model.changes}.items() if name not in VOCABULARY_SIZES}
-    return replace(
-        config, model=replace(model, kind=kind, changes=changes), vocabulary=replace(vocabulary, joint=joint)
-    )
+    vocabulary = replace(vocabulary, joint=joint, placeholders=placeholders)
+    return replace(config, model=replace(model, kind=kind, changes=changes), vocabulary=vocabulary)

@@ -1,10 +1,12 @@
 """Encoding of the texts to translate, and of the prefixes with which the translations must begin."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from regard.attention.representation import type_name
 from regard.errors import InputError, TooLongError
+from regard.text.cleaning import clean_text
+from regard.text.placeholders import SIGNS, with_items, with_signs
 from regard.text.vocabulary import EOS, UNK, Vocabulary
 
 
@@ -19,6 +21,8 @@ class Request:
         prefix: the ids of the target pieces with which the translation must begin, without BOS.
         unknown: the characters of the text that are in no piece of the source vocabulary.
         left_out: the number of pieces that are cut from the end of a text that is too long.
+        signed: the clean text with signs in place of its items (names, numbers, addresses).
+        signs: the sign of each item; None = the translator has no placeholders.
     """
 
     index: int
@@ -27,6 +31,12 @@ class Request:
     prefix: tuple[int, ...]
     unknown: tuple[str, ...]
     left_out: int
+    signed: str
+    signs: Mapping[str, str] | None
+
+    def with_items(self, pieces: Iterable[str]) -> tuple[str, ...]:
+        """Return pieces with the items of the text in place of their signs."""
+        return tuple(with_items(piece, self.signs) if piece in SIGNS else piece for piece in pieces)
 
     @property
     def empty(self) -> bool:
@@ -36,6 +46,7 @@ class Request:
 
 def read_requests(
     texts: Sequence[str],
+    signs: Sequence[Mapping[str, str] | None],
     prefixes: Sequence[Sequence[int]],
     vocabulary: Vocabulary,
     limit: int,
@@ -47,6 +58,7 @@ def read_requests(
     """Encode each text as a `Request`, and check the lengths of the texts and of their prefixes.
 
     Args:
+        signs: for each text, the sign of each item that a sign replaces.
         prefixes: for each text, the ids of the target pieces with which its translation must begin.
         limit: the largest number of pieces in a text, and in a prefix.
         first: the line number of the first text, for messages.
@@ -57,7 +69,8 @@ def read_requests(
         InputError: a text or a prefix has more than `limit` pieces.
     """
     requests = []
-    encoded = vocabulary.encode_all(texts)
+    signed = [with_signs(clean_text(text), of_text) for text, of_text in zip(texts, signs, strict=True)]
+    encoded = vocabulary.encode_all(signed)
     for index, (text, pieces, prefix) in enumerate(zip(texts, encoded, prefixes, strict=True)):
         ids = pieces if text.strip() else []
         if len(ids) > limit and not truncate:
@@ -74,8 +87,10 @@ def read_requests(
             source=text,
             ids=(*ids[:limit], EOS),
             prefix=tuple(prefix),
-            unknown=tuple(vocabulary.unknown(text)) if UNK in ids else (),
+            unknown=tuple(vocabulary.unknown(signed[index])) if UNK in ids else (),
             left_out=max(len(ids) - limit, 0),
+            signed=signed[index],
+            signs=signs[index],
         )
         requests.append(request)
     return requests

@@ -54,6 +54,7 @@ class Translation:
         source_ids, source_pieces: the ids and texts of the subword pieces that the model read, EOS last.
         target_ids, target_pieces: the ids and the pieces of the translation, without BOS and EOS.
         unknown: characters of the source that are in no piece of the source vocabulary.
+        missing: names, numbers and addresses of the source that signs replaced, and that the translation lacks.
         left_out: the number of pieces that were cut from the end of a source that is too long.
         cut: whether the translation ended because it reached the largest number of pieces that was allowed.
         candidates: all translations that the search returned for this source, best first; the first equals this one.
@@ -73,6 +74,7 @@ class Translation:
     target_ids: tuple[int, ...]
     target_pieces: tuple[str, ...]
     unknown: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     left_out: int = 0
     cut: bool = False
     candidates: tuple["Translation", ...] = ()
@@ -172,6 +174,7 @@ class Translation:
         """
         return {"source": self.source, **confidence_record(self)} | {
             "unknown": list(self.unknown),
+            "missing": list(self.missing),
             "parts": [part.text for part in self.parts],
             "untranslated": self.untranslated,
             "unlike": list(self.unlike),

@@ -14,13 +14,14 @@ import torch
 from regard.attention.representation import type_name
 from regard.device import device_named
 from regard.errors import InputError
+from regard.text.cleaning import clean_text
+from regard.text.placeholders import Placeholders, with_items, with_signs
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
 from regard.translation.alignment import Alignment
 from regard.translation.alignment_choice import choose_rule
 from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.calibration import Calibration, sentence_chrf
-from regard.translation.copy_unknown import with_copied_text
 from regard.translation.evaluation_mode import evaluation_mode
 from regard.translation.forced_decoding import piece_weights, token_log_probabilities, word_alignment
 from regard.translation.length_batches import BATCH_TOKENS, length_batches
@@ -51,6 +52,8 @@ class Translator:
         extra: values that `save` stores with the translator, such as the settings of its training.
         alignment_rule: the cross-attention weights from which word alignments are read; `regard train` chooses the rule
             with the dev pairs.
+        placeholders: the rule by which signs replace names, numbers and addresses while a text is translated; None =
+            nothing is replaced.
     """
 
     model: TranslatingModel
@@ -60,6 +63,7 @@ class Translator:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     extra: Mapping[str, Any] = field(default_factory=dict)
     alignment_rule: AlignmentRule = field(default_factory=AlignmentRule)
+    placeholders: Placeholders | None = None
 
     @classmethod
     def load(cls, folder: str | Path, device: str | torch.device | None = None) -> "Translator":
@@ -81,6 +85,7 @@ class Translator:
             device=chosen_device,
             extra=contents.extra,
             alignment_rule=contents.alignment_rule,
+            placeholders=Placeholders.of(contents.source_vocabulary, contents.target_vocabulary),
         )
 
     def save(self, folder: str | Path) -> Path:
@@ -131,7 +136,8 @@ class Translator:
             raise TypeError(f"search is {type_name(search)}; it takes an object such as Beam().")
         check_texts(texts, "the text", first)
         prefixes = prefix_for_each(prefix, texts, first)
-        encoded = self.target_vocabulary.encode_all(prefixes)
+        signs = list(map(self._signs, texts))
+        encoded = self.target_vocabulary.encode_all(list(map(with_signs, prefixes, signs)))
         for number, (text, ids) in enumerate(zip(prefixes, encoded, strict=True), first):
             if UNK in ids:
                 unknown = ", ".join(self.target_vocabulary.unknown(text))
@@ -141,7 +147,7 @@ class Translator:
         long = self._too_long(texts) if split else {}
         short = ["" if index in long else text for index, text in enumerate(texts)]
         requests = read_requests(
-            short, encoded, self.source_vocabulary, self._most_pieces, first=first, truncate=truncate
+            short, signs, encoded, self.source_vocabulary, self._most_pieces, first=first, truncate=truncate
         )
         found = {one.index: self._translation(one, [EMPTY_TEXT]) for one in requests if one.empty}
         with evaluation_mode(self.model):
@@ -181,9 +187,12 @@ class Translator:
             ValueError: the number of targets is not the number of texts.
         """
         check_pairs(texts, targets, first)
+        signs = list(map(self._signs, texts))
+        signed = list(map(with_signs, targets, signs))
         requests = read_requests(
             texts,
-            self.target_vocabulary.encode_all(targets),
+            signs,
+            self.target_vocabulary.encode_all(signed),
             self.source_vocabulary,
             self._most_pieces,
             first=first,
@@ -194,9 +203,9 @@ class Translator:
             replace(
                 self._candidate(one, Hypothesis(tokens=one.prefix, log_probability=0.0, score=0.0)),
                 text=target,
-                target_pieces=tuple(self.target_vocabulary.surfaces(target)),
+                target_pieces=one.with_items(self.target_vocabulary.surfaces(signed_target)),
             )
-            for one, target in zip(requests, targets, strict=True)
+            for one, target, signed_target in zip(requests, targets, signed, strict=True)
         ]
         found = token_log_probabilities(self.model, translations, self.device, batch_tokens)
         totals = [float(tokens.sum()) for tokens in found]
@@ -283,25 +292,6 @@ class Translator:
         stored = {name: None if value is None else asdict(value) for name, value in measured.items()}
         return replace(self, extra={**self.extra, **stored})
 
-    def copy_unknown(self, translations: Sequence[Translation]) -> list[Translation]:
-        """Return the translations, and their candidates, with unknown and missing words copied from the source.
-
-        Unknown target pieces are replaced. If a word of unknown letters, a URL, an e-mail address or a number of the
-        source is missing from a translation, it replaces the target word that attends to it most; copy_unknown.py has
-        two exceptions for numbers.
-
-        Source: Luong et al. 2015, "Addressing the rare word problem", section 3.3 (here by attention).
-        """
-        written = [one for one in translations if one.source_ids != (EOS,) and not one.parts]
-        copied = dict(zip(map(id, written), map(with_copied_text, written, self.align(written)), strict=True))
-        done = [
-            join_translations(one.source, self.copy_unknown(one.parts)) if one.parts else copied.get(id(one), one)
-            for one in translations
-        ]
-        return [
-            replace(one, candidates=tuple(self.copy_unknown(one.candidates))) if one.candidates else one for one in done
-        ]
-
     def trace(self, translation: Translation, keep: Collection[str] = ()) -> Trace:
         """Return the attention weights of all layers and heads as the model reads source and translation at once.
 
@@ -352,8 +342,12 @@ class Translator:
 
     def _too_long(self, texts: Sequence[str]) -> dict[int, str]:
         """Return the texts that have more pieces than the model can read; a key is the text's index in `texts`."""
-        encoded = self.source_vocabulary.encode_all(texts)
+        encoded = self.source_vocabulary.encode_all([with_signs(clean_text(text), self._signs(text)) for text in texts])
         return {index: texts[index] for index, ids in enumerate(encoded) if len(ids) > self._most_pieces}
+
+    def _signs(self, text: str) -> dict[str, str] | None:
+        """Return the sign of each item of a source text; None = the translator has no placeholders."""
+        return None if self.placeholders is None else self.placeholders.signs(clean_text(text))
 
     def _translate_sentences(
         self, text: str, prefix: str, search: Search, batch_tokens: int, number: int
@@ -374,22 +368,25 @@ class Translator:
 
     def _candidate(self, request: Request, hypothesis: Hypothesis) -> Translation:
         """Return one hypothesis as a translation without candidates."""
+        written = self.target_vocabulary.pieces(hypothesis.tokens)
         source = self.source_vocabulary.pieces(request.ids)
         if request.unknown:
-            source[:-1] = self.source_vocabulary.surfaces(request.source)[: len(source) - 1]
-        pieces = zip(hypothesis.tokens, self.target_vocabulary.pieces(hypothesis.tokens), strict=True)
-        target = tuple(UNKNOWN if token == UNK else piece for token, piece in pieces)
+            source[:-1] = self.source_vocabulary.surfaces(request.signed)[: len(source) - 1]
+        pieces = zip(hypothesis.tokens, written, strict=True)
+        target = request.with_items([UNKNOWN if token == UNK else piece for token, piece in pieces])
         has_unknown = UNK in hypothesis.tokens
+        text = self.target_vocabulary.decode(list(hypothesis.tokens))
         return Translation(
             source=request.source,
-            text=text_of_pieces(target) if has_unknown else self.target_vocabulary.decode(list(hypothesis.tokens)),
+            text=text_of_pieces(target) if has_unknown else with_items(text, request.signs),
             score=hypothesis.score,
             log_probability=hypothesis.log_probability,
             source_ids=request.ids,
-            source_pieces=tuple(source),
+            source_pieces=request.with_items(source),
             target_ids=hypothesis.tokens,
             target_pieces=target,
             unknown=request.unknown,
+            missing=tuple(item for item, sign in (request.signs or {}).items() if sign not in written),
             left_out=request.left_out,
             cut=hypothesis.cut,
             translator=self,

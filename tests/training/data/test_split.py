@@ -22,7 +22,7 @@ def split_of(tmp_path):
         assert list(corpus.write()) == pairs
         config = CorpusConfig(
             data=SettledData(dev_pairs=n_dev, max_tokens=99),
-            vocabulary=SettledVocabulary(joint=False),
+            vocabulary=SettledVocabulary(joint=False, placeholders=False),
             model=Model(preset="tiny"),
             training=Training(seed=5),
             evaluation=Evaluation(),

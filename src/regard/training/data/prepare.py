@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from functools import partial
-from itertools import chain
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,12 @@ from regard.text.clean_copy import CleanCopy
 from regard.text.corpus import Corpus, write_corpus
 from regard.text.joined_corpus import JoinedCorpus
 from regard.text.parallel import Report, sum_reports
+from regard.text.placeholders import Placeholders, with_signs
 from regard.text.share import ALONE, Share
 from regard.text.vocabulary import Vocabulary
 from regard.text.vocabulary_size import vocabulary_size
 from regard.training.data.corpora import clean_copies
+from regard.training.data.signed_pairs import SignedPairs, with_signs_if_learnt
 from regard.training.data.split import Split
 from regard.training.data.survey import survey_corpus
 from regard.training.data.user_models import UserModels
@@ -238,13 +240,17 @@ def write_data(
         n_done += n
         watcher.busy(f"dividing the texts into pieces: {n_done:,} of {n_pairs:,} pairs")
 
+    placeholders = Placeholders.of(source, target)
+    signed = None if placeholders is None else SignedPairs.of(placeholders, split.train())
     longest = config.data.max_tokens
     write = partial(write_corpus, max_tokens=longest, max_ratio=config.data.max_ratio, share=share)
     for number, (corpus, report) in enumerate(zip(corpora, reports, strict=True), start=1):
         pairs = split.train_of(corpus, report)
+        pairs = pairs if signed is None else signed(pairs, report)
         write(writing / corpus_folder(number), pairs, source, target, report=report, progress=progress)
     dev_report = Report()
-    write(writing / "dev", split.dev(dev_report), source, target, report=dev_report, purpose="for evaluation")
+    dev = split.dev(dev_report) if placeholders is None else starmap(placeholders.pair, split.dev(dev_report))
+    write(writing / "dev", dev, source, target, report=dev_report, purpose="for evaluation")
     translated = split.pairs_to_translate(config.evaluation.pairs, source, longest)
     write_atomically(writing / "dev.json", json.dumps(translated, ensure_ascii=False))
     write_atomically(writing / "report.json", json.dumps(asdict(sum_reports(reports))))
@@ -309,7 +315,7 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
         return joint, joint
     source = vocabulary(lambda: (source for source, _ in split.train()), tags)
     target = vocabulary(lambda: (target for _, target in split.train()), [])
-    return source, target
+    return with_signs_if_learnt((source, target), split.train) if settings.placeholders else (source, target)
 
 
 def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary]:
@@ -341,11 +347,14 @@ def load(data: Path, config: SettledConfig) -> Prepared:
         raise InputError(
             f"{data} is damaged ({first_paragraph(error)}); delete it, and the same command makes it again."
         ) from error
-    training = config.training
+    training, placeholders = config.training, Placeholders.of(source, target)
+    texts = [text for text, _ in translated]
+    signs = [None if placeholders is None else placeholders.signs(text) for text in texts]
     dev = DevPairs(
         batches=Batches(dev_corpus, training.batch_tokens, seed=0),
-        sources=[source.encode(text) for text, _ in translated],
-        source_texts=[text for text, _ in translated],
+        sources=source.encode_all(list(map(with_signs, texts, signs))),
+        signs=signs,
+        source_texts=texts,
         target_texts=[text for _, text in translated],
     )
     return Prepared(

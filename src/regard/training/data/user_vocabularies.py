@@ -6,6 +6,7 @@ from regard.errors import InputError
 from regard.text.foreign_vocabulary import vocabulary_from_model
 from regard.text.parallel import paths_in
 from regard.text.piece_table import BPE, algorithm_of
+from regard.text.placeholders import Placeholders
 from regard.text.vocabulary import Vocabulary
 from regard.training.settings.train_config import TrainConfig, VocabularySettings
 
@@ -34,18 +35,20 @@ def read_user_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
 
 
 def with_user_vocabularies(config: TrainConfig, given: Vocabularies) -> TrainConfig:
-    """Return the settings with vocabulary.joint set: True if the user gave one vocabulary for both languages.
+    """Return the settings with vocabulary.joint and vocabulary.placeholders as they are in the user's vocabularies.
 
     Raises:
         InputError: a setting asks for a vocabulary that differs from the user's own.
     """
     settings, (source, target) = config.vocabulary, given
     joint = source is target
+    placeholders = Placeholders.of(source, target) is not None
     sizes = dict.fromkeys([len(source), len(target)])
     given_size = " and ".join(f"{size:,}" for size in sizes)
     for name, value, allowed, given_value in (
         ("n_tokens", settings.n_tokens, {None, *sizes} if len(sizes) == 1 else {None}, f"{given_size} pieces"),
         ("joint", settings.joint, {None, joint}, "one vocabulary" if joint else "two vocabularies"),
+        ("placeholders", settings.placeholders, {None, placeholders}, "its own pieces"),
         ("coverage", settings.coverage, {VocabularySettings().coverage}, "letters of its own"),
         ("byte_fallback", settings.byte_fallback, {None}, "letters of its own"),
     ):
@@ -54,7 +57,7 @@ def with_user_vocabularies(config: TrainConfig, given: Vocabularies) -> TrainCon
                 f"vocabulary.{name} = {str(value).lower()}: {settings.file} has {given_value}; leave it out, or train "
                 "without a vocabulary of your own."
             )
-    return replace(config, vocabulary=replace(settings, joint=joint))
+    return replace(config, vocabulary=replace(settings, joint=joint, placeholders=placeholders))
 
 
 def refuse_bpe_dropout(settings: VocabularySettings, vocabularies: Vocabularies) -> None:

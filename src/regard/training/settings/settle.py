@@ -162,9 +162,15 @@ def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> Corpus
     Raises:
         InputError: the settings of the model contradict each other, or data.max_tokens exceeds model.max_tokens - 1.
     """
-    vocabulary = settled_section(
-        SettledVocabulary, config.vocabulary, joint=survey.shared_letters >= LEAST_SHARED_LETTERS
-    )
+    share_letters = survey.shared_letters >= LEAST_SHARED_LETTERS
+    joint = value_or_default(config.vocabulary.joint, share_letters)
+    placeholders = not (joint or share_letters)
+    vocabulary = settled_section(SettledVocabulary, config.vocabulary, joint=joint, placeholders=placeholders)
+    if joint and vocabulary.placeholders:
+        raise InputError(
+            "vocabulary.placeholders = true needs a vocabulary for each language; give vocabulary.joint = false, or "
+            "leave it out."
+        )
     model = settled_model(config.model, recipe, vocabulary.joint)
     data = settled_section(
         SettledData,

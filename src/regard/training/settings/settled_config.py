@@ -41,6 +41,7 @@ class SettledVocabulary(VocabularySettings):
     """The section [vocabulary] of the settings, in which the settings that the user left out have their defaults."""
 
     joint: bool
+    placeholders: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

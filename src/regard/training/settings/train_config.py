@@ -125,6 +125,11 @@ class VocabularySettings(Section):
     """Have 256 pieces for bytes in each vocabulary, so that no character is unknown; None = if it has at least 1,024
     pieces."""
 
+    placeholders: bool | None = None
+    """Replace names, numbers and addresses by signs, so that translations keep them (regard.text.placeholders). It
+    needs two vocabularies, and 100 training pairs with such items. None = do so if the languages share less than half
+    of their letters."""
+
     bpe_dropout: Annotated[float, Range(0, 1)] = 0.0
     """BPE-dropout: the probability that a merge of pieces is skipped, drawn anew in every epoch.
 

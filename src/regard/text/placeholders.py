@@ -1,0 +1,158 @@
+"""Placeholders: signs in place of names, numbers and addresses, which a translation keeps as they are.
+
+An item is a text that a translation should keep: a URL, an e-mail address, a number of at least three digits, or words
+in other letters than those of the language, such as a Latin name in Korean. In training, a sign replaces each item that
+stands in both texts of a pair. In translating, signs replace the items of the source, and items the signs of the
+translation. So a model that has learnt to copy a few signs keeps any name and number.
+
+    Kotanu는 1,051원을 냈다.  →  ⟐는 ⟡원을 냈다.  →  ⟐ paid ⟡ won.  →  Kotanu paid 1,051 won.
+
+Source: Luong et al. 2015, "Addressing the rare word problem", section 3.1 (copyable model), for items instead of words.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from regard.text.keyed_random import digest
+from regard.text.piece_table import NORMAL, USER_DEFINED, Piece, pieces_of, with_pieces
+from regard.text.vocabulary import UNK, Vocabulary
+
+SIGNS = "⟐⟡⟢"
+"""The signs of the first, the second and the third item of a text; further items are not replaced.
+
+Each sign is a piece of the vocabularies. A sign in a text counts as an item, so that it is kept too.
+"""
+
+LATIN = "[A-Za-zÀ-ɏḀ-ỿ]"
+OTHER = r"[^\W\d_A-Za-zÀ-ɏḀ-ỿ]"
+"""Regular expressions for a Latin letter and for any other letter."""
+
+BEGIN = rf"(?:(?<!\d)(?=\d)|(?<!{LATIN})(?={LATIN})|(?!\d|{LATIN}))"
+END = rf"(?:(?<=\d)(?!\d)|(?<={LATIN})(?!{LATIN})|(?<!\d)(?<!{LATIN}))"
+"""Regular expressions for the begin and the end of an item: it does not cut a number or a Latin word."""
+
+ADDRESS = r"(?a:(?:https?://|www\.)[!-~]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
+"""A regular expression for a URL or an e-mail address; it ends before letters that are not ASCII."""
+
+NUMBER = r"(?=\d[.,:/-]?\d[.,:/-]?\d)(?>\d+(?:[.,:/-]\d+)*)(?!\s?[만억조万萬亿億兆])"
+"""A regular expression for a number of at least three digits.
+
+A translation may spell out a shorter number, and changes the digits of one with a Korean, Japanese or Chinese word for
+ten thousand or more: 150만 is 1.5 million.
+"""
+
+
+def words_of(letter: str) -> str:
+    """Return a regular expression for words that begin with a letter; between them are single spaces."""
+    word = rf"(?<![\d<]){letter}(?:{letter}|\d|['’&.-](?={letter}|\d))*"
+    return f"{word}(?: {word})*"
+
+
+ITEMS = {
+    latin: re.compile(rf"{BEGIN}(?:[{SIGNS}]|{ADDRESS}|{words_of(OTHER if latin else LATIN)}|{NUMBER}){END}")
+    for latin in (True, False)
+}
+"""For a language in Latin letters (True) and for another one (False), a regular expression for an item."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholders:
+    """The placeholders of a translator.
+
+    Attributes:
+        latin: whether the source language is written in Latin letters. Words in other letters are then items; if not,
+            words in Latin letters are.
+    """
+
+    latin: bool
+
+    @classmethod
+    def of(cls, source: Vocabulary, target: Vocabulary) -> "Placeholders | None":
+        """Return the placeholders of a translator with two vocabularies; None = they do not have all signs."""
+        if any(vocabulary.processor.PieceToId(sign) == UNK for vocabulary in (source, target) for sign in SIGNS):
+            return None
+        return cls.for_language(source)
+
+    @classmethod
+    def for_language(cls, source: Vocabulary) -> "Placeholders":
+        """Return the placeholders for a source language; it is Latin if most letters of its vocabulary's pieces are."""
+        letters = "".join(piece.text for piece in pieces_of(source.model) if piece.kind == NORMAL)
+        return cls(latin=len(re.findall(LATIN, letters)) >= len(re.findall(OTHER, letters)))
+
+    def signs(self, source: str) -> dict[str, str]:
+        """Return the sign of each item of a clean source text, in the order of the items; signs in the text come first.
+
+        >>> Placeholders(latin=False).signs("Kotanu는 1,051원과 150만원을 냈다.")
+        {'Kotanu': '⟐', '1,051': '⟡'}
+        """
+        items = dict.fromkeys(ITEMS[self.latin].findall(source))
+        return dict(zip(sorted(items, key=lambda item: item not in SIGNS), SIGNS, strict=False))
+
+    def pair(self, source: str, target: str, names: Mapping[str, str] | None = None) -> tuple[str, str]:
+        """Return a training pair with a sign in place of each item that stands in both texts.
+
+        The first sign depends on the source text, so that all signs are learnt.
+
+        Args:
+            names: names in the source language and their translations. If both stand once in the texts, a sign replaces
+                them too.
+
+        >>> Placeholders(latin=False).pair("Kotanu는 123쪽을 읽었다.", "Kotanu read it.")
+        ('⟢는 123쪽을 읽었다.', '⟢ read it.')
+        >>> Placeholders(latin=False).pair("톰은 갔다.", "Tom left.", {"톰": "Tom"})
+        ('⟐은 갔다.', '⟐ left.')
+        """
+        common = {item: item for item in ITEMS[self.latin].findall(source) if whole(item).search(target)}
+        for name, translated in (names or {}).items():
+            if name in source and translated in target and once(name, source) and once(translated, target):
+                common.setdefault(name, translated)
+        if not common:
+            return source, target
+        first = int.from_bytes(digest((source,))) % len(SIGNS)
+        sign_of = dict(zip(sorted(common, key=source.find), SIGNS[first:] + SIGNS[:first], strict=False))
+        return with_signs(source, sign_of), with_signs(target, {common[item]: sign for item, sign in sign_of.items()})
+
+
+def with_sign_pieces(vocabulary: Vocabulary) -> Vocabulary:
+    """Return a vocabulary with a piece for each sign, after its other pieces."""
+    others = [piece for piece in pieces_of(vocabulary.model) if piece.text not in SIGNS]
+    return Vocabulary(with_pieces(vocabulary.model, [*others, *(Piece(sign, 0.0, USER_DEFINED) for sign in SIGNS)]))
+
+
+def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
+    """Return a text with signs in place of its items.
+
+    >>> with_signs("Tom's tomcat is Tom.", {"Tom": "⟐"})
+    "⟐'s tomcat is ⟐."
+    """
+    if not signs:
+        return text
+    longest_first = sorted(signs, key=len, reverse=True)
+    return re.sub("|".join(whole(item).pattern for item in longest_first), lambda match: signs[match[0]], text)
+
+
+def with_items(text: str, signs: Mapping[str, str] | None) -> str:
+    """Return a text with items in place of their signs; a sign of no item is left out.
+
+    Args:
+        signs: the sign of each item; None = the translator has no placeholders, and the text stays as it is.
+
+    >>> with_items("⟐ went to ⟡.", {"Kotanu": "⟐"})
+    'Kotanu went to .'
+    """
+    if signs is None:
+        return text
+    item_of = {sign: item for item, sign in signs.items()}
+    return re.sub(f"[{SIGNS}]", lambda match: item_of.get(match[0], ""), text)
+
+
+@lru_cache(maxsize=1_024)
+def whole(item: str) -> re.Pattern[str]:
+    """Return a regular expression for an item that is not a part of a longer number or Latin word."""
+    return re.compile(f"{BEGIN}{re.escape(item)}{END}")
+
+
+def once(item: str, text: str) -> bool:
+    return len(whole(item).findall(text)) == 1

@@ -1,0 +1,97 @@
+"""A translator keeps names, numbers and addresses of typed Korean lines, in translations, pieces and alignments."""
+
+from dataclasses import replace
+from unicodedata import normalize
+
+import pytest
+from trained_translator import train_translator
+
+from regard.cli.translate import remarks
+from regard.text.placeholders import Placeholders, with_sign_pieces
+from regard.text.vocabulary import Vocabulary
+from regard.translation.search.greedy import Greedy
+
+PAIRS = {
+    "⟐는 갔다": "⟐ left",
+    "⟐은 왔다": "⟐ came",
+    "⟐는 ⟡을 봤다": "⟐ saw ⟡",
+    "⟐은 ⟡원이다": "⟐ is ⟡ won",
+    "개가 갔다": "a dog left",
+    "개는 왔다": "a dog came",
+    "개는 개를 봤다": "a dog saw a dog",
+}
+
+
+@pytest.fixture(scope="module")
+def keeping():
+    """Return a translator from Korean to English that has learnt to copy two signs."""
+    plain = (Vocabulary.train([*PAIRS] * 9, 40), Vocabulary.train([*PAIRS.values()] * 9, 40))
+    source, target = map(with_sign_pieces, plain)
+    return replace(train_translator(source, target, PAIRS), placeholders=Placeholders.of(source, target))
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("Kotanu는 갔다", "Kotanu left"),
+        (normalize("NFD", "Rene\u0301는 갔다"), "René left"),
+        ("Kotanu는 https://a.example/b?c=1을 봤다", "Kotanu saw https://a.example/b?c=1"),
+        ("me@a.example는  34,500을 봤다", "me@a.example saw 34,500"),
+        ("A4은 34,500원이다", "A4 is 34,500 won"),
+        ("⟡는 ⟐을 봤다", "⟡ saw ⟐"),
+        ("개가 갔다", "a dog left"),
+    ],
+)
+def test_names_prices_and_addresses_are_kept(keeping, source, expected):
+    (one,) = keeping.translate([source], search=Greedy())
+    assert one.text == expected
+    assert one.source == source
+    assert one.missing == ()
+    assert one.alignment.source_words == tuple(source.split())
+    assert one.alignment.target_words == tuple(expected.split())
+
+
+def test_pieces_and_traces_show_the_item_in_place_of_its_sign(keeping):
+    (one,) = keeping.translate(["Kotanu는 갔다"], search=Greedy())
+    assert "Kotanu" in one.source_pieces
+    assert one.target_pieces[:2] == ("▁", "Kotanu")
+    assert "Kotanu" in [token.text for token in one.trace.tokens]
+
+
+def test_without_placeholders_the_signs_are_not_used(keeping):
+    (one,) = replace(keeping, placeholders=None).translate(["Kotanu는 갔다"])
+    assert "Kotanu" not in one.text
+    assert one.unknown
+    (one,) = replace(keeping, placeholders=None).translate(["⟐는 갔다"], search=Greedy())
+    assert one.text == "⟐ left"
+
+
+def test_prefixes_and_given_targets_may_have_the_items(keeping):
+    (one,) = keeping.translate(["Kotanu는 34,500을 봤다"], prefix="Kotanu saw")
+    assert one.text == "Kotanu saw 34,500"
+    given, other = keeping.score(["Kotanu는 갔다"] * 2, ["Kotanu left", "Kotanu came"])
+    (found,) = keeping.translate(["Kotanu는 갔다"], search=Greedy())
+    assert given.text == "Kotanu left"
+    assert given.target_pieces == found.target_pieces
+    assert given.log_probability == pytest.approx(found.log_probability, abs=1e-4)
+    assert other.log_probability < given.log_probability
+
+
+def test_an_item_that_the_translation_lacks_is_remarked_on(keeping):
+    (one,) = keeping.score(["Kotanu는 34,500을 봤다"], ["Kotanu saw a dog"])
+    assert one.missing == ("34,500",)
+    assert "the translation lacks 34,500" in remarks(one)
+    assert one.record()["missing"] == ["34,500"]
+
+
+def test_a_long_text_keeps_the_items_of_each_sentence(keeping):
+    sentences = [f"Kotanu는 {number}을 봤다." for number in range(1_000, 1_006)]
+    (one,) = keeping.translate([" ".join(sentences)], search=Greedy(), split=True)
+    assert len(one.parts) > 1
+    for part in one.parts:
+        assert all(item in part.text or item in part.missing for item in keeping.placeholders.signs(part.source))
+
+
+def test_a_saved_translator_keeps_them_too(keeping, tmp_path):
+    loaded = type(keeping).load(keeping.save(tmp_path / "ko-en"), "cpu")
+    assert loaded.placeholders == keeping.placeholders == Placeholders(latin=False)
