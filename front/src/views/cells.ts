@@ -3,7 +3,7 @@
 import { cellsInView, clip } from "../canvas";
 import { shades, shownHue, strength, theme } from "../colours";
 import { largestWeight, type Grid } from "../grid";
-import type { Item } from "../items";
+import { isolated, type Item } from "../items";
 import { colourScale, key, queryItem } from "../state";
 import type { Layout } from "./layout";
 import { drawPixels } from "./pixels";
@@ -129,11 +129,12 @@ function drawLabels(context: CanvasRenderingContext2D, layout: Layout): void {
   marks(layout.columns, columns, false);
 }
 
+/** A text, or as much of its beginning as has room, with … where it is cut: at the left of Arabic or Hebrew. */
 export function shortened(context: CanvasRenderingContext2D, text: string, room: number): string {
   if (context.measureText(text).width <= room) return text;
   let letters = [...text];
   while (letters.length > 1 && context.measureText(`${letters.join("")}…`).width > room) letters = letters.slice(0, -1);
-  return `${letters.join("")}…`;
+  return isolated(`${letters.join("")}…`);
 }
 
 /** Where the query's strongest key is outside the part in view, a small arrow at the edge points to it. */

@@ -1,6 +1,7 @@
 // Where two traces of one text part: the heads whose attention differs most, each with the token that moves most of it
 
 import { batch } from "@preact/signals";
+import { isolated } from "../items";
 import { weightText } from "../numbers";
 import { chooseHead, chooseKind, headName, kindName, locked, query, trace, traceName } from "../state";
 import { words } from "../words";
@@ -15,7 +16,7 @@ export function Difference() {
   return (
     <Panel view="difference" title={say.parted(traceName(0), traceName(1))} caption={`${second.parted.length ? say.partedMost : say.partedNowhere}${output}`}>
       <RankedList lines={second.parted.map(({ kind, layer, head, query: position, moved }) => ({
-        name: `${several ? `${kind} ` : ""}${headName(layer, head)} · ${trace.value[kinds[kind].queries][position].text}`,
+        name: `${several ? `${kind} ` : ""}${headName(layer, head)} · ${isolated(trace.value[kinds[kind].queries][position].text)}`,
         number: weightText(moved),
         share: moved,
         title: say.strongestTitle,

@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import { shade } from "../colours";
 import type { Written as WrittenToken } from "../data";
 import { nucleus, temperature } from "../drawing";
-import { isolated } from "../items";
+import { directionOf, isolated } from "../items";
 import { busy, goOnWith } from "../live";
 import { drawToken, logitsOf, nucleusOf, probabilities } from "../site/logits";
 import { query, queryTokens, locked, trace } from "../state";
@@ -35,14 +35,14 @@ function Written() {
   const chosen = written.find(({ position }) => query.value === writer(position));
   return (
     <Panel view="generation" title={going ? say.continued : say.generation} caption={going ? say.continuedNote : say.generationNote}>
-      <p class="tokens written">
+      <p class="tokens written" dir={directionOf(written.map((one) => ({ text: textOf(one), special: false })))}>
         {written.map(({ position, probability, alternatives }) => (
           <button
             type="button"
             key={position}
             class={tokens[position]?.joined ? "word joined" : "word"}
             aria-pressed={query.value === writer(position)}
-            title={alternatives.map(([text, share]) => `${text} ${share.toFixed(4)}`).join("\n")}
+            title={alternatives.map(([text, share]) => `${isolated(text)} ${share.toFixed(4)}`).join("\n")}
             disabled={writer(position) >= queryTokens.value.length}
             onClick={() => ([query.value, locked.value] = [writer(position), true])}
           >
@@ -64,7 +64,7 @@ function Written() {
           written.map(({ position, probability, alternatives }) => [
             textOf({ position, probability, alternatives }),
             probability.toFixed(5),
-            alternatives.map(([text, share]) => `${text} ${share.toFixed(4)}`).join(", "),
+            alternatives.map(([text, share]) => `${isolated(text)} ${share.toFixed(4)}`).join(", "),
           ])
         }
       />
@@ -110,7 +110,7 @@ function NextTokens() {
         name: visible(text),
         number: shareOf(place).toFixed(4),
         share: shareOf(place),
-        title: say.goOnWith(visible(text)),
+        title: say.goOnWith(isolated(visible(text))),
         choose: going && (() => void goOnWith(going.ids[place])),
       }))} />
     </Panel>
