@@ -11,6 +11,7 @@ from axe import violations
 from causal_models import MOST
 from movement_shown import check_movement
 from output_steps import check_output
+from pictures import readable
 from playwright.sync_api import Page, Route, expect
 from site_texts import TEXTS, random_texts
 from site_worker import answers
@@ -199,7 +200,7 @@ def test_it_writes_what_python_writes(page: Page, gpt2) -> None:
     assert [row[0] for row in shown] == [escape_controls(one.token.text) for one in exact.written]
     assert [float(row[1]) for row in shown] == pytest.approx([one.probability for one in exact.written], abs=1e-4)
     for row, one in zip(shown, exact.written, strict=True):
-        texts, shares = zip(*(part.rsplit(" ", 1) for part in row[2].split(", ")), strict=True)
+        texts, shares = zip(*(part.rsplit(" ", 1) for part in readable(row[2]).split(", ")), strict=True)
         assert texts == tuple(escape_controls(text) for text, _ in one.alternatives)
         assert [float(share) for share in shares] == pytest.approx([share for _, share in one.alternatives], abs=1e-4)
     check_weights(page, exact, ["L0H0", "L1H1"])
