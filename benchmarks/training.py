@@ -36,7 +36,7 @@ from regard.training.loop import Run, train_step
 from regard.training.loss import TeacherForced
 from regard.training.optimiser import make_optimiser
 from regard.training.processes.process_group import Processes
-from regard.training.settings.settled_config import complete
+from regard.training.settings.settled_config import checked_complete
 from regard.training.settings.train_config import Data, Evaluation, TrainConfig, Training, VocabularySettings
 from regard.training.watcher import Watcher
 from regard.transformer.config import TransformerConfig
@@ -177,7 +177,7 @@ class WithRegard:
 
     def __init__(self, module: TeacherForced, batches: Batches) -> None:
         self.run = Run(
-            config=complete(
+            config=checked_complete(
                 TrainConfig(
                     data=Data(dev_pairs=1, max_tokens=256),
                     vocabulary=VocabularySettings(joint=False),

@@ -73,7 +73,7 @@ def test_two_hundred_clients_at_once_each_get_their_own_answer(service: Running,
         (b'{"texts": [', 400, "a request must be JSON in UTF-8."),
         (b"\xff", 400, "a request must be JSON in UTF-8."),
         (b"[" * 100_000, 400, "a request must be JSON in UTF-8."),
-        (b'{"texts": ["\\ud800"]}', 400, "text 1 has a lone surrogate, half of a character in UTF-16."),
+        (b'{"texts": ["\\ud800"]}', 400, "text 1 has a lone surrogate, half of a character in UTF-16; remove it."),
         (
             json.dumps({"texts": [""] * 257}).encode(),
             400,

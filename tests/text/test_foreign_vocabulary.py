@@ -50,7 +50,10 @@ def test_a_model_with_regards_ids_is_taken_as_it_is(tmp_path):
 def test_a_file_that_is_no_model(tmp_path):
     path = tmp_path / "own.model"
     path.write_text("twenty-one\n")
-    assert refusal(InputError, vocabulary_from_model, path) == f"{path} is not a SentencePiece model, or is damaged."
+    assert (
+        refusal(InputError, vocabulary_from_model, path)
+        == f"{path} is not a SentencePiece model, or is damaged; copy it again, or name another file."
+    )
     assert refusal(InputError, vocabulary_from_model, tmp_path / "none") == (
         f"cannot read the vocabulary {tmp_path / 'none'}: no such file or directory."
     )

@@ -130,7 +130,7 @@ def test_a_saved_vocabulary_is_loaded(tmp_path):
 def test_refusals(tmp_path):
     with pytest.raises(InputError) as refusal:
         Vocabulary.train(["", "  "], 10)
-    assert str(refusal.value) == "there is no text to make a vocabulary of: every line is empty."
+    assert str(refusal.value) == "there is no text to make a vocabulary of: every line is empty; give lines with words."
     for call in (VOCABULARY.encode, VOCABULARY.unknown, VOCABULARY.surfaces):
         with pytest.raises(InputError) as refusal:
             call("a\ud800")
@@ -144,7 +144,9 @@ def test_refusals(tmp_path):
         (tmp_path / "damaged.spm").write_bytes(damaged)
         with pytest.raises(InputError) as refusal:
             Vocabulary.load(tmp_path / "damaged.spm")
-        assert str(refusal.value) == f"{tmp_path}/damaged.spm is not a SentencePiece model, or is damaged."
+        assert str(refusal.value) == (
+            f"{tmp_path}/damaged.spm is not a SentencePiece model, or is damaged; copy it again, or name another file."
+        )
 
 
 def test_a_vocabulary_of_another_program_is_refused(tmp_path):

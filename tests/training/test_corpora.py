@@ -136,7 +136,12 @@ def test_other_files_or_weights_are_refused_when_training_goes_on(tmp_path, corp
         ),
         ("a", "b", {"weights": (1.0, 0.3)}, "data.weights = [1.0, 0.3]: got 1 corpus; give a weight for each."),
         ("a,b", "c,d", {"weights": (2.0,)}, "data.weights = [2.0]: got 2 corpora; give a weight for each."),
-        ("a,b", "c,d", {"synthetic": (3,)}, "data.synthetic = [3]: got 2 corpora, counted from 1."),
+        (
+            "a,b",
+            "c,d",
+            {"synthetic": (3,)},
+            "data.synthetic = [3]: got 2 corpora; give numbers of corpora, from 1 to 2.",
+        ),
         (
             "a,b",
             "c,d",

@@ -14,7 +14,7 @@ from regard.training.loop import Run, train_step
 from regard.training.loss import TeacherForced
 from regard.training.optimiser import make_optimiser
 from regard.training.processes.process_group import Processes
-from regard.training.settings.settled_config import complete
+from regard.training.settings.settled_config import checked_complete
 from regard.training.settings.train_config import Data, Evaluation, TrainConfig, Training, VocabularySettings
 from regard.training.watcher import Watcher
 from regard.transformer.config import TransformerConfig
@@ -65,7 +65,7 @@ def test_a_step_follows_the_clipped_gradient_of_the_mean_over_all_tokens(clip_no
         evaluation=Evaluation(every_steps=1, patience=1),
     )
     run = Run(
-        config=complete(config),
+        config=checked_complete(config),
         folder=Path(),
         processes=Processes.start(torch.device("cpu"), "float32"),
         batches=None,

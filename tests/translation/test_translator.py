@@ -397,5 +397,5 @@ def test_a_prefix_with_letters_that_it_cannot_write_is_refused(translator):
     unknown = translator.target_vocabulary.unknown("ẞ Hund 漢")
     assert {"ẞ", "漢"} <= set(unknown)
     assert str(refused.value) == (
-        f"the prefix of line 4 has characters that the translator cannot write: {', '.join(unknown)}."
+        f"the prefix of line 4 has characters that the translator cannot write: {', '.join(unknown)}; leave them out."
     )

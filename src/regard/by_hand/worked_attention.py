@@ -58,7 +58,7 @@ class WorkedAttention:
     """A worked example of attention, with all its matrices; worked["weights"] is the `Stage` of this name.
 
     Attributes:
-        inputs: the matrices and settings from which the matrices were computed.
+        inputs: the given matrices and settings, from which all other matrices were computed.
         stages: the matrices in the order of the computation.
         query: the position of the marked query; None = no query is marked.
     """

@@ -117,9 +117,13 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
 
 
 def with_progress_bar(lines: list[str], total: int) -> Iterator[str]:
-    """Yield `lines`, the last of `total` lines; show on the error stream how many of all lines were yielded.
+    """Yield lines, and show on the error stream how many of all lines have been yielded.
 
     There is no progress bar if the error stream is not a terminal.
+
+    Args:
+        lines: the lines that an earlier run has not scanned.
+        total: the number of all lines.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -189,7 +189,7 @@ def exact_matches(hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 
 
 def percent(matches: Sequence[bool]) -> float:
-    """Return the percentage of True."""
+    """Return the percentage of lines that equal a reference."""
     return 100 * sum(matches) / len(matches)
 
 

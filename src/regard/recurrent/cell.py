@@ -59,7 +59,11 @@ class Cells(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch tokens d_input"], hidden: Hidden
     ) -> tuple[Float[Tensor, "batch tokens d_state"], Hidden]:
-        """Read tokens in one direction, from given states.
+        """Read tokens in one direction.
+
+        Args:
+            x: the vectors of the tokens.
+            hidden: the states of all layers before the first token.
 
         Returns:
             The last layer's state after each token, and the states of all layers after the last token.

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from regard.checks import check_choice, check_count, check_probability
 
-# The fields of the config have texts on the meaning of these names
+# The fields of RecurrentConfig say what these names mean
 Cell = Literal["lstm", "gru"]
 Form = Literal["luong", "luong_feeding", "bahdanau"]
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "cosine", "location", "location_aware"]

@@ -33,7 +33,7 @@ def texts_of(content: Any) -> list[str]:
         if len(text) > MOST_CHARACTERS:
             raise InputError(f"text {number} has {len(text):,} characters; a text has at most {MOST_CHARACTERS:,}.")
         if any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise InputError(f"text {number} has a lone surrogate, half of a character in UTF-16.")
+            raise InputError(f"text {number} has a lone surrogate, half of a character in UTF-16; remove it.")
     return texts
 
 

@@ -109,14 +109,14 @@ class BPEDropout:
         return symbols, first_letter
 
     def ranks(self, symbols: Integers, word: Integers, positions: Integers) -> Integers:
-        """Return, for each of the `positions` in `symbols`, the rank of the merge with the next symbol.
+        """Return the rank of the merge of some symbols with the next symbol.
 
-        `NEVER` = the symbol is the last of its word, or the two symbols cannot be merged.
+        The rank is `NEVER` if the symbol is the last of its word, or if the two symbols cannot be merged.
 
         Args:
             symbols: the ids of the symbols of all words, concatenated.
             word: for each symbol, the index of its word.
-            positions: the indices of symbols.
+            positions: the indices of the symbols whose ranks are returned.
         """
         following = np.minimum(positions + 1, len(symbols) - 1)
         same_word = (word[positions] == word[following]) & (following > positions)

@@ -39,7 +39,9 @@ def read_model(path: Path) -> bytes:
     except OSError as error:
         raise InputError(f"cannot read the vocabulary {path}: {reason(error)}.") from error
     except (ValueError, RuntimeError) as error:
-        raise InputError(f"{path} is not a SentencePiece model, or is damaged.") from error
+        raise InputError(
+            f"{path} is not a SentencePiece model, or is damaged; copy it again, or name another file."
+        ) from error
     return model
 
 

@@ -84,7 +84,7 @@ class Vocabulary:
         """
         sampled = [line for line in map(clean_text, sample_lines(lines, MOST_LINES)) if line]
         if not sampled:
-            raise InputError("there is no text to make a vocabulary of: every line is empty.")
+            raise InputError("there is no text to make a vocabulary of: every line is empty; give lines with words.")
         try:
             return cls(train_model(sampled, max(n_tokens, FEWEST_PIECES), coverage, tags, byte_fallback))
         except RuntimeError as error:
@@ -110,7 +110,9 @@ class Vocabulary:
             pieces = vocabulary.processor.IdToPiece(list(range(len(vocabulary))))  # raises if one is not UTF-8
             special = [pieces[token] for token in (PAD, UNK, BOS, EOS)]
         except (RuntimeError, IndexError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} is not a SentencePiece model, or is damaged.") from error
+            raise InputError(
+                f"{path} is not a SentencePiece model, or is damaged; copy it again, or name another file."
+            ) from error
         if special != ["<pad>", "<unk>", "<s>", "</s>"]:
             raise InputError(
                 f"{path} is a SentencePiece model whose first pieces are {', '.join(special)}; a vocabulary of regard "

@@ -51,6 +51,9 @@ def smoothed_loss(
 ) -> Float[Tensor, ""]:
     """Return the cross-entropy of `logits` with the smoothed labels `expected` in nats, summed over non-padding tokens.
 
+    Args:
+        smoothing: the ε of label smoothing; 0 = labels are not smoothed.
+
     >>> import torch
     >>> smoothed_loss(torch.zeros(1, 3, 10), torch.tensor([[4, 5, 0]])) / 2  # uniform over 10: log 10 a token
     tensor(2.3026)

@@ -9,7 +9,7 @@ CALLS_PER_LINE = 10
 """If standard error is not a terminal, one in this many calls of `progress` prints a line."""
 
 QUIET_SECONDS = 30
-"""The seconds without output after which a line with the present task is printed, if there is no terminal."""
+"""If standard error is not a terminal, the current task is printed after this many seconds without output."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -101,7 +101,7 @@ def mean_chrf(group: Sequence[tuple[float, float]]) -> float:
 
 
 def join_small_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[tuple[float, float]]]:
-    """Join neighbouring groups of (score, chrF) pairs until each has `FEWEST_IN_GROUP` pairs, or all are one group."""
+    """Join neighbouring groups of (score, chrF) pairs until none has fewer than `FEWEST_IN_GROUP`, or all are one."""
     joined: list[list[tuple[float, float]]] = []
     for group in groups:
         if joined and len(joined[-1]) < FEWEST_IN_GROUP:

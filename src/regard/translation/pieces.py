@@ -27,7 +27,7 @@ def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
     piece_of_byte = [index for index, content in enumerate(piece_bytes) for _ in content]
     word_of: list[int | None] = [None] * len(pieces)
     n_words, byte, in_word = 0, 0, False
-    # a byte that is not UTF-8 becomes a character of its own, and then the same byte again
+    # surrogateescape decodes a byte that is not UTF-8 as one character, and encodes this character as the same byte
     for letter in b"".join(piece_bytes).decode(errors="surrogateescape"):
         n_words += not in_word and not letter.isspace()
         in_word = not letter.isspace()

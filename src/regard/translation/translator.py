@@ -142,7 +142,8 @@ class Translator:
             if UNK in ids:
                 unknown = ", ".join(self.target_vocabulary.unknown(text))
                 raise InputError(
-                    f"the prefix of line {number} has characters that the translator cannot write: {unknown}."
+                    f"the prefix of line {number} has characters that the translator cannot write: {unknown}; leave "
+                    "them out."
                 )
         long = self._too_long(texts) if split else {}
         short = ["" if index in long else text for index, text in enumerate(texts)]

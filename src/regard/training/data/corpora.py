@@ -73,7 +73,9 @@ def check_corpora(n_corpora: int, data: Data) -> None:
         raise InputError(f"data.weights = {list(data.weights)}: got {n}; give a weight for each.")
     synthetic = set(data.synthetic or ())
     if synthetic and max(synthetic) > n_corpora:
-        raise InputError(f"data.synthetic = {sorted(synthetic)}: got {n}, counted from 1.")
+        raise InputError(
+            f"data.synthetic = {sorted(synthetic)}: got {n}; give numbers of corpora, from 1 to {n_corpora}."
+        )
     if len(synthetic) == n_corpora and data.dev_source is None:
         raise InputError(
             "data.synthetic names every corpus, and dev pairs are taken from the others; give pairs that people "

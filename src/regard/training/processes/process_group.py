@@ -238,7 +238,8 @@ class Processes:
     def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return `tensors`, each put together from its shards, in the main process; an empty dict in other processes.
 
-        All processes must call this method. With several, the result is on the CPU, where there is more memory.
+        All processes must call this method. With several processes, the result is on the CPU,
+        where there is more memory.
         """
         if self.n == 1:
             return {name: tensor.detach() for name, tensor in tensors.items()}

@@ -93,7 +93,7 @@ def settled_section(kind: type[SettledSection], section: Section, **derived: Any
     return kind(**{**values, **{name: value for name, value in derived.items() if values[name] is None}})
 
 
-def complete(config: TrainConfig) -> SettledConfig:
+def checked_complete(config: TrainConfig) -> SettledConfig:
     """Check that settings are complete, such as those read from config.toml, and return them as a SettledConfig.
 
     Raises:

@@ -22,7 +22,7 @@ from regard.atomic_files import write_atomically
 from regard.errors import InputError, reason
 from regard.json_file import read_json
 from regard.training.settings.settings_file import as_toml, read_config
-from regard.training.settings.settled_config import SettledConfig, complete
+from regard.training.settings.settled_config import SettledConfig, checked_complete
 from regard.training.settings.train_config import Section, TrainConfig
 from regard.training.store.checksums import checksum
 
@@ -183,7 +183,7 @@ def stored_config(folder: Path) -> SettledConfig | None:
     """
     path = folder / CONFIG
     with os_errors_as_input_errors(folder):
-        return complete(read_config(path)) if (folder / ABOUT).exists() and path.exists() else None
+        return checked_complete(read_config(path)) if (folder / ABOUT).exists() and path.exists() else None
 
 
 def write_config(folder: Path, config: SettledConfig) -> None:
