@@ -4,7 +4,7 @@ from typer.testing import CliRunner, Result
 
 from regard import InputError
 from regard.cli.main import app
-from regard.cli.option_names import in_options
+from regard.cli.option_names import with_option_names
 
 
 def invoke(*arguments: object, text: str | bytes | None = None, columns: int | None = 80) -> Result:
@@ -24,4 +24,4 @@ def refused(*arguments: object, text: str | bytes | None = None) -> str:
     """Run a verb that refuses its input; return the message, as the command prints it."""
     result = invoke(*arguments, text=text)
     assert isinstance(result.exception, InputError), result.output
-    return in_options(str(result.exception))
+    return with_option_names(str(result.exception))

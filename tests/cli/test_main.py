@@ -17,7 +17,7 @@ from cli_runner import output
 
 from regard.cli.main import VERBS, limit_thread_spinning
 from regard.cli.main import run as run_verb
-from regard.cli.option_names import in_options
+from regard.cli.option_names import with_option_names
 from regard.kernels.library import description
 
 COMMAND = [sys.executable, "-m", "regard"]
@@ -167,7 +167,7 @@ def test_a_message_names_the_option_and_not_the_argument_of_python(run_main):
         "regard: the text is 602 tokens long and the model reads at most 512; shorten it, or read only its beginning "
         "with --truncate.\n"
     )
-    assert in_options("give it with target=…, or let it write with new_tokens=…; new_tokens=0: give more.") == (
+    assert with_option_names("give it with target=…, or let it write with new_tokens=…; new_tokens=0: give more.") == (
         "give it with --target, or let it write with --new-tokens …; --new-tokens 0: give more."
     )
 

@@ -14,7 +14,7 @@ import pytest
 from regard.errors import InputError
 from regard.kernels import library
 from regard.kernels.build import FOLDER, MANIFEST, levels
-from regard.kernels.library import description, function, load, loaded_library, processor_level
+from regard.kernels.library import c_function, description, load, loaded_library, processor_level
 
 LOWEST = f"kernels-{next(iter(levels()))}.so"
 
@@ -38,7 +38,7 @@ def refused(folder: Path, why: str) -> None:
         f"the compiled kernels in {folder} cannot be used: {why}; build them again with python -m regard.kernels.build."
     )
     with pytest.raises(InputError) as refusal:
-        function("regard_attention", ctypes.c_void_p)
+        c_function("regard_attention", ctypes.c_void_p)
     assert str(refusal.value) == message
     assert description() == f"kernels: none: {message}"
 
@@ -87,7 +87,7 @@ def test_a_library_that_the_system_cannot_load_is_refused(folder):
 
 def test_where_none_was_built_there_is_no_function_and_the_version_says_what_that_costs(folder):
     (folder / MANIFEST).unlink()
-    assert function("regard_attention", ctypes.c_void_p) is None
+    assert c_function("regard_attention", ctypes.c_void_p) is None
     assert description() == (
         "kernels: none (no C compiler when installed); attention with statistics takes up to 20 times as long on a "
         "CPU, and decoding up to 2.3 times; with a compiler, python -m regard.kernels.build builds them"

@@ -51,14 +51,14 @@ def back_translate(
     """
     from regard.cli.progress import spinner
 
-    drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    check_options(greedy, beam, drawing)
+    sampling_options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    check_options(greedy, beam, sampling_options)
     with spinner("loading torch"):
         from regard.training.back_translation import BackTranslation
         from regard.training.watcher import Terminal, Watcher
 
         sample = not greedy and beam is None
-        search = search_from_options(greedy, sample, {"size": beam}, drawing)
+        search = search_from_options(greedy, sample, {"size": beam}, sampling_options)
     task = BackTranslation(translator=folder, text=text, source=source, target=target, search=search)
     with Watcher() if quiet else Terminal() as watcher:
         counts = task.run(device, watcher)
@@ -68,14 +68,14 @@ def back_translate(
     print_counts(task, counts)
 
 
-def check_options(greedy: bool, beam: int | None, drawing: dict[str, Any]) -> None:
+def check_options(greedy: bool, beam: int | None, sampling_options: dict[str, Any]) -> None:
     """Raise InputError unless the options choose only one search method: greedy, beam or sampling.
 
     Args:
-        drawing: the values of the options of sampling, by name; None = not given.
+        sampling_options: the values of the options of sampling, by name; None = not given.
     """
-    drawn = [option_name(name) for name, value in drawing.items() if value is not None]
-    given = ["--greedy"] * greedy + ["--beam"] * (beam is not None) + drawn
+    given_sampling = [option_name(name) for name, value in sampling_options.items() if value is not None]
+    given = ["--greedy"] * greedy + ["--beam"] * (beam is not None) + given_sampling
     if len(given) > 1 and (greedy or beam is not None):
         raise InputError(f"got {' and '.join(given)}; a search is --greedy, or --beam, or sampling with its options.")
 

@@ -21,7 +21,7 @@ from regard.cli.explore import explore
 from regard.cli.export import export
 from regard.cli.learn import learn
 from regard.cli.look import look
-from regard.cli.option_names import in_options
+from regard.cli.option_names import with_option_names
 from regard.cli.plain_types import Verb, Verbs
 from regard.cli.sample import sample
 from regard.cli.scan import scan
@@ -130,7 +130,7 @@ def run() -> None:
         finally:
             sys.stdout.flush()
     except InputError as error:
-        exit_with_message(in_options(str(error)))
+        exit_with_message(with_option_names(str(error)))
     except typer.TyperException as error:
         if not str(error):  # `regard` alone: the help is printed already
             sys.exit(error.exit_code)

@@ -14,12 +14,12 @@ OPTIONS = {
 """Regular expressions of Python arguments in messages, and the command line options with the same meaning."""
 
 
-def in_options(message: str) -> str:
+def with_option_names(message: str) -> str:
     """Return a message with Python's arguments replaced by command line options.
 
-    >>> in_options("shorten it, or read only its beginning with truncate=True.")
+    >>> with_option_names("shorten it, or read only its beginning with truncate=True.")
     'shorten it, or read only its beginning with --truncate.'
-    >>> in_options("choose layers of one size, such as layers=[0, 1].")
+    >>> with_option_names("choose layers of one size, such as layers=[0, 1].")
     'choose layers of one size, such as --layer 0.'
     """
     for argument, option in OPTIONS.items():

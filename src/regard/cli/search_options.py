@@ -30,27 +30,35 @@ Seed = Annotated[int | None, typer.Option("--seed", help="The seed of the drawn 
 
 
 def check_search_options(
-    greedy: bool, sample: bool, beams: dict[str, float | int | None], drawing: dict[str, float | int | None]
+    greedy: bool,
+    sample: bool,
+    beam_options: dict[str, float | int | None],
+    sampling_options: dict[str, float | int | None],
 ) -> None:
     """Raise InputError if the options choose two search methods, or if an option belongs to a method not chosen.
 
     Args:
-        beams: the values of the options of beam search, by name; None = not given.
-        drawing: the values of the options of sampling, by name; None = not given.
+        beam_options: the values of the options of beam search, by name; None = not given.
+        sampling_options: the values of the options of sampling, by name; None = not given.
     """
-    given = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beams.items()}
+    given = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beam_options.items()}
     chosen = [option_name(name) for name, is_given in given.items() if is_given]
     if len(chosen) > 1 and (greedy or sample):
         raise InputError(
             f"got {' and '.join(chosen)}; choose one search: --greedy, --sample, or beam search with its options."
         )
-    for name, value in drawing.items():
+    for name, value in sampling_options.items():
         if value is not None and not (sample or given.get("mbr")):
             raise InputError(f"{option_name(name)} {value} is an option of --sample; give --sample too.")
 
 
-def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawing: dict[str, Any]) -> "Search":
-    """Return the search method that the options choose; `beams` and `drawing` as in `check_search_options`.
+def search_from_options(
+    greedy: bool, sample: bool, beam_options: dict[str, Any], sampling_options: dict[str, Any]
+) -> "Search":
+    """Return the search method that the options choose.
+
+    Args:
+        beam_options, sampling_options: as in `check_search_options`.
 
     Raises:
         InputError: a number is out of range.
@@ -60,21 +68,22 @@ def search_from_options(greedy: bool, sample: bool, beams: dict[str, Any], drawi
     from regard.translation.search.minimum_risk import MinimumRisk
     from regard.translation.search.sampling import Sample
 
-    beam, drawn = ({name: value for name, value in one.items() if value is not None} for one in (beams, drawing))
+    beam = {name: value for name, value in beam_options.items() if value is not None}
+    sampling = {name: value for name, value in sampling_options.items() if value is not None}
     n_samples = beam.pop("mbr", None)
     if "n_best" in beam:
         beam.setdefault("size", max(beam["n_best"], Beam().size))
     try:
         if greedy or sample:
-            return Greedy() if greedy else Sample(**drawn)
+            return Greedy() if greedy else Sample(**sampling)
         if n_samples is None:
             return Beam(**beam)
         n_best, size = beam.pop("n_best", 1), beam.pop("size", Beam().size)
         candidates = Beam(size, n_best=size, **beam)
-        return MinimumRisk(n_samples, candidates, Sample(**drawn), n_best)
+        return MinimumRisk(n_samples, candidates, Sample(**sampling), n_best)
     except ValueError as error:
         message = str(error).replace("Greedy()", "--greedy").replace("candidates.n_best=", "--beam ")
-        for name in (*beams, *drawn, "n_samples"):
+        for name in (*beam_options, *sampling, "n_samples"):
             message = message.replace(f"{name}=", f"{option_name(name)} ")
         raise InputError(message) from error
 

@@ -116,10 +116,15 @@ def translate(
     from regard.cli.progress import line_progress, spinner
     from regard.cli.text_lines import open_lines, read_lines, standard_input
 
-    beams = {"size": beam, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty, "n_best": n_best}
-    beams["mbr"] = mbr
-    drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    check_search_options(greedy, sample, beams, drawing)
+    beam_options = {
+        "size": beam,
+        "length_penalty": length_penalty,
+        "coverage_penalty": coverage_penalty,
+        "n_best": n_best,
+    }
+    beam_options["mbr"] = mbr
+    sampling_options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    check_search_options(greedy, sample, beam_options, sampling_options)
     if prefix is not None and prefix_file is not None:
         raise InputError("got --prefix and --prefix-file; give one of them.")
     if batch_tokens is not None and batch_tokens < 1:
@@ -131,7 +136,7 @@ def translate(
             from regard.translation.length_batches import BATCH_TOKENS
             from regard.translation.translator import Translator
 
-            search = search_from_options(greedy, sample, beams, drawing)
+            search = search_from_options(greedy, sample, beam_options, sampling_options)
             translator = Translator.load(folder, device)
         output = OutputFormat(alignments=alignments, scores=scores, json=as_json, n_best=n_best is not None)
         print_remark, count = stack.enter_context(line_progress(stream, "translating"))

@@ -8,7 +8,7 @@ from typing import Any
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.kernels.library import FLOATS, INTEGERS, function
+from regard.kernels.library import FLOATS, INTEGERS, c_function
 
 
 class CompensatedSum(ctypes.Structure):
@@ -132,4 +132,4 @@ def strides(tensor: Tensor) -> list[int]:
 @cache
 def attention_function() -> Any | None:
     """Return the C function `regard_attention`, which takes a pointer to `Arguments`; None if no kernels were built."""
-    return function("regard_attention", ctypes.c_void_p)
+    return c_function("regard_attention", ctypes.c_void_p)

@@ -25,12 +25,15 @@ FOLDER = Path(__file__).parent
 """The folder of the C files and of the libraries built from them."""
 
 MANIFEST = "built.json"
+"""The name of the file with the checksums of the libraries and of the C sources."""
 
 FLAGS = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
+"""The options for the C compiler."""
 
 V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 V3 = (*V2, "avx", "avx2", "bmi", "bmi2", "fma")
 V4 = (*V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+"""The instruction sets that the kernels use at the levels of x86-64, as the compiler names them."""
 
 LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {"x86-64-v2": V2, "x86-64-v3": V3, "x86-64-v4": V4},
@@ -44,7 +47,7 @@ compiler's default.
 COMPILE_SECONDS = 120
 """The time limit for compiling one library, in seconds; normally, a library takes a few seconds."""
 
-WITHOUT = "attention with statistics takes up to 20 times as long on a CPU, and decoding up to 2.3 times"
+SLOWDOWN = "attention with statistics takes up to 20 times as long on a CPU, and decoding up to 2.3 times"
 """How much slower regard is without compiled kernels, as a part of error messages."""
 
 
@@ -149,7 +152,7 @@ def main(folder: Path = FOLDER, *flags: str) -> int:
     try:
         names = build(folder, *flags)
     except (BuildError, OSError) as error:
-        print(f"regard: the C kernels were not built: {error}. Without them {WITHOUT}.", file=sys.stderr)
+        print(f"regard: the C kernels were not built: {error}. Without them {SLOWDOWN}.", file=sys.stderr)
         return 1
     print(f"built {', '.join(names)} in {folder}")
     return 0

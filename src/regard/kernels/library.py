@@ -11,16 +11,16 @@ from functools import cache
 from typing import Any
 
 from regard.errors import InputError, reason
-from regard.kernels.build import FOLDER, MANIFEST, WITHOUT, checksum, levels, library_name, sources_checksum
+from regard.kernels.build import FOLDER, MANIFEST, SLOWDOWN, checksum, levels, library_name, sources_checksum
 
 FLOATS, INTEGERS = ctypes.c_void_p, ctypes.c_void_p
 """The ctypes of pointers to floating-point numbers and to integers; both accept `tensor.data_ptr()`."""
 
-BUILD = "python -m regard.kernels.build"
+BUILD_COMMAND = "python -m regard.kernels.build"
 """The shell command that rebuilds the libraries, for error messages."""
 
 
-def function(name: str, *arguments: Any, returns: Any = None) -> Any | None:
+def c_function(name: str, *arguments: Any, returns: Any = None) -> Any | None:
     """Return the C function `name` of the kernel library; None if no library was built for this processor.
 
     Args:
@@ -33,9 +33,9 @@ def function(name: str, *arguments: Any, returns: Any = None) -> Any | None:
     library = loaded_library()
     if library is None:
         return None
-    found = getattr(library, name)
-    found.argtypes, found.restype = arguments, returns
-    return found
+    function = getattr(library, name)
+    function.argtypes, function.restype = arguments, returns
+    return function
 
 
 def check_arguments(name: str, arguments: ctypes.Structure) -> None:
@@ -46,16 +46,16 @@ def check_arguments(name: str, arguments: ctypes.Structure) -> None:
     Args:
         name: the name of the C function; the library has a second function, `<name>_error`, for this check.
     """
-    describe = error_function(f"{name}_error")
-    assert describe is not None
-    if (error := describe(ctypes.byref(arguments))) is not None:
+    find_error = error_function(f"{name}_error")
+    assert find_error is not None
+    if (error := find_error(ctypes.byref(arguments))) is not None:
         raise RuntimeError(f"{name} refuses its arguments: {error.decode()}; please report this.")
 
 
 @cache
 def error_function(name: str) -> Any | None:
     """Return the C function `name`, which checks the arguments of another C function; None if no library was built."""
-    return function(name, ctypes.c_void_p, returns=ctypes.c_char_p)
+    return c_function(name, ctypes.c_void_p, returns=ctypes.c_char_p)
 
 
 @cache
@@ -97,20 +97,22 @@ def load(name: str) -> ctypes.CDLL:
         manifest = json.loads((FOLDER / MANIFEST).read_text())
         sources, library = manifest["sources"], manifest["libraries"][name]
     except (OSError, ValueError, LookupError, TypeError):
-        raise unusable(f"{MANIFEST} is damaged") from None
+        raise unusable_error(f"{MANIFEST} is damaged") from None
     try:
         if sources != sources_checksum(FOLDER):
-            raise unusable("they were built from other C sources than those beside them")
+            raise unusable_error("they were built from other C sources than those beside them")
         if library != checksum(FOLDER / name):
-            raise unusable(f"{name} has changed since it was built")
+            raise unusable_error(f"{name} has changed since it was built")
         return ctypes.CDLL(str(FOLDER / name))
     except OSError as error:
-        raise unusable(f"{name}: {reason(error)}") from error
+        raise unusable_error(f"{name}: {reason(error)}") from error
 
 
-def unusable(why: str) -> InputError:
+def unusable_error(problem: str) -> InputError:
     """Return an InputError that says why the libraries cannot be used, and which command rebuilds them."""
-    return InputError(f"the compiled kernels in {FOLDER} cannot be used: {why}; build them again with {BUILD}.")
+    return InputError(
+        f"the compiled kernels in {FOLDER} cannot be used: {problem}; build them again with {BUILD_COMMAND}."
+    )
 
 
 def description() -> str:
@@ -126,5 +128,5 @@ def description() -> str:
         return f"kernels: none: {error}"
     if level is None:
         lacking = "the processor is below x86-64-v2" if (FOLDER / MANIFEST).exists() else "no C compiler when installed"
-        return f"kernels: none ({lacking}); {WITHOUT}; with a compiler, {BUILD} builds them"
+        return f"kernels: none ({lacking}); {SLOWDOWN}; with a compiler, {BUILD_COMMAND} builds them"
     return f"kernels: {level}"

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.library import FLOATS, INTEGERS, check_arguments, function
+from regard.kernels.library import FLOATS, INTEGERS, c_function, check_arguments
 from regard.kernels.threads import run_on_threads
 
 LOGITS_OF_A_THREAD = 2**16
@@ -74,4 +74,4 @@ def top_tokens(
 @cache
 def regard_top_tokens() -> Any | None:
     """Return the C function of this name, which takes a pointer to `TopTokensArguments`; None without kernels."""
-    return function("regard_top_tokens", ctypes.c_void_p)
+    return c_function("regard_top_tokens", ctypes.c_void_p)

@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.layers.key_value import KeyValue
-from regard.kernels.library import FLOATS, INTEGERS, check_arguments, function
+from regard.kernels.library import FLOATS, INTEGERS, c_function, check_arguments
 from regard.kernels.threads import run_on_threads
 from regard.transformer.decoding.parameters import EmbeddingParameters, LinearParameters, Stack, StackParameters
 
@@ -104,4 +104,4 @@ def encode(
 @cache
 def regard_encode() -> Any | None:
     """Return the C function of this name, which takes a pointer to `EncodeArguments`; None if no kernels were built."""
-    return function("regard_encode", ctypes.c_void_p)
+    return c_function("regard_encode", ctypes.c_void_p)

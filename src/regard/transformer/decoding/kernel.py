@@ -23,7 +23,7 @@ from regard.attention.masks import Padding
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
-from regard.kernels.library import FLOATS, INTEGERS, check_arguments, function
+from regard.kernels.library import FLOATS, INTEGERS, c_function, check_arguments
 from regard.kernels.threads import run_on_threads
 from regard.transformer.decoding.parameters import (
     EmbeddingParameters,
@@ -226,10 +226,10 @@ class CompiledDecoding:
 @cache
 def regard_decoding_step() -> Any | None:
     """Return the C function of this name, which takes a pointer to `StepArguments`; None if no kernels were built."""
-    return function("regard_decoding_step", ctypes.c_void_p)
+    return c_function("regard_decoding_step", ctypes.c_void_p)
 
 
 @cache
 def regard_project_logits() -> Any | None:
     """Return the C function of this name, which takes a pointer to `ProjectionArguments`; None without kernels."""
-    return function("regard_project_logits", ctypes.c_void_p)
+    return c_function("regard_project_logits", ctypes.c_void_p)
