@@ -77,6 +77,7 @@ def model_inputs(
 
 
 def head_title(model_trace: Trace, focus: Focus) -> str:
+    """Return a title with the names of the model and of the head."""
     kind = f"{focus.head.kind} " if len(model_trace.kinds) > 1 else ""
     return f"{model_trace.model} · {kind}{focus.head.name}"
 

@@ -211,6 +211,7 @@ class HeadStages:
         ]
 
     def scores_formula(self) -> str:
+        """Return the formula that computes the scores from the products, as text."""
         inputs, products = self.inputs, self.name("products")
         if inputs.scale is None:
             formula = f"{products} / √d_k, d_k = {self.steps.query.shape[1]}"
@@ -232,6 +233,7 @@ class HeadStages:
         return f"softmax({scores}{sink}), row by row"
 
     def stage(self, name: str, formula: str, matrix: Matrix, **options: Any) -> Stage:
+        """Return a matrix of this head as a `Stage`; `options` are further arguments of `Stage`."""
         section = "Attention" if self.head is None else f"Head {self.head} of {self.inputs.n_heads}"
         return Stage(section=section, name=self.name(name), formula=formula, matrix=matrix, head=self.head, **options)
 

@@ -131,6 +131,7 @@ def check_inputs(
 
 
 def translations(folder: Path, lines: list[str], truncate: bool, device: str | None) -> list[str]:
+    """Translate lines with the translator in a folder."""
     from regard.cli.progress import spinner
 
     with spinner(f"translating {len(lines):,} lines"):

@@ -77,6 +77,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         ),
     }
 )
+"""The formats, by the names that `export` and `regard export --to` take."""
 
 
 def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None) -> Parity:

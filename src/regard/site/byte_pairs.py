@@ -104,6 +104,7 @@ def splitters(part: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_supported(part: dict[str, Any]) -> bool:
+    """Return whether `pattern_of` has a JavaScript pattern for a pre-tokenizer."""
     if part["type"] == "Split":
         return (
             part["pattern"].get("Regex") in JAVASCRIPT_PATTERNS

@@ -130,7 +130,7 @@ def run_graph(session: Any, inputs: dict[str, np.ndarray], n_read_first: int = 0
     """
     shapes = {graph_input.name: graph_input.shape for graph_input in session.get_inputs()}
     names = [output.name for output in session.get_outputs()]
-    past = {
+    past = {  # no token is cached at first: axes of variable size have length 0
         name: np.zeros([axis if isinstance(axis, int) else 0 for axis in shape], dtype=np.float32)
         for name, shape in shapes.items()
         if name.startswith(PAST)

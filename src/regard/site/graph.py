@@ -78,6 +78,7 @@ class RunState:
 
 
 RUN_STATE: ContextVar[RunState] = ContextVar("run_state")
+"""The state of the present run, which `recorded_attention` cannot get as an argument."""
 
 
 def recorded_attention(

@@ -67,6 +67,7 @@ def recording_hidden(model: nn.Module, paths: Mapping[Layer, LayerPaths]) -> Ite
         recorded[block_name(*layer, part)] = vectors[:, None]
 
     def hooks(layer: Layer, modules: LayerPaths) -> Iterator[Any]:
+        """Register the hooks that store the vectors of a layer, and yield their handles."""
         module = model.get_submodule
         yield module(modules.layer).register_forward_pre_hook(
             lambda _, args, kwargs: store(layer, "before", layer_input(args, kwargs)), with_kwargs=True

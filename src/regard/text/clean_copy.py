@@ -10,6 +10,7 @@ from pathlib import Path
 from regard.text.parallel import Parallel, Report
 
 Pair = tuple[str, str]
+"""A source text and its target text."""
 
 
 @dataclass(frozen=True, slots=True)

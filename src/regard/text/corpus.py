@@ -105,6 +105,7 @@ class Corpus:
         self._n_pairs = n_pairs
 
     def _side(self, name: str, n_pairs: int, dtype: type[np.unsignedinteger], n_tokens: int | None) -> Side:
+        """Open the files of the sources or the targets (`name`), and check that they fit the number of pairs."""
         path = self.folder / f"{name}.ids"
         ends = np.memmap(self.folder / f"{name}.ends", dtype=np.int64, mode="r")
         ids = np.memmap(path, dtype=dtype, mode="r")

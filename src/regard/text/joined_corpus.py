@@ -45,6 +45,7 @@ class JoinedSide:
         return ids, lengths
 
     def _corpus_of(self, pairs: NDArray[np.int64]) -> Integers:
+        """Return the index of the corpus of each pair."""
         return np.searchsorted(self.starts, pairs, side="right") - 1
 
 

@@ -16,11 +16,13 @@ from regard.text.cleaning import clean_text
 from regard.text.keyed_random import seed_of
 
 SPLITS = "train", "dev", "test"
+"""The names of the splits, which are the beginnings of the names of their files."""
 
 MOST_BELOW = 10**18
 """The largest value that the argument `below` of `sample` may have."""
 
 Pairs = list[tuple[str, str]]
+"""Pairs of a source text and its target text."""
 
 
 def sample(

@@ -115,6 +115,7 @@ def join_small_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[
 
 
 def is_rising(values: object) -> TypeGuard[Sequence[float]]:
+    """Return whether a value is a list of finite floats in rising order, and not empty."""
     return (
         isinstance(values, (list, tuple))
         and bool(values)

@@ -42,6 +42,7 @@ PARAMETERS_FILE = "model.safetensors"
 JOINT_VOCABULARY = "vocabulary.spm"
 SOURCE_VOCABULARY = "source.spm"
 TARGET_VOCABULARY = "target.spm"
+"""The names of the files in the folder of a translator."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -229,6 +230,7 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 
 def missing_translator_error(folder: Path) -> InputError:
+    """Return the error for a folder without a translator; the message says what is there in its place."""
     if folder.is_dir():
         return InputError(
             f"{folder} has no translator: there is no {DESCRIPTION_FILE} in it; give the folder that regard train "

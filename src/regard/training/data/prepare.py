@@ -183,6 +183,7 @@ def write_new_data(
 ) -> SettledConfig:
     """Write the data folder of a new training; return the settings, with a value in place of every None."""
     genuine, synthetic = ([corpus for corpus in corpora if bool(corpus.tag) == tagged] for tagged in (False, True))
+    # the default settings depend on text that people wrote, if there is any
     survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in genuine or synthetic), watcher)
     others = chain.from_iterable(corpus.write() for corpus in (synthetic if genuine else []))
     n_pairs = survey.n_pairs + survey_corpus(others, watcher).n_pairs
@@ -306,6 +307,7 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
     tags = list(dict.fromkeys(corpus.tag for corpus in split.corpora if corpus.tag))
 
     def vocabulary(lines: Callable[[], Iterator[str]], tags: Sequence[str]) -> Vocabulary:
+        """Train one vocabulary; `lines` is a function because the lines are read twice."""
         n_tokens = vocabulary_size(lines(), n_pairs) if settings.n_tokens is None else settings.n_tokens
         with_bytes = n_tokens >= LEAST_PIECES_WITH_BYTES if settings.byte_fallback is None else settings.byte_fallback
         return Vocabulary.train(lines(), n_tokens, coverage=settings.coverage, tags=tags, byte_fallback=with_bytes)

@@ -11,12 +11,10 @@ from itertools import chain, islice
 from pathlib import Path
 
 from regard.errors import InputError
-from regard.text.clean_copy import CleanCopy
+from regard.text.clean_copy import CleanCopy, Pair
 from regard.text.parallel import Parallel, Report, largest_dev_rank, random_rank
 from regard.text.vocabulary import Vocabulary
 from regard.training.settings.settled_config import CorpusConfig
-
-Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)

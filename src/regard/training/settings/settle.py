@@ -149,6 +149,7 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
     ),
 }  # fmt: skip
+"""The recipes for each type of device, by the size of the corpus, the smallest first."""
 
 
 def chosen_recipe(n_pairs: int, device: torch.device) -> Recipe:

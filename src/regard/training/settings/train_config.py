@@ -52,6 +52,7 @@ class Above:
         return f"above {self.below:g}"
 
 
+# The types of settings that are numbers, with the allowed values
 Count = Annotated[int, Range(1)]
 CountOrZero = Annotated[int, Range(0)]
 Positive = Annotated[float, Above(0)]

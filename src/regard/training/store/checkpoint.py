@@ -24,12 +24,14 @@ from regard.json_file import read_json
 from regard.tensor_file import read_tensors, write_tensors
 from regard.training.store.checksums import checksum, remove_folder, replace_folder, restore_folders
 
-FORMAT = "regard checkpoint"
-VERSION = 2
+FORMAT, VERSION = "regard checkpoint", 2
+"""The name and the version of the format in manifest.json."""
+
 PREFIX, SUFFIX = "step-", ".safetensors"
+"""The beginning of the name of a checkpoint's folder, and the ending of the names of its files of tensors."""
 
 LONGEST_NAME = 255
-"""The most bytes of the name of a file in a manifest: no file system allows a longer one."""
+"""The most bytes in the name of a file in a manifest: no file system allows longer names."""
 
 
 class DamagedError(InputError):

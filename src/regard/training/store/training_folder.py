@@ -26,9 +26,11 @@ from regard.training.settings.settled_config import SettledConfig, checked_compl
 from regard.training.settings.train_config import Section, TrainConfig
 from regard.training.store.checksums import checksum
 
-FORMAT = "regard training"
-VERSION = 1
+FORMAT, VERSION = "regard training", 1
+"""The name and the version of the format in training.json."""
+
 ABOUT, CONFIG, LOCK = "training.json", "config.toml", "training.lock"
+"""The names of the files in the folder of a training that this module reads and writes."""
 
 MAY_CHANGE = {
     "training.max_steps",

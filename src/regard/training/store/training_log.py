@@ -19,6 +19,7 @@ from regard.errors import InputError
 from regard.json_file import parse_json
 
 Entry = Mapping[str, Any]
+"""An entry of the log: its numbers, and perhaps a sample of a translation, by name."""
 
 TAGS = {
     "loss_nats": "loss/training",
