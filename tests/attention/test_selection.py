@@ -65,18 +65,18 @@ def test_an_index_names_a_tile_and_the_axes_that_fall_away():
             TypeError,
             "a pattern takes slices with a positive step; got slice(None, None, -1) for the query.",
         ),
-        ("it", TypeError, "'it' is no batch index; a pattern takes ints, slices and lists of positions."),
-        ((0, None), TypeError, "None is no head index; a pattern takes ints, slices and lists of positions."),
-        ((0, 0, 1.0), TypeError, "1.0 is no query index; a pattern takes ints, slices and lists of positions."),
+        ("it", TypeError, "'it' is not a batch index; a pattern takes ints, slices and lists of positions."),
+        ((0, None), TypeError, "None is not a head index; a pattern takes ints, slices and lists of positions."),
+        ((0, 0, 1.0), TypeError, "1.0 is not a query index; a pattern takes ints, slices and lists of positions."),
         (
             (0, 0, [1.5]),
             TypeError,
-            "[1.5] is no query index; a pattern takes ints, slices and lists of positions.",
+            "[1.5] is not a query index; a pattern takes ints, slices and lists of positions.",
         ),
         (
             (0, 0, 0, [[1], [2]]),
             TypeError,
-            "[[1], [2]] is no key index; a pattern takes ints, slices and lists of positions.",
+            "[[1], [2]] is not a key index; a pattern takes ints, slices and lists of positions.",
         ),
     ],
     ids=str,
@@ -104,4 +104,6 @@ def test_numbers_of_numpy_and_tensors_without_axes_are_ints():
     for entry in (torch.tensor(2.0), np.float64(2.0)):
         with pytest.raises(TypeError) as raised:
             Selection.of(entry, Grid(2, 3, 5, 7))
-        assert str(raised.value) == f"{entry!r} is no batch index; a pattern takes ints, slices and lists of positions."
+        assert (
+            str(raised.value) == f"{entry!r} is not a batch index; a pattern takes ints, slices and lists of positions."
+        )

@@ -66,7 +66,9 @@ def test_refusals(tmp_path, texts, translator_folder):
         "cannot tell what kind of table heads.txt is; its name must end in .csv or .parquet."
     )
     (tmp_path / "empty.txt").write_text("\n\n")
-    assert refused("scan", tmp_path / "empty.txt") == "there is no text in the file; give one text a line."
+    assert (
+        refused("scan", tmp_path / "empty.txt") == "there is no text in the file; give a file with a text on each line."
+    )
     assert refused("scan", tmp_path / "none.txt") == (
         f"cannot read {tmp_path}/none.txt: no such file or directory; name another file."
     )

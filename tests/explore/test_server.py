@@ -63,7 +63,7 @@ def test_the_effect_of_a_change_is_that_of_compare(explorer: Running, minilm: Lo
 def test_the_effect_of_no_change_is_refused(explorer: Running) -> None:
     assert explorer.ask("/effect", {"text": RAIN})[:2] == (
         400,
-        {"error": "there is not a change; cut an edge, silence a head, or change its temperature first."},
+        {"error": "there is no change; cut an edge, silence a head, or change its temperature first."},
     )
 
 

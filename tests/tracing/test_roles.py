@@ -104,4 +104,7 @@ def test_a_text_that_is_too_long_is_cut(minilm):
 
 
 def test_no_text_at_all_is_refused():
-    assert refusal(InputError, Scan("MiniLM").roles) == "there is no text in the file; give one text a line."
+    assert (
+        refusal(InputError, Scan("MiniLM").roles)
+        == "there is no text in the file; give a file with a text on each line."
+    )

@@ -22,7 +22,7 @@ SAVE_SECONDS = 20
 
 
 def scan(
-    file: Annotated[Path, typer.Argument(help="A file with one text a line; - reads standard input.")],
+    file: Annotated[Path, typer.Argument(help="A file with a text on each line; - reads standard input.")],
     model: Model = None,
     out: Annotated[
         Path | None,

@@ -107,7 +107,7 @@ class Session:
         """
         changes = question.change_objects()
         if not changes:
-            raise InputError("there is not a change; cut an edge, silence a head, or change its temperature first.")
+            raise InputError("there is no change; cut an edge, silence a head, or change its temperature first.")
         before, after = self.trace(replace(question, changes=())), self.trace(question)
         difference = compare(before, after)
         moved = difference.heads.nan_to_num(0.0)

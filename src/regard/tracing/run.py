@@ -246,7 +246,7 @@ def check_fps(fps: float | None, video: Any) -> None:
     if fps is not None and video is None:
         raise InputError(f"fps={fps!r} is the frames per second of a video; give the frames too, with video=….")
     if fps is not None and not 0 < fps < math.inf:
-        raise InputError(f"fps={fps!r} is no number of frames per second; give a number above 0.")
+        raise InputError(f"fps={fps!r} is not a number of frames per second; give a number above 0.")
 
 
 @contextmanager

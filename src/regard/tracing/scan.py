@@ -75,7 +75,7 @@ class Scan:
     def roles(self) -> Roles:
         """Return how much each head attends to the previous token, the first token, and so on, over all texts."""
         if self.sums is None:
-            raise InputError("there is no text in the file; give one text a line.")
+            raise InputError("there is no text in the file; give a file with a text on each line.")
         return Roles(self.heads, self.sums.means())
 
     def save(self, path: Path, source: str) -> None:

@@ -252,7 +252,10 @@ def test_a_trace_without_tokens_is_refused(tmp_path):
     attended = {"encoder": {0: attend(x, x, x)}}
     trace = Trace(model="m", text="", target_text="", source=(), target=(), attended=attended)
     path = trace.save(tmp_path / "trace.safetensors")
-    assert refused(path) == "FILE is damaged: an attention call without queries, keys or heads; save the trace again."
+    assert (
+        refused(path)
+        == "FILE is damaged: it has an attention call without queries, keys or heads; save the trace again."
+    )
 
 
 def test_vectors_that_are_no_floating_point_numbers_or_have_another_shape_are_refused(normal, tmp_path):
@@ -297,8 +300,8 @@ def test_nan_and_infinity_in_rules_come_back(normal, tmp_path):
     ("change", "what"),
     [
         (lambda about: about.update(model="a\x1b[2Jb"), "the model's name has control characters"),
-        (lambda about: about.update(attended={"encoder": {}}), "no attention call"),
-        (lambda about: about.update(attended={}), "no attention call"),
+        (lambda about: about.update(attended={"encoder": {}}), "it has no attention call"),
+        (lambda about: about.update(attended={}), "it has no attention call"),
         (lambda about: about.update(text=5), "TypeError the model's name and the texts must be strings"),
         (
             lambda about: about["source"].pop(),

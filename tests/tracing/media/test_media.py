@@ -436,7 +436,7 @@ def test_frames_per_second_that_are_no_number_or_without_a_video_are_refused(vit
     )
     for fps in (0.0, -1.0, float("nan")):
         assert refusal(InputError, regard.trace, vit, video=[PICTURE], fps=fps, processor=VideoAsPictures()) == (
-            f"fps={fps!r} is no number of frames per second; give a number above 0."
+            f"fps={fps!r} is not a number of frames per second; give a number above 0."
         )
 
 

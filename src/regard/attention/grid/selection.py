@@ -85,7 +85,7 @@ def selected_positions(entry: Any, axis: str, size: int) -> Positions:
     if entries is not None and entries.ndim == 1 and not (entries.is_floating_point() and len(entries)):
         counted = [counted_from_start(int(position), axis, size) for position in entries.tolist()]
         return torch.tensor(counted, dtype=torch.int64, device="cpu")
-    raise TypeError(f"{entry!r} is no {axis} index; a pattern takes ints, slices and lists of positions.")
+    raise TypeError(f"{entry!r} is not a {axis} index; a pattern takes ints, slices and lists of positions.")
 
 
 def counted_from_start(position: int, axis: str, size: int) -> int:

@@ -181,14 +181,14 @@ def attended_from_json(
         for kind, layers in document.items()
     }
     if not any(attended.values()):
-        raise ValueError("no attention call.")
+        raise ValueError("it has no attention call.")
     for kind, layers in attended.items():
         for layer, step in layers.items():
             own = sources.get(layer) if kind == "encoder" else None
             n_queries, n_keys = (len(tokens[side] if own is None else own) for side in SIDES[kind])
             shape = step.pattern.shape
             if 0 in shape:
-                raise ValueError("an attention call without queries, keys or heads.")
+                raise ValueError("it has an attention call without queries, keys or heads.")
             if shape[2:] != (n_queries, n_keys):
                 raise ValueError(
                     f"layer {layer} has {shape[2]} queries and {shape[3]} keys, and the texts have {n_queries} and "
