@@ -129,6 +129,17 @@ def test_a_change_of_the_decoder_counts_from_the_next_start_on(change):
     assert_is_the_decoder(model, n_tokens=2)
 
 
+def test_the_default_type_of_tensors_does_not_matter():
+    model, target = new_model(), texts([3] * 5, 37, seed=1)
+    expected = every_step(model, target)
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = every_step(model, target)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert_close(found, expected)
+
+
 @pytest.mark.parametrize("scale", [1e-6, 10.0, 1e3])
 def test_scores_may_be_small_and_large(scale):
     model = new_model()
@@ -175,7 +186,7 @@ def test_any_number_of_logits(n_logits, rows, threads, normal, monkeypatch):
     with torch.inference_mode():
         decoding = decoding_of(model, SOURCE[:1], LENGTHS[:1], rows)
         decoding.read([0] * rows, [0] * rows)
-        expected = model.decoder.to_logits.double()(decoding.x.double())
+        expected = model.decoder.to_logits.double()(decoding.x.view(rows, -1).double())
         assert_close(decoding.logits.double(), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -191,7 +202,7 @@ def vectors(model, target, of):
     decoding = decoding_of(model, of[:, None].expand(-1, SOURCE.shape[1]), LENGTHS[of])
     for tokens in target.T.tolist():
         decoding.read(tokens, range(len(tokens)))
-    return torch.cat([decoding.x, decoding.logits, *decoding.queries.view(2, len(of), -1)], dim=1)
+    return torch.cat([decoding.x.view(len(of), -1), decoding.logits, *decoding.queries.view(2, len(of), -1)], dim=1)
 
 
 def test_what_is_not_written_yet_and_what_lies_behind_a_source_never_show():
@@ -202,7 +213,7 @@ def test_what_is_not_written_yet_and_what_lies_behind_a_source_never_show():
             for vectors in (source.key, source.value):
                 for row, length in enumerate(LENGTHS.tolist()):
                     vectors[row, :, length:] = torch.nan
-        buffer, *_ = decoding.held
+        buffer = decoding.buffer.view(5, 3, 2, -1, N_TOKENS, 16)
         for place, tokens in enumerate(target.T.tolist()[:2]):
             buffer[:, :, :, :, place:] = torch.nan
             decoding.read(tokens, range(5))

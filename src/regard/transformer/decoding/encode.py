@@ -74,12 +74,14 @@ def encode(
         lengths: the number of tokens of each source before its padding; None = no padding.
     """
     (n_sources, n_tokens), n_layers = source.shape, len(decoder.memory_layers)
-    source, x = source.long().contiguous(), torch.empty(n_sources, n_tokens, encoder.stack.d_model)
-    allocate = torch.empty if lengths is None else torch.zeros  # the kernel writes no padding
-    memory = allocate(n_layers, n_sources, n_tokens, decoder.memory_layers[0].n_out)
+    source = source.long().contiguous()
+    allocate = source.new_empty if lengths is None else source.new_zeros  # the kernel writes no padding
+    memory = allocate(n_layers, n_sources, n_tokens, decoder.memory_layers[0].n_out, dtype=torch.float32)
     threads = min(torch.get_num_threads(), n_sources)
     lengths = None if lengths is None else lengths.long().contiguous()
-    scratch = x.new_empty(threads, encoder.stack.scratch_numbers(n_tokens, n_tokens))
+    x_numbers = source.numel() * encoder.stack.d_model
+    scratch_numbers = encoder.stack.scratch_numbers(n_tokens, n_tokens)
+    free = memory.new_empty(x_numbers + threads * scratch_numbers)
     arguments = EncodeArguments(
         stack=encoder.stack,
         sources=n_sources,
@@ -87,12 +89,12 @@ def encode(
         lengths=None if lengths is None else lengths.data_ptr(),
         embedding=encoder.embedding,
         ids=source.data_ptr(),
-        x=x.data_ptr(),
+        x=free.data_ptr(),
         layers=decoder.memory_layers,
         n_layers=n_layers,
         memory=memory.data_ptr(),
-        scratch=scratch.data_ptr(),
-        scratch_numbers=scratch.shape[1],
+        scratch=free.data_ptr() + x_numbers * ctypes.sizeof(ctypes.c_float),
+        scratch_numbers=scratch_numbers,
     )
     check_arguments("regard_encode", arguments)
     run_on_threads(regard_encode(), arguments, threads)

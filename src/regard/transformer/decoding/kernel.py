@@ -122,21 +122,23 @@ class CompiledDecoding:
         most_rows: int,
         most_tokens: int,
     ) -> None:
-        stack, new = decoder.stack, memory[0].key.new_empty
+        stack, n_logits = decoder.stack, decoder.projection.n_out
         n_sources, source_tokens = len(memory[0].key), memory[0].n_tokens
         self.decoder, self.memory = decoder, memory
         self.lengths = None if lengths is None else lengths.long().contiguous()
         self.threads = min(torch.get_num_threads(), most_rows)
+        self.newest, self.parents = (ctypes.c_int64 * most_rows)(), (ctypes.c_int64 * most_rows)()
+        self.tables = (ctypes.c_int64 * (2 * most_rows * (1 + most_tokens)))()
+        for source in range(n_sources):
+            self.tables[source * (1 + most_tokens)] = source
         scratch_numbers = stack.scratch_numbers(min(most_rows, MOST_ROWS_AT_ONCE), max(most_tokens, source_tokens))
-        self.tables = torch.zeros(2, most_rows, 1 + most_tokens, dtype=torch.long)
-        self.tables[0, :n_sources, 0] = torch.arange(n_sources)
-        self.x, self.queries = new(most_rows, stack.d_model), new(stack.n_blocks * most_rows * stack.d_model)
-        self.all_logits = new(most_rows, decoder.projection.n_out)
-        self.newest, self.parents = ((ctypes.c_int64 * most_rows)() for _ in range(2))
-        self.held = [  # tensors that only the kernel reads
-            buffer := new(most_rows, stack.n_blocks, 2, stack.key_heads, most_tokens, stack.d_head),
-            scratch := new(self.threads, scratch_numbers),
-        ]
+        vectors = 2 * stack.key_heads * stack.d_head * most_tokens
+        row_sizes = stack.d_model, stack.n_blocks * stack.d_model, n_logits, stack.n_blocks * vectors
+        sizes = [*(most_rows * size for size in row_sizes), self.threads * scratch_numbers]
+        self.x, self.queries, logits, self.buffer, self.scratch = torch.split(
+            memory[0].key.new_empty(sum(sizes)), sizes
+        )
+        self.all_logits = logits.view(most_rows, n_logits)
         self.arguments = StepArguments(
             stack=stack,
             embedding=decoder.embedding,
@@ -144,8 +146,8 @@ class CompiledDecoding:
             parents=ctypes.addressof(self.parents),
             most_rows=most_rows,
             most_tokens=most_tokens,
-            buffer=buffer.data_ptr(),
-            tables=self.tables.data_ptr(),
+            buffer=self.buffer.data_ptr(),
+            tables=ctypes.addressof(self.tables),
             source_keys=struct_array(VectorLayout, [block.key for block in memory]),
             source_values=struct_array(VectorLayout, [block.value for block in memory]),
             sources=n_sources,
@@ -153,13 +155,13 @@ class CompiledDecoding:
             lengths=None if self.lengths is None else self.lengths.data_ptr(),
             x=self.x.data_ptr(),
             queries=self.queries.data_ptr(),
-            scratch=scratch.data_ptr(),
+            scratch=self.scratch.data_ptr(),
             scratch_numbers=scratch_numbers,
         )
         if decoder.rotary is not None:
             d_rotary = decoder.rotary.d_rotary or stack.d_head
-            cosines, sines = decoder.rotary.cos_and_sin(torch.arange(most_tokens), d_rotary, self.x)
-            self.held += [cosines, sines]
+            self.angles = decoder.rotary.cos_and_sin(torch.arange(most_tokens), d_rotary, self.x)
+            cosines, sines = self.angles
             self.arguments.cosines, self.arguments.sines = cosines.data_ptr(), sines.data_ptr()
             halves, self.arguments.pairs = decoder.rotary.pairing == "halves", d_rotary // 2
             self.arguments.pair_stride, self.arguments.pair_distance = (1, d_rotary // 2) if halves else (2, 1)
@@ -208,7 +210,8 @@ class CompiledDecoding:
     def cross(self) -> tuple[Pattern, ...]:
         """The cross-attention pattern of each block: a batch item for each row, with its newest token as the query."""
         step = self.arguments
-        sources = self.tables[step.tokens % 2, : step.rows, 0]
+        first, size = step.tokens % 2 * step.most_rows, 1 + step.most_tokens
+        sources = torch.tensor([self.tables[(first + row) * size] for row in range(step.rows)], device=self.x.device)
         mask = None if self.lengths is None else Padding(self.lengths[sources])
         queries = rearrange(
             self.queries[: step.n_blocks * step.rows * step.d_model].clone(),

@@ -81,20 +81,22 @@ class SourceBatch:
             numbers: a number for each sentence, which selects its random numbers; None = 0, 1, 2, and so on.
         """
         prefixes = [()] * len(sources) if prefixes is None else prefixes
-        source, lengths = pad_sequences(sources)
-        prefix = torch.tensor(list(map(list, prefixes)), dtype=torch.long).reshape(len(sources), -1)
+        source, lengths = pad_sequences(sources, device)
+        prefix = torch.tensor(list(map(list, prefixes)), dtype=torch.long, device=device).reshape(len(sources), -1)
         longest = model.config.max_tokens - 1  # one token is BOS
-        limits = [PIECES_PER_SOURCE_PIECE * n + EXTRA_PIECES + prefix.shape[1] for n in lengths.tolist()]
+        limits = [PIECES_PER_SOURCE_PIECE * len(ids) + EXTRA_PIECES + prefix.shape[1] for ids in sources]
         return cls(
-            source=source.to(device),
-            lengths=lengths.to(device),
-            prefix=prefix.to(device),
+            source=source,
+            lengths=lengths,
+            prefix=prefix,
             limits=tuple(min(longest, limit) for limit in limits),
             numbers=tuple(range(len(sources)) if numbers is None else numbers),
         )
 
 
-def pad_sequences(sequences: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "batch longest"], Int[Tensor, " batch"]]:
+def pad_sequences(
+    sequences: Sequence[Sequence[int]], device: torch.device | str = "cpu"
+) -> tuple[Int[Tensor, "batch longest"], Int[Tensor, " batch"]]:
     """Pad sequences of token ids on the right into one tensor; return the tensor, and the length of each sequence.
 
     >>> pad_sequences([[5, 3], [7, 11, 3]])
@@ -102,8 +104,9 @@ def pad_sequences(sequences: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "batc
             [ 7, 11,  3]]), tensor([2, 3]))
     """
     lengths = list(map(len, sequences))
-    rows = [[*ids, *[PAD] * (max(lengths) - len(ids))] for ids in sequences]
-    return torch.tensor(rows, dtype=torch.long), torch.tensor(lengths)
+    longest = max(lengths)
+    rows = [[*ids, *[PAD] * (longest - len(ids))] for ids in sequences]
+    return torch.tensor(rows, dtype=torch.long, device=device), torch.tensor(lengths, device=device)
 
 
 @runtime_checkable
