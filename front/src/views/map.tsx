@@ -36,107 +36,151 @@ const headPlace = (): HeadPlace => ({ map: trace.value.map!.number, kind: kindNa
 export function MapView() {
   const say = words();
   const map = trace.value.map!;
-  const [queries, keys] = [visibleQueries.value.length, visibleKeys.value.length];
-  const turned = queriesAs.value === "columns";
-  const [rows, columns] = turned ? [keys, queries] : [queries, keys];
   const [box, { width: whole }] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const place = headPlace();
-  const same = [map, place.kind, place.layer, place.head, place.hidden];
-  const tiles = useMemo(() => new Tiles((tile, end) => loadTile(map, place, pool.value, queries, tile, end)), [...same, pool.value]);
-  const pointed = useMemo(() => signal<{ query: number; key: number } | null>(null), []);
-  const [left, top] = whole < 600 ? [100, 100] : [118, 104];
-  const high = Math.min(HEIGHT, Math.max(top + 120, whole - EDGE)) + EDGE;
-  const [width, height] = [Math.max(1, whole - left - EDGE), high - top - EDGE];
-  const base = Math.min(width / columns, height / rows);
-  const zoomed = useZoom(canvas, zoomPlace, { shown: whole > 0, base, rows, columns, turned, left, top, width, height });
-  const view: View = { queries, keys, turned, left, top, width, height, x: zoomed.x, y: zoomed.y, size: base * zoomed.k };
+  const head = [map, place.kind, place.layer, place.head, place.hidden];
+  const turns = useTurns(head);
+  const { view, zoomed } = useView(canvas, whole);
   const level = levelOf(view);
-  const turns = useTurns(same);
-  const ready = turns.progress.value !== null && turns.progress.value.done === turns.progress.value.of;
+  const tiles = useTiles(head, view, whole > 0, turns);
+  useTarget(view, zoomed, whole > 0);
+  useStrongest([...head, query.value, timesAsked.value]);
   const colours: Colours = { scale: colourScale.value, largest: 1, hue: shownHue() };
   if (colours.scale === "row") colours.largest = largestInView(tiles, view, map.tile);
-  useEffect(() => {
-    if (!target.value || !whole) return;
-    const [at, to] = [placeOf(visibleQueries.value, target.value[0]), placeOf(visibleKeys.value, target.value[1])];
-    zoomed.centre(...((turned ? [to, at] : [at, to]) as [number, number]), READABLE);
-    target.value = null;
-  }, [target.value, whole]);
-  useStrongest([...same, query.value, timesAsked.value]);
-  const chosenQuery = shownPlace(visibleQueries.value, query.value);
   void [dark.value, tiles.arrived.value];
-  useEffect(() => {
-    if (whole) tiles.want(wanted(view, level, map.tile).filter((one) => one.level < map.stored || ready));
-  }, [tiles, whole, turned, view.x, view.y, view.size, level, ready]);
-  useEffect(() => () => tiles.want([]), [tiles]);
-  useEffect(() => {
-    if (!whole) return;
-    const context = cleared(canvas.current!, whole, high);
-    drawTiles(context, tiles, view, map.tile, colours);
-    drawChosen(context, view, chosenQuery, shownPlace(visibleKeys.value, strongest.value[0]?.[0]));
-    drawLabels(context, view, visibleQueries.value, visibleKeys.value, chosenQuery, shownPlace(visibleKeys.value, key.value));
-  });
-
-  const at = pointed.value && pointed.value.query < queries && pointed.value.key < keys ? pointed.value : null;
+  useEffect(() => void (whole && draw(canvas.current!, whole, tiles, view, colours)));
+  const pointed = useMemo(() => signal<Tokens | null>(null), []);
+  const at = pointed.value && pointed.value.query < view.queries && pointed.value.key < view.keys ? pointed.value : null;
   const square = at && squareOf(view, level, at.query, at.key);
-  const middle = () => tokensAt(view, left + width / 2, top + height / 2);
-  const choose = (tokens: { query: number; key: number } | null) => {
-    if (tokens) [query.value, key.value] = [visibleQueries.value[tokens.query].positions[0], visibleKeys.value[tokens.key].positions[0]];
-  };
   return (
-    <Panel
-      view="pattern"
-      title={say.pattern}
-      wide
-      tools={
-        <>
-          <Choice label={say.zoomCell} of={pool} options={[["max", say.zoomLargest], ["mean", say.zoomMean]]} />
-          <QueriesAs />
-          <CellSize factor={2} zoomed={zoomed} />
-        </>
-      }
-    >
+    <Panel view="pattern" title={say.pattern} wide tools={<MapTools zoomed={zoomed} />}>
       <Find shows={(item) => (target.value = [item.positions[0], Math.min(item.positions[0], keyItems.value.length - 1)])} />
       <ComputedLevels turns={turns} />
       <MissingTile tiles={tiles} />
       <p class={square ? "readout" : "readout quiet"} role="status">{square ? readout(square, tiles, map.tile) : say.zoomHint}</p>
       <div class="pattern" ref={box}>
-        <canvas
-          ref={canvas}
-          role="application"
-          tabIndex={0}
-          aria-label={`${headName(place.layer, place.head)}: ${queries} × ${keys}. ${say.zoomHint}`}
-          data-level={level}
-          onPointerMove={(event) => (pointed.value = tokensAt(view, event.offsetX, event.offsetY))}
-          onPointerLeave={() => (pointed.value = null)}
-          onClick={(event) => choose(tokensAt(view, event.offsetX, event.offsetY))}
-          onDblClick={() => zoomed.scaleBy(4)}
-          onFocus={() => (pointed.value ??= middle())}
-          onKeyDown={(event) => {
-            const steps: Record<string, () => void> = {
-              ArrowLeft: () => zoomed.moveBy(-STEP * width, 0),
-              ArrowRight: () => zoomed.moveBy(STEP * width, 0),
-              ArrowUp: () => zoomed.moveBy(0, -STEP * height),
-              ArrowDown: () => zoomed.moveBy(0, STEP * height),
-              "+": () => zoomed.scaleBy(2),
-              "=": () => zoomed.scaleBy(2),
-              "-": () => zoomed.scaleBy(1 / 2),
-              "0": zoomed.reset,
-              Enter: () => choose(middle()),
-            };
-            if (!steps[event.key] || event.ctrlKey || event.altKey || event.metaKey) return;
-            event.preventDefault();
-            event.stopPropagation();
-            steps[event.key]();
-          }}
-          onKeyUp={() => (pointed.value = middle())}
-        />
+        <MapCanvas canvas={canvas} view={view} zoomed={zoomed} pointed={pointed} />
       </div>
       <Legend level={level} largest={colours.largest} />
       <Caution />
       <Numbers head={[say.zoomQueries, say.zoomKeys, say.weight]} rows={() => strongestCells(tiles, view, map.tile)} />
     </Panel>
   );
+}
+
+function MapTools({ zoomed }: { zoomed: ReturnType<typeof useZoom> }) {
+  const say = words();
+  return (
+    <>
+      <Choice label={say.zoomCell} of={pool} options={[["max", say.zoomLargest], ["mean", say.zoomMean]]} />
+      <QueriesAs />
+      <CellSize factor={2} zoomed={zoomed} />
+    </>
+  );
+}
+
+/** A query and a key, as places among the tokens that are shown. */
+interface Tokens {
+  query: number;
+  key: number;
+}
+
+interface CanvasProps {
+  canvas: { current: HTMLCanvasElement | null };
+  view: View;
+  zoomed: ReturnType<typeof useZoom>;
+  pointed: Signal<Tokens | null>; // is set to the tokens under the pointer
+}
+
+/** The canvas of the map: pointer and keyboard move it, point at a weight, and choose a query and a key. */
+function MapCanvas({ canvas, view, zoomed, pointed }: CanvasProps) {
+  const { queries, keys, left, top, width, height } = view;
+  const at = (event: MouseEvent) => tokensAt(view, event.offsetX, event.offsetY);
+  const middle = () => tokensAt(view, left + width / 2, top + height / 2);
+  const choose = (tokens: Tokens | null) => {
+    if (tokens) [query.value, key.value] = [visibleQueries.value[tokens.query].positions[0], visibleKeys.value[tokens.key].positions[0]];
+  };
+  const actions: Record<string, () => void> = {
+    ArrowLeft: () => zoomed.moveBy(-STEP * width, 0),
+    ArrowRight: () => zoomed.moveBy(STEP * width, 0),
+    ArrowUp: () => zoomed.moveBy(0, -STEP * height),
+    ArrowDown: () => zoomed.moveBy(0, STEP * height),
+    "+": () => zoomed.scaleBy(2),
+    "=": () => zoomed.scaleBy(2),
+    "-": () => zoomed.scaleBy(1 / 2),
+    "0": zoomed.reset,
+    Enter: () => choose(middle()),
+  };
+  return (
+    <canvas
+      ref={canvas}
+      role="application"
+      tabIndex={0}
+      aria-label={`${headName()}: ${queries} × ${keys}. ${words().zoomHint}`}
+      data-level={levelOf(view)}
+      onPointerMove={(event) => (pointed.value = at(event))}
+      onPointerLeave={() => (pointed.value = null)}
+      onClick={(event) => choose(at(event))}
+      onDblClick={() => zoomed.scaleBy(4)}
+      onFocus={() => (pointed.value ??= middle())}
+      onKeyDown={(event) => {
+        if (!actions[event.key] || event.ctrlKey || event.altKey || event.metaKey) return;
+        event.preventDefault();
+        event.stopPropagation();
+        actions[event.key]();
+      }}
+      onKeyUp={() => (pointed.value = middle())}
+    />
+  );
+}
+
+/** The part of the weights that a canvas shows, `whole` pixels wide with its labels, and the zoom that moves it. */
+function useView(canvas: { current: HTMLCanvasElement | null }, whole: number) {
+  const [queries, keys] = [visibleQueries.value.length, visibleKeys.value.length];
+  const turned = queriesAs.value === "columns";
+  const [rows, columns] = turned ? [keys, queries] : [queries, keys];
+  const [left, top] = whole < 600 ? [100, 100] : [118, 104];
+  const [width, height] = [Math.max(1, whole - left - EDGE), heightOf(whole, top) - top - EDGE];
+  const base = Math.min(width / columns, height / rows);
+  const zoomed = useZoom(canvas, zoomPlace, { shown: whole > 0, base, rows, columns, turned, left, top, width, height });
+  const view: View = { queries, keys, turned, left, top, width, height, x: zoomed.x, y: zoomed.y, size: base * zoomed.k };
+  return { view, zoomed };
+}
+
+/** The height of the canvas in pixels, for its width and the room of the labels above. */
+const heightOf = (whole: number, top: number) => Math.min(HEIGHT, Math.max(top + 120, whole - EDGE)) + EDGE;
+
+/** The tiles of a head; those that are in view are loaded as soon as the server has them. */
+function useTiles(head: unknown[], view: View, shown: boolean, { progress }: Turns): Tiles {
+  const map = trace.value.map!;
+  const place = headPlace();
+  const tiles = useMemo(() => new Tiles((tile, end) => loadTile(map, place, pool.value, view.queries, tile, end)), [...head, pool.value]);
+  const ready = progress.value !== null && progress.value.done === progress.value.of;
+  const level = levelOf(view);
+  useEffect(() => {
+    if (shown) tiles.want(wanted(view, level, map.tile).filter((one) => one.level < map.stored || ready));
+  }, [tiles, shown, view.width, view.turned, view.x, view.y, view.size, level, ready]);
+  useEffect(() => () => tiles.want([]), [tiles]);
+  return tiles;
+}
+
+/** Put the weight that was asked for into the middle. */
+function useTarget(view: View, zoomed: ReturnType<typeof useZoom>, shown: boolean): void {
+  useEffect(() => {
+    if (!target.value || !shown) return;
+    const [at, to] = [placeOf(visibleQueries.value, target.value[0]), placeOf(visibleKeys.value, target.value[1])];
+    zoomed.centre(...((view.turned ? [to, at] : [at, to]) as [number, number]), READABLE);
+    target.value = null;
+  }, [target.value, shown]);
+}
+
+function draw(canvas: HTMLCanvasElement, whole: number, tiles: Tiles, view: View, colours: Colours): void {
+  const context = cleared(canvas, whole, heightOf(whole, view.top));
+  const chosen = shownPlace(visibleQueries.value, query.value);
+  drawTiles(context, tiles, view, trace.value.map!.tile, colours);
+  drawChosen(context, view, chosen, shownPlace(visibleKeys.value, strongest.value[0]?.[0]));
+  drawLabels(context, view, visibleQueries.value, visibleKeys.value, chosen, shownPlace(visibleKeys.value, key.value));
 }
 
 /** The tiles that are asked for: those in view, a coarser one under each, and those around. */
