@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from regard.errors import counted
@@ -44,6 +45,7 @@ def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = F
     specials = {identity for identity in tokenizer.all_special_ids if identity != tokenizer.mask_token_id}
     special = [identity in specials for identity in ids]
     spans = [tuple(map(int, span)) for span in encoded["offset_mapping"][0]] if "offset_mapping" in encoded else None
+    text_of = cache(lambda piece: display_text(piece_text(piece, tokenizer)))  # most pieces of a long text come again
     tokens = []
     for position, piece in enumerate(pieces):
         letters = exclusive_text(text, spans, position) if spans else None
@@ -61,8 +63,8 @@ def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = F
             joined = not both[len(first) :].startswith(" ")
         else:
             joined = False
-        shown = f"[UNK:{letters}]" if unknown else display_text(letters or piece_text(piece, tokenizer))
-        tokens.append(Token(shown, piece, joined))
+        shown = display_text(letters) if letters else text_of(piece)
+        tokens.append(Token(f"[UNK:{letters}]" if unknown else shown, piece, joined))
     return tuple(tokens)
 
 
