@@ -58,7 +58,7 @@ def test_items_come_back(text, placeholders):
 
 
 def test_a_pair_has_signs_only_for_items_of_both_texts():
-    source, target = KOREAN.pair("Kotanu는 123쪽과 456쪽을 본다.", "Kotanus saw Kotanu read 123 of 4567 pages.")
+    source, target = KOREAN.signed_pair("Kotanu는 123쪽과 456쪽을 본다.", "Kotanus saw Kotanu read 123 of 4567 pages.")
     assert sorted(with_items(source, {"x": sign}) for sign in SIGNS if sign in source) != []
     found = [
         (f"{one}는 {two}쪽과 456쪽을 본다.", f"Kotanus saw {one} read {two} of 4567 pages.")
@@ -69,16 +69,17 @@ def test_a_pair_has_signs_only_for_items_of_both_texts():
 
 def test_every_sign_is_the_first_of_some_pair():
     firsts = {
-        KOREAN.pair(f"Kotanu는 {word} 갔다.", "Kotanu left.")[1][0] for word in ("또", "막", "곧", "늘", "참", "꼭")
+        KOREAN.signed_pair(f"Kotanu는 {word} 갔다.", "Kotanu left.")[1][0]
+        for word in ("또", "막", "곧", "늘", "참", "꼭")
     }
     assert firsts == set(SIGNS)
 
 
 def test_a_name_that_stands_twice_in_a_text_is_left():
     names = {"톰": "Tom"}
-    assert KOREAN.pair("톰은 갔다.", "Tomorrow Tom leaves.", names)[1][9] in SIGNS
+    assert KOREAN.signed_pair("톰은 갔다.", "Tomorrow Tom leaves.", names)[1][9] in SIGNS
     for pair in (("톰은 톰이다.", "Tom is Tom."), ("톰은 갔다.", "Tom left Tom."), ("톰은 갔다.", "He left.")):
-        assert KOREAN.pair(*pair, names) == pair
+        assert KOREAN.signed_pair(*pair, names) == pair
 
 
 def test_signs_are_pieces_of_their_own_and_other_pieces_stay():

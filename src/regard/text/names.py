@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
-Pair = tuple[str, str]
+from regard.text.clean_copy import Pair
 
-PAIRS = 20_000
-"""Names are sought in this many pairs at the beginning of a text."""
+MOST_PAIRS = 20_000
+"""Names are sought in at most this many pairs, those at the beginning of a text."""
 
 LEAST_PAIRS, LEAST_SIMILARITY = 5, 0.8
 """A name occurs in at least this many pairs, and has at least this similarity to its counterpart."""
@@ -24,11 +24,11 @@ LEAST_PAIRS, LEAST_SIMILARITY = 5, 0.8
 MOST_NAMES = 100
 """The largest number of names; the most frequent ones are taken."""
 
-LONGEST = 8
-"""The most letters of a counterpart."""
+MOST_LETTERS = 8
+"""The largest number of letters in a counterpart."""
 
-CANDIDATES = 20
-"""The number of substrings, those most frequent in the pairs with a name, whose similarity to the name is computed."""
+MOST_CANDIDATES = 20
+"""The number of substrings, the most frequent ones in the pairs with a name, whose similarity to it is computed."""
 
 WORD = re.compile(r"[^\W\d_]+")
 WITHIN_SENTENCE = re.compile(r"(?<=[^\W\d_][ ,] )[^\W\d_]{2,}|(?<=[^\W\d_] )[^\W\d_]{2,}")
@@ -36,7 +36,7 @@ WITHIN_SENTENCE = re.compile(r"(?<=[^\W\d_][ ,] )[^\W\d_]{2,}|(?<=[^\W\d_] )[^\W
 
 
 def names_in(pairs: Iterable[Pair], capitals: int) -> dict[str, str]:
-    """Return names that stand in both texts of pairs: from the name in the source language to that in the target's.
+    """Return the names that occur in both texts of pairs, each with its counterpart: {source name: target name}.
 
     Args:
         capitals: the side in which names have a capital letter: 0 = the sources, 1 = the targets.
@@ -45,41 +45,41 @@ def names_in(pairs: Iterable[Pair], capitals: int) -> dict[str, str]:
     >>> names_in(pairs * 5, capitals=1)
     {'톰': 'Tom'}
     """
-    texts = [(pair[capitals], pair[1 - capitals]) for pair in islice(pairs, PAIRS)]
+    texts = [(pair[capitals], pair[1 - capitals]) for pair in islice(pairs, MOST_PAIRS)]
     counts = Counter(word for text, _ in texts for word in WITHIN_SENTENCE.findall(text) if word.istitle())
-    small = {word for text, _ in texts for word in WORD.findall(text) if word.islower()}
-    names = [name for name, n in counts.most_common() if n >= LEAST_PAIRS and name.lower() not in small]
-    others = [other for _, other in texts]
+    lower_case_words = {word for text, _ in texts for word in WORD.findall(text) if word.islower()}
+    names = [name for name, n in counts.most_common() if n >= LEAST_PAIRS and name.lower() not in lower_case_words]
+    other_texts = [other for _, other in texts]
     found = dict[str, str]()
     for name in names[:MOST_NAMES]:
         with_name = [other for text, other in texts if name in WORD.findall(text)]
-        counterpart, similarity = most_similar(with_name, others)
+        counterpart, similarity = most_similar(with_name, other_texts)
         if similarity >= LEAST_SIMILARITY:
             found |= {name: counterpart} if capitals == 0 else {counterpart: name}
     return found
 
 
-def most_similar(with_name: list[str], others: list[str]) -> tuple[str, float]:
-    """Return the substring most similar to a name, the longest of several, and its similarity.
+def most_similar(with_name: list[str], other_texts: list[str]) -> tuple[str, float]:
+    """Return the substring most similar to a name, and its similarity; of several substrings, the longest one.
 
     Args:
         with_name: the texts, in the other language, of the pairs with the name.
-        others: the texts of all pairs in the other language.
+        other_texts: the texts of all pairs in the other language.
     """
     counts = Counter(part for text in with_name for part in substrings(text))
     scored = [
-        (2 * n / (len(with_name) + sum(part in other for other in others)), len(part), part)
-        for part, n in counts.most_common(CANDIDATES)
+        (2 * n / (len(with_name) + sum(part in text for text in other_texts)), len(part), part)
+        for part, n in counts.most_common(MOST_CANDIDATES)
     ]
     similarity, _, part = max(scored, default=(0.0, 0, ""))
     return part, similarity
 
 
 def substrings(text: str) -> set[str]:
-    """Return the substrings of the words of a text, of at most `LONGEST` letters."""
+    """Return the substrings of the words of a text, of at most `MOST_LETTERS` letters."""
     return {
         word[start:end]
         for word in WORD.findall(text)
         for start in range(len(word))
-        for end in range(start + 1, min(start + LONGEST, len(word)) + 1)
+        for end in range(start + 1, min(start + MOST_LETTERS, len(word)) + 1)
     }

@@ -26,12 +26,12 @@ Each sign is a piece of the vocabularies. A sign in a text counts as an item, so
 """
 
 LATIN = "[A-Za-zÀ-ɏḀ-ỿ]"
-OTHER = r"[^\W\d_A-Za-zÀ-ɏḀ-ỿ]"
+NOT_LATIN = r"[^\W\d_A-Za-zÀ-ɏḀ-ỿ]"
 """Regular expressions for a Latin letter and for any other letter."""
 
 BEGIN = rf"(?:(?<!\d)(?=\d)|(?<!{LATIN})(?={LATIN})|(?!\d|{LATIN}))"
 END = rf"(?:(?<=\d)(?!\d)|(?<={LATIN})(?!{LATIN})|(?<!\d)(?<!{LATIN}))"
-"""Regular expressions for the begin and the end of an item: it does not cut a number or a Latin word."""
+"""Regular expressions for the places before and after an item, which are not within a number or a Latin word."""
 
 ADDRESS = r"(?a:(?:https?://|www\.)[!-~]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
 """A regular expression for a URL or an e-mail address; it ends before letters that are not ASCII."""
@@ -44,17 +44,17 @@ ten thousand or more: 150만 is 1.5 million.
 """
 
 
-def words_of(letter: str) -> str:
-    """Return a regular expression for words that begin with a letter; between them are single spaces."""
+def words_pattern(letter: str) -> str:
+    """Return a regular expression for words of letters that match `letter`, with single spaces between the words."""
     word = rf"(?<![\d<]){letter}(?:{letter}|\d|['’&.-](?={letter}|\d))*"
     return f"{word}(?: {word})*"
 
 
 ITEMS = {
-    latin: re.compile(rf"{BEGIN}(?:[{SIGNS}]|{ADDRESS}|{words_of(OTHER if latin else LATIN)}|{NUMBER}){END}")
+    latin: re.compile(rf"{BEGIN}(?:[{SIGNS}]|{ADDRESS}|{words_pattern(NOT_LATIN if latin else LATIN)}|{NUMBER}){END}")
     for latin in (True, False)
 }
-"""For a language in Latin letters (True) and for another one (False), a regular expression for an item."""
+"""A regular expression for an item, by whether the language is written in Latin letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Placeholders:
     def for_language(cls, source: Vocabulary) -> "Placeholders":
         """Return the placeholders for a source language; it is Latin if most letters of its vocabulary's pieces are."""
         letters = "".join(piece.text for piece in pieces_of(source.model) if piece.kind == NORMAL)
-        return cls(latin=len(re.findall(LATIN, letters)) >= len(re.findall(OTHER, letters)))
+        return cls(latin=len(re.findall(LATIN, letters)) >= len(re.findall(NOT_LATIN, letters)))
 
     def signs(self, source: str) -> dict[str, str]:
         """Return the sign of each item of a clean source text, in the order of the items; signs in the text come first.
@@ -90,7 +90,7 @@ class Placeholders:
         items = dict.fromkeys(ITEMS[self.latin].findall(source))
         return dict(zip(sorted(items, key=lambda item: item not in SIGNS), SIGNS, strict=False))
 
-    def pair(self, source: str, target: str, names: Mapping[str, str] | None = None) -> tuple[str, str]:
+    def signed_pair(self, source: str, target: str, names: Mapping[str, str] | None = None) -> tuple[str, str]:
         """Return a training pair with a sign in place of each item that stands in both texts.
 
         The first sign depends on the source text, so that all signs are learnt.
@@ -99,14 +99,16 @@ class Placeholders:
             names: names in the source language and their translations. If both stand once in the texts, a sign replaces
                 them too.
 
-        >>> Placeholders(latin=False).pair("Kotanu는 123쪽을 읽었다.", "Kotanu read it.")
+        >>> Placeholders(latin=False).signed_pair("Kotanu는 123쪽을 읽었다.", "Kotanu read it.")
         ('⟢는 123쪽을 읽었다.', '⟢ read it.')
-        >>> Placeholders(latin=False).pair("톰은 갔다.", "Tom left.", {"톰": "Tom"})
+        >>> Placeholders(latin=False).signed_pair("톰은 갔다.", "Tom left.", {"톰": "Tom"})
         ('⟐은 갔다.', '⟐ left.')
         """
-        common = {item: item for item in ITEMS[self.latin].findall(source) if whole(item).search(target)}
+        # each item of the source, and the text that stands for it in the target
+        common = {item: item for item in ITEMS[self.latin].findall(source) if item_pattern(item).search(target)}
         for name, translated in (names or {}).items():
-            if name in source and translated in target and once(name, source) and once(translated, target):
+            in_both = name in source and translated in target  # fast, and False for most names
+            if in_both and occurs_once(name, source) and occurs_once(translated, target):
                 common.setdefault(name, translated)
         if not common:
             return source, target
@@ -130,7 +132,7 @@ def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
     if not signs:
         return text
     longest_first = sorted(signs, key=len, reverse=True)
-    return re.sub("|".join(whole(item).pattern for item in longest_first), lambda match: signs[match[0]], text)
+    return re.sub("|".join(item_pattern(item).pattern for item in longest_first), lambda match: signs[match[0]], text)
 
 
 def with_items(text: str, signs: Mapping[str, str] | None) -> str:
@@ -149,10 +151,11 @@ def with_items(text: str, signs: Mapping[str, str] | None) -> str:
 
 
 @lru_cache(maxsize=1_024)
-def whole(item: str) -> re.Pattern[str]:
+def item_pattern(item: str) -> re.Pattern[str]:
     """Return a regular expression for an item that is not a part of a longer number or Latin word."""
     return re.compile(f"{BEGIN}{re.escape(item)}{END}")
 
 
-def once(item: str, text: str) -> bool:
-    return len(whole(item).findall(text)) == 1
+def occurs_once(item: str, text: str) -> bool:
+    """Return whether an item occurs exactly once in a text, not counting parts of longer numbers or Latin words."""
+    return len(item_pattern(item).findall(text)) == 1

@@ -250,7 +250,7 @@ def write_data(
         pairs = pairs if signed is None else signed(pairs, report)
         write(writing / corpus_folder(number), pairs, source, target, report=report, progress=progress)
     dev_report = Report()
-    dev = split.dev(dev_report) if placeholders is None else starmap(placeholders.pair, split.dev(dev_report))
+    dev = split.dev(dev_report) if placeholders is None else starmap(placeholders.signed_pair, split.dev(dev_report))
     write(writing / "dev", dev, source, target, report=dev_report, purpose="for evaluation")
     translated = split.pairs_to_translate(config.evaluation.pairs, source, longest)
     write_atomically(writing / "dev.json", json.dumps(translated, ensure_ascii=False))

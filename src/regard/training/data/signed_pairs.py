@@ -8,17 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from regard.text.clean_copy import Pair
 from regard.text.names import names_in
 from regard.text.parallel import Report
 from regard.text.placeholders import Placeholders, with_sign_pieces
 from regard.text.vocabulary import Vocabulary
 
-Pair = tuple[str, str]
-
-ONE_IN, MOST_ADDED = 5, 20_000
+PAIRS_PER_ADDED_PAIR, MOST_ADDED = 5, 20_000
 """At most one pair is added for each five pairs of a corpus, and at most 20,000 pairs."""
 
-LEAST_PAIRS, COUNTED = 100, 100_000
+LEAST_SIGNED_PAIRS, MOST_COUNTED = 100, 100_000
 """Signs are used if at least 100 of the first 100,000 pairs have signs; from fewer, a model does not learn to copy."""
 
 
@@ -27,6 +26,7 @@ class SignedPairs:
     """The training pairs with signs.
 
     Attributes:
+        placeholders: the placeholders of the translator that is trained.
         names: names in the source language and their translations.
     """
 
@@ -46,11 +46,11 @@ class SignedPairs:
         """
         n_added = 0
         for n_pairs, pair in enumerate(pairs, start=1):
-            signed = self.placeholders.pair(*pair)
+            signed = self.placeholders.signed_pair(*pair)
             report.signed += signed != pair
             yield signed
-            if n_added < MOST_ADDED and n_added * ONE_IN < n_pairs:
-                named = self.placeholders.pair(*pair, self.names)
+            if n_added < MOST_ADDED and n_added * PAIRS_PER_ADDED_PAIR < n_pairs:
+                named = self.placeholders.signed_pair(*pair, self.names)
                 if named != signed:
                     n_added += 1
                     report.named += 1
@@ -63,7 +63,7 @@ def with_signs_if_learnt(
     """Return the two vocabularies with pieces for the signs, or as they are if too few of the pairs have items."""
     signed = SignedPairs.of(Placeholders.for_language(vocabularies[0]), pairs())
     report = Report()
-    for _ in signed(islice(pairs(), COUNTED), report):
-        if report.signed + report.named >= LEAST_PAIRS:
+    for _ in signed(islice(pairs(), MOST_COUNTED), report):
+        if report.signed + report.named >= LEAST_SIGNED_PAIRS:
             return with_sign_pieces(vocabularies[0]), with_sign_pieces(vocabularies[1])
     return vocabularies

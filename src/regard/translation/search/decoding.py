@@ -21,7 +21,10 @@ from regard.translation.search.next_token import log_softmax
 
 @runtime_checkable
 class Decoding(Protocol):
-    """The hypotheses of a search, one a row; `read` adds a token to each and replaces the other attributes."""
+    """The hypotheses of a search, one in each row of a batch.
+
+    `read` adds a token to each hypothesis and replaces `logits` and `cross`.
+    """
 
     @property
     def logits(self) -> Float[Tensor, "rows vocabulary"]:
