@@ -290,7 +290,7 @@ def read_corpora(data: Path, weights: Sequence[float] | None, n_tokens: tuple[in
 
 
 def shared_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int, share: Share) -> Vocabularies:
-    """Return the vocabularies that the first of the processes trains; the others receive them."""
+    """Return the vocabularies; the first process trains them and sends them to the others."""
     trained = train_vocabularies(split, settings, n_pairs) if share.index == 0 else None
     source, target = share.exchange(trained and tuple(vocabulary.model for vocabulary in trained))[0]
     if trained is not None:

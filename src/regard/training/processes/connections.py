@@ -162,7 +162,7 @@ def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socke
     A connection whose greeting does not have the number `secret` is closed.
 
     Raises:
-        LostError: no process connected for `CONNECT_SECONDS`, and some are missing.
+        LostError: within `CONNECT_SECONDS` no process connected, and not all had connected before.
     """
     connections: dict[int, socket.socket] = {}
     while len(connections) < n - 1:

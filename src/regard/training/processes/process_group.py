@@ -159,9 +159,10 @@ class Processes:
         return self.accelerator.prepare_model(shard(module, self.device, self.n), evaluation_mode=True)
 
     def gradient_exchange(self, module: nn.Module, exchange: bool) -> AbstractContextManager[None]:
-        """Return a context manager for a backward pass, after which the processes average gradients if `exchange`.
+        """Return a context manager for a backward pass.
 
-        Without an exchange, each process only adds up its own gradients.
+        Args:
+            exchange: after the pass, the processes average their gradients; False = each adds up its own gradients.
         """
         if exchange or self.n == 1:
             return nullcontext()
