@@ -3,6 +3,7 @@
 The process that hands the tests out to workers imports no PyTorch: the workers wait until it is ready.
 """
 
+import atexit
 import gc
 import os
 from collections.abc import Generator
@@ -72,12 +73,8 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()  # the collected tests stay to the end: the collector need not look at them again
+        atexit.register(gc.unfreeze)  # extensions complain of objects that are left when Python ends
         gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """Let the garbage collector see everything again, so that extensions find no object of theirs left at the end."""
-    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
