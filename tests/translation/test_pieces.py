@@ -46,7 +46,7 @@ def test_words_are_those_of_the_text_whatever_the_vocabulary_leaves_out(vocabula
     begins = [n for n, piece in zip(numbers, pieces, strict=True) if piece.startswith("▁")]
     assert words == tuple(text.split())
     assert [words[n] for n in begins] == word_of
-    assert words_and_pieces(text, pieces[:2], whole=False) == (words, numbers[:2])
+    assert words_and_pieces(text, pieces[:2], is_complete=False) == (words, numbers[:2])
 
 
 def test_a_vocabulary_that_changes_the_letters_has_words_of_its_own():

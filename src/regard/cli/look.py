@@ -109,13 +109,13 @@ def look(
             seen = trace_model(model, text or "", target, truncate, new_tokens, for_page=html is not None)
         if words or span:
             seen = seen.words(*(span or ()))
-        whole, seen = seen, seen.stage(head)
+        full_trace, seen = seen, seen.stage(head)
         focus = focus_on(seen, token, head, layer)
 
     from regard.views.terminal.trace import show
 
     remark_on_texts(seen)
-    remark_on_stages(whole, seen)
+    remark_on_stages(full_trace, seen)
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
     if json != STDOUT:
         if translation is not None:

@@ -37,14 +37,14 @@ def remark_on_texts(*traces: "Trace") -> None:
         print_remark(remark)
 
 
-def remark_on_stages(whole: "Trace", seen: "Trace") -> None:
-    """Print a remark if `seen` has only a part of the layers of `whole`, since the others have other tokens."""
+def remark_on_stages(full_trace: "Trace", shown: "Trace") -> None:
+    """Print a remark if only some layers of a trace are shown, because the others have other tokens."""
     from regard.tracing.stages import layers_label
 
-    if hidden := [layer for layer in whole.encoder if layer not in seen.encoder]:
+    if not_shown := [layer for layer in full_trace.encoder if layer not in shown.encoder]:
         print_remark(
-            f"{layers_label(list(seen.encoder))} of {len(whole.encoder)} are shown: the others divide the picture into "
-            f"other patches; see them with --layer {hidden[0]}."
+            f"{layers_label(list(shown.encoder))} of {len(full_trace.encoder)} are shown: the others divide the "
+            f"picture into other patches; see them with --layer {not_shown[0]}."
         )
 
 

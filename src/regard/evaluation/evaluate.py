@@ -160,15 +160,15 @@ def paired_bootstrap(
     signatures, results = test()
     found = []
     for name, settings in signatures.items():
-        other, own = results[name]  # in the order of `systems`
+        other, first = results[name]  # in the order of `systems`
         comparison = Comparison(
             other=float(other.score),
-            interval=float(own.ci),
+            interval=float(first.ci),
             other_interval=float(other.ci),
-            p_value=float(own.p_value),
+            p_value=float(first.p_value),
         )
         found.append(
-            MetricScore(name=name, value=float(own.score), signature=signature(name, settings), comparison=comparison)
+            MetricScore(name=name, value=float(first.score), signature=signature(name, settings), comparison=comparison)
         )
     return tuple(found)
 

@@ -171,8 +171,8 @@ def write_corpus(
         for file in ends:
             file.write(np.int64(0).tobytes())
         while chunk := list(islice(pairs, PAIRS_PER_CHUNK * share.n)):
-            own = encode_pairs(share.own(chunk), source, target, max_tokens, max_ratio, dtype)
-            for part in share.exchange(own):
+            encoded = encode_pairs(share.own(chunk), source, target, max_tokens, max_ratio, dtype)
+            for part in share.exchange(encoded):
                 for side in range(2):
                     end[side] = append_texts(ids[side], ends[side], part.ids[side], part.lengths[side], end[side])
                 report.add(part.report)

@@ -93,19 +93,19 @@ def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
             the table.
     """
     model = read_model(path)
-    known = {piece.text: piece for piece in pieces_of(model)}
+    piece_of_text = {piece.text: piece for piece in pieces_of(model)}
     names = {special.text for special in SPECIAL}
     pieces = list(SPECIAL)
     for number, text in enumerate(table, len(SPECIAL)):
         if not text or text in names:
             pieces.append(Piece(f"<{number}>", 0.0, CONTROL))
-        elif text in known:
-            pieces.append(known[text])
+        elif text in piece_of_text:
+            pieces.append(piece_of_text[text])
         elif text.startswith(">>") and text.endswith("<<"):
             pieces.append(Piece(SPACE + text, 0.0, USER_DEFINED))
         else:
             pieces.append(Piece(text, 0.0, UNUSED))
-    n_foreign = sum(piece.kind == UNUSED and piece.text not in known for piece in pieces)
+    n_foreign = sum(piece.kind == UNUSED and piece.text not in piece_of_text for piece in pieces)
     if n_foreign and algorithm_of(model) == BPE:
         raise InputError(
             f"{path} is a BPE model, and the table of ids has {n_foreign:,} pieces that it lacks; SentencePiece would "

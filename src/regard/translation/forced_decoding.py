@@ -96,7 +96,7 @@ def word_alignment(
         end_piece: the piece for EOS in the target vocabulary, such as "</s>".
     """
     source_words, source_word_of = words_and_pieces(
-        translation.source, translation.source_pieces[:-1], whole=not translation.left_out
+        translation.source, translation.source_pieces[:-1], is_complete=not translation.left_out
     )
     target_words, target_word_of = words_and_pieces(translation.text, translation.target_pieces)
     return Alignment(

@@ -42,7 +42,9 @@ def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
     return tuple(reversed(from_the_end))
 
 
-def words_and_pieces(text: str, pieces: Sequence[str], whole: bool = True) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def words_and_pieces(
+    text: str, pieces: Sequence[str], is_complete: bool = True
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Return the words of a text, divided at white space, and for each piece the index of its word.
 
     A word of control characters alone has no pieces. A word with "▁" in it has the pieces of several words, because the
@@ -50,7 +52,7 @@ def words_and_pieces(text: str, pieces: Sequence[str], whole: bool = True) -> tu
     to a text, and its words are returned.
 
     Args:
-        whole: False = the pieces are only the beginning of the text, so that they may have fewer words.
+        is_complete: False = the pieces are only the beginning of the text, so that they may have fewer words.
 
     >>> words_and_pieces("Ein  Hund\t.", ["▁Ein", "▁Hund", "▁."])
     (('Ein', 'Hund', '.'), (0, 1, 2))
@@ -60,7 +62,7 @@ def words_and_pieces(text: str, pieces: Sequence[str], whole: bool = True) -> tu
     words, word_of = text.split(), word_of_each_piece(pieces)
     words_with_pieces = [index for index, word in enumerate(words) for _ in clean_text(word).split()]
     n_words = max(word_of, default=-1) + 1
-    differs_from_text = n_words > len(words_with_pieces) or (whole and n_words < len(words_with_pieces))
+    differs_from_text = n_words > len(words_with_pieces) or (is_complete and n_words < len(words_with_pieces))
     if differs_from_text:
         return tuple(text_of_pieces(pieces).split()), word_of
     return tuple(words), tuple(words_with_pieces[word] for word in word_of)
