@@ -16,7 +16,7 @@ export function Difference() {
   return (
     <Panel view="difference" title={say.parted(traceName(0), traceName(1))} caption={`${second.parted.length ? say.partedMost : say.partedNowhere}${output}`}>
       <RankedList lines={second.parted.map(({ kind, layer, head, query: position, moved }) => ({
-        name: `${several ? `${kind} ` : ""}${headName(layer, head)} · ${isolated(trace.value[kinds[kind].queries][position].text)}`,
+        name: `${several ? `${say[kind as "encoder" | "decoder" | "cross"]} ` : ""}${headName(layer, head)} · ${isolated(trace.value[kinds[kind].queries][position].text)}`,
         number: weightText(moved),
         share: moved,
         title: say.strongestTitle,

@@ -1,6 +1,7 @@
 """The page of a comparison in a browser: the numbers of both traces are Python's, on one scale."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ def test_the_heads_that_differ_most_are_listed_and_a_click_shows_one(page: Page,
     expect(page.locator(".precision")).to_have_text("Weights to four decimals.")
 
 
-def test_both_patterns_have_one_scale(page: Page) -> None:
+def test_both_sentences_have_one_scale(page: Page) -> None:
     """On the scale of each query's largest weight, "it" of the changed trace is pale where the first one's is deep."""
     page.get_by_label("Colour scale").select_option("row")
     bars = "words => words.map(word => getComputedStyle(word).backgroundColor)"
@@ -91,6 +92,21 @@ def test_heads_are_drawn_side_by_side(page: Page, comparison: Comparison) -> Non
     )
     largest = [max(trace[head]["it"].tolist()) for head in ("L4H2", "L3H1") for trace in comparison.traces]
     expect(figures.locator("figcaption")).to_contain_text([f"({weight:.4f})" for weight in largest])
+
+
+def test_a_head_of_another_kind_of_attention_is_shown(
+    opened: Callable[..., Page], translated: Trace, tmp_path: Path
+) -> None:
+    patterns = {layer: step.pattern for layer, step in translated.attended["cross"].items()}
+    cross = {layer: regard.attend(3 * one.query, one.key, one.value) for layer, one in patterns.items()}
+    comparison = regard.compare(translated, replace(translated, attended={**translated.attended, "cross": cross}))
+    page = opened(comparison.html(tmp_path / "page.html", head="encoder L0H0"), address="#language=ko")
+    head, token, _ = comparison.largest(1)[0]
+    first = view(page, "difference").locator("li").first
+    expect(first).to_contain_text(f"{head.replace('cross', '교차')} · {token}")
+    first.get_by_role("button").click()
+    expect(view(page, "sentence").locator("h2")).to_have_text(f"{head.removeprefix('cross ')} · {token}")
+    expect(page.get_by_label("어텐션", exact=True)).to_have_value("cross")
 
 
 def test_two_traces_that_are_equal_say_so(opened: Callable[..., Page], snake: Trace, tmp_path: Path) -> None:
