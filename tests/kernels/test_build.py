@@ -92,7 +92,7 @@ def test_without_a_compiler_one_line_says_so_and_what_it_costs(folder, monkeypat
     assert main(folder) == 1
     assert capsys.readouterr().err == (
         f"regard: the C kernels were not built: {MISSING}. Without them attention with statistics takes up to 20 times "
-        "as long on a CPU, and decoding up to 2.3 times.\n"
+        "as long on a CPU, and decoding up to 9 times.\n"
     )
 
 

@@ -90,7 +90,7 @@ def test_where_none_was_built_there_is_no_function_and_the_version_says_what_tha
     assert c_function("regard_attention", ctypes.c_void_p) is None
     assert description() == (
         "kernels: none (no C compiler when installed); attention with statistics takes up to 20 times as long on a "
-        "CPU, and decoding up to 2.3 times; with a compiler, python -m regard.kernels.build builds them"
+        "CPU, and decoding up to 9 times; with a compiler, python -m regard.kernels.build builds them"
     )
 
 

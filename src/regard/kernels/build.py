@@ -47,7 +47,7 @@ compiler's default.
 COMPILE_SECONDS = 120
 """The time limit for compiling one library, in seconds; normally, a library takes a few seconds."""
 
-SLOWDOWN = "attention with statistics takes up to 20 times as long on a CPU, and decoding up to 2.3 times"
+SLOWDOWN = "attention with statistics takes up to 20 times as long on a CPU, and decoding up to 9 times"
 """How much slower regard is without compiled kernels, as a part of error messages."""
 
 
