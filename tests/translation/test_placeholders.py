@@ -1,6 +1,7 @@
 """A translator keeps names, numbers and addresses of typed Korean lines, in translations, pieces and alignments."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from unicodedata import normalize
 
 import pytest
@@ -9,6 +10,8 @@ from trained_translator import train_translator
 from regard.cli.translate import remarks
 from regard.text.placeholders import Placeholders, with_sign_pieces
 from regard.text.vocabulary import Vocabulary
+from regard.training.evaluator import DevPairs, Evaluator
+from regard.translation.long_texts import join_translations
 from regard.translation.search.greedy import Greedy
 
 PAIRS = {
@@ -84,12 +87,24 @@ def test_an_item_that_the_translation_lacks_is_remarked_on(keeping):
     assert one.record()["missing"] == ["34,500"]
 
 
+@pytest.mark.usefixtures("unhooked")
+def test_evaluations_of_a_training_put_the_items_back(keeping):
+    vocabularies = {"source_vocabulary": keeping.source_vocabulary, "target_vocabulary": keeping.target_vocabulary}
+    sources = keeping.source_vocabulary.encode_all(["⟐는 갔다", "개가 갔다"])
+    pairs = DevPairs(
+        batches=SimpleNamespace(), sources=sources, signs=[{"Kotanu": "⟐"}, None], source_texts=[], target_texts=[]
+    )
+    assert Evaluator(model=keeping.model, pairs=pairs, **vocabularies).translations() == ["Kotanu left", "a dog left"]
+
+
 def test_a_long_text_keeps_the_items_of_each_sentence(keeping):
     sentences = [f"Kotanu는 {number}을 봤다." for number in range(1_000, 1_006)]
     (one,) = keeping.translate([" ".join(sentences)], search=Greedy(), split=True)
     assert len(one.parts) > 1
     for part in one.parts:
         assert all(item in part.text or item in part.missing for item in keeping.placeholders.signs(part.source))
+    lacking = [replace(part, missing=(f"{number}",)) for number, part in enumerate(one.parts)]
+    assert join_translations(one.source, lacking).missing == tuple(map(str, range(len(lacking))))
 
 
 def test_a_saved_translator_keeps_them_too(keeping, tmp_path):
