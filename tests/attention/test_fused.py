@@ -306,16 +306,6 @@ def test_the_size_of_a_block_does_not_matter(normal, monkeypatch, mask, bias, ro
     assert_close(found.context, expected.pattern.apply(value))
 
 
-@pytest.mark.parametrize("temperature", [0.4, 1.0, 2.3])
-@pytest.mark.parametrize("mask", [None, Causal(), Causal(0), Causal() & Padding(torch.tensor([5, 23]))], ids=repr)
-def test_fused_and_tiled_agree(normal, mask, temperature):
-    query, key, value = normal(2, 6, 23, 11), normal(2, 3, 23, 11), normal(2, 3, 23, 13)
-    score, normalise = ScaledDot(bias=normal(6, 1, 23)), Softmax(temperature=temperature)
-    seen = attend(query, key, value, mask=mask, score=score, normalise=normalise)
-    assert seen.backend == "fused"
-    assert_close(seen.context, seen.pattern.apply(value))
-
-
 @dataclass(frozen=True)
 class Table(Bias):
     """A bias whose numbers are looked up in a table."""
