@@ -62,6 +62,8 @@ def test_a_bias_of_items_that_do_not_fit_the_tokens_is_refused(normal):
         (normal(2, 2, 3, 3), ids // 3 - 1, ids % 3),
         (normal(2, 2, 3, 3), ids[:5] // 3, ids[:5] % 3),
         (normal(2, 3, 3, 3), ids // 3, ids % 3),
+        (normal(4, 2, 3, 3), ids // 3, ids % 3),
+        (normal(2, 2, 3, 3), ids // 3, ids * 0),
     ):
         score = ScaledDot(bias=DiagonalBias(blocks, item, position))
         assert refusal(ValueError, attend, x, x, x, score=score) == (

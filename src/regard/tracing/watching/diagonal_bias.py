@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.equality import EqualFields
-from regard.attention.grid.grid import Grid, Tile, as_indices
+from regard.attention.grid.grid import Grid, Tile, as_indices, select_positions
 from regard.attention.scores.biases.bias import Bias, Biased
 
 
@@ -27,20 +27,26 @@ class DiagonalBias(EqualFields, Bias):
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
         item, position = self.item.to(device), self.position.to(device)
-        n_items, heads, n_queries, n_keys = self.blocks.shape
-        query, key = as_indices(tile.queries, device)[:, None], as_indices(tile.keys, device)
+        blocks = self.blocks.to(device, dtype)
+        n_items, n_heads, n_queries, _ = blocks.shape
+        query, size = as_indices(tile.queries, device), int(position.max()) + 1
         # an axis of size 1 is read at index 0, whatever the token
-        place = item[query] % n_items, slice(None), position[query] % n_queries, position[key] % n_keys
-        numbers = self.blocks.to(device, dtype)[place].movedim(-1, 0)[None]
-        if heads > 1:
-            numbers = numbers[:, as_indices(tile.heads, device)]
-        return numbers.masked_fill(item[query] != item[key], 0.0)
+        rows = blocks[item[query] % n_items, :, position[query] % n_queries].movedim(1, 0)
+        if n_heads > 1:
+            rows = rows[as_indices(tile.heads, device)]
+        keys_of_item = (item * size + position).argsort().view(-1, size)
+        numbers = rows.new_zeros(*rows.shape[:2], tile.grid.keys)
+        numbers.scatter_(2, keys_of_item[item[query]].expand(len(rows), -1, -1), rows.expand(-1, -1, size))
+        return select_positions(numbers[None], 3, tile.keys)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless each token has an item, and a position in it, for which there is a bias."""
-        n_items, heads, n_queries, n_keys = self.blocks.shape
+        """Raise ValueError unless each token is another position of an item, and has a bias."""
+        n_items, n_heads, n_queries, n_keys = self.blocks.shape
         fits = self.item.shape == self.position.shape == (grid.keys,) and grid.queries == grid.keys
-        sizes = (self.item, n_items), (self.position, n_queries), (self.position, n_keys)
-        inside = fits and all(int(part.min()) >= 0 and (size == 1 or int(part.max()) < size) for part, size in sizes)
-        if not inside or heads not in (1, grid.heads) or grid.batch != 1:
+        if fits and grid.keys:
+            size = int(self.position.max()) + 1
+            tokens = (self.item * size + self.position).sort().values
+            fits = bool((tokens == torch.arange(grid.keys, device=tokens.device)).all())
+            fits = fits and n_items in (1, grid.keys // size) and n_queries in (1, size) and n_keys in (1, size)
+        if not fits or n_heads not in (1, grid.heads) or grid.batch != 1:
             raise ValueError(f"a bias of blocks {list(self.blocks.shape)} does not fit {grid}.")
