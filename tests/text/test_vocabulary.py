@@ -144,9 +144,7 @@ def test_refusals(tmp_path):
         (tmp_path / "damaged.spm").write_bytes(damaged)
         with pytest.raises(InputError) as refusal:
             Vocabulary.load(tmp_path / "damaged.spm")
-        assert str(refusal.value) == (
-            f"{tmp_path}/damaged.spm is not a SentencePiece model, or is damaged; copy it again, or name another file."
-        )
+        assert str(refusal.value) == f"{tmp_path}/damaged.spm is not a SentencePiece model, or is damaged."
 
 
 def test_a_vocabulary_of_another_program_is_refused(tmp_path):

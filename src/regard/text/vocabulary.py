@@ -110,9 +110,7 @@ class Vocabulary:
             pieces = vocabulary.processor.IdToPiece(list(range(len(vocabulary))))  # raises if one is not UTF-8
             special = [pieces[token] for token in (PAD, UNK, BOS, EOS)]
         except (RuntimeError, IndexError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"{path} is not a SentencePiece model, or is damaged; copy it again, or name another file."
-            ) from error
+            raise InputError(f"{path} is not a SentencePiece model, or is damaged.") from error
         if special != ["<pad>", "<unk>", "<s>", "</s>"]:
             raise InputError(
                 f"{path} is a SentencePiece model whose first pieces are {', '.join(special)}; a vocabulary of regard "
