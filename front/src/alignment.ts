@@ -1,4 +1,5 @@
-// Word alignment of a translation and its candidates: the candidate that is shown, its words or pieces, the chosen one of them, and the weights between them
+// Word alignment of the translations that a search found (the candidates): which candidate is shown, its words or pieces,
+// which word or piece is chosen, and the weights between the words or pieces of source and translation
 
 import { computed, signal } from "@preact/signals";
 import type { Candidate, Side } from "./data";
@@ -10,16 +11,16 @@ export { candidate };
 /** A word or a piece of the source or of the translation. */
 export interface Unit {
   side: Side;
-  index: number; // its place among the words or pieces of its side
+  index: number; // which word or piece of its side it is, from 0
   text: string;
-  title: string; // the pieces as they stand in the vocabulary
-  joined: boolean; // no space before it
-  special: boolean; // the end of the sentence
-  pieces: number[]; // the positions of its pieces
+  title: string; // the text of its pieces in the vocabulary, one a line: "▁snake"
+  joined: boolean; // whether it follows the previous piece without a space
+  special: boolean; // whether it is the end-of-sentence token
+  pieces: number[]; // positions of its pieces among the pieces of the side
 }
 
 export const alignedUnits = switchOf("aligned", "words", "pieces");
-const pointed = signal<Unit | null>(null); // the word under the pointer
+const pointed = signal<Unit | null>(null); // the word or piece under the pointer; null = none
 
 export const candidates = (): Candidate[] => trace.value.alignment!.candidates;
 const shown = computed(() => candidates()[candidate.value] ?? candidates()[0]);
@@ -53,25 +54,29 @@ function piecesOf(side: Side): Unit[] {
   }));
 }
 
-/** The weight of a word or piece of the translation on one of the source. */
+/** The weight with which a word or piece of the translation (`to`) is aligned to a word or piece of the source (`from`). */
 export function weightBetween(from: Unit, to: Unit): number {
   const { weights, pieces } = shown.value;
   return (alignedUnits.value === "pieces" ? pieces.weights : weights)[to.index][from.index];
 }
 
-/** The word or piece on the other side with the largest weight. */
+/** For a word or piece of one side, the word or piece of the other side with the largest weight between the two. */
 export function strongestOfUnit(at: Unit): Unit | null {
   const others = unitsOf(at.side === "source" ? "target" : "source");
   const weight = (other: Unit) => (at.side === "source" ? weightBetween(at, other) : weightBetween(other, at));
   return others.reduce<Unit | null>((best, other) => (best && weight(best) >= weight(other) ? best : other), null);
 }
 
-// The trace of the page is that of the first candidate: there, a word and the token of the other views are chosen together
+// The trace of the page belongs to the first candidate. While this candidate is shown, choosing a word here also chooses
+// its token in the other views, and the other way round.
 
-/** How many positions after a target piece the query stands whose weights align it: 1 if the rule takes the step that reads the piece, 0 if the one that writes it. */
+/**
+ * The distance from a target piece to the query whose weights align it. 1 = the query of the step that reads the piece;
+ * 0 = that of the step before, which predicts the piece. The target of the trace begins with one more token, BOS.
+ */
 const queryOffset = () => (trace.value.alignment!.rule.step === "reads" ? 1 : 0);
 
-/** The query whose weights are the row of a target piece. */
+/** The position of the query whose weights align a target piece. */
 const queryOf = (piece: number) => Math.min(piece + queryOffset(), trace.value.target.length - 1);
 
 export const chosenUnit = computed<Unit | null>(() => pointed.value ?? kept() ?? unitOfQuery());
@@ -85,7 +90,7 @@ function unitOfQuery(): Unit | null {
   return unitsOf(side).find((unit) => unit.pieces.includes(piece)) ?? null;
 }
 
-/** Show the weights of a word while the pointer is on it; null = the pointer is on no word. */
+/** Show the weights of a word or piece while the pointer is on it; null = the pointer is on no word. */
 export function pointAt(unit: Unit | null): void {
   pointed.value = unit;
   if (candidate.value !== 0 || !unit) return;
@@ -96,9 +101,9 @@ export function pointAt(unit: Unit | null): void {
 const positionOf = (unit: Unit) => (unit.side === "source" ? unit.pieces[0] : queryOf(unit.pieces[0]));
 
 /**
- * Keep a word chosen.
+ * Keep a word or piece chosen after the pointer has left it.
  *
- * @param again whether a word that is already chosen is deselected.
+ * @param again true = if this word or piece is already kept, it is deselected.
  */
 export function keepUnit(unit: Unit, again = true): void {
   keptUnit.value = again && kept() === unit ? null : { side: unit.side, index: unit.index };
@@ -108,10 +113,10 @@ export function keepUnit(unit: Unit, again = true): void {
   else key.value = positionOf(unit);
 }
 
-/** The layer and the head whose weights align words; head null = the average. */
+/** The layer and the head of cross-attention whose weights align words; head null = the average of the layer's heads. */
 export const ruleHead = () => ({ layer: trace.value.alignment!.rule.layer, head: trace.value.alignment!.rule.head });
 
-/** Show these weights in the other views. */
+/** Show the cross-attention of `ruleHead`, the weights that align words, in the other views. */
 export function showRule(): void {
   const { layer, head } = ruleHead();
   chooseKind("cross");

@@ -1,4 +1,4 @@
-// Softmax attention of one query, stage by stage, from the queries and keys that the model's kernel was given:
+// Softmax attention of one query, stage by stage, computed from the model's own queries and keys:
 //
 //   product = query · key
 //   score   = softcap · tanh(scale · product / softcap) + bias
@@ -6,7 +6,7 @@
 
 import type { Decoded } from "./blocks";
 
-/** What the reader changes: a factor on the temperature, and edges (query, key) that are cut. */
+/** What the reader changes in a head: `temperature` multiplies the head's own; `cut` has pairs (query, key) without attention. */
 export interface Changes {
   temperature: number;
   cut: ReadonlySet<string>;
@@ -15,17 +15,17 @@ export interface Changes {
 export const UNCHANGED: Changes = { temperature: 1, cut: new Set() };
 export const edge = (query: number, key: number) => `${query},${key}`;
 
-/** The numbers of each stage for one query; an array has one number for each key. */
+/** The numbers of each stage of one query's attention (see the formula above); an array has one number for each key. */
 export interface Stages {
   products: Float64Array;
-  scaled: Float64Array; // after scale and softcap
+  scaled: Float64Array; // the products times the scale, limited by the softcap
   bias: Float64Array | null;
-  scores: Float64Array; // after the bias, divided by the temperature
-  masked: Float64Array; // the scores, with -Infinity where the query may not attend
-  highest: number; // the highest masked score or sink; subtracted before exp
+  scores: Float64Array; // (scaled + bias) / temperature
+  masked: Float64Array; // the scores, with -Infinity for keys that the query may not attend to
+  highest: number; // the largest of the masked scores and the sink's score; it is subtracted before exp
   exponentials: Float64Array;
-  sink: number | null; // the exponential of the head's sink
-  sum: number; // of the exponentials and the sink
+  sink: number | null; // exp of the head's sink (a learned score that belongs to no key); null = the head has none
+  sum: number; // the sum of the exponentials, with that of the sink; the weights are divided by it
   weights: Float64Array;
 }
 
@@ -76,7 +76,7 @@ function dotProducts(layer: Decoded, head: number, query: number, keys: number):
   return products;
 }
 
-/** The vector of one token in one head; grouped heads share the keys and values of one. */
+/** The query, key or value of one token in one head. In grouped-query attention, several heads have the same keys and values. */
 export function vectorOf(layer: Decoded, which: "query" | "key" | "value", head: number, token: number): Float64Array {
   const { numbers, heads, width } = layer[which]!;
   const own = Math.floor(head / (layer.heads / heads));
@@ -84,7 +84,7 @@ export function vectorOf(layer: Decoded, which: "query" | "key" | "value", head:
   return numbers.subarray(start, start + width);
 }
 
-/** The weights of one query on every key. */
+/** The weights of one query on every key in one head. The changes do not apply to a layer that has weights but no queries. */
 export function weightsOf(
   layer: Decoded,
   head: number,

@@ -1,13 +1,13 @@
-// Decode the blocks of a trace: base64 of deflated bytes
+// Decode the blocks of a trace: texts that hold arrays of numbers, compressed (deflate) and written in base64
 
 import type { Layer, NumberArray, Trace, Vectors } from "./data";
 
-/** A layer with its numbers decoded. */
+/** A layer whose arrays are decoded to numbers. */
 export interface Decoded extends Omit<Layer, "query" | "key" | "value" | "weights" | "mask" | "output"> {
   query?: Matrix;
   key?: Matrix;
   value?: Matrix;
-  units?: Uint16Array | Float32Array; // weights in units, [heads keys queries]
+  units?: Uint16Array | Float32Array; // [heads keys queries], each weight times `units` of the trace
   bits?: Uint8Array; // [masks queries keys], 1 = may attend
   output?: { width: number; arrays: DecodedArrays };
 }
@@ -19,7 +19,7 @@ export interface DecodedArray {
 
 export type DecodedArrays = Record<string, DecodedArray>;
 
-/** Vectors [heads tokens width]. */
+/** The queries, keys or values of a layer, an array [heads tokens width]. */
 export interface Matrix {
   numbers: Float64Array;
   heads: number;
@@ -32,32 +32,32 @@ export async function inflate(text: string): Promise<Uint8Array> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** Integers of three bytes, whose high, middle and low bytes follow one another. */
+/** Decode signed integers of three bytes: the high bytes of all integers, then all middle bytes, then all low bytes. */
 export function signedIntegers(bytes: Uint8Array): Int32Array {
   const count = bytes.length / 3;
   return Int32Array.from({ length: count }, (_, i) => (((bytes[i] << 24) >> 8) | (bytes[count + i] << 8) | bytes[2 * count + i]));
 }
 
-/** Integers of two bytes, whose high and low bytes follow one another. */
+/** Decode unsigned integers of two bytes: the high bytes of all integers, then all low bytes. */
 function unsignedIntegers(bytes: Uint8Array): Uint16Array {
   const count = bytes.length / 2;
   return Uint16Array.from({ length: count }, (_, i) => (bytes[i] << 8) | bytes[count + i]);
 }
 
-/** Where the numbers of a trace are. */
+/** The fields of a trace that hold its arrays, by the names of the blocks. */
 type Stored = Pick<Trace, "blocks" | "numbers" | "masks">;
 
 async function matrix(trace: Stored, vectors?: Vectors): Promise<Matrix | undefined> {
   return vectors && { numbers: await numbersOf(trace, vectors), heads: vectors.heads, width: vectors.width };
 }
 
-/** The numbers of an array: as a worker sends them, or integers times a step. */
+/** Return the numbers of an array: the floats that a worker sent, or the integers of a block times `step`. */
 async function numbersOf(trace: Stored, { block, step }: { block: string; step: number }): Promise<Float64Array> {
   const given = trace.numbers?.[block];
   return given ? Float64Array.from(given) : Float64Array.from(signedIntegers(await inflate(trace.blocks[block])), (n) => n * step);
 }
 
-/** Decode arrays of integers, each times its step. */
+/** Decode arrays that are stored as integers; the numbers are the integers times the array's `step`. */
 export async function decodeArrays(trace: Stored, arrays: Record<string, NumberArray>): Promise<DecodedArrays> {
   const decodeOne = async ([name, array]: [string, NumberArray]) => [name, { numbers: await numbersOf(trace, array), shape: array.shape }] as const;
   return Object.fromEntries(await Promise.all(Object.entries(arrays).map(decodeOne)));

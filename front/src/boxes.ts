@@ -1,13 +1,13 @@
-// The places of words within a text
+// Where words are drawn, for arcs and lines between them
 
-/** The place of a word within the text around it, in pixels. */
+/** Where a word is drawn: the middle of its width, its top and its bottom, in pixels from the top left corner of the text. */
 export interface Box {
   middle: number;
   top: number;
   bottom: number;
 }
 
-/** The boxes of the elements that match a selector inside a text, in its order. */
+/** Return the boxes of the elements inside `text` that match a CSS selector, in the order of the document. */
 export function measured(text: HTMLElement, selector: string): Box[] {
   const from = text.getBoundingClientRect();
   return [...text.querySelectorAll(selector)].map((element) => {

@@ -1,6 +1,6 @@
-// Canvases
+// Drawing on canvases: size, clipping, pixels, and which cells are in view
 
-/** A canvas of a size in CSS pixels, sharp on any screen and empty. */
+/** Clear a canvas, give it a size in CSS pixels, and return its context. It has a pixel for each pixel of the screen. */
 export function cleared(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const ratio = devicePixelRatio || 1;
   const [across, down] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
@@ -20,12 +20,15 @@ export function clip(context: CanvasRenderingContext2D, left: number, top: numbe
   context.clip();
 }
 
-/** Fill an image with pixels, row after row. */
+/** Fill an image with pixels, given row after row as the four bytes of their colours (see `bytesOf` in colours.ts). */
 export function putPixels(image: OffscreenCanvas, pixels: Uint32Array): void {
   image.getContext("2d")!.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer as ArrayBuffer), image.width, image.height), 0, 0);
 }
 
-/** The cells in view along an axis, from the first to the one after the last; `moved` is the place of cell 0 in pixels. */
+/**
+ * The cells in view along an axis: the first, and the one after the last. Cell 0 begins at `moved`, in pixels; `room`
+ * pixels are in view.
+ */
 export const cellsInView = (moved: number, room: number, size: number, count: number): [number, number] => [
   Math.max(0, Math.floor(-moved / size)),
   Math.min(count, Math.ceil((room - moved) / size)),

@@ -1,4 +1,4 @@
-// Colours: a weight is drawn with a strength from 0 to 1, in the hue of its head
+// Colours: a weight is drawn in the hue of its head, with a strength from 0 (the colour of the background) to 1 (the full colour)
 
 import { signal } from "@preact/signals";
 import { colourScale, head, layer } from "./state";
@@ -17,7 +17,7 @@ export function shade(strength: number, hue: number): string {
     : `oklch(${mix(0.975, 0.475)} ${mix(0.008, 0.175)} ${hue})`;
 }
 
-/** The colour of text on a shade: the page's own on faint ones, else black or white, whichever is easier to read. */
+/** The colour of text on a background of this strength: on a faint one the page's text colour, else black or white by contrast. */
 export function textColour(strength: number): string {
   const [faint, middle] = dark.value ? [0.4, 0.54] : [0.45, 0.82];
   const [onMiddle, onStrong] = dark.value ? ["#fff", "#000"] : ["#000", "#fff"];
@@ -39,7 +39,7 @@ export function shades(hue: number): string[] {
   return shadeCache.get(name)!;
 }
 
-// Colours as bytes, converted by drawing them on a canvas
+// The four bytes (red, green, blue, opacity) of CSS colours. The browser converts a colour when it is drawn on a canvas.
 const byteCache = new Map<string, Uint32Array>();
 export function bytesOf(colours: string[]): Uint32Array {
   const name = colours.join();
@@ -54,9 +54,9 @@ export function bytesOf(colours: string[]): Uint32Array {
   return byteCache.get(name)!;
 }
 
-const FAINTEST = 1e-4; // the weight that the logarithmic scale begins at
+const FAINTEST = 1e-4; // on the logarithmic scale, this weight and smaller ones have strength 0
 
-/** The strength of a weight on the chosen scale; `most` is the largest visible weight of its query. */
+/** The strength (0 to 1) with which a weight is drawn on the chosen scale; `most` is the largest visible weight of its query. */
 export function strength(weight: number, most: number): number {
   if (colourScale.value === "row") return most ? Math.min(1, weight / most) : 0;
   if (colourScale.value === "log") return weight <= FAINTEST ? 0 : 1 - Math.log(weight) / Math.log(FAINTEST);

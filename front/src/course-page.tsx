@@ -1,4 +1,4 @@
-// The page of a course: one lesson at a time, its text and live views
+// The page of a course: one lesson at a time, with its text and with views of a trace, in which the reader can choose and change
 
 import type { ComponentType } from "preact";
 import { course, lessonNumber, openLesson, type Lesson } from "./course";
@@ -89,7 +89,7 @@ function show(name: string) {
   return <View key={name} />;
 }
 
-/** A paragraph; words between backticks are code. */
+/** A paragraph of a lesson; words between backticks are shown as code. */
 function Prose({ text }: { text: string }) {
   return <>{text.split("`").map((part, i) => (i % 2 ? <code key={i}>{part}</code> : part))}</>;
 }

@@ -1,4 +1,4 @@
-// The lessons of a course, as regard's Python writes them (lessons/course_page.py), and which of them is shown
+// The lessons of a course, which regard's Python writes (lessons/course_page.py), and the number of the lesson on the page
 
 import { signal } from "@preact/signals";
 import type { Trace } from "./data";
@@ -14,22 +14,22 @@ export interface LessonText {
 
 export interface Lesson {
   name: string;
-  views: string[]; // as elements name them in data-view
+  views: string[]; // the views beside the text, by the names in their data-view attribute: "pattern"
   commands: string[];
-  trace: number | null; // which of the course's traces is shown
+  trace: number | null; // the index of the trace, among those of the course, that the views show; null = the lesson has none
   texts: Record<Language, LessonText>;
 }
 
 export interface Course {
   lessons: Lesson[];
   traces: Trace[];
-  first: number; // which lesson is shown first
-  language: Language | null; // null = that of the browser
+  first: number; // the index of the lesson that is shown first
+  language: Language | null; // null = the language of the browser
 }
 
 export const course = signal<Course | null>(null);
 
-/** The name of the lesson that the address of the page names, or "" for the first one. */
+/** The name of the lesson in the address of the page; "" = the address names none, and the first one is shown. */
 const linkedName = linkedSignal("lesson", "", String, (name) => (course.value?.lessons.some((one) => one.name === name) ? name : undefined));
 
 const numberOf = ({ lessons, first }: Course, name: string): number => {
@@ -37,10 +37,10 @@ const numberOf = ({ lessons, first }: Course, name: string): number => {
   return found < 0 ? first : found;
 };
 
-/** The number of the lesson that is shown, from 0. */
+/** The index of the lesson that is shown, from 0. */
 export const lessonNumber = (): number => numberOf(course.value!, linkedName.value);
 
-/** The trace of the lesson that the address names. */
+/** The trace to show first: that of the lesson that the address names, else of the first lesson; if it has none, the first trace. */
 export function firstTrace(of: Course): Trace {
   const name = new URLSearchParams(location.hash.replace(/^#/, "")).get("lesson") ?? "";
   return of.traces[of.lessons[numberOf(of, name)].trace ?? 0];

@@ -1,31 +1,34 @@
-// The data of a page: one trace, as regard's Python writes it (views/page/data.py)
+// The data of a page: one trace, which regard's Python writes as JSON (views/page/data.py)
 
 export interface Token {
   text: string;
-  piece?: string; // the token in the tokenizer's vocabulary, where it differs from `text`
-  special?: boolean; // added by the tokenizer
-  joined?: boolean; // no space before it
-  word?: boolean; // has a letter or a digit, and is not special
+  piece?: string; // the token as it is in the tokenizer's vocabulary, "##ing"; left out if it is the same as `text`
+  special?: boolean; // whether the tokenizer added it, such as [CLS]
+  joined?: boolean; // whether it follows the previous token without a space
+  word?: boolean; // whether it has a letter or a digit and is not special
   place?: Patch | Frame;
 }
 
 export interface Patch {
-  image: number; // of `Trace.images`
-  n_images: number; // successive frames of a video that the token stands for
+  image: number; // the index of the image in `Trace.images`
+  n_images: number; // in a video, how many successive frames the token stands for; else 1
   thumbnail: boolean;
-  top: number; // in pixels, as all below
+  top: number; // in pixels of the image, as left, height and width
   left: number;
   height: number;
   width: number;
-  seconds?: [number, number]; // when its frames begin and end, in a video whose frames per second are known
+  seconds?: [number, number]; // when the first frame begins and the last one ends; left out unless the video's frame rate is known
 }
 
 export interface Frame {
-  start: number; // in seconds
+  start: number; // the beginning and the end of the part of a recording that the token stands for, in seconds
   end: number;
 }
 
-/** Vectors [heads tokens width] as integers in a block; a number is its integer times `step`. */
+/**
+ * An array [heads tokens width] of queries, keys, values or hidden vectors. The block has integers; a number is its integer
+ * times `step`.
+ */
 export interface Vectors {
   block: string;
   step: number;
@@ -33,7 +36,10 @@ export interface Vectors {
   width: number;
 }
 
-/** One layer's attention: its queries and keys, or its weights if they are not a softmax of dot products. */
+/**
+ * One layer's attention: its queries and keys, from which the page computes the weights; or the weights, if they are not a
+ * softmax of dot products.
+ */
 export interface Layer {
   layer: number;
   heads: number;
@@ -44,25 +50,28 @@ export interface Layer {
   softcap?: number | null;
   temperature?: number;
   sinks?: number[] | null;
-  // For each head: by the key's place minus the query's, from the lowest; or in full, row after row, null = -∞.
+  // Added to the scores, for each head; null = -∞. `full`: a number for each query and key, row after row. Otherwise a
+  // number for each distance (key position - query position), from the lowest.
   bias?: { numbers: (number | null)[][]; full?: boolean } | null;
-  weights?: string; // block of integers, each a weight in units; from a worker, of numbers in units [heads keys queries]
-  mask: string | null; // block of bits [masks queries keys], 1 = may attend
+  weights?: string; // name of the block [heads keys queries]: each weight times `units` of the trace, as integers; from a worker, as floats
+  mask: string | null; // name of the block of bits [masks queries keys], 1 = the query may attend to the key; null = no mask
   masks: number;
   output?: LayerOutput | null;
-  states?: Record<"before" | "attention" | "feed_forward" | "after", Vectors>; // hidden vectors, which only a worker has
+  // Only in a worker: the hidden vectors before and after the layer, and what attention and feed-forward add to them.
+  states?: Record<"before" | "attention" | "feed_forward" | "after", Vectors>;
 }
 
 /**
- * What W_O makes of the contexts: columns [heads*width n], bias [n].
+ * The output projection of a layer, as `arrays` by name; n is the number of output dimensions that are shown.
  *
- * With them are output [queries n], lengths [heads queries] and value_lengths [heads keys]; or, from a worker,
- * gram [heads*width width]: W_O of each head times its transpose, from which lengths are computed.
+ * columns [heads*d_value n]: the first n columns of W_O; bias [n]. From Python also: output [queries n] of the layer;
+ * lengths [heads queries] of the vectors that the heads add; value_lengths [heads keys] of value · W_O. From a worker,
+ * instead of these: gram [heads*d_value d_value], W_O of each head times its transpose, which gives the lengths.
  */
 export interface LayerOutput {
-  width: number; // of the output; n of its numbers are shown
+  width: number; // the number of all output dimensions
   arrays: Record<string, NumberArray>;
-  weight?: NumberArray; // W_O [heads*width output], which only a worker has
+  weight?: NumberArray; // the whole W_O [heads*d_value width]; only in a worker
 }
 
 export type Side = "source" | "target";
@@ -70,7 +79,7 @@ export type Side = "source" | "target";
 export interface Kind {
   queries: Side;
   keys: Side;
-  note: string; // not empty if a query is the token just read, as `decoderNote` of the interface's words says
+  note: string; // not empty if the query of a step is the token that the decoder has just read; see `decoderNote` in words.ts
   layers: Layer[];
 }
 
@@ -80,69 +89,74 @@ export interface Written {
   alternatives: [string, number][];
 }
 
-/** An array of integers in a block, each times `step` a number; or from a worker, of the numbers themselves. */
+/** An array of numbers. The block has integers, and a number is its integer times `step`; from a worker, it has the numbers themselves. */
 export interface NumberArray {
   block: string;
   step: number;
   shape: number[];
 }
 
-/** What comes before Q, K and V and after the heads in a worked example. */
+/** A worked example: the matrices from which queries, keys and values are computed, and the output matrix. */
 export interface Worked {
   source: string;
   notes: string[];
-  matrices: Record<string, NumberArray>; // x, memory, W_q, W_k, W_v, b_q, b_k, b_v, W_o, those that there are
+  matrices: Record<string, NumberArray>; // by name: x, memory, W_q, W_k, W_v, b_q, b_k, b_v, W_o; an example may lack some
 }
 
-/** How the layers move all tokens, as arrows in a plane; views/page/movement.py and effects/plane_movement.py write it. */
+/** How each layer moves the hidden vectors of all tokens, as arrows in a plane; written by views/page/movement.py. */
 export interface Movement {
   layers: number[];
-  shares: [number, number]; // of the variance, along each axis of the plane
-  left_out: number; // vectors too long to count in the fit of the plane
+  shares: [number, number]; // for each axis of the plane, its share of the variance of the vectors
+  left_out: number; // how many of the `vectors` were too long to be used for the choice of the plane
   vectors: number;
-  // before, after [layers tokens 3]; turned [layers tokens]; nearest, nearest_angles [layers tokens n];
-  // of "parts", "heads" and "sources" each: places [layers tokens n 3], angles and names [layers tokens n]
+  // before, after [layers tokens 3]: two coordinates in the plane, and the length of the vector. turned [layers tokens]:
+  // the angle between the two vectors. nearest, nearest_angles [layers tokens n]: other tokens, and the angles to them.
+  // For the arrows of a division ("parts", "heads", "sources"): "heads places" [layers tokens n 3], "heads angles" and
+  // "heads names" [layers tokens n].
   arrays: Record<string, NumberArray>;
 }
 
-/** The movement that a worker computes after it has sent a trace, by kind of self-attention, with the numbers of its blocks. */
+/** The movement that a worker computes after it has sent a trace: `movement` by kind of self-attention, `numbers` by block. */
 export interface LateMovement {
   movement: Record<string, Movement>;
   numbers: Record<string, Float32Array>;
 }
 
-/** The alignments of the translations that a search found, best first; the trace is that of the first. */
+/** The word alignments of the translations that beam search found, best first. The trace belongs to the first one. */
 export interface Alignment {
-  rule: { layer: number; head: number | null; step: "predicts" | "reads"; agreement: number | null }; // head null = the average
+  // The cross-attention whose weights align words. head: null = the average of the layer's heads. step: the query is that of
+  // the step that predicts, or of the step that reads, the target piece.
+  rule: { layer: number; head: number | null; step: "predicts" | "reads"; agreement: number | null };
   candidates: Candidate[];
 }
 
 export interface Candidate {
   text: string;
   score: number;
-  log_probability: number; // in nats
+  log_probability: number; // of the whole translation given the source, in nats
   source_words: string[];
   target_words: string[];
-  source_word_of: number[]; // for each piece except the end of the sentence
-  target_word_of: number[];
+  source_word_of: number[]; // for each source piece, without the end of the sentence, the index of its word
+  target_word_of: number[]; // the same for the pieces of the translation
   weights: number[][]; // [target words, source words]
   pieces: { source: string[]; target: string[]; weights: number[][] };
 }
 
-/** How a page asks a server for the weights of a text that is too long to be sent at once; explore/map.py answers. */
+/** How a page requests the weights of a text for which they are too many to be sent at once; explore/map.py answers. */
 export interface WeightMap {
-  number: number; // names the map in requests
-  tile: number; // the rows and columns of a tile
-  stored: number; // this level and higher ones are computed in turns
+  number: number; // the number of this map, which requests name
+  tile: number; // how many rows, and columns, of cells a tile has
+  stored: number; // the server computes this level and higher ones step by step on request (`takeTurns`), and stores them
 }
 
 /** A second trace of the same text, which is shown beside the first; views/page/comparison.py writes it. */
 export interface SecondTrace {
   model: string;
-  kinds: Record<string, Kind>; // with the kinds, layers and heads of the first
+  kinds: Record<string, Kind>; // the same kinds, layers and heads as in the first trace
   blocks: Record<string, string>;
-  parted: { kind: string; layer: number; head: number; query: number; moved: number }[]; // `moved`: the share of its attention that the query moves to other keys
-  output: number | null; // the largest difference of a number of the models' outputs
+  // The heads that differ most. `moved`: the share of attention that the query gives to other keys than in the first trace.
+  parted: { kind: string; layer: number; head: number; query: number; moved: number }[];
+  output: number | null; // the largest absolute difference between the numbers of the two models' outputs; null = not comparable
 }
 
 export interface Trace {
@@ -158,37 +172,40 @@ export interface Trace {
   written: Written[];
   images: { block: string; height: number; width: number }[];
   spectrogram: { block: string; bands: number; frames: number } | null;
-  worked?: Worked; // a worked example; the page then shows only the steps
-  alignment?: Alignment | null; // of a translation
+  worked?: Worked; // present if the trace is a worked example; the page then shows only the steps
+  alignment?: Alignment | null; // word alignments; null if the model is no translator
   second?: SecondTrace;
-  map?: WeightMap; // for a long text: how to request weights; the layers then have no numbers
-  movement?: Record<string, Movement> | null; // by kind of self-attention, where the trace has its hidden vectors
-  blocks: Record<string, string>; // base64 of deflated bytes
-  numbers?: Record<string, Float32Array>; // from a worker: arrays by the name of their block, which `blocks` then lacks
-  masks?: Record<string, Uint8Array>; // from a worker: bits [masks queries keys] by the name of their block
-  live?: boolean; // whether a server or a worker runs the model on new texts
-  next?: [string, number][]; // likely next tokens with their probabilities, from a server or a worker
-  going?: Going; // from a server or a worker with a causal language model: what its next token may be chosen from
+  map?: WeightMap; // for a long text: how to request weights, which the layers then lack
+  movement?: Record<string, Movement> | null; // by kind of self-attention; null = no hidden vectors, or too many
+  blocks: Record<string, string>; // by name: an array as deflated bytes in base64
+  numbers?: Record<string, Float32Array>; // from a worker, instead of `blocks`: an array of floats for each block
+  masks?: Record<string, Uint8Array>; // from a worker, instead of `blocks`: the bits [masks queries keys] of each mask
+  live?: boolean; // true = the reader can type texts, on which a server or a worker runs the model
+  next?: [string, number][]; // from a server or a worker: the texts and probabilities of the most probable next tokens
+  going?: Going; // from a server or a worker with a causal language model: what is needed to continue the text
 }
 
-/** The next tokens that a reader may choose from to continue a text. */
+/** What is needed to continue a text with a token that the reader chooses or the page samples. */
 export interface Going {
-  text: string; // the text that was typed; the tokens of `continuation` follow it
-  continuation: number[];
-  ids: number[]; // of the likely next tokens
-  logits: Float32Array | string; // of the next token, for the whole vocabulary; from a server, its float32 in base64
+  text: string; // the text that was typed, without its continuation
+  continuation: number[]; // the ids of the tokens that already follow the text
+  ids: number[]; // the ids of the most probable next tokens
+  logits: Float32Array | string; // [vocabulary], for the next token; from a server, float32 in base64
 }
 
-/** A change to a head, as a server and a worker take it. */
+/** A change to heads, in the form in which a server or a worker takes it. "sharpen" multiplies the temperature of a head. */
 export type Change =
   | { kind: "cut"; query: number; key: number; heads: string[] }
   | { kind: "silence"; head: string }
   | { kind: "sharpen"; head: string; temperature: number };
 
-/** What changes do to a model's output, and to its other heads. */
+/**
+ * How changes to heads alter the output of the model and the attention of its heads. `before` and `after`: next tokens with
+ * probabilities.
+ */
 export interface Effect {
-  output: number | null; // the largest difference of a number of the output
-  heads: { head: string; token: string; moved: number }[]; // `moved`: the share of its attention that the query `token` moves to other keys
+  output: number | null; // the largest absolute difference between the numbers of the output before and after; null = not compared
+  heads: { head: string; token: string; moved: number }[]; // `moved`: the share of attention that the query `token` moves to other keys
   before: [string, number][];
   after: [string, number][];
 }

@@ -1,6 +1,6 @@
-// How a causal language model's next token is drawn: one temperature and one nucleus for all tokens that it writes
+// How a causal language model samples the tokens that it writes: the reader's temperature and nucleus, the same for all tokens
 
 import { linkedRange } from "./switches";
 
-export const temperature = linkedRange("next-temperature", 1, 0, 4); // 0 = the likeliest token
-export const nucleus = linkedRange("nucleus", 1, 0.05, 1); // a token is drawn from the likeliest tokens whose probabilities together reach this number
+export const temperature = linkedRange("next-temperature", 1, 0, 4); // 0 = always the most probable token
+export const nucleus = linkedRange("nucleus", 1, 0.05, 1); // sample from the most probable tokens whose probabilities sum to this number

@@ -1,4 +1,4 @@
-// The heads whose weights are drawn: the one that is shown, and those beside it
+// The heads whose weights the sentence view draws: the head that is shown, and the heads compared with it
 
 import { UNCHANGED } from "./attention";
 import { hueOf } from "./colours";
@@ -9,21 +9,21 @@ import { changes, colourScale, compared, head, headName, layerNumber, layerOf, q
 import { switchOf } from "./switches";
 import { words } from "./words";
 
-export const FAINTEST_LINE = 0.02; // with every token shown, smaller weights have no line
+export const FAINTEST_LINE = 0.02; // if no query is chosen and all tokens' weights are drawn, smaller weights have no line
 
-/** Whether the arcs of several heads are drawn over one another, or beside one another. */
+/** "over" = the arcs of several heads in one drawing; "beside" = a drawing for each head. */
 export const headsDrawn = switchOf("heads-drawn", "over", "beside");
 
-/** A head whose weights are drawn, with the query's row. */
+/** A head whose weights are drawn, and the weights of the chosen query in this head (`row`). */
 export interface Drawn {
   name: string;
   hue: number;
   row: Row | null;
-  grid: Grid | null; // the rows of all queries; null if another head is the shown one
-  most: number; // the weight that is drawn strongest, the same for all heads and traces that are drawn
+  grid: Grid | null; // the weights of all queries; only the shown head has them, a compared one has null
+  most: number; // the weight that has the full colour; all heads and traces in the drawings have the same
 }
 
-/** The drawings of the sentence, which stand beside one another; in each, the head that is shown comes first. */
+/** Return the drawings of the sentence, each with its heads; the shown head comes first. The drawings stand beside one another. */
 export function drawings(): Drawn[][] {
   const { second } = trace.value;
   const heads = [{ layer: layerNumber.value, head: head.value }, ...compared.value];
@@ -43,18 +43,18 @@ export function drawings(): Drawn[][] {
   return headsDrawn.value === "beside" ? heads.flatMap((_, i) => traces.map((own) => [own[i]])) : traces;
 }
 
-/** A key's weight as text, or the word for a masked key. */
+/** Return a key's weight as text, the word "masked" if the query may not attend to the key, or "" without a row. */
 export function figure(row: Row | null, key: number, decimals = 4): string {
   if (!row) return "";
   if (row.masked[key]) return words().masked;
   return decimals === 4 ? weightText(row.weights[key]) : row.weights[key].toFixed(decimals);
 }
 
-/** The weight that is drawn strongest: the query's largest on the relative scale, else 1. */
+/** Return the weight that has the full colour: on the relative scale the query's largest weight, else 1. */
 export const strongestOf = (row: Row): number =>
   colourScale.value === "row" ? row.weights.reduce((most, weight) => Math.max(most, weight), 0) : 1;
 
-/** What the ends of the colour scale mean. */
+/** The texts at the two ends of the colour scale. */
 export const scaleEnds = () => ({
   low: colourScale.value === "log" ? "0.0001" : "0",
   high: colourScale.value === "row" ? words().largestOfEach : "1",

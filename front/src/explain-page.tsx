@@ -1,4 +1,4 @@
-// The page of a worked example: the steps on their own
+// The page of a worked example: only the view of the steps, without the other views
 
 import { Choose, TopBar } from "./page";
 import { chooseHead, complaint, head, layer, query, queryItem, queryItems, trace } from "./state";
@@ -27,7 +27,7 @@ export function ExplainPage() {
   );
 }
 
-/** The choice of a head and of a query of a worked example. */
+/** The fields in which the reader chooses a head and a query of a worked example. */
 export function ExampleControls() {
   const say = words();
   const heads = layer.value.heads;

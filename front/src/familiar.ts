@@ -1,11 +1,12 @@
-// Whether the model knows the text: how many of its tokens are neither unknown characters nor parts of characters
+// Whether the model's vocabulary covers a text: how many of its tokens are neither unknown characters nor parts of characters
 
 import { trace } from "./state";
 
-// An unknown piece such as [UNK:뱀], one jamo (a part of a Korean syllable), or bytes of a letter, as tracing/tokens/readable_tokens.py writes them
+// Matches a token that stands for an unknown piece, [UNK:뱀], for one jamo (a part of a Korean syllable), or for some
+// bytes of a letter, ‹EB›‹80›. Python's tracing/tokens/readable_tokens.py writes them.
 const FRAGMENT = /^(\[UNK:.*\]|[\u3131-\u318e]|(‹[0-9A-F]{2}›)+)$/s;
 
-/** The tokens of the text that the model knows, counted, and all tokens; null if it knows at least half of them. */
+/** Return the number of tokens that do not match FRAGMENT, and of all tokens; null if at least half of the tokens do not match. */
 export function hardlyKnown(): { known: number; all: number } | null {
   const { source, target } = trace.value;
   const tokens = (source.length ? source : target).filter((token) => !token.special);

@@ -1,4 +1,4 @@
-// The weights of a head between items: one row at once, or all rows in slices of a few milliseconds
+// The weights of a head between items (tokens or whole words, see items.ts): one row at once, or all rows in short slices of time
 
 import { effect, signal } from "@preact/signals";
 import { mayAttend, UNCHANGED, weightsOf, type Changes } from "./attention";
@@ -11,16 +11,16 @@ import { inSlices } from "./slices";
 
 const SLICE_MILLISECONDS = 10;
 
-/** One query's weights and masks, with a number for each key item. */
+/** The weights of one query item; each array has one number for each key item. */
 export interface Row {
   weights: Float64Array;
-  masked: Uint8Array; // 1 where no query of the item may attend to any key of the item
+  masked: Uint8Array; // 1 = no token of the query item may attend to any token of the key item
 }
 
-/** The weights between items: summed over the tokens of the key item, and averaged over those of the query item. */
+/** The weights of a query item on key items: the sum over the tokens of the key item, the mean over the tokens of the query item. */
 export function rowOf(attention: Decoded, headIndex: number | null, queries: Item, keys: Item[], changed: Changes): Row {
   const [nQueries, nKeys] = [queryTokens.value.length, keyTokens.value.length];
-  const heads = headIndex === null ? Array.from({ length: attention.heads }, (_, i) => i) : [headIndex]; // null = the average of all heads
+  const heads = headIndex === null ? Array.from({ length: attention.heads }, (_, i) => i) : [headIndex]; // headIndex null = the average of all heads
   const sums = new Float64Array(nKeys);
   for (const one of heads) {
     for (const position of queries.positions) {
@@ -34,7 +34,7 @@ export function rowOf(attention: Decoded, headIndex: number | null, queries: Ite
   return { weights, masked: maskedOf(attention, heads, queries.positions, keys) };
 }
 
-/** 1 for each key item that no head and no token of the query may attend to. */
+/** For each key item, 1 if no query may attend to any of its tokens in any of the heads, else 0. */
 function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: Item[]): Uint8Array {
   if (!attention.bits) return new Uint8Array(keys.length);
   const [nQueries, nKeys] = [queryTokens.value.length, keyTokens.value.length];
@@ -45,20 +45,20 @@ function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: 
   return Uint8Array.from(keys, (item) => Number(!item.positions.some((key) => may[key])));
 }
 
-/** The weights of a query item in the head that is shown, or in another; null until the layer is decoded. */
+/** The weights of a query item in a head, by default the one that is shown; null until the layer is decoded. */
 export function shownRow(item: Item, ofLayer: Layer = layer.value, headIndex: number | null = head.value, changed = changes.value): Row | null {
   const ready = decoded.value.get(ofLayer);
   return ready ? rowOf(ready, headIndex, item, keyItems.value, changed) : null;
 }
 
-/** All rows of a head; the first `done` of them are filled in. */
+/** The weights [queries keys] of a head. They are computed row by row; so far, the first `done` rows. */
 export interface Grid {
   queries: Item[];
   keys: Item[];
   weights: Float32Array; // [queries keys]
   masked: Uint8Array;
   done: number;
-  beside: Grid | null; // of the same head in the other one of two traces, on one colour scale
+  beside: Grid | null; // with two traces, the grid of the same head in the other trace; both have one colour scale
 }
 
 const newGrid = (queries: Item[], keys: Item[], beside: Grid | null = null): Grid => {
@@ -73,15 +73,15 @@ function fillRow(grid: Grid, of: Decoded, headIndex: number | null, changed: Cha
   grid.done += 1;
 }
 
-/** The largest weight of a query on some keys, in a grid and the one beside it. */
+/** The largest weight of a query on the keys `among`, in a grid and in the grid beside it. */
 export function largestWeight({ weights, keys, beside }: Grid, query: number, among: Item[]): number {
   const most = among.reduce((best, { index }) => Math.max(best, weights[query * keys.length + index]), 0);
   return beside ? among.reduce((best, { index }) => Math.max(best, beside.weights[query * keys.length + index]), most) : most;
 }
 
-export const progress = signal(0); // rises whenever a grid has more rows
+export const progress = signal(0); // rises whenever more rows of a grid have been computed
 
-/** The grid of the head that is shown; rows that do not fit into one frame follow in the next ones. */
+/** The grid of the head that is shown. Each frame of the browser computes rows for a few milliseconds, until all are done. */
 export const shownGrid = signal<Grid | null>(null);
 
 effect(() => {
@@ -112,18 +112,18 @@ effect(() => {
   return () => cancelAnimationFrame(timer);
 });
 
-// A summary of each head, for the map of all heads
+// Summaries of all heads, for the view that shows them side by side
 
-const THUMBNAIL = 28; // the most rows of a small picture of a head, and the most columns
+const THUMBNAIL = 28; // the most rows, and columns, of the small picture of a head's weights
 
 export interface Summary {
-  pooled: Float32Array; // [rows columns]: each weight is divided by its query's largest; the largest quotient of the weights that a cell stands for
+  pooled: Float32Array; // [rows columns] of a small picture: the largest quotient of a weight and its query's largest weight in the cell
   rows: number;
   columns: number;
-  entropy: number; // mean over queries, in nats
-  distance: number; // mean distance from query to key, in tokens
-  strongest: number; // the largest weight that any token gives to another word
-  roles: Record<Role, number> | null; // the mean weight on the keys of each role, NaN without such keys; null for cross-attention
+  entropy: number; // the mean entropy of a query's weights, in nats
+  distance: number; // the mean distance from query to key, averaged with the weights, in tokens
+  strongest: number; // the largest weight of any word on another word
+  roles: Record<Role, number> | null; // for each role (see roles.ts), the mean weight on its keys, NaN without such keys; null in cross-attention
 }
 
 export const summariesDone = signal(0); // rises whenever more heads are summarised
@@ -158,7 +158,7 @@ function* summarise(attention: Decoded, headIndex: number, keysOf: ReturnType<ty
 
 let stop = () => {};
 
-/** Compute the summaries of all heads of the kind that is shown, in slices. */
+/** Compute the summaries of all heads of these layers, in slices of a few milliseconds. */
 export function summariseAll(layers: Layer[]): void {
   stop();
   summaries.clear();

@@ -1,4 +1,4 @@
-// What the output projection W_O makes of the contexts of a layer's heads
+// The vectors that the heads of a layer add to a token: context (weights · values) times output projection W_O
 //
 //   output = context of head 0 · W_O[0] + … + context of the last head · W_O[last] + bias
 
@@ -6,17 +6,17 @@ import { stagesOf, UNCHANGED, vectorOf, type Changes } from "./attention";
 import type { Decoded, DecodedArray } from "./blocks";
 import { changes, keyTokens, queryTokens } from "./state";
 
-/** The first dimensions of what each head adds to a query's token, and of their sum. */
+/** The vectors that the heads of a layer add to a query's token, and their sum; only the first dimensions of each. */
 export interface HeadOutputs {
-  width: number; // of the whole vectors
-  added: Float64Array[]; // by head
+  width: number; // the number of all dimensions
+  added: Float64Array[]; // for each head, the vector that it adds
   bias: Float64Array | null;
-  sum: Float64Array; // of all heads and the bias
-  given: Float64Array | null; // the output that the model's layer returned; null where a worker runs the model
-  lengths: number[]; // by head, of the whole vectors in the model, without the reader's changes
+  sum: Float64Array; // the sum of all heads and the bias
+  given: Float64Array | null; // the output that the layer of the model returned, for comparison; null if a worker ran the model
+  lengths: number[]; // for each head, the length of the vector in all dimensions, without the reader's changes
 }
 
-/** What the heads of a layer add to a query's token; the reader's changes are those of the head that is shown. */
+/** Compute the vectors that the heads of a layer add to a query's token. The reader's changes apply only to the shown head. */
 export function outputsOf(layer: Decoded, shown: number, query: number): HeadOutputs {
   const { width, arrays } = layer.output!;
   const { columns, bias, output, lengths } = arrays;
@@ -37,19 +37,19 @@ export function outputsOf(layer: Decoded, shown: number, query: number): HeadOut
   };
 }
 
-/** The number of W_O in one of a head's rows, and in one of the first columns, the only ones that the trace has. */
+/** A number of W_O. `row` counts the rows of the head; `column` is one of the first columns, since a trace has only these. */
 export function columnAt(layer: Decoded, head: number, row: number, column: number): number {
   const { numbers, shape } = layer.output!.arrays.columns;
   return numbers[(head * (shape[0] / layer.heads) + row) * shape[1] + column];
 }
 
-/** The length of value · W_O for the value of a key; times the key's weight, it is the length of the vector that the key adds. */
+/** The length of value · W_O for one key in one head. The vector that the key adds to a query has weight times this length. */
 export function valueLength(layer: Decoded, head: number, key: number): number {
   const lengths = layer.output!.arrays.value_lengths;
   return lengths ? rowAt(lengths, head)[key] : projectedLength(layer, head, vectorOf(layer, "value", head, key));
 }
 
-/** The length of vector · W_O for a vector of a head: the square root of vector · gram · vector, where gram = W_O · W_Oᵀ of the head. */
+/** The length of vector · W_O for a vector of a head: the square root of vector · gram · vector, with gram = W_O · W_Oᵀ of the head. */
 function projectedLength(layer: Decoded, head: number, vector: Float64Array): number {
   const square = vector.reduce((total, number, i) => {
     const row = rowAt(layer.output!.arrays.gram, head * vector.length + i);

@@ -8,7 +8,7 @@ import type { Item } from "./items";
 import { inSlices } from "./slices";
 import { decoded, keyItems, kind, restingQuery, trace, twoTexts } from "./state";
 
-/** The word on which the query's weight is largest in one head. */
+/** The query's largest weight on another word in one head, and this word; null if all these weights are 0. */
 interface HeadWeight {
   to: Item | null;
   weight: number;
@@ -17,7 +17,7 @@ interface HeadWeight {
 export const headWeightsDone = signal(0); // rises whenever more heads are computed
 const found = new Map<string, HeadWeight>();
 
-/** The query's largest weight in a head; null until it is computed. */
+/** The query's largest weight on another word in a head; null until it is computed. */
 export const headWeight = (layer: Layer, head: number): HeadWeight | null => found.get(summaryName(layer, head)) ?? null;
 
 effect(() => {
@@ -30,7 +30,7 @@ effect(() => {
   return inSlices(weigh(from, others, layers), () => (headWeightsDone.value += 1));
 });
 
-/** Find the largest weights of a query in the heads of all layers, as soon as a layer is decoded. */
+/** Find the largest weight of the query `from` on the items `others` in each head; a layer's turn comes once it is decoded. */
 function* weigh(from: Item, others: Item[], layers: Layer[]): Generator<"new" | "wait"> {
   const waiting = [...layers];
   while (waiting.length) {

@@ -1,15 +1,15 @@
-// Items: what a row or a column of a view stands for, a token or a whole word of several tokens
+// Items: a row or a column of a view stands for one item, which is a token or, if the reader wants it, a whole word
 
 import type { Token } from "./data";
 
 export interface Item {
-  index: number; // among all items
-  positions: number[]; // of its tokens
+  index: number; // which of all items it is, from 0
+  positions: number[]; // the positions of its tokens in the text
   text: string;
   label: string; // the text, with its number if several items have this text: "it:2"
   title: string;
   special: boolean;
-  joined: boolean; // no space before it
+  joined: boolean; // whether it follows the previous item without a space
   word: boolean;
 }
 
@@ -49,7 +49,7 @@ function numbered(items: Item[]): Item[] {
   return items;
 }
 
-// Text of right-to-left scripts is isolated (U+2068, U+2069), so that it does not reverse the text beside it.
+// Text of right-to-left scripts is put between U+2068 and U+2069 (isolates), so that it does not reverse the text beside it.
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}\p{Cf}]/u;
 export const directionOf = (items: { text: string; special: boolean }[]): "rtl" | "ltr" => {
   const letters = items.filter((item) => !item.special).flatMap((item) => [...item.text]).filter((letter) => /\p{Letter}/u.test(letter));

@@ -1,5 +1,5 @@
-// The address of the page names what is shown, so that a link restores it: #kind=encoder&head=L3H1&query=7
-// The views add their own switches, see switches.ts.
+// The part of the page's address after "#" says what is shown, so that a link restores it: #kind=encoder&head=L3H1&query=7
+// Choices of the views are in the address, too; see switches.ts.
 
 import { batch, effect } from "@preact/signals";
 import { candidate, chooseHead, colourScale, compared, cut, head, key, keyTokens, keptUnit, kindName, layerNumber, layerOf, locked, query, queryTokens, silenced, trace } from "./state";
@@ -11,7 +11,7 @@ import { browserLanguage, language, LANGUAGES, type Language } from "./words";
 
 const SCALES = ["absolute", "row", "log"] as const;
 const PAUSE_MILLISECONDS = 100; // browsers refuse a page that changes its address at each move of a pointer
-const MOST_COMPARED = 16; // heads in a link
+const MOST_COMPARED = 16; // the most compared heads that a link restores
 
 interface HeadPlace {
   layer: number;
@@ -27,7 +27,7 @@ function headNamed(name: string): HeadPlace | null {
   return { layer: Number(layer), head: which === undefined ? null : Math.min(Number(which), layerOf(Number(layer)).heads - 1) };
 }
 
-/** What an address says, by its name there. */
+/** Functions that read the parameters of an address by name, as text or as a number below `end`. */
 function wantedBy(address: string) {
   const wanted = new URLSearchParams(address.replace(/^#/, ""));
   const text = (name: string) => wanted.get(name) ?? "";
@@ -46,7 +46,7 @@ function restoreChoice(address: string): void {
   locked.value = has("locked") && query.value !== null;
 }
 
-/** Show all that an address names, but for the text: see `follow`. */
+/** Show what an address names, except for the text, which the model must read first: see `follow`. */
 function restore(address: string): void {
   restoreChoice(address);
   const { has, text, number } = wantedBy(address);
@@ -65,13 +65,13 @@ function restore(address: string): void {
   for (const [name, { read }] of linked) if (has(name)) read(text(name));
 }
 
-/** Whether a text such as "7,2" is a query and a key of the text that is shown. */
+/** Whether a string such as "7,2" holds the positions of a query and a key that exist in the text shown. */
 function isEdge(text: string): boolean {
   const [, from, to] = text.match(/^(\d{1,9}),(\d{1,9})$/) ?? [];
   return Boolean(from) && Number(from) < queryTokens.value.length && Number(to) < keyTokens.value.length;
 }
 
-/** What is shown, as the part of a link after "#". */
+/** Return what is shown as parameters, the part of a link after "#". */
 function address(): string {
   const shown = new URLSearchParams();
   if (Object.keys(trace.value.kinds).length > 1) shown.set("kind", kindName.value);
@@ -98,10 +98,10 @@ function address(): string {
 }
 
 /**
- * Show what the page's address names, and keep the address in step with what is shown.
+ * Show what the page's address names, and change the address whenever something else is shown.
  *
- * A text that the address names is read by the model first. In a frame, the page tells its address to the page around it,
- * and shows the head and the token of an address that it gets from there.
+ * If the address names a text, the model reads it first. A page in a frame sends its address to the page around the frame;
+ * when that page sends an address, this page shows the head and the token that it names.
  */
 export function follow(): void {
   const first = location.hash;
@@ -110,7 +110,7 @@ export function follow(): void {
   const continuation = /^\d+( \d+){0,511}$/.test(text("continuation")) ? text("continuation").split(" ").map(Number) : undefined;
   const question = { text: text("text"), model: text("model"), new_tokens: number("write", Infinity) ?? undefined, continuation };
   propose(question, () => batch(() => restore(first)));
-  let told: string | null = null; // the address by which the page around this one chose what is shown
+  let told: string | null = null; // the address after the page around the frame chose what is shown; it is not sent back
   if (parent !== window)
     addEventListener("message", ({ source, data }) => {
       if (source !== parent || typeof data?.regard !== "string") return;
@@ -119,10 +119,10 @@ export function follow(): void {
         told = address();
       });
     });
-  else addEventListener("hashchange", () => location.reload()); // a link to this page, opened where it is shown
+  else addEventListener("hashchange", () => location.reload()); // somebody opened a link to the page while it is shown
   effect(() => {
     const shown = address();
-    if (proposed.value || shown === told) return; // the address still names a text that is not read yet
+    if (proposed.value || shown === told) return; // while the text of a link is not read yet, the address keeps naming it
     told = null;
     const timer = setTimeout(() => {
       if (parent !== window) parent.postMessage({ regard: shown }, "*");

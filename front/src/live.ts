@@ -1,4 +1,4 @@
-// Ask for another text, or for changes to the model's heads: a server answers, or a worker in which the model runs
+// Questions to the model, about another text or about changes to its heads. A server answers, or a worker that runs the model.
 
 import { batch, signal } from "@preact/signals";
 import type { Change, Effect, Going, Trace } from "./data";
@@ -7,10 +7,10 @@ import { complaint, effect, locked, query, queryTokens, show, trace } from "./st
 export interface Question {
   text: string;
   model?: string;
-  continuation?: number[]; // ids of tokens that follow the text, for a causal language model
-  new_tokens?: number;
-  temperature?: number; // at which these tokens are drawn; without it, the model's own settings say how
-  nucleus?: number;
+  continuation?: number[]; // for a causal language model: the ids of tokens that follow the text
+  new_tokens?: number; // the most tokens that the model generates after the text and its continuation
+  temperature?: number; // for sampling the new tokens, 0 = always the most probable one; left out = the settings of the model
+  nucleus?: number; // sample only from the most probable tokens whose probabilities together reach this number
   changes?: Change[];
 }
 
@@ -18,17 +18,17 @@ export interface Question {
 export interface ModelHere {
   name: string;
   kind: "encoder" | "causal" | "translator";
-  difference: number; // how far a weight was from Python's when the site was made
+  difference: number; // the largest difference between a weight here and in Python, measured when the site was made
 }
 
-/** A server or a worker that runs a model on typed texts. */
+/** The functions by which a page asks a server, or a worker, to run a model on a text. */
 export interface Answerer {
   trace: (question: Question, stopped: AbortSignal) => Promise<Trace>;
   effect: (question: Question, stopped: AbortSignal) => Promise<Effect>;
   course: string | null; // the address of a page with lessons, if there is one beside this page
-  here: ModelHere[] | null; // the models that run in this page, where a question names one of them; null = a server runs any
+  here: ModelHere[] | null; // the models that can run in this page; null = a server runs the model
   pauseMilliseconds: (model: string) => number; // how long typing must pause before the model runs on a short text
-  prepare?: (model: string) => void; // load the model early: the reader is about to type
+  prepare?: (model: string) => void; // load the model before the first question, when the reader is about to type
 }
 
 /** The server that this page came from. */
@@ -42,43 +42,43 @@ const server: Answerer = {
 
 export const answerer = signal<Answerer>(server);
 export const busy = signal(false);
-export const loading = signal<{ loaded: number; total: number } | null>(null); // bytes of a model that is being loaded
-export const answered = signal<Partial<Question>>({}); // the question whose answer is shown; without a text, the first trace is
+export const loading = signal<{ loaded: number; total: number } | null>(null); // bytes of the model being loaded; null = none is
+export const answered = signal<Partial<Question>>({}); // the question whose answer is shown; {} = the trace that came with the page is
 let running: AbortController | null = null;
 
-/** Stop waiting for an answer. */
+/** Stop waiting for the answer to the present question. */
 export function cancel(): void {
   running?.abort();
 }
 
-/** Show the trace of another text. */
+/** Ask for the trace of another text, and show it. */
 export const look = ({ model = answered.peek().model, ...question }: Question) =>
   ask((stopped) => answerer.value.trace({ model, ...question }, stopped), (answer) => {
     batch(() => {
       show(answer, true);
-      const { text, continuation } = answer.going ?? question; // the tokens that were drawn, which a link is to restore
+      const { text, continuation } = answer.going ?? question; // with the tokens that were sampled, so that a link restores the same ones
       const read = answer.going ? { text, continuation: continuation?.length ? continuation : undefined } : question;
       answered.value = model === undefined ? read : { model, ...read };
     });
   });
 
-/** The model whose trace is shown, if it runs in this page; a server takes the model that it has loaded. */
+/** The name of the model whose trace is shown, if it runs in this page; undefined for a server, which uses the model it has loaded. */
 const modelHere = () => (answerer.value.here ? trace.value.model : undefined);
 
-/** The text that is shown, and the tokens that follow it. */
+/** The text that was typed, and the ids of the tokens that follow it. */
 const shownReading = () => (({ text, continuation }: Partial<Going> & { text: string }) => ({ text, continuation }))(trace.value.going ?? trace.value);
 
-/** Show what changes to the heads do to the output. */
+/** Run the model with changes to its heads, and show their effect. */
 export const runWith = (changes: Change[]) =>
   ask((stopped) => answerer.value.effect({ ...shownReading(), model: modelHere(), changes }, stopped), (answer) => (effect.value = answer));
 
-/** Let the model read one token more than it has read, and show what this token attends to. */
+/** Append a token to the text, let the model read it, and choose this token as the query. */
 export async function goOnWith(id: number): Promise<void> {
   const { text, continuation = [] } = shownReading();
   if (await look({ text, model: modelHere(), continuation: [...continuation, id] })) [query.value, locked.value] = [queryTokens.value.length - 1, true];
 }
 
-/** Ask a question, and use its answer; a new question cancels the one before. Returns whether it was answered. */
+/** Ask a question, and call `use` with the answer. A new question cancels the previous one. Returns whether this one was answered. */
 async function ask<Answer>(question: (stopped: AbortSignal) => Promise<Answer>, use: (answer: Answer) => void): Promise<boolean> {
   cancel();
   const own = (running = new AbortController());
@@ -97,7 +97,7 @@ async function ask<Answer>(question: (stopped: AbortSignal) => Promise<Answer>, 
   }
 }
 
-/** Send JSON to the server; a refusal is thrown as an error with its reason. */
+/** Send JSON to the server and return its response. If the server refuses, an error with its reason is thrown. */
 export async function send(address: string, content: unknown, stopped: AbortSignal): Promise<Response> {
   const headers = { "Content-Type": "application/json" };
   const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(content), signal: stopped });

@@ -1,4 +1,4 @@
-// The page of a trace: choose a head, choose a token, read its weights.
+// Start the script of a page: read the data, choose the page (trace, course or worked example), and listen to the keyboard
 
 import { effect } from "@preact/signals";
 import { render } from "preact";

@@ -1,4 +1,4 @@
-// The movement of the chosen token through the layers, decoded from the trace's arrays
+// How the layers move the hidden vector of the chosen token (its "movement"), decoded from the arrays of the trace
 
 import { computed, effect, signal } from "@preact/signals";
 import { decodeArrays, type DecodedArray, type DecodedArrays } from "./blocks";
@@ -9,44 +9,44 @@ import { words } from "./words";
 
 export type Point = [number, number];
 
-/** A vector that is added to the token: where it leads in the plane, and its length and angle in all dimensions. */
+/** A vector that is added to the token's vector: its two coordinates in the plane (`reach`), and its length in all dimensions. */
 export interface Arrow {
-  name: number; // of the head or the source token; -1 = all others together
+  name: number; // the head or the position of the source token that adds the vector; -1 = all others together
   reach: Point;
   length: number;
-  angle: number; // with the whole move, in degrees
+  angle: number; // the angle between this vector and the whole move of the layer, in degrees
 }
 
-/** One layer's move of the token. */
+/** How one layer moves the token: from `before` to `after` in the plane, and the arrows that the move is the sum of. */
 export interface Move {
   layer: number;
   before: Point;
   after: Point;
-  lengths: Point; // of the vectors before and after
-  turned: number; // the angle between them, in degrees
+  lengths: Point; // the lengths of the vectors before and after the layer
+  turned: number; // the angle between the vectors before and after, in degrees
   attention: Arrow;
-  bias: Arrow; // of the output projection, a part of attention
+  bias: Arrow; // the bias of the output projection, which is a part of `attention`
   feedForward: Arrow;
-  rest: Arrow;
+  rest: Arrow; // what is neither attention nor feed-forward: the change by norms and, in a decoder, by cross-attention
   heads: Arrow[];
   sources: Arrow[];
-  nearest: [number, number][]; // tokens and their angles
+  nearest: [number, number][]; // the tokens whose vectors have the smallest angles to the token's, and these angles in degrees
 }
 
 const decoded = signal<{ of: Movement; arrays: DecodedArrays } | null>(null);
-/** The movement of a trace from a worker, which comes after the trace. */
+/** The movement of a trace from a worker. The worker sends it after the trace. */
 export const late = signal<{ of: Trace; moves: LateMovement } | null>(null);
 const lateMoves = () => (late.value?.of === trace.value ? late.value?.moves : undefined);
 
 /** The trace whose movement a worker is computing. */
 export const unmoved = signal<Trace | null>(null);
 
-/** The movement of the trace, by kind of self-attention; undefined = it is not computed, or not yet. */
+/** The movement of the trace, by kind of self-attention; undefined = there is none, or none yet. */
 const computedMovements = computed<Record<string, Movement> | undefined>(() => trace.value?.movement ?? lateMoves()?.movement);
 export const movements = computed<Record<string, Movement>>(() => computedMovements.value ?? {});
 export const movement = computed<Movement | null>(() => movements.value[kindName.value] ?? null);
 
-/** Whether the movement of the trace, or of the next one, may still come. */
+/** Whether a movement is still being computed or decoded, for this trace or for one that was asked for. */
 export const movementPending = computed<boolean>(() =>
   computedMovements.value ? movement.value !== null && decoded.value?.of !== movement.value : busy.value || unmoved.value === trace.value,
 );
@@ -61,28 +61,28 @@ effect(() => {
   );
 });
 
-/** The moves of the chosen token in all layers; null until they are decoded, or without a token. */
+/** The moves of the chosen token in all layers; null until they are decoded, or if no token is chosen. */
 export const moves = computed<Move[] | null>(() => {
   const own = decoded.value;
   if (!own || own.of !== movement.value || query.value === null || query.value >= queryTokens.value.length) return null;
   return own.of.layers.map((layer, place) => moveOf(own.arrays, layer, place, query.value!));
 });
 
-/** The place of a token after a layer. */
+/** Where the vector of a token is in the plane after a layer. */
 export function pointAfter(layer: number, token: number): Point {
   const { arrays, of } = decoded.value!;
   const [x, y] = rowOf(arrays.after, of.layers.indexOf(layer), token);
   return [x, y];
 }
 
-/** The layer of the movement that is shown: the one that is chosen, or the nearest before it that has one. */
+/** The move that is shown: that of the chosen layer or, if it has none, of the last layer before it that has one. */
 export const shownMove = computed<Move | null>(() => {
   const all = moves.value;
   if (!all) return null;
   return all.filter((move) => move.layer <= layerNumber.value).at(-1) ?? all[0];
 });
 
-/** The numbers of one token in one layer of an array [layers tokens …]. */
+/** The numbers of one token in one layer, from an array [layers tokens …]; `place` counts the layers of the array from 0. */
 function rowOf({ numbers, shape }: DecodedArray, place: number, token: number): Float64Array {
   const width = shape.slice(2).reduce((product, size) => product * size, 1);
   const start = (place * shape[1] + token) * width;

@@ -1,22 +1,22 @@
-// Numbers as text
+// Numbers written as text
 
 import { layer, trace } from "./state";
 
-/** A weight to four decimals; ≈ marks one that was rounded to a coarser step, so that the page stays small. */
+/** A weight to four decimals. "≈" before it: to keep the page small, the weight was rounded more coarsely (`small` of Trace). */
 export function weightText(weight: number, of = layer.value): string {
   const { below, step } = trace.value.small;
   const rounded = !of.query && step > 1 && weight * trace.value.units <= below;
   return rounded && weight === 0 ? "≈0" : `${rounded ? "≈" : ""}${weight.toFixed(4)}`;
 }
 
-/** A number of a stage: up to four decimals, or in powers of ten where these would not show it. */
+/** A number to four decimals or, if it is closer to 0 than 0.0005, with a power of ten: "1.23e−5". */
 export function numberText(number: number): string {
   if (number === -Infinity) return "−∞";
   if (number !== 0 && Math.abs(number) < 0.0005) return number.toExponential(2).replace(/-/g, "−");
   return number.toFixed(4).replace(/-/g, "−");
 }
 
-/** A number to six digits, as many as float32 has. */
+/** A number to six significant digits, which float32 can hold. */
 export function preciseText(number: number): string {
   const small = number !== 0 && Math.abs(number) < 0.0005;
   return (small ? number.toExponential(5) : number.toPrecision(6)).replace(/-/g, "−");

@@ -1,4 +1,4 @@
-// The page: the text, the controls, and the views
+// The page of a trace: the text, the controls that choose a layer and a head, and the views
 
 import { anySpecial, chooseHead, chooseKind, colourScale, complaint, head, hidden, keyTokens, kind, kindName, layer, layerNumber, queryTokens, trace, traceName, wholeWords } from "./state";
 import { answerer } from "./live";
@@ -17,7 +17,7 @@ import { Strongest } from "./views/strongest";
 import { WhatIf } from "./views/what-if";
 import { language, words, type Language as LanguageName } from "./words";
 
-const MAY_SCROLL = 60; // a title of more letters may have to be scrolled in a narrow window, by keyboard too
+const MAY_SCROLL = 60; // a longer title may not fit into a narrow window; it gets the keyboard focus, so that keys can scroll it
 
 export function Page() {
   const say = words();
@@ -41,7 +41,7 @@ export function Page() {
   );
 }
 
-/** The page of a text that is too long for the other views. */
+/** The page of a long text: only the map of its weights and the list of the strongest keys. */
 function MapPage() {
   return (
     <main class="of-map">
@@ -94,7 +94,7 @@ function Top() {
   );
 }
 
-/** The top line of a page without a text field: regard's name and the choice of the language. */
+/** The top line of a page that has no text field: the name "regard" and the choice of the language. */
 export function TopBar() {
   return (
     <div class="bar">
@@ -115,10 +115,10 @@ function Language() {
   );
 }
 
-/** A text of which the page shows the beginning only, if it is shown as a map. */
+/** The text for the title; on the page with a map, whose text is long, only its first 120 letters. */
 const shortText = (text: string) => (trace.value.map ? `${text.slice(0, 120)}…` : text);
 
-/** "6 layers × 12 heads · 13 tokens". */
+/** The numbers of layers, heads and tokens as text: "6 layers × 12 heads · 13 tokens". */
 function sizes(): string {
   const say = words();
   const counts = kind.value.layers.map((one) => one.heads);
@@ -181,7 +181,7 @@ export function Controls() {
   );
 }
 
-/** What stands for a row or a column, and which of them are shown. */
+/** Two checkboxes: rows and columns are whole words instead of tokens; special tokens (or else the first token) are hidden. */
 function ItemChoices() {
   const say = words();
   return (

@@ -1,14 +1,15 @@
-// Roles of heads, as effects/roles.py defines them: the mean weight on certain keys, such as the token before the query
+// Roles of heads, defined as in Python's effects/roles.py. A role is about certain keys of each query: "previous" is about the
+// token before the query. A head has a role to the degree of its mean weight on these keys.
 
 import type { Token } from "./data";
 
 export const ROLES = ["previous", "next", "same", "first", "separator", "duplicate", "induction"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** The name of a role among the words of the interface. */
+/** The name of a role's text in words.ts: "previous" → "rolePrevious". */
 export const roleName = <Name extends Role>(role: Name) => `role${role[0].toUpperCase()}${role.slice(1)}` as `role${Capitalize<Name>}`;
 
-/** For each role, a function from a query to the positions of the keys that have the role for it. */
+/** For each role, a function that returns the positions of the role's keys for a query. */
 export function keysOfRoles(tokens: Token[]): Record<Role, (query: number) => number[]> {
   const places = new Map<string, number[]>();
   tokens.forEach(({ text }, at) => places.set(text, [...(places.get(text) ?? []), at]));
@@ -25,7 +26,7 @@ export function keysOfRoles(tokens: Token[]): Record<Role, (query: number) => nu
   };
 }
 
-/** The mean over the queries that have a key of the role; NaN if none has. */
+/** The mean weight on the keys of a role, over the queries that have such keys; NaN if no query has one. */
 export class RoleMean {
   private sum = 0;
   private queries = 0;

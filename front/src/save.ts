@@ -1,8 +1,8 @@
-// Save a view as a picture: the panel itself, with the page's styles, as SVG that holds HTML, or as PNG drawn from it
+// Save a panel of the page as a picture: an SVG file that contains the panel's HTML with the page's styles, or a PNG drawn from it
 
 import { headName } from "./state";
 
-const RATIO = 2; // pixels of a PNG for each pixel of the page
+const RATIO = 2; // a PNG is this many times as wide and high, in pixels, as the panel
 
 export async function savePanel(panel: HTMLElement, ending: "svg" | "png"): Promise<void> {
   const copy = copyOf(panel);
@@ -13,27 +13,27 @@ export async function savePanel(panel: HTMLElement, ending: "svg" | "png"): Prom
   else download(await pngOf(svg, width, height), name);
 }
 
-/** The panel without its controls: canvases are images, tables are whole, and what else scrolls stays where it is. */
+/** A copy of the panel without its controls. Canvases become images, tables are shown whole, and other content keeps its scroll position. */
 function copyOf(panel: HTMLElement): HTMLElement {
   const copy = panel.cloneNode(true) as HTMLElement;
   const scrolled = panel.querySelectorAll(".scroll");
-  copy.querySelectorAll<HTMLElement>(".scroll").forEach((own, i) => {
+  copy.querySelectorAll<HTMLElement>(".scroll").forEach((copied, i) => {
     const { scrollLeft, scrollTop } = scrolled[i];
-    const content = own.firstElementChild as HTMLElement;
-    if (content instanceof HTMLTableElement) Object.assign(own.style, { maxHeight: "none", overflow: "visible" });
+    const content = copied.firstElementChild as HTMLElement;
+    if (content instanceof HTMLTableElement) Object.assign(copied.style, { maxHeight: "none", overflow: "visible" });
     else Object.assign(content.style, { marginTop: `${-scrollTop}px`, marginLeft: `${-scrollLeft}px` });
   });
   const canvases = panel.querySelectorAll("canvas");
   copy.querySelectorAll("canvas").forEach((canvas, i) => canvas.replaceWith(imageOf(canvases[i])));
   copy.querySelectorAll("details, .tools, .hint, .quiet, .keys-hint, .caution button").forEach((control) => control.remove());
-  const words = panel.querySelectorAll(".tokens"); // whose letters are sized by the window, which a picture has none of
-  copy.querySelectorAll<HTMLElement>(".tokens").forEach((own, i) => (own.style.fontSize = getComputedStyle(words[i]).fontSize));
+  const words = panel.querySelectorAll(".tokens"); // the size of their letters depends on the window, and a picture has no window
+  copy.querySelectorAll<HTMLElement>(".tokens").forEach((copied, i) => (copied.style.fontSize = getComputedStyle(words[i]).fontSize));
   const { fontFamily, fontSize, lineHeight, color } = getComputedStyle(document.body);
   Object.assign(copy.style, { width: `${panel.offsetWidth}px`, boxShadow: "none", fontFamily, fontSize, lineHeight, color });
   return copy;
 }
 
-/** The height of a copy of a panel, which may be lower than the panel: a card is as high as the others of its row. */
+/** The height of a copy of a panel. The panel itself may be higher, since all panels in a row of the page have the same height. */
 function heightOf(copy: HTMLElement, panel: HTMLElement): number {
   Object.assign(copy.style, { position: "absolute", visibility: "hidden" });
   panel.after(copy);
@@ -46,7 +46,8 @@ function heightOf(copy: HTMLElement, panel: HTMLElement): number {
 function svgOf(copy: HTMLElement, width: number, height: number): string {
   const hue = document.documentElement.style.getPropertyValue("--hue");
   const sheets = [...document.querySelectorAll("style")].map((style) => style.textContent).join("\n");
-  // A picture keeps the colours and the layout of the page: it is narrower than the window, and may be opened in another one.
+  // Each media query is replaced by its present result: the picture is narrower than the window, and may be opened in
+  // another window.
   const styles = sheets.replace(/@media([^{]+)/g, (_, query: string) => `@media ${matchMedia(query).matches ? "all" : "not all"}`);
   const xhtml = new XMLSerializer().serializeToString(copy);
   const sheet = new XMLSerializer().serializeToString(document.createTextNode(styles));
@@ -56,7 +57,7 @@ function svgOf(copy: HTMLElement, width: number, height: number): string {
   );
 }
 
-/** A canvas as an image element of the same size, and at the same place of what is scrolled. */
+/** A canvas as an image element of the same size, moved by the scroll position: the canvas is sticky, but a picture does not scroll. */
 function imageOf(canvas: HTMLCanvasElement): HTMLImageElement {
   const image = new Image();
   image.src = canvas.toDataURL();

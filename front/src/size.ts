@@ -1,4 +1,4 @@
-// The size of an element, followed as long as it is on the page: a frame that is shown later has no size before
+// The size of an element on the page. It is updated when it changes: in a frame that is not shown yet, each element has size 0.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 

@@ -1,14 +1,15 @@
-// Work in slices of a few milliseconds, between which the page answers its reader
+// Long computations in slices of a few milliseconds, with pauses in which the page reacts to its reader
 
 const SLICE_MILLISECONDS = 10;
 const TELL_MILLISECONDS = 100; // the shortest time between two calls of `tell`
-const PAUSE_MILLISECONDS = 4; // between two slices
+const PAUSE_MILLISECONDS = 4; // the pause between two slices
 
 /**
- * Work in slices until a generator ends.
+ * Run a generator in slices until it ends.
  *
- * @param work yields "new" after a new result, "mayPause" where the slice may end without one, and "wait" to end the slice at once.
- * @param tell is called after new results.
+ * @param work yields "new" after a new result, "mayPause" where the slice may end although there is no new result, and "wait"
+ *   to end the slice at once.
+ * @param tell is called when there are new results: at most every TELL_MILLISECONDS, and at the end.
  * @returns a function that stops the work.
  */
 export function inSlices(work: Iterator<"new" | "wait" | "mayPause">, tell: () => void): () => void {

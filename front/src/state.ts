@@ -1,4 +1,4 @@
-// What the reader has chosen, and what follows from it. Views read these signals and draw themselves again.
+// What the reader has chosen, as signals, and values computed from them. A view that reads a signal is drawn again when it changes.
 
 import { batch, computed, effect as whenever, signal } from "@preact/signals";
 import { edge, UNCHANGED, type Changes } from "./attention";
@@ -8,29 +8,33 @@ import { itemsOf, type Item } from "./items";
 import { linkedFlag, linkedRange } from "./switches";
 import { words } from "./words";
 
-export const LONG_TEXT = 64; // longer texts begin with relative colours: the largest of many weights is small
+// A text of more tokens is first shown with relative colours (the query's largest weight has the full colour), because
+// weights on many keys are small.
+export const LONG_TEXT = 64;
 
 export const trace = signal<Trace>(undefined as unknown as Trace);
 export const kindName = signal("");
 export const layerNumber = signal(0);
-export const head = signal<number | null>(0); // null = the average over the layer's heads
-export const compared = signal<{ layer: number; head: number | null }[]>([]); // heads whose arcs are drawn too
-export const query = signal<number | null>(null); // a token's position; null = every token
-export const locked = signal(false); // a locked query stays when the pointer moves to another
-export const key = signal<number | null>(null); // the key under the pointer, or chosen for the steps
-export const hidden = linkedFlag("hidden"); // leave out special tokens, or else the first token: heads put weight there that no other token needs
+export const head = signal<number | null>(0); // null = the average of the layer's heads
+export const compared = signal<{ layer: number; head: number | null }[]>([]); // other heads whose arcs are drawn beside the shown head's
+export const query = signal<number | null>(null); // the position of the chosen query; null = none is chosen, and views show all queries
+export const locked = signal(false); // true = the query stays chosen when the pointer moves to another token
+export const key = signal<number | null>(null); // the position of the key under the pointer, or of one chosen by a click; null = none
+// true = special tokens are left out or, in a text without any, the first token: many heads give these tokens large weights
+// when no other token matters.
+export const hidden = linkedFlag("hidden");
 export const wholeWords = linkedFlag("words");
 export const colourScale = signal<"absolute" | "row" | "log">("absolute");
-export const temperature = linkedRange("temperature", 1, 1 / 4, 4); // that of the shown head is multiplied by it
-export const cut = signal<ReadonlySet<string>>(new Set()); // edges of the shown head
-export const candidate = signal(0); // which of a translation's candidates is aligned; the trace is that of the first
-export const keptUnit = signal<{ side: Side; index: number } | null>(null); // of the alignment: it stays chosen when the pointer leaves it
+export const temperature = linkedRange("temperature", 1, 1 / 4, 4); // multiplies the temperature of the shown head
+export const cut = signal<ReadonlySet<string>>(new Set()); // edges "query,key" that are cut in the shown head
+export const candidate = signal(0); // the index of the candidate translation whose alignment is shown; the trace belongs to candidate 0
+export const keptUnit = signal<{ side: Side; index: number } | null>(null); // in the alignment, the word or piece that a click chose
 export const complaint = signal("");
-export const effect = signal<Effect | null>(null); // what the changes do to the model, once a server was asked
+export const effect = signal<Effect | null>(null); // the effect of the reader's changes on the model; null until the model was run with them
 
 export const kind = computed<Kind>(() => trace.value.kinds[kindName.value]);
 export const layer = computed<Layer>(() => layerOf(layerNumber.value));
-/** The layer of the second trace that is shown beside the first trace's; null without a second trace. */
+/** With two traces, the layer of the second trace that is shown beside the layer of the first; null with one trace. */
 export const secondLayer = computed<Layer | null>(() => secondLayerOf(layer.value.layer));
 export const queryTokens = computed<Token[]>(() => trace.value[kind.value.queries]);
 export const keyTokens = computed<Token[]>(() => trace.value[kind.value.keys]);
@@ -41,14 +45,14 @@ export const visibleQueries = computed(() => visible(queryItems.value));
 export const visibleKeys = computed(() => visible(keyItems.value));
 export const twoTexts = computed(() => kind.value.queries !== kind.value.keys);
 export const changes = computed<Changes>(() => ({ temperature: temperature.value, cut: cut.value }));
-export const silenced = signal(false); // whether the shown head is to attend to nothing when a server or a worker runs the model
+export const silenced = signal(false); // true = when a server or a worker runs the model, the shown head attends to nothing
 export const isChanged = computed(() => temperature.value !== 1 || cut.value.size > 0 || silenced.value);
 
 export const anySpecial = computed(() => [...trace.value.source, ...trace.value.target].some((token) => token.special));
 export const queryItem = computed<Item | null>(() => itemAt(queryItems.value, query.value));
 export const keyItem = computed<Item | null>(() => itemAt(keyItems.value, key.value));
 
-/** The query after the pointer has rested on it, for views that take longer than a frame to compute. */
+/** The query on which the pointer has rested for REST_MILLISECONDS, for views that take longer to compute than a frame of the screen. */
 export const restingQuery = signal<Item | null>(null);
 const REST_MILLISECONDS = 40;
 whenever(() => {
@@ -63,7 +67,7 @@ export const secondLayerOf = (number: number): Layer | null =>
 export const headName = (layer = layerNumber.value, headIndex = head.value): string =>
   trace.value.worked ? `${words().exampleHead} ${(headIndex ?? 0) + 1}` : headIndex === null ? `L${layer} ${words().average}` : `L${layer}H${headIndex}`;
 
-/** The name of the first or the second one of two traces: "1 · MiniLM"; they may be of one model. */
+/** The name of the first (`place` 0) or second trace: "1 · MiniLM". The number is needed, because both may have the same model. */
 export const traceName = (place: number): string => `${place + 1} · ${(place ? trace.value.second! : trace.value).model}`;
 
 function itemAt(items: Item[], position: number | null): Item | null {
@@ -76,7 +80,7 @@ function visible(items: Item[]): Item[] {
   return items.filter((item) => !rests(item));
 }
 
-// Layers are decoded when they are first shown
+// Layers are decoded one after the other: first the one that is shown, then all others
 
 export const decoded = signal<ReadonlyMap<Layer, Decoded>>(new Map());
 const decoding = new Map<Layer, Promise<void>>();
@@ -101,7 +105,7 @@ export async function loadAll(): Promise<void> {
   const from = trace.value;
   if (from.map) return;
   const { second } = from;
-  await load(layer.value); // what is shown comes first
+  await load(layer.value); // the layer that is shown comes first
   if (second && secondLayer.value) await load(secondLayer.value, second);
   for (const [name, { layers }] of Object.entries(from.kinds)) {
     for (const [place, layer] of layers.entries()) {
@@ -111,12 +115,13 @@ export async function loadAll(): Promise<void> {
   }
 }
 
-// What a reader does
+// What the reader can do: show a trace, choose, lock, cut
 
 /**
  * Show a trace.
  *
- * @param stay keep the kind of attention, the head and the query's word that are shown, where the new trace has them.
+ * @param stay true = keep the kind of attention, the head and the query's word, as far as the new trace has them; false = begin
+ *   with what the trace names (`focus`).
  */
 export function show(shown: Trace, stay = false): void {
   const [name, number, headIndex, word] = stay ? [kindName.value, layerNumber.value, head.value, queryItem.value?.text] : [];
@@ -182,7 +187,7 @@ export function step(layers: number, heads: number): void {
 
 const clamp = (wanted: number, count: number) => Math.max(0, Math.min(count - 1, wanted));
 
-/** Show a token while the pointer is on it, unless another is locked. */
+/** Make the item under the pointer the query, unless a query is locked. */
 export function glance(item: Item): void {
   if (!locked.value) query.value = item.positions[0];
 }
@@ -195,7 +200,7 @@ export function lock(item: Item): void {
   });
 }
 
-/** Unlock the locked token; if none is locked, show every token. */
+/** Unlock the query; if it is not locked, choose no query, so that views show all queries. */
 export function release(): void {
   if (locked.value) locked.value = false;
   else query.value = null;

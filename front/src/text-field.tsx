@@ -1,4 +1,4 @@
-// The text in a field, where a server or a worker runs the model on what is typed
+// The field for a text, on which a server or a worker runs the model
 
 import { signal } from "@preact/signals";
 import { nucleus, temperature } from "./drawing";
@@ -6,24 +6,24 @@ import { answerer, busy, cancel, loading, look, type ModelHere, type Question } 
 import { complaint, LONG_TEXT, trace } from "./state";
 import { words } from "./words";
 
-export const MOST_LINKED = 2_000; // letters of a text in a link
-const MOST_LETTERS = 300; // of a model's name in a link
-const MOST_WRITTEN = 512; // tokens
+export const MOST_LINKED = 2_000; // the most letters of a text in a link
+const MOST_LETTERS = 300; // the most letters of a model's name in a link
+const MOST_WRITTEN = 512; // the most tokens that the model generates at once
 
-const typed = signal<string | null>(null); // null = the text that is shown
+const typed = signal<string | null>(null); // the text in the field; null = it is the text of the trace
 const model = signal<string | null>(null);
 const newTokens = signal(0);
-export const proposed = signal<{ then: () => void } | null>(null); // a link's text until it is read; then calls `then`
+export const proposed = signal<{ then: () => void } | null>(null); // set until the model has read the text of a link, after which `then` is called
 let pause = 0;
 
 const chosenModel = () => model.value ?? trace.value.model;
 
-/** Whether the model that is chosen writes a translation of the text. */
+/** Whether the chosen model is a translator. */
 function translates(): boolean {
   return answerer.value.here ? kindHere() === "translator" : Boolean(trace.value.alignment);
 }
 
-/** The kind of the chosen model, if it runs in this page. */
+/** The kind of the chosen model, if it can run in this page; undefined for a server's model. */
 const kindHere = () => answerer.value.here?.find(({ name }) => name === chosenModel())?.kind;
 
 function ask(continuation?: number[]): void {
@@ -39,7 +39,7 @@ function ask(continuation?: number[]): void {
   });
 }
 
-/** How many tokens the model writes, and how it draws them where the page has the sliders for it. */
+/** How many tokens the model generates and, if the page has sliders for it, the temperature and nucleus for sampling them. */
 function writing(): Partial<Question> {
   if (!newTokens.value) return {};
   const draws = answerer.value.here ? kindHere() === "causal" : trace.value.going;
@@ -49,9 +49,9 @@ function writing(): Partial<Question> {
 /**
  * Put the text and the model of a link into the fields, and run the model on the text.
  *
- * A server's other model is not loaded until the reader asks for it: anybody can write a link.
+ * If a server would have to load another model, it does not run before the reader asks for it: anybody can write a link.
  *
- * @param then is called when the text is read.
+ * @param then is called after the model has read the text.
  */
 export function propose({ text, model: name = "", new_tokens: length = 0, continuation }: Question, then: () => void): void {
   const { live, text: shown, model: loaded } = trace.value;
@@ -107,7 +107,7 @@ export function TextField() {
   );
 }
 
-/** The models of a site, if there are several to choose from. */
+/** The choice between the models of a site; nothing if there is only one. */
 function ModelsHere({ models }: { models: ModelHere[] }) {
   const say = words();
   if (models.length < 2) return null;
@@ -126,7 +126,7 @@ function ModelsHere({ models }: { models: ModelHere[] }) {
   );
 }
 
-/** The field for a server: which model reads the text. */
+/** The field for the name of the model that a server runs. */
 function ModelOfServer() {
   return (
     <label>

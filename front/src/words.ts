@@ -1,4 +1,4 @@
-// Every word of the interface, in English and in Korean
+// All texts of the interface, in English and in Korean
 
 import { signal } from "@preact/signals";
 

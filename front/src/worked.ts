@@ -1,4 +1,4 @@
-// A worked example: the matrices before Q, K and V, and after the heads, and the sums that their products are made of
+// A worked example: its matrices, and each number of queries, keys, values and output with the sum that gives it
 
 import { effect, signal } from "@preact/signals";
 import { decodeArrays, type Decoded, type DecodedArray, type DecodedArrays } from "./blocks";
@@ -7,9 +7,9 @@ import { numberText } from "./numbers";
 import { complaint, trace } from "./state";
 import { words } from "./words";
 
-const MOST_TERMS = 8; // longer sums are written with their first terms
+const MOST_TERMS = 8; // a longer sum is written with its first three terms and the number of the others
 
-/** A number, and the sum that it came from as text. */
+/** A number, and as text the sum that gives it: "1 · 2 + 0 · 3". */
 export interface Sum {
   number: number;
   text: string;
@@ -29,7 +29,7 @@ effect(() => {
 export const isProjected = () => Boolean(given.value.W_q);
 export const hasOutput = () => Boolean(given.value.W_o);
 
-/** The queries, keys or values of a token in a head, each number with its sum: a row of x times a column of W, and the bias. */
+/** The query, key or value of a token in a head. Each number is a row of x (or memory) times a column of W, plus the bias. */
 export function projected(layer: Decoded, vector: "query" | "key" | "value", head: number, token: number): Sum[] {
   const letter = vector[0];
   const source = vector !== "query" && given.value.memory ? "memory" : "x";
@@ -39,7 +39,7 @@ export function projected(layer: Decoded, vector: "query" | "key" | "value", hea
   return Array.from({ length: width }, (_, i) => sumOf(row, matrix, head * width + i, bias?.numbers[head * width + i]));
 }
 
-/** The output of a query: the contexts of all heads side by side, times W_o. */
+/** The output of a query: the contexts of all heads, one after the other, times W_o. */
 export function outputOf(layer: Decoded, query: number): Sum[] {
   const context = Float64Array.from(Array.from({ length: layer.heads }, (_, head) => [...contextOf(layer, head, query)]).flat());
   const matrix = given.value.W_o;
@@ -49,7 +49,7 @@ export function outputOf(layer: Decoded, query: number): Sum[] {
 const sumOf = (row: Float64Array, matrix: DecodedArray, column: number, bias?: number): Sum =>
   productSum(row, (i) => matrix.numbers[i * matrix.shape[1] + column], bias);
 
-/** A row times a column, and a bias. */
+/** The dot product of a row and a column, plus the bias; `column` returns the column's number at an index. */
 export function productSum(row: Float64Array, column: (place: number) => number, bias?: number): Sum {
   const terms = Array.from(row, (number, i) => [number, column(i)]);
   const number = terms.reduce((total, [a, b]) => total + a * b, bias ?? 0);
@@ -59,7 +59,7 @@ export function productSum(row: Float64Array, column: (place: number) => number,
   return { number, text: shown.join(" + ") };
 }
 
-/** A number as short as it can be written to four decimals, in parentheses if it is negative. */
+/** A number as text: integers without decimals, others with four; negative numbers in parentheses. */
 export function brief(number: number): string {
   const text = Number.isInteger(number) ? String(number).replace("-", "−") : numberText(number);
   return number < 0 ? `(${text})` : text;

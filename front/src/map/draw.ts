@@ -1,4 +1,4 @@
-// Draw a map: its tiles, words and positions along both axes, the chosen query and its strongest key
+// Draw the map of a head (all its weights, see map/tiles.ts): tiles, labels along both axes, the chosen query, its strongest key
 
 import { clip, putPixels } from "../canvas";
 import { bytesOf, dark, shades, theme } from "../colours";
@@ -8,25 +8,25 @@ import type { Tile, Tiles } from "./tiles";
 import { axes, inView, levelOf, tilesInView, type View } from "./view";
 
 const LABEL_PITCH = 15; // the least distance between two labels, in pixels
-const LEAST_NUMBER = 42; // cells of this size have their number in them
-const FAINTEST = 1e-6; // where the logarithmic scale begins
-const COARSER = 12; // how many coarser levels are searched for a tile to show in place of a missing one
+const LEAST_NUMBER = 42; // in cells of at least this size, in pixels, the weight is written as a number
+const FAINTEST = 1e-6; // on the logarithmic scale, this number and smaller ones have strength 0
+const COARSER = 12; // how many coarser levels are searched for a tile that can be shown while a tile in view is missing
 
 const MIRRORED = [0, 1, 1, 0, 0, 0] as const; // the transform that swaps both axes
 
 export interface Colours {
   scale: "absolute" | "row" | "log";
-  largest: number; // the number that is drawn strongest on the relative scale
+  largest: number; // the number that has the full colour on the relative scale ("row")
   hue: number;
 }
 
-/** The strength of a number from 0 to 1. */
+/** The strength (0 to 1) with which a number is drawn on a colour scale. */
 export function strengthOf(number: number, { scale, largest }: Colours): number {
   if (scale === "log") return number <= FAINTEST ? 0 : Math.min(1, 1 - Math.log(number) / Math.log(FAINTEST));
   return Math.min(1, Math.max(0, scale === "row" ? (largest ? number / largest : 0) : number));
 }
 
-/** The largest number of the tiles in view, rounded up to 1, 2 or 5 times a power of ten, so that it changes seldom. */
+/** The largest number of the tiles in view, rounded up to 1, 2 or 5 times a power of ten, so that the colours change seldom. */
 export function largestInView(tiles: Tiles, view: View, tile: number): number {
   const found = tilesInView(view, levelOf(view), tile).map((place) => tiles.get(place)?.largest ?? 0);
   const most = Math.max(0, ...found);
@@ -49,7 +49,7 @@ function pictureOf(tile: Tile, colours: Colours): OffscreenCanvas {
   return image;
 }
 
-/** Draw the tiles in view; where one is missing, the part of a coarser one. */
+/** Draw the tiles in view. In place of a missing tile, draw the same part of a tile of a coarser level. */
 export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view: View, tile: number, colours: Colours): void {
   const level = levelOf(view);
   const [across, down] = view.turned ? [view.queries, view.keys] : [view.keys, view.queries];
@@ -57,7 +57,7 @@ export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view:
   const { queriesFrom, keysFrom } = axes(view);
   const [x, y] = [Math.max(0, view.x), Math.max(0, view.y)];
   context.save();
-  context.translate(view.left, view.top); // and no further: canvases compute in float32
+  context.translate(view.left, view.top); // but not by the map's x and y, which may be large: the canvas would add them in float32
   context.beginPath();
   context.rect(x, y, Math.min(right, view.width) - x, Math.min(bottom, view.height) - y);
   context.clip();
@@ -71,7 +71,7 @@ export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view:
       const [row, column] = [Math.floor(place.row / 2 ** up), Math.floor(place.column / 2 ** up)];
       const found = tiles.get({ level: level + up, row, column });
       if (!found) continue;
-      const part = tile / 2 ** up; // of the found tile's cells along an axis
+      const part = tile / 2 ** up; // how many cells of the coarser tile, along an axis, cover the missing tile
       const [fromX, fromY] = [(place.column % 2 ** up) * part, (place.row % 2 ** up) * part];
       const [cellsX, cellsY] = [Math.min(part, found.columns - fromX), Math.min(part, found.rows - fromY)];
       const picture = pictureOf(found, colours);
@@ -83,7 +83,7 @@ export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view:
   if (level === 0 && view.size >= LEAST_NUMBER) drawNumbers(context, tiles, view, tile, colours);
 }
 
-/** The weights as numbers in their cells, without the 0 before the point. */
+/** Write the weights into their cells as numbers without the 0 before the point: ".0123". */
 function drawNumbers(context: CanvasRenderingContext2D, tiles: Tiles, view: View, tile: number, colours: Colours): void {
   const { queries, keys } = inView(view);
   clip(context, view.left, view.top, view.width, view.height);
@@ -103,13 +103,13 @@ function drawNumbers(context: CanvasRenderingContext2D, tiles: Tiles, view: View
   context.restore();
 }
 
-/** The number of a cell of a level; undefined until its tile is there. */
+/** The number of a cell, the largest or mean weight of its square (see `Pool`); undefined until the tile with it is loaded. */
 export function numberAt(tiles: Tiles, tile: number, level: number, row: number, column: number): number | undefined {
   const found = tiles.get({ level, row: Math.floor(row / tile), column: Math.floor(column / tile) });
   return found?.numbers[(row % tile) * found.columns + (column % tile)];
 }
 
-/** The distance of two labels in tokens: 1, 2 or 5 times a power of ten, so that they have room. */
+/** The distance between labels, in tokens: 1, 2 or 5 times a power of ten, and large enough that labels do not overlap. */
 function pitchOf(size: number): number {
   const least = LABEL_PITCH / size;
   if (least <= 1) return 1;
@@ -117,7 +117,7 @@ function pitchOf(size: number): number {
   return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= least)!;
 }
 
-/** Positions and words along both axes, as many as have room; the chosen ones always, in bold. */
+/** Draw positions and words along both axes, as many as have room. The chosen query and key are always drawn, in bold. */
 export function drawLabels(context: CanvasRenderingContext2D, view: View, queries: Item[], keys: Item[], query: number | null, key: number | null): void {
   const pitch = pitchOf(view.size);
   const inSight = inView(view);
@@ -150,7 +150,7 @@ export function drawLabels(context: CanvasRenderingContext2D, view: View, querie
   marks(keys, inSight.keys, key, view.turned);
 }
 
-/** A line along the chosen query, and a ring around its strongest key, or an arrow to it if it is out of view. */
+/** Draw a frame around the weights of the chosen query, and a ring around the largest of them or, if it is out of view, an arrow to it. */
 export function drawChosen(context: CanvasRenderingContext2D, view: View, query: number | null, strongest: number | null): void {
   if (query === null) return;
   const { queriesFrom, queriesRoom, keysFrom, keysRoom } = axes(view);

@@ -1,33 +1,34 @@
-// Ask the server for the map of a head
+// Requests to the server about the map of a head: tiles, computation of coarse levels, strongest keys
 
 import type { WeightMap } from "../data";
 import { send } from "../live";
 import { tileOf, type Place, type Tile } from "./tiles";
 
+/** What the number of a cell is: the largest weight in its square, or the mean weight. */
 export type Pool = "max" | "mean";
 
 export interface HeadPlace {
   map: number;
   kind: string;
   layer: number;
-  head: number | null; // null = the average over the heads of the layer
-  hidden: boolean; // whether special tokens, or else the first token, are left out
+  head: number | null; // null = the average of the layer's heads
+  hidden: boolean; // true = special tokens are left out or, in a text without any, the first token
 }
 
-/** How many rows of the high levels are done. */
+/** How many rows the server has computed for the high levels (see `stored` of WeightMap), of all rows. */
 export interface Progress {
   done: number;
   of: number;
 }
 
-/** Ask for a tile; `queries` is the number of rows of level 0. */
+/** Request a tile. `queries` is the number of all queries, from which the number of the tile's rows follows. */
 export async function loadTile(map: WeightMap, head: HeadPlace, pool: Pool, queries: number, place: Place, stopped: AbortSignal): Promise<Tile> {
   const answer = await send("map/tile", { ...head, ...place, pool }, stopped);
   const rows = Math.ceil(queries / 2 ** place.level) - place.row * map.tile;
   return tileOf(new Float32Array(await answer.arrayBuffer()), Math.min(map.tile, rows));
 }
 
-/** Let the server compute the high levels, turn after turn, until they are done. */
+/** Let the server compute the high levels, some rows with each request, until all rows are done. */
 export async function takeTurns(head: HeadPlace, stopped: AbortSignal, report: (progress: Progress) => void): Promise<void> {
   for (;;) {
     const progress = (await (await send("map/turn", head, stopped)).json()) as Progress;
@@ -37,7 +38,7 @@ export async function takeTurns(head: HeadPlace, stopped: AbortSignal, report: (
   }
 }
 
-/** The strongest keys of a query, and their weights. */
+/** Request the keys to which a query gives the largest weights: their positions and weights, largest first. */
 export async function strongestKeys(head: HeadPlace, query: number, stopped: AbortSignal): Promise<[number, number][]> {
   const answer = await send("map/strongest", { ...head, query }, stopped);
   const { keys, weights } = (await answer.json()) as { keys: number[]; weights: number[] };

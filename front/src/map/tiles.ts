@@ -1,8 +1,9 @@
-// The tiles of a map: requested while they are in view, and kept while there is room
+// The tiles of a map. A map has levels: on level L, the weights are divided into squares of 2^L × 2^L, and a cell has the largest
+// or mean weight of a square. A tile is a square of cells, which is requested at once.
 
 import { signal } from "@preact/signals";
 
-/** A tile: one of the squares of cells into which a level is divided; a cell of level L is a square of 2^L × 2^L weights. */
+/** Which tile: its level, and its row and column among the tiles of the level, from 0. */
 export interface Place {
   level: number;
   row: number;
@@ -10,33 +11,33 @@ export interface Place {
 }
 
 export interface Tile {
-  numbers: Float32Array; // row after row; NaN = masked
+  numbers: Float32Array; // the cells' numbers, row after row; NaN = all weights of the cell are masked
   columns: number;
   rows: number;
   largest: number;
 }
 
-/** Why a tile is missing. */
+/** Why a tile could not be loaded. */
 export interface Failure {
   reason: string;
-  givenUp: boolean; // requested again only if the reader asks for it
+  givenUp: boolean; // true = it is not requested again until the reader presses a button
 }
 
 interface Failed {
   reason: string;
   times: number;
-  rests: boolean; // not requested during a pause
-  timer?: ReturnType<typeof setTimeout>; // ends the pause
+  rests: boolean; // true = there is a pause before the next request, or none follows
+  timer?: ReturnType<typeof setTimeout>; // the timer that ends the pause
 }
 
-const PAUSES = [500, 1000, 2000]; // milliseconds before the first, second and third new request for a tile that did not load
-const MOST_KEPT = 256; // tiles; each takes 256 KB, and 256 KB more once its picture is drawn
+const PAUSES = [500, 1000, 2000]; // milliseconds before the first, second and third new request after a tile failed to load
+const MOST_KEPT = 256; // the most tiles in memory; each takes 256 KB, and 256 KB more after it has been drawn
 const AT_ONCE = 3; // the most requests at one time
 
 const nameOf = ({ level, row, column }: Place) => `${level} ${row} ${column}`;
 
 export class Tiles {
-  readonly arrived = signal(0); // rises whenever there are more tiles
+  readonly arrived = signal(0); // rises whenever a tile has been loaded
   readonly failure = signal<Failure | null>(null);
   private kept = new Map<string, Tile>(); // the most recently used tile is at the end
   private asked = new Map<string, AbortController>();
@@ -55,7 +56,7 @@ export class Tiles {
     return tile;
   }
 
-  /** Load these tiles, the first ones first, and no others. */
+  /** Load these tiles in their order, and cancel the requests for others. */
   want(places: Place[]): void {
     this.wanted = places.filter((place) => !this.kept.has(nameOf(place)));
     const names = new Set(this.wanted.map(nameOf));
@@ -64,7 +65,7 @@ export class Tiles {
     this.askForMore();
   }
 
-  /** Ask again for the tiles that did not load. */
+  /** Request the tiles that failed to load once more. */
   tryAgain(): void {
     for (const name of this.failed.keys()) this.forget(name);
     this.askForMore();
@@ -97,7 +98,7 @@ export class Tiles {
     }
   }
 
-  /** A tile failed to load: pause before it is requested again; after the last pause, give it up. */
+  /** Note that a tile failed to load. It is requested again after a pause, but not after more failures than there are PAUSES. */
   private fail(name: string, reason: string): void {
     const failed: Failed = { reason, times: (this.failed.get(name)?.times ?? 0) + 1, rests: true };
     const end = () => ((failed.rests = false), this.askForMore());

@@ -1,40 +1,40 @@
-// Where a map is on its canvas: which level is drawn, which tiles are in view, which weights are under a point
+// How a map lies on its canvas: which level is drawn, which tiles are in view, which query and key are under a point
 
 import { cellsInView } from "../canvas";
 import type { Place } from "./tiles";
 
-/** Lengths in pixels. */
+/** How the weights of a map lie on the canvas; all lengths are in pixels. */
 export interface View {
   queries: number;
   keys: number;
-  turned: boolean; // queries from left to right, keys downwards
-  left: number; // where the weights begin
+  turned: boolean; // true = queries from left to right, keys downwards; false = the other way round
+  left: number; // where the part of the canvas that shows weights begins, beside and below the labels
   top: number;
-  width: number; // of the part in which weights are seen
+  width: number; // the size of the part that shows weights
   height: number;
-  x: number; // of the first key, from `left`; of the first query, if it is turned
-  y: number;
-  size: number; // of one weight
+  x: number; // from `left` to the first column of weights (key 0 or, if turned, query 0); negative = it is out of view
+  y: number; // from `top` to the first row of weights
+  size: number; // the width and height of one weight
 }
 
-/** The level that is drawn: the lowest one whose cells are at least a pixel of the screen. */
+/** The level that is drawn (see map/tiles.ts): the lowest one whose cells are at least as large as a pixel of the screen. */
 export const levelOf = (view: View): number => Math.max(0, Math.ceil(-Math.log2(view.size * (devicePixelRatio || 1))));
 
-/** Where queries and keys begin on their axes, and how much room they have there. */
+/** For queries and keys, where the first one begins along its axis, and how many pixels of the axis are in view. */
 export function axes({ turned, x, y, width, height }: View): { queriesFrom: number; queriesRoom: number; keysFrom: number; keysRoom: number } {
   const [across, down] = [{ from: x, room: width }, { from: y, room: height }];
   const [queries, keys] = turned ? [across, down] : [down, across];
   return { queriesFrom: queries.from, queriesRoom: queries.room, keysFrom: keys.from, keysRoom: keys.room };
 }
 
-/** The tokens in view, from the first to the one after the last. */
+/** The queries and keys in view: the first one, and the one after the last. */
 export function inView(view: View): { queries: [number, number]; keys: [number, number] } {
   const { queriesFrom, queriesRoom, keysFrom, keysRoom } = axes(view);
   const { size, queries, keys } = view;
   return { queries: cellsInView(queriesFrom, queriesRoom, size, queries), keys: cellsInView(keysFrom, keysRoom, size, keys) };
 }
 
-/** The tiles in view, and `around` more rows and columns of tiles on each side. */
+/** The tiles of a level in view, and `around` more rows and columns of tiles on each side. `tile`: the cells along a tile. */
 export function tilesInView(view: View, level: number, tile: number, around = 0): Place[] {
   const { queries, keys } = inView(view);
   const side = tile * 2 ** level;
@@ -47,7 +47,7 @@ export function tilesInView(view: View, level: number, tile: number, around = 0)
   return range(queries, view.queries).flatMap((row) => columns.map((column) => ({ level, row, column })));
 }
 
-/** The query and the key under a point of the canvas; null beside the map. */
+/** The query and the key under a point of the canvas; null if there is no weight at the point. */
 export function tokensAt(view: View, x: number, y: number): { query: number; key: number } | null {
   if (x < view.left || y < view.top || x > view.left + view.width || y > view.top + view.height) return null;
   const [across, down] = [(x - view.left - view.x) / view.size, (y - view.top - view.y) / view.size].map(Math.floor);
@@ -55,10 +55,10 @@ export function tokensAt(view: View, x: number, y: number): { query: number; key
   return key >= 0 && query >= 0 && key < view.keys && query < view.queries ? { query, key } : null;
 }
 
-/** A cell of the level that is drawn, and the tokens of its square. */
+/** A cell of a level, and which queries and keys its weights are between: the first and the last of them. */
 export interface Square {
   level: number;
-  queries: [number, number]; // from the first to the last
+  queries: [number, number];
   keys: [number, number];
 }
 

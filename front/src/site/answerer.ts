@@ -1,4 +1,5 @@
-// The site's answerer: a worker in which the models run, started when somebody is about to type
+// The answerer (see live.ts) of a site: it sends questions to a worker that runs the models. The worker is started when it
+// is first needed.
 
 import type { Effect, Trace } from "../data";
 import { loading, type Answerer, type Question } from "../live";
@@ -7,9 +8,10 @@ import { complaint, head, kindName, layerNumber } from "../state";
 import { words } from "../words";
 import { addressOf, type Asked, type ModelRecord, type Prepare, type Reading, type Refusal, type Said, type Site, type Start } from "./messages";
 
-const PAUSE_MILLISECONDS = { encoder: 40, causal: 300, translator: 300 }; // after typing; a translation takes many steps
+// How long typing must pause before the model runs. It is longer for models that generate, since these take many steps.
+const PAUSE_MILLISECONDS = { encoder: 40, causal: 300, translator: 300 };
 
-/** A question without an answer yet: its model, and what is called with the answer or the refusal. */
+/** A question that waits for its answer: the model, and the functions that are called with the answer or with the error. */
 interface Waiting {
   model: ModelRecord;
   answered: (answer: Trace | Effect) => void;
@@ -17,15 +19,15 @@ interface Waiting {
 }
 
 /**
- * The answerer of a site.
+ * Return the answerer of a site.
  *
- * @param site what the page says about its site.
+ * @param site the record of the site's models and files that is in the page.
  */
 export function answererOf(site: Site): Answerer {
   const waiting = new Map<number, Waiting>();
   let worker: Promise<Worker> | null = null;
   let asked = 0;
-  let latest: { id: number; trace: Trace } | null = null; // whose movement may come
+  let latest: { id: number; trace: Trace } | null = null; // the last trace, whose movement the worker sends later
   const placeOf = (name: string) => Math.max(0, site.models.findIndex((model) => model.name === name));
 
   const hear = ({ data }: MessageEvent<Said>) => {
@@ -39,7 +41,8 @@ export function answererOf(site: Site): Answerer {
     }
     const asker = waiting.get(data.id);
     waiting.delete(data.id);
-    if ("refusal" in data && latest?.id === data.id) [complaint.value, unmoved.value] = [sayRefusal(data.refusal, 0), null]; // of the movement alone
+    // A refusal after the trace has arrived is about its movement alone.
+    if ("refusal" in data && latest?.id === data.id) [complaint.value, unmoved.value] = [sayRefusal(data.refusal, 0), null];
     else if ("refusal" in data) asker?.refused(new Error(sayRefusal(data.refusal, asker.model.most)));
     else asker?.answered("trace" in data ? data.trace : data.effect);
     if ("trace" in data) [latest, unmoved.value] = [data, data.trace];
@@ -61,7 +64,7 @@ export function answererOf(site: Site): Answerer {
         refused(stopped.reason);
       });
       const shown = { kind: kindName.value, layer: layerNumber.value, head: head.value ?? 0 };
-      unmoved.value = null; // the worker drops the work on earlier questions
+      unmoved.value = null; // no movement comes any more: the worker drops the work on earlier questions
       asks.postMessage({ ...question, ...shown, id, model } satisfies Asked);
     });
   };
@@ -80,7 +83,7 @@ export function answererOf(site: Site): Answerer {
   };
 }
 
-/** Start the worker from the text of its script, so that the page's content security policy holds for it too. */
+/** Start the worker from the text of its script, so that the content security policy of the page applies to the worker, too. */
 async function start(first: Start, hear: (event: MessageEvent<Said>) => void): Promise<Worker> {
   const answer = await fetch(addressOf(first.worker, first.address));
   if (!answer.ok) throw new Error(`status ${answer.status}`);

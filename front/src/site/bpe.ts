@@ -1,12 +1,12 @@
-// Byte-pair encoding: the two neighbours whose pair has the highest score are joined first
+// Byte-pair encoding (BPE): of all pairs of neighbours, the pair with the highest score is joined, again and again
 
-/** What the algorithm asks of a vocabulary. */
+/** What the algorithm must know about a vocabulary. */
 export interface Merges {
-  score: (left: string, right: string) => number | undefined; // undefined = the two are not joined
-  unused: (piece: string) => boolean; // a piece that is taken apart again
+  score: (left: string, right: string) => number | undefined; // the score of a pair; undefined = it is never joined
+  unused: (piece: string) => boolean; // true = the piece helps to build longer ones, but in the result it is split into its two halves
 }
 
-/** Cut a normalised text into pieces; `symbols` are its letters, and the pieces that are never cut or joined. */
+/** Cut a normalised text into pieces. `symbols`: its letters, in order; a symbol with `whole` is a piece that is never cut or joined. */
 export function bytePairs(symbols: { text: string; whole: boolean }[], merges: Merges): string[] {
   const apart = new Map<string, [string, string]>();
   const parts = [...symbols];
@@ -33,7 +33,7 @@ export function bytePairs(symbols: { text: string; whole: boolean }[], merges: M
   return parts.flatMap(({ text }) => takenApart(text));
 }
 
-/** The place of the first of the largest numbers; -1 if all are -∞. */
+/** The index of the largest number, the first one if several are equal; -1 if all are -∞. */
 function placeOfLargest(numbers: number[]): number {
   let best = -1;
   let largest = -Infinity;

@@ -1,20 +1,21 @@
-// The tokenizer of GPT-2 and its kin: a text is split by patterns, and the bytes of each part are joined pair by pair.
+// Byte-level BPE, the tokenizer of GPT-2 and of similar models: a text is split by patterns, and the bytes of each part are
+// joined pair by pair.
 //
-// The letters, numbers and spaces of the patterns are those of the model's own tokenizer (site/byte_pairs.py), so that
-// the browser's version of Unicode makes no difference.
+// The patterns list the code points that the model's own tokenizer takes for letters, numbers and spaces (see
+// site/byte_pairs.py), so that the browser's version of Unicode makes no difference.
 
 import { bytePairs } from "./bpe";
 import type { Cutter, Piece } from "./cutter";
 
 export interface Bytes {
   kind: "bytes";
-  bytes: Record<string, number>; // the byte that each letter of a piece stands for
-  merges: [string, string][]; // the pairs that are joined, the first before the others
-  ignore_merges: boolean; // a part that is a piece as a whole is not cut
-  splits: string[]; // patterns; what they match, and what is between, is split again by the next one
+  bytes: Record<string, number>; // a piece is written with a letter for each byte; this is the byte of each such letter
+  merges: [string, string][]; // the pairs that may be joined; an earlier pair in the list is joined first
+  ignore_merges: boolean; // true = a part of the text that is a piece of the vocabulary stays whole
+  splits: string[]; // regular expressions; each splits the text into matches and what is between them, and the next one splits these parts
 }
 
-const REPLACEMENT = "\ufffd"; // what stands for bytes that are not UTF-8
+const REPLACEMENT = "\ufffd"; // the decoder writes this letter for bytes that are not UTF-8
 
 export class BytePairs implements Cutter {
   private readonly ranks: Map<string, number>;
@@ -42,9 +43,9 @@ export class BytePairs implements Cutter {
     });
   }
 
-  /** The pieces of a part of the text that begins at `place`. */
+  /** Cut one part of the text into pieces by BPE. `place`: the position of the first of its letters in the text. */
   private join(letters: string[], place: number): Piece[] {
-    const places: number[] = []; // for each byte, the place of its letter
+    const places: number[] = []; // for each byte, the position of its letter in the text
     const spelled: string[] = [];
     letters.forEach((letter, i) => {
       for (const byte of new TextEncoder().encode(letter)) {
@@ -71,7 +72,7 @@ export class BytePairs implements Cutter {
     return bytePairs(symbols, { score, unused: () => false });
   }
 
-  /** The letters that the bytes of a piece spell; ‹EB›‹80› if they spell only a part of a letter. */
+  /** The letters that the bytes of a piece spell; if these are not whole letters, the bytes: ‹EB›‹80›. */
   letters(piece: string): string {
     const text = this.decode([piece]);
     if (text && !text.includes(REPLACEMENT)) return text;
@@ -83,14 +84,14 @@ export class BytePairs implements Cutter {
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
   };
 
-  /** The bytes of a piece; a whole token is spelled by its own letters. */
+  /** The bytes of a piece. A token such as <|endoftext|>, not written with the letters of `bytes`, has the UTF-8 of its text. */
   private bytesOf(piece: string): Uint8Array {
     const bytes = [...piece].map((letter) => this.vocabulary.bytes[letter]);
     return bytes.includes(undefined as never) ? new TextEncoder().encode(piece) : Uint8Array.from(bytes);
   }
 }
 
-/** The parts of a text that a pattern matches, and those between them. */
+/** Split a text into the parts that a pattern matches and the parts between the matches, in their order. */
 function splitBy(pattern: RegExp, text: string): string[] {
   const parts: string[] = [];
   let from = 0;

@@ -1,6 +1,6 @@
-// The mask of a causal layer
+// The mask of causal self-attention
 
-/** The bits [queries keys] of a mask by which a token attends to itself and to the tokens before it. */
+/** The bits [queries keys] of a causal mask: 1 if the key is the query's own token or an earlier one. */
 export function causal(tokens: number): Uint8Array {
   const bits = new Uint8Array(Math.ceil((tokens * tokens) / 8));
   for (let query = 0; query < tokens; query++)

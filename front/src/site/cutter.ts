@@ -1,17 +1,19 @@
-// What a tokenizer does with a text between its whole tokens, whatever its kind
+// The part of a tokenizer that differs between its kinds: how a text is cut into pieces. Tokens such as [MASK], which are
+// whole wherever they stand in a text, have been found before (see tokenizer.ts).
 
-/** A token: its id, and the letters of the text that it stands for, as code points from `start` to before `end`. */
+/** A token: its id, and the part of the text that it stands for, from code point `start` to before `end`. */
 export interface Piece {
   id: number;
   start: number;
   end: number;
 }
 
-/** Cuts a text without whole tokens into pieces, and tells what a piece stands for without a text. */
+/** Cuts a text into pieces, and returns the letters of pieces for which there is no text, since a model generated them. */
 export interface Cutter {
+  /** Cut the code points of a text from `from` to before `to` into pieces. */
   cut: (text: string[], from: number, to: number) => Piece[];
-  /** The letters of a piece of the vocabulary. */
+  /** The letters that a piece of the vocabulary stands for. */
   letters: (piece: string) => string;
-  /** The text of pieces, one after the other. */
+  /** The text that several pieces spell together. */
   decode: (pieces: string[]) => string;
 }

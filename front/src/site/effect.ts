@@ -1,13 +1,13 @@
-// The effect of changes to heads: how the output of the model and the attention of all heads change
+// The effect of changes to heads: how much the output of the model and the attention of all heads differ with the changes
 
 import { edge, UNCHANGED, weightsOf, type Changes } from "../attention";
 import { decode, type Decoded } from "../blocks";
 import type { Change, Effect, Token, Trace } from "../data";
 import type { Changed, Model } from "./model";
 
-const LISTED = 12; // the heads whose attention changes most
+const LISTED = 12; // the number of heads in the result, those whose attention changes most
 
-/** Where a head is among all heads: "L3H1" → layer 3, head 1. */
+/** The layer and the number of a head: "L3H1" is head 1 of layer 3. */
 interface Place {
   layer: number;
   head: number;
@@ -19,7 +19,7 @@ const placeOf = (name: string): Place => {
 };
 const headsOf = (change: Change): Place[] => (change.kind === "cut" ? change.heads : [change.head]).map(placeOf);
 
-/** Changes as the model takes them. */
+/** Return changes in the form of the inputs of the ONNX graph. */
 export function changedBy(changes: Change[], model: Model, shape: Trace, tokens: number): Changed {
   const changed = model.unchanged(tokens);
   const layers = layersOf(shape);
@@ -35,7 +35,7 @@ export function changedBy(changes: Change[], model: Model, shape: Trace, tokens:
   return changed;
 }
 
-/** The effect of changes, from a trace without them and one with them. */
+/** Return the effect of changes: the differences between a run without changes (`before`) and a run with them (`after`). */
 export async function effectOf(changes: Change[], before: Answer, after: Answer): Promise<Effect> {
   const tokens = before.trace[Object.values(before.trace.kinds)[0].queries];
   const heads: Effect["heads"] = [];
@@ -51,7 +51,7 @@ export async function effectOf(changes: Change[], before: Answer, after: Answer)
   return { output, heads: heads.slice(0, LISTED), before: [], after: [] };
 }
 
-/** A trace, with the numbers that the model gives at its end. */
+/** The result of a run of the model: a trace, and the output of the model (the logits of a causal one). */
 export interface Answer {
   trace: Trace;
   output: Float32Array;
@@ -59,7 +59,7 @@ export interface Answer {
 
 const layersOf = (trace: Trace) => Object.values(trace.kinds)[0].layers;
 
-/** The changes to one head; null if a change silences it. */
+/** The changes to one head; null if one of the changes silences the head. */
 function changesOfHead(changes: Change[], { layer, head }: Place): Changes | null {
   const own = changes.filter((change) => headsOf(change).some((place) => place.layer === layer && place.head === head));
   if (own.some((change) => change.kind === "silence")) return null;
@@ -67,7 +67,7 @@ function changesOfHead(changes: Change[], { layer, head }: Place): Changes | nul
   return { temperature: own.reduce((product, change) => product * (change.kind === "sharpen" ? change.temperature : 1), 1), cut };
 }
 
-/** The query whose weights change most in a head, and the share of its attention that moves to other keys (the total variation distance). */
+/** The query whose weights in a head change most, and the share of its attention that moves to other keys (total variation distance). */
 function mostChangedQuery(one: Decoded, other: Decoded, head: number, tokens: number, changes: Changes | null): { query: number; moved: number } {
   let most = { query: 0, moved: 0 };
   for (let query = 0; query < tokens; query++) {

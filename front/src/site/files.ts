@@ -1,15 +1,15 @@
-// Load the files of the site, and tell how much of them is there
+// Load the files of the site, and report how many bytes have been loaded
 
 import { addressOf, type File, type Refusal } from "./messages";
 
-/** Thrown if a question cannot be answered. */
+/** Thrown if a question of the page cannot be answered; `refusal` says why. */
 export class Refused extends Error {
   constructor(readonly refusal: Refusal) {
     super(refusal.reason);
   }
 }
 
-/** Load files from a folder's address, side by side; `tell` hears the bytes that are loaded, of all the bytes. */
+/** Load files from the folder with this address, all at the same time. `tell` is called with the bytes loaded so far and the total. */
 export async function load(address: string, files: File[], tell: (loaded: number, total: number) => void): Promise<Uint8Array[]> {
   const total = files.reduce((sum, { bytes }) => sum + bytes, 0);
   let loaded = 0;

@@ -1,4 +1,4 @@
-// The query that a head shows first: the one of its most salient weight, as Python's tracing/focus.py chooses it
+// The query that is shown first for a head: the query of the weight with the largest salience, as in Python's tracing/focus.py
 //
 //   salience = (weight − mean weight of the key over the head's queries) · |query − key|
 
@@ -6,7 +6,7 @@ import { UNCHANGED, weightsOf } from "../attention";
 import { decode } from "../blocks";
 import type { Trace } from "../data";
 
-/** The position of the word whose weight on another word is the most salient in a head; the first word if none is. */
+/** The position of the word whose weight on another word has the largest salience in a head; the first word if all these weights are 0. */
 export async function salientQuery(trace: Trace, { kind: name, layer: number, head }: Omit<Trace["focus"], "query">): Promise<number> {
   const kind = trace.kinds[name];
   const layer = await decode(trace, kind.layers.find((one) => one.layer === number)!);

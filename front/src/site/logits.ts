@@ -1,20 +1,23 @@
-// The next token of a causal model: its probabilities from the logits, and tokens chosen by them
+// The next token of a causal model: probabilities from logits, the most probable tokens, and sampling
 
 import type { Going } from "../data";
 
-/** The logits of the next token; a server sends them in base64. */
+/** Return the logits of the next token [vocabulary]. If a server sent them, they are decoded from base64. */
 export function logitsOf({ logits }: Going): Float32Array {
   if (typeof logits !== "string") return logits;
   return new Float32Array(Uint8Array.from(atob(logits), (letter) => letter.charCodeAt(0)).buffer);
 }
 
-/** Logits [tokens vocabulary] as an array for each token. */
+/** Return logits [tokens vocabulary] as a list of one array [vocabulary] for each token. */
 export function rowsOf(output: Float32Array, tokens: number): Float32Array[] {
   const size = output.length / tokens;
   return Array.from({ length: tokens }, (_, i) => output.subarray(i * size, (i + 1) * size));
 }
 
-/** The probability of each token of the vocabulary: the softmax of the logits divided by a temperature; at temperature 0, the likeliest token has 1. */
+/**
+ * The probability of each token of the vocabulary: softmax(logits / temperature). At temperature 0, the most probable token
+ * has probability 1.
+ */
 export function probabilities(logits: Float32Array, temperature = 1): Float64Array {
   const [likeliest] = mostProbable(logits, 1);
   if (temperature === 0) return Float64Array.from(logits, (_, id) => Number(id === likeliest));
@@ -23,7 +26,10 @@ export function probabilities(logits: Float32Array, temperature = 1): Float64Arr
   return exponentials.map((one) => one / sum);
 }
 
-/** The probabilities for nucleus sampling: 0 but for the likeliest tokens whose probabilities together reach `least`; their sum is made 1 again. */
+/**
+ * The probabilities for nucleus sampling: only the most probable tokens, until their sum reaches `least`, keep theirs,
+ * divided by this sum; others get 0.
+ */
 export function nucleusOf(probabilities: Float64Array, least: number): Float64Array {
   if (least >= 1) return probabilities;
   const nucleus = new Float64Array(probabilities.length);
@@ -36,7 +42,7 @@ export function nucleusOf(probabilities: Float64Array, least: number): Float64Ar
   return nucleus.map((probability) => probability / sum);
 }
 
-/** The ids of the `count` largest numbers, the largest first. */
+/** The ids (indices) of the `count` largest numbers, the largest first. */
 export function mostProbable(numbers: Float32Array | Float64Array, count: number): number[] {
   const best: number[] = [];
   for (let id = 0; id < numbers.length; id++) {
@@ -49,13 +55,13 @@ export function mostProbable(numbers: Float32Array | Float64Array, count: number
   return best;
 }
 
-/** The most probable next tokens: their ids and probabilities. */
+/** The ids and probabilities of the `count` most probable next tokens, the most probable first. */
 export function likelyTokens(logits: Float32Array, count: number): [number, number][] {
   const found = probabilities(logits);
   return mostProbable(found, count).map((id) => [id, found[id]]);
 }
 
-/** The id of a token drawn at random by these probabilities; `chance` is a random number from 0 to below 1. */
+/** Sample a token with these probabilities and return its id; `chance` is a uniform random number from 0 to below 1. */
 export function drawToken(probabilities: Float64Array, chance: number): number {
   let left = chance;
   const id = probabilities.findIndex((probability) => (left -= probability) < 0);

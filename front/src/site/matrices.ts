@@ -23,6 +23,6 @@ export const scaled = (vector: Float64Array, factor: number): Float64Array => ve
 export const plus = (a: Float64Array, b: Float64Array): Float64Array => a.map((number, i) => number + b[i]);
 export const minus = (a: Float64Array, b: Float64Array): Float64Array => a.map((number, i) => number - b[i]);
 
-/** The rows of a matrix, which share its memory. */
+/** The rows of a matrix, as arrays that share its memory. */
 export const rowsOf = (matrix: Float64Array, width: number): Float64Array[] =>
   Array.from({ length: matrix.length / width }, (_, row) => matrix.subarray(row * width, (row + 1) * width));

@@ -1,72 +1,76 @@
-// What the page and the worker in which the models run say to one another
+// The messages between the page and the worker that runs the models. The page is a "site": a folder of files that any web
+// server can serve, since the browser runs the models
 
 import type { Change, Effect, LateMovement, Trace } from "../data";
 
 export interface File {
   name: string;
   bytes: number;
-  version: string; // of its content, so that the browser takes no older file that it has kept
+  version: string; // changes with the content and is part of the address, so that the browser does not use an older copy from its cache
 }
 
-/** The address of a file of the site, whose folder has an address. */
+/** Return the address of a file; `folder` is the address of the site's folder. */
 export function addressOf({ name, version }: File, folder: string): URL {
   const address = new URL(name, folder);
   address.search = version;
   return address;
 }
 
-/** A model of the site; Python's site/exported.py writes it. */
+/** A model of the site. Python's site/exported.py writes this record. */
 export interface ModelRecord {
   name: string;
   kind: "encoder" | "causal" | "translator";
-  files: Record<string, File>; // by their purpose, which text_model.py and translator_model.py name
+  files: Record<string, File>; // by purpose ("model", "tokenizer", …), as Python's text_model.py and translator_model.py name them
   most: number; // the most tokens that the model reads
-  ends: number[]; // the tokens with which a causal model ends its text
-  difference: number; // how far a weight was from Python's when the site was made
-  shape: Trace; // a trace of the model without its text and numbers
+  ends: number[]; // the ids of the tokens after which a causal model stops generating
+  difference: number; // the largest difference between a weight of the exported model and Python's, measured when the site was made
+  shape: Trace; // a trace of the model without text and numbers, which the worker fills in
 }
 
-/** The contents of a model's files, by their purpose. */
+/** The contents of a model's files, by purpose. */
 export type ModelFiles = Record<string, Uint8Array>;
 
-/** What the page says about its site. */
+/** The record of a site that is in its page: the models and the files that they need. */
 export interface Site {
-  worker: File; // JavaScript
-  runtime: File; // WebAssembly, compressed in zlib's format
+  worker: File; // the script of the worker
+  runtime: File; // ONNX Runtime as WebAssembly, compressed in zlib's format
   models: ModelRecord[];
-  course: string | null; // the name of the file with the lessons, if the site has them
+  course: string | null; // the name of the page with the lessons; null = the site has none
 }
 
-/** The first message to the worker. */
+/** The first message from the page to the worker. */
 export interface Start extends Site {
-  address: string; // of the site's folder
+  address: string; // the address of the site's folder
 }
 
-/** Load the model with this index early: the reader is about to type. */
+/** A message that the worker should load the model with this index, because the reader is about to type. */
 export interface Prepare {
   prepare: number;
 }
 
-/** What the model is to read. */
+/** What the model shall read and generate. */
 export interface Reading {
   text: string;
-  continuation?: number[]; // tokens that a causal model reads after the text
-  new_tokens?: number; // that a causal model then writes at most
-  temperature?: number; // at which each of them is drawn; 0 = it is the most probable one
-  nucleus?: number; // it is drawn from the likeliest tokens whose probabilities together reach this number
+  continuation?: number[]; // the ids of tokens that a causal model reads after the text
+  new_tokens?: number; // the most tokens that a causal model generates after the text and `continuation`
+  temperature?: number; // for sampling each new token; 0 = always the most probable one
+  nucleus?: number; // sample only from the most probable tokens whose probabilities together reach this number
 }
 
-/** A question to the worker. */
+/** A message with a question from the page to the worker. */
 export interface Asked extends Reading {
-  id: number;
-  model: number; // its index in `models` of the site
-  changes: Change[] | null; // null = a trace of the text; else what these changes do
-  kind: string; // of attention that is shown
-  layer: number; // that is shown
-  head: number; // that is shown, or 0 for the average
+  id: number; // a number that the answer repeats
+  model: number; // the index of the model in `models` of the site
+  changes: Change[] | null; // null = the question is about the trace of the text; else about the effect of these changes
+  kind: string; // the kind of attention that the page shows
+  layer: number; // the layer that the page shows
+  head: number; // the head that the page shows; 0 if it shows the average of heads
 }
 
-/** Why a question has no answer. */
+/**
+ * The reason why a question has no answer: no text, half a surrogate pair in it, too many tokens, a file that did not load,
+ * or an error.
+ */
 export type Refusal =
   | { reason: "empty" }
   | { reason: "surrogate" }
@@ -74,10 +78,10 @@ export type Refusal =
   | { reason: "file"; file: string; error: string }
   | { reason: "error"; error: string };
 
-/** What the worker says: how much is loaded, or the answer to a question. */
+/** A message from the worker: the bytes loaded so far and in total, or an answer or refusal to the question with this id. */
 export type Said =
   | { loaded: number; total: number }
   | { id: number; trace: Trace }
-  | { id: number; moves: LateMovement } // after the trace
+  | { id: number; moves: LateMovement } // the movement (see data.ts), sent after the trace
   | { id: number; effect: Effect }
   | { id: number; refusal: Refusal };

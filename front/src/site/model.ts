@@ -1,27 +1,27 @@
-// The model, run by ONNX Runtime in WebAssembly: ids in; the vectors of every layer out, and its output
+// A text model as an ONNX graph, run by ONNX Runtime in WebAssembly. In: ids of tokens. Out: the output, and all layers' vectors.
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
 import type { Layer, Vectors } from "../data";
 import { rowsOf } from "./logits";
 import { firstTokens, joinTokens, vectorsOf } from "./vectors";
 
-/** The changes to heads, for each head in the order of layers. */
+/** Changes to heads, as inputs of the graph. */
 export interface Changed {
-  cut: Uint8Array; // [queries keys], 1 where a changed head may not attend
-  heads: Uint8Array; // [layers heads], 1 = the head is changed
+  cut: Uint8Array; // [queries keys], 1 = the changed heads may not attend from this query to this key
+  heads: Uint8Array; // [layers heads], 1 = `cut` applies to this head
   temperatures: Float32Array; // [layers heads]; the scores of a head are divided by its temperature
 }
 
-/** What the model gives for a text. */
+/** What a run of the model returns for a text. */
 export interface Run {
-  output: Float32Array;
-  numbers: Record<string, Float32Array>; // by the name of the block: "encoder layer 0 query"
+  output: Float32Array; // of a causal model, the logits; of an encoder, its last hidden vectors
+  numbers: Record<string, Float32Array>; // the vectors of all layers, by the name of the block: "encoder layer 0 query"
 }
 
-/** What a causal model read last, without changes. */
+/** The last run of a causal model without changes, kept so that a longer text need not be read from the beginning. */
 interface Read extends Pick<Run, "numbers"> {
   ids: number[];
-  rows: (Float32Array | undefined)[]; // the logits after each token, where they are known
+  rows: (Float32Array | undefined)[]; // the logits after each token; undefined where they were not computed
 }
 
 export class Model {
@@ -36,7 +36,7 @@ export class Model {
     return new Model(await InferenceSession.create(graph, { executionProviders: ["wasm"] }), layers);
   }
 
-  /** Changes that change nothing, for a text of so many tokens. */
+  /** The inputs `Changed` for a run without changes, for a text of this many tokens. */
   unchanged(tokens: number): Changed {
     const heads = this.layers.length * this.layers[0].heads;
     return { cut: new Uint8Array(tokens * tokens), heads: new Uint8Array(heads), temperatures: new Float32Array(heads).fill(1) };
@@ -45,9 +45,10 @@ export class Model {
   /**
    * Run the model.
    *
-   * The keys, values and logits of the text that a causal model read last are kept; of a text that begins alike, it reads only the other tokens.
+   * The keys, values and logits of the last text of a causal model are kept. If the next text has the same first tokens, the
+   * model reads only the tokens after them.
    *
-   * @param changed null = nothing is changed.
+   * @param changed changes to heads; null = none.
    * @param places the positions of the tokens after which a causal model gives logits; an encoder gives its output for all tokens.
    */
   async run(ids: number[], changed: Changed | null, places: number[]): Promise<Run> {
@@ -85,12 +86,12 @@ export class Model {
     return { output: joinTokens(places.map((place) => rows[place]!), 1), numbers };
   }
 
-  /** Whether the model takes keys and values of tokens that it has read. */
+  /** Whether the graph has inputs for the keys and values of tokens that were read before. */
   private get readsPast(): boolean {
     return this.session.inputNames.some((name) => name.startsWith("past "));
   }
 
-  /** The queries, keys, values and hidden vectors of all layers. */
+  /** The records of the queries, keys, values and hidden vectors of all layers. */
   private get vectors(): Vectors[] {
     return this.layers.flatMap(vectorsOf);
   }
@@ -98,7 +99,7 @@ export class Model {
 
 const integers = (numbers: number[], shape: number[]) => new Tensor("int64", BigInt64Array.from(numbers, BigInt), shape);
 
-/** How many numbers at the beginning are the same in two lists. */
+/** The number of equal elements at the beginning of two lists. */
 function sharedLength(one: number[], other: number[]): number {
   const end = one.findIndex((number, i) => number !== other[i]);
   return end < 0 ? one.length : end;

@@ -1,6 +1,7 @@
-// The movement of all tokens as arrows in a plane, as Python's effects/plane_movement.py computes it
+// The movement of all tokens: how each layer changes their hidden vectors, as arrows in a plane. The computation is that of
+// Python's effects/plane_movement.py. In every layer,
 //
-//   before + heads + bias + feed_forward + rest = after           in every layer
+//   before + heads + bias + feed_forward + rest = after
 
 import { UNCHANGED, weightsOf } from "../attention";
 import { decode, type Decoded } from "../blocks";
@@ -8,23 +9,23 @@ import type { LateMovement, Layer, NumberArray, Trace } from "../data";
 import { dot, minus, plus, product, rowsOf, scaled } from "./matrices";
 import { planeThrough, type Plane } from "./plane";
 
-const MOST_ARROWS = 8; // of heads and of source tokens, for each token; one arrow more sums the rest
+const MOST_ARROWS = 8; // the most heads, and the most source tokens, with an arrow of their own; one more arrow is the sum of all others
 const MOST_NEAREST = 5;
-const MOST_MOVES = 6_000; // layers times tokens; a longer text has no movement, as in Python's views/page/movement.py
+const MOST_MOVES = 6_000; // the most layers times tokens; above it, there is no movement, as in Python's views/page/movement.py
 
 type Rows = Float64Array[];
 type Named = Record<string, Float64Array>;
 
 const blocksOfStates = (layer: Layer) => Object.values(layer.states ?? {}).map(({ block }) => block);
 
-/** A trace without hidden states, which the page does not need: it gets their movement. */
+/** Return a trace without its hidden vectors. The page does not need them, since it gets the movement computed from them. */
 export function withoutStates(trace: Trace): Trace {
   const states = new Set(Object.values(trace.kinds).flatMap(({ layers }) => layers.flatMap(blocksOfStates)));
   return { ...trace, numbers: Object.fromEntries(Object.entries(trace.numbers!).filter(([name]) => !states.has(name))) };
 }
 
 /**
- * The movement of the tokens of a trace.
+ * Compute the movement of the tokens of a trace, for each kind of self-attention.
  *
  * @param projections the matrices W_O, by the names of their blocks.
  * @param goOn called before each layer; if it throws an error, the work ends.
@@ -45,7 +46,7 @@ interface Stacked {
   numbers: Float32Array;
 }
 
-/** Add the numbers of arrays to `numbers` by the names of their blocks; return the records of the arrays. */
+/** Add the numbers of arrays to `numbers`, by block; return a record for each array that names its block. */
 function named(arrays: Record<string, Stacked>, kind: string, numbers: Record<string, Float32Array>): Record<string, NumberArray> {
   return Object.fromEntries(
     Object.entries(arrays).map(([name, { shape, numbers: added }]) => {
@@ -67,7 +68,8 @@ async function movesOf(trace: Trace, layers: Layer[], tokens: number, projection
     const step = stepOf(await decode(trace, layer), tokens, trace.units, projections[layer.output!.weight!.block], vectors[0].length);
     found.push(arrowsOfLayer(step, states[i], plane));
   }
-  // Places have 3 numbers; before, after and turned have one entry for each token, the other arrays one for each arrow
+  // The shapes are described at `Movement` in data.ts: `before`, `after` and arrays of places end with an axis of size 3; all
+  // except `before`, `after` and `turned` have an axis of arrows (or nearest tokens) after the tokens.
   const arrays = Object.fromEntries(
     Object.keys(found[0]).map((name): [string, Stacked] => {
       const [last, perToken] = [name.endsWith("places") || ["before", "after"].includes(name) ? [3] : [], found[0][name].length / tokens];
@@ -92,17 +94,17 @@ function statesOf(trace: Trace, { states }: Layer): States {
   return { before: b, attention: a, feedForward: f, after: e };
 }
 
-/** What the heads of a layer add to the tokens. */
+/** The vectors that the heads of a layer add to the tokens, and the weights and values that they come from. */
 interface Step {
-  weights: Rows[]; // by head and query
-  values: Rows[]; // by head and key: value · W_O
-  byHead: Rows[]; // by head and query: the sum over keys of weight · value · W_O
+  weights: Rows[]; // for each head and query, the weights on all keys
+  values: Rows[]; // for each head and key, value · W_O
+  byHead: Rows[]; // for each head and query, the sum over keys of weight · value · W_O
 }
 
 function stepOf(layer: Decoded, tokens: number, units: number, projection: Float32Array, width: number): Step {
   const { numbers, width: inner, heads } = layer.value!;
   const ofHeads = Array.from({ length: layer.heads }, (_, head) => {
-    const start = Math.floor(head / (layer.heads / heads)) * tokens * inner; // groups of heads share their values
+    const start = Math.floor(head / (layer.heads / heads)) * tokens * inner; // in grouped-query attention, several heads have the same values
     const values = numbers.subarray(start, start + tokens * inner);
     const matrix = projection.subarray(head * inner * width, (head + 1) * inner * width);
     const weights = Array.from({ length: tokens }, (_, query) => weightsOf(layer, head, query, tokens, tokens, units, UNCHANGED));
@@ -147,7 +149,10 @@ function arrowsOfLayer({ weights, values, byHead }: Step, { before, attention, f
   return Object.fromEntries(names.map((name) => [name, Float64Array.from(arrowsOfTokens.flatMap((one) => one[name]))]));
 }
 
-/** The longest vectors as arrows, the longest first, and one more arrow, named -1, for the sum of all others; `squares` are their squared lengths. */
+/**
+ * The longest vectors as arrows, the longest first; if there are more, another arrow, named -1, for the sum of the others.
+ * `squares`: squared lengths of all.
+ */
 function longest(group: string, squares: number[], vectorOf: (name: number) => Float64Array, total: Float64Array, change: Float64Array, plane: Plane) {
   const names = largestFirst(squares, MOST_ARROWS);
   const vectors = names.map(vectorOf);
@@ -163,10 +168,13 @@ function arrows(group: string, names: number[], vectors: Rows, change: Float64Ar
   };
 }
 
-/** Where a difference leads in the plane, and the length of a vector. */
+/** The two coordinates of `difference` in the plane, and the length of `vector`. */
 const placed = (difference: Float64Array, vector: Float64Array, { axes }: Plane): number[] => [dot(difference, axes[0]), dot(difference, axes[1]), lengthOf(vector)];
 
-/** The tokens whose vectors have the smallest angles to a token's, and these angles in degrees; the vectors have length 1. */
+/**
+ * The tokens whose vectors have the smallest angles to the vector of `token`, and these angles in degrees. `directions`:
+ * the vectors, of length 1.
+ */
 function nearest(token: number, directions: Rows): Record<string, number[]> {
   const cosines = directions.map((vector, other) => (other === token ? -2 : dot(directions[token], vector)));
   const found = largestFirst(cosines, Math.min(MOST_NEAREST, directions.length - 1));

@@ -2,10 +2,10 @@
 
 import type { NumberArray, Trace } from "../data";
 
-/** Arrays of all layers, by the names of their blocks. */
+/** The arrays of all layers' output projections, by the names of their blocks. */
 export interface Outputs {
-  shown: Record<string, Float32Array>; // those that the page gets
-  projections: Record<string, Float32Array>; // the matrices W_O
+  shown: Record<string, Float32Array>; // the arrays that the page gets: the first columns of W_O, the bias, and gram (see LayerOutput)
+  projections: Record<string, Float32Array>; // the whole matrices W_O, which only the worker needs
 }
 
 export function outputArrays(file: Uint8Array, shape: Trace): Outputs {

@@ -1,17 +1,18 @@
-// The plane that shows most of the variation in some vectors, as Python's effects/plane.py computes it
+// The plane that shows most of the variation in some vectors (their first two principal components), as in Python's
+// effects/plane.py
 
 import { dot, minus, product, scaled } from "./matrices";
 
 const TOO_LONG = 10; // vectors longer than this many times the median length are not used to compute the plane
-const DIRECTIONS = 8; // vectors of the subspace; the more, the faster the first two converge
+const DIRECTIONS = 8; // the dimensions of the subspace in which eigenvectors are sought; with more, the first two converge faster
 const MOST_ROUNDS = 1_000;
-const CLOSE_ENOUGH = 1e-10; // the length of matrix · vector − value · vector, divided by the largest eigenvalue
+const CLOSE_ENOUGH = 1e-10; // stop when |matrix · vector − value · vector| / largest eigenvalue is below this for both vectors
 
 export interface Plane {
   middle: Float64Array;
   axes: [Float64Array, Float64Array];
-  shares: [number, number]; // of the variance, along each axis
-  leftOut: number; // vectors that were too long to be used
+  shares: [number, number]; // for each axis, its share of the variance
+  leftOut: number; // how many vectors were too long to be used
 }
 
 /** The plane of the first two principal components of vectors [count width]. */
@@ -23,7 +24,8 @@ export function planeThrough(vectors: Float64Array[]): Plane {
   const middle = Float64Array.from({ length: width }, (_, i) => fitted.reduce((sum, vector) => sum + vector[i], 0) / fitted.length);
   const rows = fitted.map((vector) => vector.map((number, i) => number - middle[i]));
   const total = Math.max(rows.reduce((sum, row) => sum + dot(row, row), 0), 1e-300);
-  // If there are fewer vectors than dimensions, the smaller matrix of dot products [vectors vectors] has the same eigenvalues as [width width]
+  // If there are fewer vectors than dimensions, the smaller matrix of dot products [vectors vectors] has the same
+  // eigenvalues as [width width]
   const few = rows.length < width;
   const found = eigenvectors(products(few ? rows : columnsOf(rows)), Math.min(rows.length, width));
   const axes = found.map(({ vector }) => signed(few ? combined(rows, vector) : vector));
@@ -37,7 +39,7 @@ export function planeThrough(vectors: Float64Array[]): Plane {
 
 const columnsOf = (rows: Float64Array[]): Float64Array[] => Array.from(rows[0], (_, column) => Float64Array.from(rows, (row) => row[column]));
 
-/** The sum of vectors, each times its factor. */
+/** The sum of vectors, each multiplied by its factor. */
 function combined(vectors: Float64Array[], factors: ArrayLike<number>): Float64Array {
   const sum = new Float64Array(vectors[0].length);
   vectors.forEach((vector, k) => {
@@ -46,7 +48,7 @@ function combined(vectors: Float64Array[], factors: ArrayLike<number>): Float64A
   return sum;
 }
 
-/** A vector made 1 long, and turned around if its largest number is negative; 0 stays 0. */
+/** The vector scaled to length 1, with the sign that makes its number of largest absolute value positive; a zero vector stays zero. */
 function signed(vector: Float64Array): Float64Array {
   const largest = vector.reduce((most, number) => (Math.abs(number) > Math.abs(most) ? number : most), 0);
   return scaled(vector, Math.sign(largest) / Math.max(Math.sqrt(dot(vector, vector)), 1e-300));
@@ -72,7 +74,7 @@ interface Eigen {
  */
 function eigenvectors(matrix: Float64Array, size: number): Eigen[] {
   const count = Math.min(DIRECTIONS, size);
-  // Some independent directions
+  // To begin with, any linearly independent vectors
   let basis = orthonormal(Array.from({ length: count }, (_, k) => Float64Array.from({ length: size }, (_, i) => Math.sin((k + 1) * (i + 1)))));
   let found: Eigen[] = [];
   for (let round = 0; round < MOST_ROUNDS; round++) {
@@ -90,7 +92,10 @@ function eigenvectors(matrix: Float64Array, size: number): Eigen[] {
   return [...found, { value: 0, vector: new Float64Array(size) }].slice(0, 2);
 }
 
-/** Vectors of length 1 at right angles that span the same space (Gram-Schmidt, twice for accuracy); a vector in the span of those before it becomes 0. */
+/**
+ * Orthonormal vectors that span the same space (Gram-Schmidt, twice for accuracy). A vector that depends linearly on those
+ * before it becomes 0.
+ */
 function orthonormal(vectors: Float64Array[]): Float64Array[] {
   const done: Float64Array[] = [];
   for (const vector of vectors) {

@@ -1,9 +1,9 @@
-// Sets of letters, written as ranges of code points that rise
+// Sets of letters, written as a sorted list of ranges of code points
 
-/** From the first to the last code point. */
+/** The first and the last code point of a range. */
 export type Range = [number, number];
 
-/** Whether a letter lies in one of the ranges. */
+/** Return a function that says whether a letter is in one of the ranges, which must be sorted. */
 export function within(ranges: Range[]): (letter: string) => boolean {
   return (letter) => {
     const code = letter.codePointAt(0)!;

@@ -1,16 +1,16 @@
-// What the worker asks of a model, whatever its kind
+// The methods that every kind of model has for the worker
 
 import type { Change, Effect, Trace } from "../data";
 import type { Reading } from "./messages";
 
 export interface Reader {
   /**
-   * The trace of a text, with its hidden vectors; what is shown first (`focus`) is not chosen yet.
+   * Run the model on a text and return the trace, with hidden vectors. The caller still has to choose what is shown first (`focus`).
    *
-   * @param goOn called now and then; if it throws an error, the work ends.
+   * @param goOn is called now and then; it throws an error to stop the work.
    */
   trace: (reading: Reading, goOn: () => void) => Promise<Trace>;
   projections: Record<string, Float32Array>; // the matrices W_O, by the names of their blocks
-  /** What changes to the heads do to the output; missing for a model whose heads cannot be changed. */
+  /** Return how changes to heads alter the output and the attention; left out by models whose heads cannot be changed. */
   effect?: (reading: Reading, changes: Change[]) => Promise<Effect>;
 }

@@ -1,4 +1,4 @@
-// An encoder of text or a causal language model: a text in; the trace of the model, and the effect of changes to its heads
+// The reader (see reader.ts) of an encoder or a causal language model: from a text to a trace, or to the effect of changes to heads
 
 import type { Change, Effect, Token, Trace } from "../data";
 import { causal } from "./causal";
@@ -12,14 +12,14 @@ import type { Reader } from "./reader";
 import { Tokenizer } from "./tokenizer";
 import { escaped, SPACES } from "./tokens";
 
-const ALTERNATIVES = 5; // the likeliest tokens that are listed for each token that was written
-const NEXT = 8; // the likeliest next tokens
+const ALTERNATIVES = 5; // how many of the most probable tokens are listed beside each generated token
+const NEXT = 8; // how many of the most probable next tokens are listed
 
-/** A text as the model reads it. */
+/** A text and its continuation, as tokens that the model reads. */
 interface Input {
-  text: string; // with the text of the continuation
+  text: string; // the text that was typed, and the text of the continuation
   ids: number[];
-  read: number; // how many of the ids are of the text that was typed; the others are the continuation
+  read: number; // how many of the ids belong to the text that was typed; the others are the continuation
   tokens: Token[];
 }
 
@@ -66,7 +66,7 @@ export class TextReader implements Reader {
     if (tokens > this.record.most) throw new Refused({ reason: "long", tokens });
   }
 
-  /** Run the model; a causal one gives the logits of the next token after the tokens at `places`. */
+  /** Run the model. The output of a causal model is the logits after the tokens at the positions `places`. */
   private async run({ text, ids, tokens }: Input, changes: Change[], places = range(0, ids.length)): Promise<Answer> {
     const { shape } = this.record;
     const changed = changes.length ? changedBy(changes, this.model, shape, ids.length) : null;
@@ -76,7 +76,7 @@ export class TextReader implements Reader {
     return { trace: { ...shape, text: escaped(text, SPACES), [side]: tokens, numbers: { ...this.outputs.shown, ...numbers }, masks }, output };
   }
 
-  /** The tokens that a causal model writes after a text, each drawn with the temperature and the nucleus. */
+  /** Let a causal model generate tokens after a text, sampled with the temperature and the nucleus; return their ids. */
   private async write({ text, continuation = [], new_tokens: most = 0, temperature = 0, nucleus = 1 }: Reading, goOn: () => void): Promise<number[]> {
     const { ids } = this.input(text, continuation);
     this.check(ids.length + most);
@@ -91,7 +91,10 @@ export class TextReader implements Reader {
     return written;
   }
 
-  /** What a causal model wrote and how it may go on; `output` has the logits after each token from the last one that was typed. */
+  /**
+   * The fields of a trace about generation. `output`: the logits after the last token that was typed, and after each token
+   * of the continuation.
+   */
   private writing({ ids, read }: Input, text: string, output: Float32Array): Pick<Trace, "written" | "next" | "going"> {
     const continuation = ids.slice(read);
     const rows = rowsOf(output, continuation.length + 1);

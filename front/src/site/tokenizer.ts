@@ -1,4 +1,5 @@
-// A text as tokens: whole tokens such as [MASK] wherever they stand, and the pieces of what is between
+// Tokenizers: tokens such as [MASK] are found as a whole wherever they stand in a text, and the text between them is cut
+// into pieces
 
 import type { Token } from "../data";
 import { BytePairs, type Bytes } from "./byte-pairs";
@@ -6,14 +7,14 @@ import type { Cutter, Piece } from "./cutter";
 import { tokensOf, tokensWithoutText, withWords } from "./tokens";
 import { WordPiece, type Words } from "./wordpiece";
 
-/** What every kind of tokenizer has; Python's site/tokenizer.py writes it. */
+/** The fields that the tables of every kind of tokenizer have; Python's site/tokenizer.py writes them. */
 interface Shared {
-  pieces: string[]; // by id
-  unknown: number | null;
-  before: number[]; // ids that the tokenizer adds before a text
-  after: number[];
-  special: number[]; // ids that stand for no word, such as that of [CLS]
-  whole: Record<string, number>; // texts that are a token wherever they stand, such as [MASK]
+  pieces: string[]; // the vocabulary; the index of a piece is its id
+  unknown: number | null; // the id of the unknown token; null = there is none
+  before: number[]; // the ids of tokens that the tokenizer adds before a text
+  after: number[]; // the ids of tokens that it adds after a text
+  special: number[]; // the ids of tokens that stand for no text, such as [CLS]
+  whole: Record<string, number>; // texts that are one token wherever they stand, such as [MASK], with their ids
 }
 
 export type Vocabulary = Shared & (Words | Bytes);
@@ -30,7 +31,7 @@ export class Tokenizer {
 
   static of = (file: Uint8Array) => new Tokenizer(JSON.parse(new TextDecoder().decode(file)) as Vocabulary);
 
-  /** The tokens of a text, with those that the tokenizer adds; a text is given as its code points. */
+  /** Tokenize a text, given as its code points, and add the tokens that the tokenizer puts before and after it. */
   encode(text: string[]): Piece[] {
     const { before, after } = this.vocabulary;
     const added = (id: number): Piece => ({ id, start: 0, end: 0 });
@@ -53,22 +54,22 @@ export class Tokenizer {
     return [...found, ...this.cutter.cut(text, from, text.length)];
   }
 
-  /** The tokens of the pieces of a text, which is given as its code points, and of ids that follow the text. */
+  /** The tokens that the page shows, for the pieces of a text (given as its code points) and for the ids that follow it. */
   tokens(pieces: Piece[], text: string[], continuation: number[] = []): Token[] {
     const last = pieces.at(-1)?.id ?? null;
     const { vocabulary, cutter } = this;
     return withWords([...tokensOf(pieces, text, vocabulary, cutter), ...tokensWithoutText(continuation, last, vocabulary, cutter)]);
   }
 
-  /** The texts of ids, as tokens have them. */
+  /** The text that the page shows for each of these ids. */
   texts = (ids: number[]): string[] => ids.map((id) => tokensWithoutText([id], null, this.vocabulary, this.cutter)[0].text);
 
-  /** The letters of an id, with its spaces. */
+  /** The letters of the token with this id, with the spaces around them. */
   letters(id: number): string {
     const { pieces, special } = this.vocabulary;
     return special.includes(id) ? pieces[id] : this.cutter.letters(pieces[id]);
   }
 
-  /** The text that ids spell. */
+  /** The text that the tokens with these ids spell together. */
   decode = (ids: number[]): string => this.cutter.decode(ids.map((id) => this.vocabulary.pieces[id]));
 }

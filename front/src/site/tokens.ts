@@ -1,18 +1,18 @@
-// Tokens as the page shows them: the letters of the text itself, as Python's tracing/tokens/readable_tokens.py has them
+// Tokens as the page shows them: with the letters of the text that they stand for, as in Python's tracing/tokens/readable_tokens.py
 
 import type { Token } from "../data";
 import type { Cutter, Piece } from "./cutter";
 import { isBlank, stripped } from "./translator/clean";
 import { UNK, type Found } from "./translator/sentencepiece";
 
-/** What a token is made from: the fields of a tokenizer's vocabulary that every kind of tokenizer has. */
+/** The fields of a tokenizer's vocabulary that are needed to show its tokens; every kind of tokenizer has them. */
 interface Pieces {
-  pieces: string[]; // by id
-  unknown: number | null; // the id of what has no piece
-  special: number[]; // ids that stand for no word, such as that of [CLS]
+  pieces: string[]; // the vocabulary; the index of a piece is its id
+  unknown: number | null; // the id of the unknown token; null = there is none
+  special: number[]; // the ids of tokens that stand for no text, such as [CLS]
 }
 
-/** The tokens of the pieces of a text, which is given as its code points. */
+/** Return the tokens to show for the pieces of a text, which is given as its code points. */
 export function tokensOf(pieces: Piece[], text: string[], vocabulary: Pieces, cutter: Cutter): Token[] {
   const special = pieces.map(({ id }) => vocabulary.special.includes(id));
   return pieces.map((piece, position): Token => {
@@ -26,7 +26,10 @@ export function tokensOf(pieces: Piece[], text: string[], vocabulary: Pieces, cu
   });
 }
 
-/** The tokens of ids that follow a token, which is null if they follow nothing; they have no places in a text. */
+/**
+ * Return the tokens to show for ids without a text, such as generated ones. `before`: the id of the token before them; null
+ * = there is none.
+ */
 export function tokensWithoutText(ids: number[], before: number | null, vocabulary: Pieces, cutter: Cutter): Token[] {
   return ids.map((id, i): Token => {
     const name = vocabulary.pieces[id];
@@ -37,13 +40,16 @@ export function tokensWithoutText(ids: number[], before: number | null, vocabula
   });
 }
 
-/** Whether two pieces are decoded with a space between them. */
+/** Whether the text of two pieces in a row has a space between them. */
 function spaceBetween(before: string, piece: string, { decode }: Cutter): boolean {
   const [first, both] = [[before], [before, piece]].map((pieces) => [...stripped(decode(pieces))]);
   return both[first.length] === " ";
 }
 
-/** The tokens of a translator's pieces, as Python's translation/pieces.py has them; `special` is the id of a sentence's end. */
+/**
+ * Return the tokens to show for a translator's pieces, as in Python's translation/pieces.py. `special`: the id of the
+ * special token, EOS or BOS.
+ */
 export function tokensOfPieces(pieces: Found[], special: number): Token[] {
   const tokens = pieces.map(({ id, text: piece }, position): Token => {
     if (id === special) return tokenOf(piece, piece, false, true);
@@ -55,7 +61,7 @@ export function tokensOfPieces(pieces: Found[], special: number): Token[] {
   return withWords(tokens);
 }
 
-/** Mark every token as a word if none of them is one; return the tokens. */
+/** If none of the tokens is a word, mark all of them as words, since some choices are made among words only. Returns the same tokens. */
 export function withWords(tokens: Token[]): Token[] {
   if (!tokens.some((token) => token.word)) for (const token of tokens) token.word = true;
   return tokens;
@@ -70,7 +76,7 @@ function tokenOf(text: string, piece: string, joined: boolean, special: boolean)
   return token;
 }
 
-/** The letters of a token, unless it has none or shares one with a neighbour, as a syllable's parts do. */
+/** The letters of a token; null if it has none, or has a part of a letter, the other part of which belongs to a neighbouring token. */
 function lettersOf(pieces: Piece[], text: string[], position: number): string | null {
   const { start, end } = pieces[position];
   const neighbours = [pieces[position - 1], pieces[position + 1]].filter(Boolean);
@@ -78,14 +84,15 @@ function lettersOf(pieces: Piece[], text: string[], position: number): string | 
   return text.slice(start, end).join("");
 }
 
-/** Letters without the spaces around them; ␣ or ⏎ if there are no others; characters that cannot be seen, as their codes. */
+/** Letters without the spaces around them; if there are only spaces, ␣ or ⏎; if there are only invisible characters, their codes. */
 function displayed(letters: string): string {
   const shown = stripped(letters);
   if (/^\p{Format}+$/u.test(shown)) return [...shown].map((letter) => `‹${code(letter).padStart(4, "0")}›`).join("");
   return shown || (letters.includes("\n") ? "⏎" : "␣");
 }
 
-// What a page or a terminal would act on: control codes, ends of lines, changes of direction (Python: visible_text.py)
+// Characters that would change how a page or a terminal shows a text: control codes, ends of lines, changes of direction.
+// Python's visible_text.py has the same list.
 const CONTROL_CHARACTERS = /[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]/gu;
 export const SPACES = "\t\n\r\x0b\x0c ";
 const SYMBOLS: Record<string, string> = { "\t": "⇥", "\n": "⏎" };

@@ -1,11 +1,11 @@
-// Vectors [heads tokens width], joined and cut along their tokens
+// Arrays [heads tokens width] of vectors: join arrays along their tokens, and take the first tokens
 
 import type { Layer, Vectors } from "../data";
 
-/** The queries, keys, values and hidden vectors of a layer. */
+/** The records of the queries, keys, values and hidden vectors of a layer. */
 export const vectorsOf = ({ query, key, value, states }: Layer): Vectors[] => [query!, key!, value!, ...Object.values(states ?? {})];
 
-/** One array of the vectors of several parts of a text; each part is an array [heads tokens width]. */
+/** Join arrays [heads tokens width] of successive parts of a text to one array [heads tokens width]. */
 export function joinTokens(parts: Float32Array[], heads: number): Float32Array {
   const joined = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
@@ -19,7 +19,7 @@ export function joinTokens(parts: Float32Array[], heads: number): Float32Array {
   return joined;
 }
 
-/** The vectors of the first tokens. */
+/** The vectors of the first `tokens` tokens, from an array [heads tokens width] of more. */
 export function firstTokens(vectors: Float32Array, { heads, width }: Vectors, tokens: number): Float32Array {
   const size = vectors.length / heads;
   const rows = Array.from({ length: heads }, (_, head) => vectors.subarray(head * size, head * size + tokens * width));

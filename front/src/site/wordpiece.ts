@@ -1,25 +1,26 @@
-// The tokenizer of BERT and its kin: normalise letters, split into words, cut words into the longest pieces known.
+// WordPiece, the tokenizer of BERT and of similar models: normalise the letters, split the text into words, and cut each word
+// into the longest pieces that are in the vocabulary.
 //
-// What becomes of a letter stands in tables that Python made with the model's own tokenizer (site/wordpiece.py), so
-// that the browser's version of Unicode makes no difference.
+// Tables say how letters are normalised. Python made them with the model's own tokenizer (site/wordpiece.py), so that the
+// browser's version of Unicode makes no difference.
 
 import { within, type Range } from "./ranges";
 import type { Cutter, Piece } from "./cutter";
 
 export interface Words {
   kind: "words";
-  prefix: string; // of a piece that continues a word: "##"
-  longest: number; // the most letters of a word; a longer one is unknown
-  dropped: Range[]; // letters that are left out
-  spaced: Range[]; // letters that are words of their own, such as 漢
-  blank: Range[]; // what separates words
-  apart: Range[]; // punctuation: a word of its own
-  letters: Record<string, string>; // what a letter becomes, where it is another: "É" → "e"
-  decomposes: boolean; // syllables of Hangul become their letters, and marks come into Unicode's order
-  jamo: Record<string, string>; // the letters of Hangul in the form in which they stand alone
+  prefix: string; // the beginning of each piece that continues a word: "##"
+  longest: number; // the most letters of a word; a longer word becomes the unknown token
+  dropped: Range[]; // letters that are removed
+  spaced: Range[]; // letters that are a word by themselves, such as 漢
+  blank: Range[]; // spaces: they separate words and belong to none
+  apart: Range[]; // punctuation: each such letter is a word by itself
+  letters: Record<string, string>; // letters that are replaced, and by what: "É" → "e"
+  decomposes: boolean; // true = words are put into Unicode's form NFD: Korean syllables become their letters, accents follow in a fixed order
+  jamo: Record<string, string>; // for each Korean letter inside a syllable, the same letter in the form in which it stands alone
 }
 
-/** A normalised letter, and the place in the text of the letter that it came from. */
+/** A normalised letter, and the position in the text of the letter that it was made from. */
 interface Letter {
   letter: string;
   at: number;
@@ -66,7 +67,7 @@ export class WordPiece implements Cutter {
     return Object.hasOwn(letters, letter) ? letters[letter] : letter;
   }
 
-  /** The letters of a piece without its prefix, those of Hangul in the form in which they stand alone. */
+  /** The letters of a piece, without the prefix; Korean letters have the form in which they stand alone. */
   letters(piece: string): string {
     const { prefix, jamo } = this.vocabulary;
     return [...(piece.startsWith(prefix) ? piece.slice(prefix.length) : piece)].map((letter) => jamo[letter] ?? letter).join("");
@@ -74,7 +75,10 @@ export class WordPiece implements Cutter {
 
   decode = (pieces: string[]): string => pieces.join(" ").replaceAll(` ${this.vocabulary.prefix}`, "");
 
-  /** Cut a word into the longest pieces that are known, from its beginning on; one token if a rest is unknown. */
+  /**
+   * Cut a word into pieces: at each place the longest one of the vocabulary. If there is none at some place, the whole word
+   * is one unknown token.
+   */
   private cutWord(word: Letter[]): Piece[] {
     const { prefix, longest, decomposes } = this.vocabulary;
     const piece = (id: number, start: number, end: number): Piece => ({ id, start: word[start].at, end: word[end - 1].at + 1 });

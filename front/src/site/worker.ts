@@ -1,4 +1,4 @@
-// The worker of a site: it loads a model when the page asks for it first, and answers the page's questions one by one
+// The worker of a site. It loads a model when it is first needed, and answers the questions of the page one after the other.
 
 import { env } from "onnxruntime-web/wasm";
 import { inflated, load, Refused } from "./files";
@@ -11,7 +11,7 @@ import { TranslatorReader } from "./translator/translator";
 
 const KINDS = { encoder: TextReader, causal: TextReader, translator: TranslatorReader };
 
-/** Thrown to stop the work on a question, because the page has asked another one since. */
+/** Thrown to stop the work on a question after the page has asked a newer one. */
 class Outdated extends Error {}
 
 const say = (message: Said) => postMessage(message);
@@ -23,14 +23,14 @@ let newest = 0;
 
 addEventListener("message", ({ data }: MessageEvent<Start | Prepare | Asked>) => {
   if ("address" in data) start = data;
-  else if ("prepare" in data) readerOf(data.prepare).catch(() => undefined); // a question tells the reason
+  else if ("prepare" in data) readerOf(data.prepare).catch(() => undefined); // if loading fails, the answer to the next question gives the reason
   else {
     newest = data.id;
     turn = turn.then(() => answer(data));
   }
 });
 
-/** The model with this place in the site; one that could not be loaded is loaded again. */
+/** The model with this index among the models of the site. If loading it failed before, it is loaded again. */
 function readerOf(place: number): Promise<Reader> {
   const known = readers.get(place);
   if (known) return known;
@@ -54,7 +54,7 @@ async function prepared(model: ModelRecord): Promise<Reader> {
   return KINDS[kind].of(loaded, model);
 }
 
-/** Answer a question, unless the page has asked another one since. */
+/** Answer a question, unless the page has asked a newer one. */
 async function answer({ id, model, changes, kind, layer, head, ...reading }: Asked): Promise<void> {
   const goOn = () => {
     if (id !== newest) throw new Outdated();
@@ -64,7 +64,7 @@ async function answer({ id, model, changes, kind, layer, head, ...reading }: Ask
     if (!text.trim()) throw new Refused({ reason: "empty" });
     if (/\p{Surrogate}/u.test(text)) throw new Refused({ reason: "surrogate" });
     const reader = await readerOf(model);
-    await new Promise((resolve) => setTimeout(resolve)); // lets questions arrive that were asked meanwhile
+    await new Promise((resolve) => setTimeout(resolve)); // so that questions asked during the loading arrive first
     goOn();
     if (changes) return say({ id, effect: await reader.effect!(reading, changes) });
     const trace = await reader.trace(reading, goOn);

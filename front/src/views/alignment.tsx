@@ -1,4 +1,4 @@
-// Alignment: a translation under its source, word by word or piece by piece, with the weights that align them
+// The view of an alignment: a translation below its source, with the weights that align their words or pieces
 
 import { computed } from "@preact/signals";
 import { useLayoutEffect, useState } from "preact/hooks";
@@ -15,9 +15,9 @@ import { Caution, Choice, Numbers, Panel } from "./panel";
 import { Word } from "./word";
 
 const drawnAs = switchOf("alignment", "lines", "matrix");
-const FAINTEST = 0.02; // smaller weights have no line
-const THICKEST = 9; // the line of the weight 1, in pixels
-const WRITTEN = 0.005; // the least weight that is written under a word
+const FAINTEST = 0.02; // smaller weights are not drawn as lines
+const THICKEST = 9; // the thickness of the line of weight 1, in pixels
+const WRITTEN = 0.005; // smaller weights are not written as numbers
 
 const hue = computed(() => {
   const { layer, head } = ruleHead();
@@ -65,7 +65,7 @@ function captionOf(at: Unit): string {
   return words().alignedWith(isolated(at.text), isolated(strongest.text), weightBetween(from, to).toFixed(4));
 }
 
-/** The translations that the search found, best first; one is chosen. */
+/** The table of the translations that beam search found, best first. A click on one shows its alignment. */
 function Candidates() {
   const say = words();
   const all = candidates();
@@ -99,7 +99,7 @@ function Candidates() {
 
 const minus = (text: string) => text.replace("-", "−");
 
-// Two lines of words, and curves between them
+// The alignment drawn as two lines of words with curves between them
 
 function Lines() {
   const say = words();
@@ -173,7 +173,7 @@ function Line({ side, label, units }: { side: Side; label: string; units: Unit[]
   );
 }
 
-/** A row for each word or piece that is written, a column for each of the source. */
+/** The alignment as a table of weights: a row for each word or piece of the translation, a column for each of the source. */
 function Matrix() {
   const say = words();
   const [sources, targets] = [unitsOf("source"), unitsOf("target")];

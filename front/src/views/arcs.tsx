@@ -1,4 +1,5 @@
-// Arcs over the text: the width of an arc is in proportion to its weight, and the largest weights stand under their tokens
+// Weights as arcs over the text, from the query to the keys. The width of an arc is proportional to its weight; the largest weights
+// are also written under the keys.
 
 import { useLayoutEffect, useState } from "preact/hooks";
 import { shade, strength } from "../colours";
@@ -13,8 +14,8 @@ import { FAINTEST_LINE, type Drawn } from "../drawn";
 import { Word } from "./word";
 
 const MOST_LABELS = 5; // the most weights that are written under their tokens
-const LABEL_HEIGHT = 18; // of a weight under its token, in pixels
-const LABEL_WIDTH = 44; // of a weight under its token, in pixels
+const LABEL_HEIGHT = 18; // the height of a weight that is written under a token, in pixels
+const LABEL_WIDTH = 44; // the width of such a weight, in pixels
 const MOST_ARCS = 400; // the most arcs if no query is chosen
 const MOST_ARCS_OF_HEAD = 100; // the most arcs of the chosen query in one head
 
@@ -63,7 +64,7 @@ export function Arcs({ drawn }: { drawn: Drawn[] }) {
   );
 }
 
-/** The attributes of a word that is a query, a key or both. */
+/** The attributes of the element of a word, which stands for a query, a key or both, and its reactions to the pointer. */
 const wordOf = (item: Item, side: "query" | "key" | "both") => ({
   item,
   "data-side": side,
@@ -87,7 +88,7 @@ function measure(text: HTMLElement, queries: Item[], keys: Item[]): Boxes {
   return { queries: looking, keys: seen, lines: Math.max(1, lines) };
 }
 
-/** The room for arcs above a line, in pixels. */
+/** The height of the space for arcs above a line of text, in pixels. */
 function roomAbove({ keys, lines }: Boxes): number {
   if (twoTexts.value) return 64;
   if (lines > 1) return lines < 4 ? 53 : 30;
@@ -120,7 +121,7 @@ function paths(drawn: Drawn[], boxes: Boxes, room: number) {
   );
 }
 
-/** The strongest arcs of all queries; a weight that leads to the key under the pointer is drawn strong. */
+/** The arcs of the largest weights of all queries. If the pointer is on a key, only arcs to this key are drawn, and more strongly. */
 function everyArc({ hue, grid }: Drawn, boxes: Boxes, room: number, thickest: number) {
   if (!grid || grid.done < grid.queries.length) return null;
   const found: { weight: number; start: Box; end: Box; near: boolean; name: string }[] = [];
@@ -140,7 +141,7 @@ function everyArc({ hue, grid }: Drawn, boxes: Boxes, room: number, thickest: nu
   ));
 }
 
-/** The arc from a query to a key: top to top on one line, else between the edges that face each other. */
+/** The path of an arc from a query to a key. On the same line of text, it joins their tops; else the edges that face each other. */
 function arc(start: Box, end: Box, room: number): string {
   if (Math.abs(start.top - end.top) < 4) {
     const across = Math.abs(start.middle - end.middle);
@@ -154,12 +155,12 @@ function arc(start: Box, end: Box, room: number): string {
   return `M${start.middle} ${from}C${start.middle} ${from + half} ${end.middle} ${to - half} ${end.middle} ${to}`;
 }
 
-/** The keys that are shown, from the query's largest weight to its smallest. */
+/** The visible keys, sorted by the query's weight on them, the largest first. */
 const strongestItems = ({ weights }: Row): Item[] => [...visibleKeys.value].sort((a, b) => weights[b.index] - weights[a.index]);
 
 const inText = (items: Item[]): Item[] => items.sort((a, b) => a.index - b.index);
 
-/** The keys whose weights are written under them: the largest ones that have room there. */
+/** The indices of the keys under which the weight is written: those with the largest weights whose numbers do not overlap. */
 function labelledKeys(row: Row, { keys }: Boxes): Set<number> {
   const found: { place: number; box?: Box }[] = [];
   const overlap = (one?: Box, other?: Box) => one && other && Math.abs(one.top - other.top) < 4 && Math.abs(one.middle - other.middle) < LABEL_WIDTH;

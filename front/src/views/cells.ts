@@ -1,4 +1,4 @@
-// Draw the cells of a pattern that are in view, and the words along both axes
+// Draw a pattern, the weights [queries keys] of a head as a grid of cells: the cells in view, and the words along both axes
 
 import { cellsInView, clip } from "../canvas";
 import { shades, shownHue, strength, theme } from "../colours";
@@ -9,7 +9,7 @@ import type { Layout } from "./layout";
 import { drawPixels } from "./pixels";
 
 export const LARGEST_CELL = 44;
-const LEAST_DRAWN = 3; // smaller cells are pixels of images
+const LEAST_DRAWN = 3; // cells smaller than this, in pixels, are drawn as pixels of an image (see pixels.ts)
 const LEAST_OUTLINED = 6;
 const LEAST_CIRCLE = 5;
 const LABEL_PITCH = 14; // the least distance between two labels, in pixels
@@ -32,7 +32,7 @@ const inView = ({ x, y, size, left, top, width, height, rows, columns }: Layout)
   columns: cellsInView(x, width - left, size, columns.length),
 });
 
-/** The strength of a cell from 0 to 1, or -1 if it is masked. */
+/** Return a function that gives the strength (0 to 1) with which a cell is drawn, or -1 if it is masked. */
 function reader(grid: Grid, layout: Layout): (row: number, column: number) => number {
   const most = new Map<number, number>();
   const visible = layout.turned ? layout.rows : layout.columns;
@@ -71,7 +71,7 @@ function drawCells(context: CanvasRenderingContext2D, grid: Grid, layout: Layout
   }
 }
 
-/** A circle whose area is in proportion to the weight, so its radius to the root of it. */
+/** Draw a filled circle. Its area shows the weight, so the caller makes the radius proportional to the root of the weight. */
 function drawCircle(context: CanvasRenderingContext2D, x: number, y: number, radius: number, colour: string): void {
   if (radius < 0.2) return;
   context.fillStyle = colour;
@@ -91,7 +91,7 @@ function drawOutlines(context: CanvasRenderingContext2D, layout: Layout): void {
   else context.strokeRect(x + 0.5, y + place - 1, wide - 2, layout.size);
 }
 
-/** Words along both axes, as many as have room; the query's own always, in bold. */
+/** Draw the words along both axes, as many as have room. The chosen query and key are always drawn, in bold. */
 function drawLabels(context: CanvasRenderingContext2D, layout: Layout): void {
   const { rows, columns } = inView(layout);
   const every = Math.max(1, Math.ceil(LABEL_PITCH / layout.size));
@@ -105,7 +105,8 @@ function drawLabels(context: CanvasRenderingContext2D, layout: Layout): void {
       const near = chosen >= first && chosen < last && Math.abs(place - chosen) < every;
       if (place !== chosen && (place % every || near)) continue;
       const middle = middleOf(place, isRow);
-      if (middle < 0 || middle > (isRow ? layout.height - layout.top : layout.width - layout.left)) continue; // cut at the edge, or in the corner over a label of the other axis
+      // Leave out a label that would be cut off at the edge, or lie over a label of the other axis.
+      if (middle < 0 || middle > (isRow ? layout.height - layout.top : layout.width - layout.left)) continue;
       label(items[place], place, place === chosen, isRow);
     }
   };
@@ -129,7 +130,7 @@ function drawLabels(context: CanvasRenderingContext2D, layout: Layout): void {
   marks(layout.columns, columns, false);
 }
 
-/** A text, or as much of its beginning as has room, with … where it is cut: at the left of Arabic or Hebrew. */
+/** The text or, if it is wider than `room` pixels, as much of its beginning as fits, and "…". In Arabic and Hebrew, "…" is at the left. */
 export function shortened(context: CanvasRenderingContext2D, text: string, room: number): string {
   if (context.measureText(text).width <= room) return text;
   let letters = [...text];
@@ -137,7 +138,7 @@ export function shortened(context: CanvasRenderingContext2D, text: string, room:
   return isolated(`${letters.join("")}…`);
 }
 
-/** Where the query's strongest key is outside the part in view, a small arrow at the edge points to it. */
+/** If the query's largest weight is out of view, draw a small arrow at the edge that points to it. */
 function drawPointer(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
   const from = queryItem.value;
   if (!from || from.index >= grid.done) return;
@@ -154,7 +155,7 @@ function drawPointer(context: CanvasRenderingContext2D, grid: Grid, layout: Layo
   context.restore();
 }
 
-/** An arrow inside a part of the canvas, as near as possible to a place outside of it, to which it points. */
+/** Draw an arrow at the edge of a part of the canvas (`width`, `height`) that points to (x, y), which is outside of this part. */
 export function drawArrow(context: CanvasRenderingContext2D, x: number, y: number, width: number, height: number): void {
   const [inside, lower] = [[x, width], [y, height]].map(([value, most]) => Math.max(9, Math.min(most - 9, value)));
   context.save();

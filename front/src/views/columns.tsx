@@ -1,4 +1,5 @@
-// Two columns, queries and keys, with lines between them; beside each key the query's weight as a bar and a number
+// The sentence as two columns, queries and keys, with lines between them for the weights. Beside each key, the weight of
+// the chosen query is a bar and a number
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { cleared } from "../canvas";
@@ -11,7 +12,7 @@ import { colourScale, glance, key, keyItem, lock, queryItem, twoTexts, visibleKe
 import { words } from "../words";
 import { FAINTEST_LINE, figure, type Drawn } from "../drawn";
 
-const PITCHES = [[64, 22], [16, 27], [0, 32]] as const; // the height of a row in pixels, by the number of tokens
+const PITCHES = [[64, 22], [16, 27], [0, 32]] as const; // with more tokens than the first number, a row has the second number of pixels
 
 export function Columns({ drawn }: { drawn: Drawn[] }) {
   const say = words();
@@ -20,7 +21,7 @@ export function Columns({ drawn }: { drawn: Drawn[] }) {
   const [scrolled, setScrolled] = useState(0);
   const [queries, keys] = [visibleQueries.value, visibleKeys.value];
   const pitch = PITCHES.find(([least]) => Math.max(queries.length, keys.length) > least)![1];
-  void [progress.value, dark.value, colourScale.value, key.value]; // the lines depend on them
+  void [progress.value, dark.value, colourScale.value, key.value]; // when one of these signals changes, the lines are drawn again
   useEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch), undefined);
   const { row, hue, most, grid } = drawn[0];
   return (
@@ -75,7 +76,7 @@ export function Columns({ drawn }: { drawn: Drawn[] }) {
   );
 }
 
-/** What a query gives to the key under the pointer. */
+/** The weight of a query on the key under the pointer, as text; "" if the pointer is on no key or the weight is not computed yet. */
 function weightToKey(item: Item, grid: Grid | null): string {
   if (!keyItem.value || !grid) return "";
   const [q, k] = [item.index, keyItem.value.index];
@@ -83,7 +84,7 @@ function weightToKey(item: Item, grid: Grid | null): string {
   return q >= grid.done ? "" : grid.masked[at] ? words().masked : weightText(grid.weights[at]);
 }
 
-/** Draw the lines in the part that is in view. */
+/** Draw the lines between queries and keys that are in view. */
 function drawLines(canvas: HTMLCanvasElement, box: HTMLElement, drawn: Drawn[], pitch: number): void {
   const [queries, keys] = [visibleQueries.value, visibleKeys.value];
   const height = Math.min(box.clientHeight, Math.max(queries.length, keys.length) * pitch);

@@ -1,4 +1,4 @@
-// Where two traces of one text part: the heads whose attention differs most, each with the token that moves most of it
+// Two traces of one text: the heads whose attention differs most, each with the query that moves the largest share of its attention
 
 import { batch } from "@preact/signals";
 import { isolated } from "../items";

@@ -1,4 +1,4 @@
-// A field that finds a token
+// The field that searches for a token of the text
 
 import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
@@ -6,7 +6,7 @@ import type { Item } from "../items";
 import { lock, LONG_TEXT, queryItems, visibleQueries } from "../state";
 import { words } from "../words";
 
-/** A field that finds a token and chooses it as the query; Enter goes to the next one. */
+/** A field that finds a token by its text, makes it the query and calls `shows`. Enter goes to the next token that matches. */
 export function Find({ shows }: { shows: (item: Item) => void }) {
   const say = words();
   const sought = useMemo(() => signal(""), []);

@@ -1,4 +1,4 @@
-// Generation: the tokens that the model wrote, with their probabilities and what it might have written instead
+// Generation: the tokens that the model generated, each with its probability and the most probable tokens in its place
 
 import { useMemo } from "preact/hooks";
 import { shade } from "../colours";
@@ -12,7 +12,7 @@ import { words } from "../words";
 import { Caution, Numbers, Panel, RankedList, Slider } from "./panel";
 
 const HUE = 150;
-const COLDEST = -3; // the slider's power of two; left of it the temperature is 0
+const COLDEST = -3; // the slider sets the temperature to 2 to the power of its value; at a value below this, the temperature is 0
 const STEP = 0.1;
 
 export function Generation() {
@@ -24,12 +24,12 @@ export function Generation() {
   );
 }
 
-/** The tokens that were written, or chosen by the reader. */
+/** The tokens that the model generated or the reader chose, as buttons. A click on one chooses the query that predicted it. */
 function Written() {
   const say = words();
   const { written, going } = trace.value;
   const tokens = trace.value.target;
-  // The token at position p was written by the query before it.
+  // The query at position p - 1 predicted the token at position p.
   const writer = (position: number) => Math.max(0, position - 1);
   const textOf = ({ position, alternatives }: WrittenToken) => tokens[position]?.text ?? alternatives[0]?.[0] ?? "";
   const chosen = written.find(({ position }) => query.value === writer(position));
@@ -72,7 +72,7 @@ function Written() {
   );
 }
 
-/** The likely next tokens after a text; after the text of a model at hand, the reader goes on with one of them. */
+/** The most probable next tokens. If a server or a worker runs the model, a click on one of them appends it to the text. */
 function NextTokens() {
   const say = words();
   const { next = [], going } = trace.value;
@@ -117,7 +117,7 @@ function NextTokens() {
   );
 }
 
-/** A token's text with its spaces made visible, and as its code if it is one character that cannot be seen. */
+/** The text of a token with "␣" for spaces; a single character that cannot be seen is written as its code. */
 const visible = (text: string) => {
   const code = text.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0");
   return /^[\p{Format}\p{Mark}]$/u.test(text) ? `‹${code}›` : text.replace(/\p{Space_Separator}/gu, "␣");

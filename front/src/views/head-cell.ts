@@ -1,4 +1,4 @@
-// A cell of the map of all heads
+// A cell in the view of all heads
 
 import type { Layer } from "../data";
 import { summaryOf, type Summary } from "../grid";
@@ -9,12 +9,12 @@ import { restingQuery } from "../state";
 export interface Cell {
   layer: Layer;
   head: number;
-  to: Item | null; // the word on which the query's weight is largest
-  weight: number | null; // null until the layer is decoded
+  to: Item | null; // the word with the query's largest weight; null without a query, and until the layer is decoded
+  weight: number | null; // the largest weight on another word, of the query or of any token; null until it is computed
   summary?: Summary;
 }
 
-/** A head with the query's largest weight on another word; without a query, with the largest weight of any token. */
+/** The cell of a head, with the query's largest weight on another word or, if there is no query, the largest weight of any token. */
 export function cellOf(layer: Layer, head: number): Cell {
   const summary = summaryOf(layer, head);
   const strongest = restingQuery.value ? headWeight(layer, head) : null;

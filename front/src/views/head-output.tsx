@@ -1,4 +1,4 @@
-// The output step of a model's head: what W_O makes of its context, and how the heads of the layer add up
+// The step "output" of a model's attention: the vector that the head adds (context · W_O), and the sum over the heads of the layer
 
 import type { Decoded } from "../blocks";
 import { columnAt, contextOf, outputsOf, type HeadOutputs } from "../head-output";
@@ -8,10 +8,10 @@ import { words } from "../words";
 import { productSum } from "../worked";
 import { Dimensions, inSum, type Column, type Shown } from "./vectors";
 
-const MOST_TERMS = 12; // heads in a sum that is written out
-const LISTED = 16; // heads with a row of their own
+const MOST_TERMS = 12; // the most heads of which a sum is written out
+const LISTED = 16; // the most heads in the table of lengths
 
-/** What the step says: the length of what the head adds, unless the reader has changed it. */
+/** The sentence of this step. It tells the length of the vector that the head adds, unless the reader has changed the head. */
 export function sayHeadOutput(layer: Decoded, head: number, query: number): string {
   const say = words();
   const { width, lengths } = outputsOf(layer, head, query);
@@ -19,7 +19,7 @@ export function sayHeadOutput(layer: Decoded, head: number, query: number): stri
   return say.sayHeadOutput(headName(), name, width) + (isChanged.value ? ` ${say.sayChangedOutput}` : ` ${say.sayOutputLength(numberText(lengths[head]))}`);
 }
 
-/** The first dimensions of what the head, the other heads and the bias add, beside the output of the model's layer. */
+/** A table with the first dimensions of the vectors that the head, the other heads and the bias add, their sum, and the layer's output. */
 export function HeadOutput({ now: { layer, head, query } }: { now: Shown }) {
   const say = words();
   const outputs = outputsOf(layer, head, query);
@@ -41,14 +41,14 @@ export function HeadOutput({ now: { layer, head, query } }: { now: Shown }) {
   );
 }
 
-/** One dimension of what the other heads add, as the sum over these heads. */
+/** One number of the sum of the other heads' vectors, written out as a sum. */
 function othersText({ added }: HeadOutputs, shownHead: number, dimension: number): string {
   const others = added.flatMap((numbers, head) => (head === shownHead ? [] : [`${inSum(numbers[dimension])} (H${head})`]));
   if (others.length <= MOST_TERMS) return others.join(" + ");
   return [...others.slice(0, 3), words().moreHeads(others.length - 3)].join(" + ");
 }
 
-/** The lengths of the vectors that the heads of the layer add in the model, the longest first. */
+/** A table of the lengths of the vectors that the heads add, without the reader's changes, the longest first. */
 function HeadLengths({ lengths, shownHead }: { lengths: number[]; shownHead: number }) {
   const say = words();
   const sorted = [...lengths.keys()].sort((a, b) => lengths[b] - lengths[a]).slice(0, LISTED);

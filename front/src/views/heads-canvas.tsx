@@ -1,4 +1,5 @@
-// Very many heads as one canvas, of which the part in view is drawn: layers down, heads across
+// All heads of a model with very many, drawn on one canvas: a row for each layer, a column for each head. Only the part in
+// view is drawn.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { cleared, clip, putPixels } from "../canvas";
@@ -11,15 +12,15 @@ import { chooseHead, colourScale, head, kind, layerNumber } from "../state";
 import { words } from "../words";
 import type { Cell } from "./head-cell";
 
-const [LEFT, TOP] = [34, 18]; // the room of the names, in pixels
-const [LEAST, LARGEST, LEAST_PATTERN] = [7, 22, 18]; // the size of a cell, in pixels
-const NAME_PITCH = 26; // the least distance of two names
+const [LEFT, TOP] = [34, 18]; // the space for the names of layers at the left and of heads at the top, in pixels
+const [LEAST, LARGEST, LEAST_PATTERN] = [7, 22, 18]; // the least and the largest size of a cell, and the least with a small pattern
+const NAME_PITCH = 26; // the least distance between the names of two heads, in pixels
 
 interface HeadsProps {
-  count: number; // of all heads
+  count: number; // the number of all heads
   cellOf: (layer: Layer, head: number) => Cell;
   patterns: boolean;
-  most: number; // heads in a layer
+  most: number; // the largest number of heads in a layer
   name: (cell: Cell) => string;
 }
 
@@ -30,7 +31,8 @@ export function HeadsCanvas({ count, cellOf, patterns, most, name }: HeadsProps)
   const [pointed, setPointed] = useState<Cell | null>(null);
   const layers = kind.value.layers;
   const size = Math.max(patterns ? LEAST_PATTERN : LEAST, Math.min(LARGEST, Math.floor((width - LEFT) / most)));
-  void [dark.value, colourScale.value, head.value, layerNumber.value, headWeightsDone.value, summariesDone.value]; // drawn again after these
+  // When one of these signals changes, the canvas is drawn again.
+  void [dark.value, colourScale.value, head.value, layerNumber.value, headWeightsDone.value, summariesDone.value];
   useEffect(() => {
     if (!width) return;
     const context = cleared(canvas.current!, width, height);
@@ -90,7 +92,7 @@ function drawCell(context: CanvasRenderingContext2D, cell: Cell, x: number, y: n
 
 const drawn = new WeakMap<Summary, { colours: string[]; image: OffscreenCanvas }>();
 
-/** A head's pattern in small, drawn once for each set of colours. */
+/** A small picture of a head's weights. It is kept, and drawn again only in other colours. */
 export function thumbnail(summary: Summary, colours: string[]): OffscreenCanvas {
   const before = drawn.get(summary);
   if (before?.colours === colours) return before.image;
@@ -102,7 +104,7 @@ export function thumbnail(summary: Summary, colours: string[]): OffscreenCanvas 
   return image;
 }
 
-/** The names of layers and heads, as many as have room. */
+/** Draw the names of layers and heads, as many as have room. */
 function drawNames(context: CanvasRenderingContext2D, rows: string[], columns: string[], at: (row: number, column: number) => number[], size: number): void {
   context.font = `10px ${theme("--sans")}`;
   context.fillStyle = theme("--soft");

@@ -1,4 +1,5 @@
-// All heads: layers × heads as coloured cells or small patterns; sorted by layer, weight, entropy or distance
+// The view of all heads: each is a coloured cell or a small picture of its weights. Sorted by layer, weight, entropy,
+// distance or role.
 
 import { computed } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -16,8 +17,8 @@ import { Choice, Numbers, Panel } from "./panel";
 
 type Order = "layer" | "token" | "entropy" | "distance" | Role;
 
-const MANY = 600; // more heads are drawn on a canvas, and the first of them in a sorted list or a table
-const FIRST = 120; // how many heads of a sorted list are drawn, if there are more than MANY
+const MANY = 600; // with more heads, they are drawn on a canvas, and sorted lists and tables have only the first of them
+const FIRST = 120; // the length of a sorted list, if there are more than MANY heads
 
 const cellShows = switchOf("heads", "token", "patterns");
 const order = switchOf<Order>("sorted-by", "layer", "token", "entropy", "distance", ...ROLES);
@@ -25,7 +26,7 @@ const patterns = computed(() => cellShows.value === "patterns");
 
 const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, headIndex) => cellOf(layer, headIndex)));
 
-/** The number that heads are sorted by; undefined until it is computed, and for a role that no key has. */
+/** The number by which a head is sorted; undefined if it is not computed yet, or if the text has no key of the role. */
 function measureOf({ weight, summary }: Cell): number | undefined {
   const by = order.value;
   if (by === "layer") return 0;
@@ -129,10 +130,10 @@ function sortedBy(cell: Cell): string {
   return cell.summary ? measureText(measureOf(cell)) : "…";
 }
 
-/** A measure of a head; "–" for a role that no key has. */
+/** The number by which a head is sorted as text; "–" if it is missing. */
 const measureText = (measure: number | undefined) => (measure === undefined || Number.isNaN(measure) ? "–" : numberText(measure));
 
-/** "L3H1: it → snake 0.6741". */
+/** The text of a head: its name, the query, the word with the largest weight, and the weight: "L3H1: it → snake 0.6741". */
 function labelOf({ layer, head: headIndex, to, weight }: Cell): string {
   const name = headName(layer.layer, headIndex);
   const from = restingQuery.value?.label;
@@ -140,7 +141,7 @@ function labelOf({ layer, head: headIndex, to, weight }: Cell): string {
   return from && to ? `${name}: ${from} → ${to.label} ${number}` : `${name}: ${number}`;
 }
 
-/** What the colours mean: from white to a head's own colour. */
+/** The legend of the colours, which go from white to the colour of a head. */
 function Legend() {
   const say = words();
   const low = !patterns.value && colourScale.value === "log" ? "0.0001" : "0";

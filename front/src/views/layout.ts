@@ -1,18 +1,18 @@
-// Where the cells of a pattern are on its canvas
+// The layout of a pattern: where its cells are on the canvas
 
 import type { Item } from "../items";
 
-/** Lengths are in pixels. */
+/** The rows and columns of a pattern, and where they are on the canvas; all lengths are in pixels. */
 export interface Layout {
   rows: Item[];
   columns: Item[];
-  left: number; // of the first column, before it is moved by x
-  top: number;
-  size: number; // of a cell
+  left: number; // the width of the labels at the left; the first column begins at left + x
+  top: number; // the height of the labels at the top; the first row begins at top + y
+  size: number; // the width and height of a cell
   x: number;
   y: number;
-  width: number; // of the canvas
+  width: number; // the size of the canvas
   height: number;
-  turned: boolean; // queries are columns
-  circles: boolean;
+  turned: boolean; // true = the queries are the columns; false = the rows
+  circles: boolean; // true = weights are the areas of circles; false = the colours of cells
 }

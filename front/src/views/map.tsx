@@ -1,4 +1,5 @@
-// The map: the weights of a long text, from all of them down to single ones; tiles come from the server
+// The map: all weights of a head for a long text, which the reader can enlarge down to single weights. The server sends it
+// in tiles.
 
 import { signal, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
@@ -18,18 +19,18 @@ import { Find } from "./find";
 import { Caution, CellSize, Choice, Failed, Numbers, Panel, QueriesAs, queriesAs, RankedList } from "./panel";
 import { linkedPlace, useZoom } from "./zoom";
 
-const HEIGHT = 640; // of a wide window's map, in pixels; a narrow one's is as high as it is wide
-const LISTED = 200; // the most cells in the table
-const EDGE = 8; // pixels beside and under the weights: half the height of a label there
-const READABLE = 24; // the size of a cell after a jump to a weight, in pixels
-const STEP = 0.15; // of the part in view, for an arrow key
+const HEIGHT = 640; // the height of the map in a wide window, in pixels; in a narrow window, it is as high as it is wide
+const LISTED = 200; // the most cells in the table of numbers
+const EDGE = 8; // the space at the right and below the weights, in pixels: half a label may reach into it
+const READABLE = 24; // after a jump to a weight, its cell has at least this size, in pixels
+const STEP = 0.15; // an arrow key moves the map by this share of the part in view
 
 const pool = switchOf<Pool>("cell", "max", "mean");
 const zoomPlace = linkedPlace("map-at");
-const strongest = signal<[number, number][]>([]); // the chosen query's keys and their weights, largest first
-const strongestFailure = signal(""); // why the strongest keys could not be loaded
-const timesAsked = signal(0); // rises when the strongest keys are requested again
-const target = signal<[number, number] | null>(null); // the positions of the query and of the key that the map shall show next
+const strongest = signal<[number, number][]>([]); // the positions and weights of the chosen query's strongest keys, largest weight first
+const strongestFailure = signal(""); // why the strongest keys could not be loaded; "" = no failure
+const timesAsked = signal(0); // rises when the reader requests the strongest keys again, after a failure
+const target = signal<[number, number] | null>(null); // the positions of a query and a key to which the map shall move; null = none
 
 const headPlace = (): HeadPlace => ({ map: trace.value.map!.number, kind: kindName.value, layer: layerNumber.value, head: head.value, hidden: hidden.value });
 
@@ -80,7 +81,7 @@ function MapTools({ zoomed }: { zoomed: ReturnType<typeof useZoom> }) {
   );
 }
 
-/** A query and a key, as places among the tokens that are shown. */
+/** A query and a key, as indices into the visible tokens. */
 interface Tokens {
   query: number;
   key: number;
@@ -90,10 +91,10 @@ interface CanvasProps {
   canvas: { current: HTMLCanvasElement | null };
   view: View;
   zoomed: ReturnType<typeof useZoom>;
-  pointed: Signal<Tokens | null>; // is set to the tokens under the pointer
+  pointed: Signal<Tokens | null>; // the canvas sets it to the query and key under the pointer; null = there is no weight
 }
 
-/** The canvas of the map: pointer and keyboard move it, point at a weight, and choose a query and a key. */
+/** The canvas of the map. With pointer or keyboard, the reader moves the map, reads a weight, and chooses a query and a key. */
 function MapCanvas({ canvas, view, zoomed, pointed }: CanvasProps) {
   const { queries, keys, left, top, width, height } = view;
   const at = (event: MouseEvent) => tokensAt(view, event.offsetX, event.offsetY);
@@ -135,7 +136,7 @@ function MapCanvas({ canvas, view, zoomed, pointed }: CanvasProps) {
   );
 }
 
-/** The part of the weights that a canvas shows, `whole` pixels wide with its labels, and the zoom that moves it. */
+/** Return which part of the weights the canvas shows, and the zoom that changes it. `whole`: the width of the canvas, in pixels. */
 function useView(canvas: { current: HTMLCanvasElement | null }, whole: number) {
   const [queries, keys] = [visibleQueries.value.length, visibleKeys.value.length];
   const turned = queriesAs.value === "columns";
@@ -148,10 +149,10 @@ function useView(canvas: { current: HTMLCanvasElement | null }, whole: number) {
   return { view, zoomed };
 }
 
-/** The height of the canvas in pixels, for its width and the room of the labels above. */
+/** The height of the canvas in pixels. `whole`: its width; `top`: the height of the labels above the weights. */
 const heightOf = (whole: number, top: number) => Math.min(HEIGHT, Math.max(top + 120, whole - EDGE)) + EDGE;
 
-/** The tiles of a head; those that are in view are loaded as soon as the server has them. */
+/** Return the tiles of a head, and load those that are needed. Tiles of high levels are loaded after the server has computed them. */
 function useTiles(head: unknown[], view: View, shown: boolean, { progress }: Turns): Tiles {
   const map = trace.value.map!;
   const place = headPlace();
@@ -165,7 +166,7 @@ function useTiles(head: unknown[], view: View, shown: boolean, { progress }: Tur
   return tiles;
 }
 
-/** Put the weight that was asked for into the middle. */
+/** Move the map so that the weight of `target` is in the middle. */
 function useTarget(view: View, zoomed: ReturnType<typeof useZoom>, shown: boolean): void {
   useEffect(() => {
     if (!target.value || !shown) return;
@@ -183,22 +184,22 @@ function draw(canvas: HTMLCanvasElement, whole: number, tiles: Tiles, view: View
   drawLabels(context, view, visibleQueries.value, visibleKeys.value, chosen, shownPlace(visibleKeys.value, key.value));
 }
 
-/** The tiles that are asked for: those in view, a coarser one under each, and those around. */
+/** The tiles to load: first those in view, then coarser ones of the same part, then those around. */
 function wanted(view: View, level: number, tile: number): Place[] {
   const shown = tilesInView(view, level, tile);
   return [...shown, ...tilesInView(view, level + 2, tile), ...tilesInView(view, level, tile, 1)];
 }
 
-/** The computation of the high levels of one head. */
+/** The state of the server's computation of the high levels (see `takeTurns`) of one head. */
 interface Turns {
-  progress: Signal<Progress | null>; // null = not begun
-  stopped: Signal<boolean>; // by the reader or by a failure
-  failure: Signal<string>; // why it stopped; "" = no failure
+  progress: Signal<Progress | null>; // null = the server has not answered yet
+  stopped: Signal<boolean>; // true = the reader or a failure has stopped the computation
+  failure: Signal<string>; // the reason of a failure; "" = no failure
 }
 
 const newTurns = (): Turns => ({ progress: signal(null), stopped: signal(false), failure: signal("") });
 
-/** Compute the high levels of the head that is shown, until they are done or the reader stops it. */
+/** Let the server compute the high levels of the shown head, until they are done, the reader stops it, or a request fails. */
 function useTurns(head: unknown[]): Turns {
   const turns = useMemo(newTurns, head);
   useEffect(() => {
@@ -212,7 +213,7 @@ function useTurns(head: unknown[]): Turns {
   return turns;
 }
 
-/** Why a tile in view is missing, as long as it is. */
+/** A line with the reason why a tile in view is missing; nothing if no tile failed to load. */
 function MissingTile({ tiles }: { tiles: Tiles }) {
   const say = words();
   const failure = tiles.failure.value;
@@ -221,7 +222,7 @@ function MissingTile({ tiles }: { tiles: Tiles }) {
   return <Failed reason={givenUp ? say.zoomMissing(reason) : say.zoomMissingNow(reason)} again={givenUp ? () => tiles.tryAgain() : undefined} />;
 }
 
-/** How far the high levels are computed, with a button that stops or resumes the computation. */
+/** The progress of the high levels, with a button that stops or resumes their computation; nothing when they are done. */
 function ComputedLevels({ turns: { progress, stopped, failure } }: { turns: Turns }) {
   const say = words();
   const { done, of } = progress.value ?? { done: 0, of: 1 };
@@ -250,7 +251,7 @@ function useStrongest(chosen: unknown[]): void {
   }, chosen);
 }
 
-/** The place of a position among the tokens that are shown, or that of the next one. */
+/** The index, among visible tokens, of the token at a position of the text or, if it is hidden, of the next visible token. */
 function placeOf(items: Item[], position: number): number {
   let [from, to] = [0, items.length - 1];
   while (from < to) {
@@ -261,13 +262,13 @@ function placeOf(items: Item[], position: number): number {
   return from;
 }
 
-/** The place of a position among the tokens that are shown; null if it is not among them. */
+/** The index, among visible tokens, of the token at a position of the text; null if it is hidden, or if there is no position. */
 function shownPlace(items: Item[], position: number | null | undefined): number | null {
   const place = placeOf(items, position ?? 0);
   return items[place]?.positions[0] === position ? place : null;
 }
 
-/** The positions of a range of tokens that are shown. */
+/** The positions in the text of the first and the last token of a range of visible tokens. */
 const positionsOf = (items: Item[], [first, last]: [number, number]): [number, number] => [items[first].positions[0], items[last].positions[0]];
 
 const queriesText = (range: [number, number]) => span(positionsOf(visibleQueries.value, range));
@@ -276,7 +277,10 @@ const keysText = (range: [number, number]) => span(positionsOf(visibleKeys.value
 const span = ([first, last]: [number, number]) =>
   first === last ? first.toLocaleString("en") : `${first.toLocaleString("en")}–${last.toLocaleString("en")}`;
 
-/** "queries 1,024–1,087, keys 0–63: the largest weight is 0.0123", or "it → snake 0.0123" for a single weight. */
+/**
+ * The text for the cell under the pointer: "queries 1,024–1,087, keys 0–63: the largest weight is 0.0123"; for a single
+ * weight, "5 it → 2 snake 0.0123".
+ */
 function readout({ level, queries, keys }: Square, tiles: Tiles, tile: number): string {
   const say = words();
   const number = numberAt(tiles, tile, level, queries[0] / 2 ** level, keys[0] / 2 ** level);
@@ -289,7 +293,7 @@ function readout({ level, queries, keys }: Square, tiles: Tiles, tile: number): 
   return `${queriesText(queries)} ${from.text} → ${keysText(keys)} ${to.text} ${Number.isNaN(number) ? say.masked : preciseText(number)}`;
 }
 
-/** The largest numbers of the cells in view. */
+/** The rows of the table: the cells in view with the largest numbers, each with its queries and keys. */
 function strongestCells(tiles: Tiles, view: View, tile: number): string[][] {
   const level = levelOf(view);
   const side = 2 ** level;
@@ -321,7 +325,7 @@ function Legend({ level, largest }: { level: number; largest: number }) {
   );
 }
 
-/** The chosen query's strongest keys; each is a button that shows its weight in the map. */
+/** The panel with the chosen query's strongest keys. A click on a key moves the map to its weight. */
 export function MapStrongest() {
   const say = words();
   const from = query.value === null ? null : queryItems.value[query.value];

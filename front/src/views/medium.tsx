@@ -1,4 +1,4 @@
-// The medium: the pictures or the spectrogram that the model read, under the weights of the query
+// The medium: the pictures or the spectrogram (a picture of sound) that the model read, coloured with the weights of the query
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { inflate } from "../blocks";
@@ -12,24 +12,24 @@ import { Caution, Numbers, Panel } from "./panel";
 
 const WIDTH = 560;
 const SOUND_WIDTH = 1200;
-const SMALL_WIDTH = 180; // of each of several pictures
+const SMALL_WIDTH = 180; // the width of a picture if there are several, in pixels
 const SOUND_HEIGHT = 140;
 
-/** Pixels of the medium: red, green, blue. */
+/** The pixels of a picture or spectrogram, and its size. */
 interface Pixels {
   image: ImageData;
   height: number;
   width: number;
 }
 
-/** A picture, a thumbnail, merged frames of a video, or a recording, with the keys that are parts of it. */
+/** One drawing: a picture, a thumbnail, merged frames of a video, or a recording. `rectangle` says which part of it a token is. */
 interface Scene {
-  name: string; // empty if it is the only scene
+  name: string; // the caption; "" if there is only one drawing
   load: () => Promise<Pixels>;
-  rectangle: (token: Token) => Rectangle | null; // null for other tokens
+  rectangle: (token: Token) => Rectangle | null; // null = the token is no part of this drawing
 }
 
-/** The rectangle of a token in parts of the whole medium: left, top, width, height. */
+/** Left, top, width and height of the part that a token stands for, as shares (0 to 1) of the whole drawing. */
 type Rectangle = [number, number, number, number];
 
 const isPatch = (token: Token): token is Token & { place: Patch } => Boolean(token.place && "image" in token.place);
@@ -88,7 +88,7 @@ function Drawn({ scene, width }: { scene: Scene; width: number }) {
   );
 }
 
-/** A scene for each picture and each thumbnail among the tokens, in the order of the pictures. */
+/** A drawing for each picture and each thumbnail that tokens are parts of, in the order of the pictures. */
 function pictureScenes(tokens: Token[]): Scene[] {
   const { images } = trace.value;
   const found = new Map<string, Patch>();
@@ -148,7 +148,7 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: Pixels, width: nu
   if (!weights) return;
   const row = { weights, masked: new Uint8Array(weights.length) };
   const largest = strongestOf(row) || 1;
-  const framed: [number, number, number, number, number][] = []; // left, top, width, height, and thickness of the line
+  const framed: [number, number, number, number, number][] = []; // the frames to draw: left, top, width, height, and thickness of the line
   for (const item of keyItems.value) {
     const place = scene.rectangle(keyTokens.value[item.positions[0]]);
     if (!place) continue;
@@ -170,7 +170,7 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: Pixels, width: nu
   }
 }
 
-/** The position of the token under the pointer; null beside all tokens. */
+/** The position of the token under the pointer; null if there is none. */
 function tokenAt(event: PointerEvent, scene: Scene): number | null {
   const canvas = event.currentTarget as HTMLCanvasElement;
   const [x, y] = [event.offsetX / canvas.clientWidth, event.offsetY / canvas.clientHeight];
@@ -181,7 +181,7 @@ function tokenAt(event: PointerEvent, scene: Scene): number | null {
   return found < 0 ? null : found;
 }
 
-/** Make a token of the image or sound the query, if these tokens are queries too. */
+/** Lock the token at this position as the query, if the tokens of the medium are queries and not only keys. */
 function choose(position: number | null): void {
   const item = queryItems.value.find((one) => position !== null && one.positions.includes(position));
   if (item && !twoTexts.value) lock(item);
@@ -193,13 +193,16 @@ async function pictureOf({ block, height, width }: { block: string; height: numb
   return pixelsOf(height, width, (at, channel) => bytes[channel * size + at]);
 }
 
-/** A spectrogram as grey, the lowest band at the bottom. */
+/** The pixels of a spectrogram, in grey, with the lowest frequency band at the bottom. */
 async function soundOf({ block, bands, frames }: { block: string; bands: number; frames: number }): Promise<Pixels> {
   const bytes = await inflate(trace.value.blocks[block]); // [bands frames]
   return pixelsOf(bands, frames, (at) => bytes[(bands - 1 - Math.floor(at / frames)) * frames + (at % frames)]);
 }
 
-/** An image from its colours: `valueAt` gives the value of a colour (0 to 255) of the pixel with an index, counted row by row. */
+/**
+ * Make an image. `valueAt` returns the red, green or blue value (channel 0, 1, 2; 0 to 255) of a pixel; `index` counts
+ * pixels row by row.
+ */
 function pixelsOf(height: number, width: number, valueAt: (index: number, channel: number) => number): Pixels {
   const data = new Uint8ClampedArray(4 * height * width);
   for (let i = 0; i < height * width; i++) data.set([valueAt(i, 0), valueAt(i, 1), valueAt(i, 2), 255], 4 * i);

@@ -1,4 +1,5 @@
-// Movement: the chosen token's vector from layer to layer, in a fixed plane, with what moved it
+// Movement: how the hidden vector of the chosen token changes from layer to layer, drawn in a plane, and the vectors that
+// are added to it
 
 import { computed } from "@preact/signals";
 import { useMemo, useRef } from "preact/hooks";
@@ -12,16 +13,16 @@ import { words } from "../words";
 import { Choice, Numbers, Panel } from "./panel";
 
 const by = switchOf("moved-by", "heads", "sources", "parts");
-const shows = switchOf("movement", "whole", "layer"); // the whole way, or this layer's move
+const shows = switchOf("movement", "whole", "layer"); // draw the way through all layers, or the move of one layer
 const whole = computed(() => shows.value === "whole");
 const HEIGHT = 360;
 const MARGIN = 34;
 const TIP = 8; // the length of an arrow's tip, in pixels
-const [LINE, NAME_WIDTH] = [14, 90]; // the height of a name and the most of its width, in pixels
-const NAMED = 24; // the most tokens that all have their names in the picture
-const [FEED_FORWARD, REST, ATTENTION] = [150, 300, 75]; // hues
+const [LINE, NAME_WIDTH] = [14, 90]; // the height and the largest width of a name, in pixels
+const NAMED = 24; // with fewer other tokens, all of them have their names in the picture; else only the nearest
+const [FEED_FORWARD, REST, ATTENTION] = [150, 300, 75]; // the hues of these arrows
 
-/** The movement; until that of a new text is computed, a copy of what was shown before. */
+/** The panel of the movement. While the movement of a new text is computed, a copy of the previous panel is shown, which does not react. */
 export function MovementView() {
   const shown = useRef<HTMLDivElement>(null);
   const pending = movementPending.value;
@@ -73,7 +74,7 @@ function Movement() {
   );
 }
 
-/** The panel for cross-attention, which has no movement of its own: buttons that switch to the encoder or the decoder. */
+/** The panel while cross-attention is shown, for which there is no movement: buttons that switch to the encoder or the decoder. */
 function OtherKinds() {
   const say = words();
   const kinds = Object.keys(movements.value) as ("encoder" | "decoder")[];
@@ -86,7 +87,10 @@ function OtherKinds() {
   );
 }
 
-/** What the rest of a move is: what norms change, and in the decoder of an encoder-decoder what cross-attention adds. */
+/**
+ * The name of the part of a layer's move that is neither attention nor feed-forward: the change made by layer norms and, in the
+ * decoder of an encoder-decoder, the vector that cross-attention adds.
+ */
 const restName = () => (kindName.value === "decoder" && trace.value.kinds.cross ? words().byCrossAndRest : words().byRest);
 
 interface Named extends Arrow {
@@ -96,7 +100,7 @@ interface Named extends Arrow {
   near?: boolean;
 }
 
-/** What is added between the vectors before and after the layer, in the chosen division; together the whole move. */
+/** The arrows whose sum is the move of a layer. Attention is divided by heads or by source tokens, or is one arrow ("parts"). */
 function arrowsOf(move: Move): Named[] {
   const say = words();
   const named = (arrow: Arrow, text: string, hue: number): Named => ({ ...arrow, text, colour: shade(0.85, hue) });
@@ -117,7 +121,7 @@ function arrowsOf(move: Move): Named[] {
   return [...attention, ...bias, named(move.feedForward, say.byFeedForward, FEED_FORWARD), ...rest];
 }
 
-/** Each part of the move with its length and its angle. */
+/** The table of the arrows of a move, with their lengths and their angles to the whole move. */
 function MoveTable({ move }: { move: Move }) {
   const say = words();
   return (
@@ -145,7 +149,10 @@ function MoveTable({ move }: { move: Move }) {
   );
 }
 
-/** The way of the token, the arrows of one layer tip to tail, and the other tokens after that layer. */
+/**
+ * The picture: the way of the token through the layers, the arrows of one layer one after the other, and the other tokens
+ * after this layer.
+ */
 function Picture({ move }: { move: Move }) {
   const say = words();
   const [box, { width }] = useSize<HTMLDivElement>();
@@ -173,14 +180,14 @@ function Picture({ move }: { move: Move }) {
   );
 }
 
-type Place = (point: Point) => Point; // from the plane to pixels
+type Place = (point: Point) => Point; // a function from a point of the plane to pixels
 
 const line = (from: Point, to: Point) => `M${from.join(" ")}L${to.join(" ")}`;
 
-/** The other tokens after the layer, as landmarks. The nearest ones have their names, with an arrow if they are out of the picture. */
+/** Points for the other tokens after the layer. The nearest tokens are named; if they are out of the picture, at its edge with an arrow. */
 function OtherTokens({ move, place, width }: { move: Move; place: Place; width: number }) {
   const near = new Set(move.nearest.map(([token]) => token));
-  const taken: Point[] = []; // by names at the edge
+  const taken: Point[] = []; // the places of the names at the edge so far
   const others = queryTokens.value.map(({ text }, i) => ({ text, i, at: place(pointAfter(move.layer, i)) })).filter(({ i }) => i !== query.value);
   return (
     <g class="other">
@@ -199,7 +206,10 @@ function OtherTokens({ move, place, width }: { move: Move; place: Place; width: 
   );
 }
 
-/** The place at the picture's edge for the name of a token that is out of the picture, above or below those already there. */
+/**
+ * The place at the edge of the picture for the name of a token at (x, y) outside, moved so that names do not overlap. It is
+ * added to `taken`.
+ */
 function edgeOf(x: number, y: number, width: number, taken: Point[]) {
   const at: Point = [Math.max(6, Math.min(width - 6, x)), Math.max(LINE, Math.min(HEIGHT - 6, y))];
   const down = at[1] < HEIGHT / 2 ? LINE : -LINE;
@@ -208,7 +218,7 @@ function edgeOf(x: number, y: number, width: number, taken: Point[]) {
   return { x: at[0], y: at[1], "text-anchor": x > width / 2 ? "end" : "start" };
 }
 
-/** The arrow of a part of the move. */
+/** One arrow of the move, with its name, length and angle as a tooltip. */
 function Part({ arrow, from, to }: { arrow: Named; from: Point; to: Point }) {
   return (
     <g class="arrow" stroke={arrow.colour} fill={arrow.colour}>
@@ -219,7 +229,7 @@ function Part({ arrow, from, to }: { arrow: Named; from: Point; to: Point }) {
   );
 }
 
-/** Where the token is after a layer; a click shows that layer. */
+/** The point at which the token is after a layer. A click shows the move of this layer. */
 function Stop({ move, shown, place }: { move: Move; shown: boolean; place: Place }) {
   const [x, y] = place(move.after);
   return (
@@ -230,7 +240,7 @@ function Stop({ move, shown, place }: { move: Move; shown: boolean; place: Place
   );
 }
 
-/** Where the way begins: at the model's input, or before the one layer that is shown. */
+/** The point at which the way begins: the input of the model or, if only one layer is shown, the vector before this layer. */
 function Start({ at: [x, y] }: { at: Point }) {
   if (!whole.value) return <circle class="from" cx={x} cy={y} r="4" />;
   return (
@@ -241,7 +251,7 @@ function Start({ at: [x, y] }: { at: Point }) {
   );
 }
 
-/** The triangle at the end of an arrow. */
+/** The path of the triangle at the tip of an arrow. */
 function tipOf([fromX, fromY]: Point, [x, y]: Point): string {
   const long = Math.hypot(x - fromX, y - fromY);
   if (long < 1) return "";
@@ -252,7 +262,7 @@ function tipOf([fromX, fromY]: Point, [x, y]: Point): string {
   return `M${x} ${y}L${backX - half * across} ${backY + half * along}L${backX + half * across} ${backY - half * along}Z`;
 }
 
-/** A function from points of the plane to pixels, on one scale for both axes, so that all given points are in view. */
+/** Return a function from points of the plane to pixels, with the same scale on both axes, for which all given points are in view. */
 function scaled(points: Point[], width: number): Place {
   const [xs, ys] = [0, 1].map((axis) => points.map((point) => point[axis]));
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];

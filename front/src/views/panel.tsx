@@ -1,4 +1,4 @@
-// A panel of the page: one view with its title, its tools, and its numbers as a table
+// The parts that all views are made of: the panel with title and tools, choices, sliders, lists and tables
 
 import { batch, type Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
@@ -9,11 +9,11 @@ import { trace } from "../state";
 import { words } from "../words";
 
 interface PanelProps {
-  view: string; // the name in `data-view`
+  view: string; // the name of the view, which becomes the attribute `data-view`
   title: string;
   caption?: string;
   tools?: ComponentChildren;
-  wide?: boolean; // as wide as the page
+  wide?: boolean; // true = the panel is as wide as the page
   children: ComponentChildren;
 }
 
@@ -31,7 +31,7 @@ export function Panel({ view, title, caption, tools, wide = false, children }: P
   );
 }
 
-/** A small menu that saves the panel as a picture. */
+/** A small menu that saves the panel as a picture, PNG or SVG. */
 function Save() {
   const say = words();
   const save = (button: HTMLElement, ending: "svg" | "png") => {
@@ -49,7 +49,10 @@ function Save() {
   );
 }
 
-/** What a picture of attention does not say, with a button that leads to the view in which weights are changed. */
+/**
+ * The caution that weights do not explain an output by themselves, with a button that goes to the view in which the reader
+ * changes weights.
+ */
 export function Caution() {
   const say = words();
   const go = () => {
@@ -71,7 +74,7 @@ interface ChoiceProps<Name> {
   then?: () => void; // is called after a choice
 }
 
-/** A row of buttons that set a signal; the button of its value is pressed. */
+/** A row of buttons, each of which sets the signal `of` to one of its values. The button of the present value looks pressed. */
 export function Choice<Name extends string>({ label, of, options, then }: ChoiceProps<Name>) {
   const choose = (name: Name) => batch(() => ((of.value = name), then?.()));
   return (
@@ -89,11 +92,11 @@ interface SliderProps {
   max: number;
   step: number;
   value: number;
-  text: string; // the value in words
+  text: string; // the value as text
   choose: (value: number) => void;
 }
 
-/** A slider, with its value beside it. */
+/** A slider with its value as text beside it. */
 export function Slider({ label, text, choose, ...range }: SliderProps) {
   return (
     <label class="slider">
@@ -104,7 +107,7 @@ export function Slider({ label, text, choose, ...range }: SliderProps) {
   );
 }
 
-/** Whether the queries of a pattern or a map are its rows or its columns. */
+/** Whether the queries are the rows or the columns of a pattern or a map. */
 export const queriesAs = switchOf("queries", "rows", "columns");
 
 export function QueriesAs() {
@@ -125,13 +128,13 @@ export function CellSize({ factor, zoomed }: { factor: number; zoomed: { scaleBy
   );
 }
 
-/** A line of a ranked list: a bar as long as its share, a name and a number. */
+/** A line of a ranked list: a name, a number, and a bar whose length is `share` of the width. */
 interface Ranked {
   name: string;
   number: string;
   share: number; // from 0 to 1
   title?: string;
-  choose?: () => void; // makes the line a button
+  choose?: () => void; // if given, the line is a button that calls it
 }
 
 export function RankedList({ lines, disabled = false }: { lines: Ranked[]; disabled?: boolean }) {
@@ -153,7 +156,7 @@ export function RankedList({ lines, disabled = false }: { lines: Ranked[]; disab
   );
 }
 
-/** What went wrong in a line, with a button that tries again. */
+/** A line with the reason of a failure and, if `again` is given, a button that tries again. */
 export function Failed({ reason, again }: { reason: string; again?: () => void }) {
   return (
     <p class="notice" role="alert">
@@ -162,7 +165,7 @@ export function Failed({ reason, again }: { reason: string; again?: () => void }
   );
 }
 
-/** A table; the first cell of a row is its name. */
+/** A table; the first cell of each row is the row's name. */
 export function Table({ caption, head, rows }: { caption?: string; head: string[]; rows: (string | number)[][] }) {
   return (
     <table class={caption && "changes"}>
@@ -179,7 +182,7 @@ export function Table({ caption, head, rows }: { caption?: string; head: string[
   );
 }
 
-/** The numbers of a view as a table: for screen readers, and for everybody who opens it. */
+/** The numbers of a view as a table that opens on a click. Screen readers use it in place of the drawing. */
 export function Numbers({ head, rows }: { head: string[]; rows: () => (string | number)[][] }) {
   const [open, setOpen] = useState(false);
   return (

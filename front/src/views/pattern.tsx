@@ -1,4 +1,4 @@
-// The pattern: every weight of the head as a cell; zoomed by wheel or pinch, moved by dragging
+// The pattern: every weight of the head is a cell of a grid, which the reader enlarges by wheel or pinch and moves by dragging
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { cleared } from "../canvas";
@@ -19,9 +19,9 @@ import { linkedPlace, useZoom } from "./zoom";
 
 const drawnAs = switchOf("pattern", "heat", "circles");
 const zoomPlace = linkedPlace("pattern-at");
-const LISTED = 200; // the most pairs in the table of a long text
+const LISTED = 200; // the most pairs (query, key) in the table; if there are more, it has those with the largest weights
 const MOST_HEIGHT = 620;
-const [LEAST_BESIDE, GAP] = [560, 20]; // the least width for two patterns beside one another, and the space between them
+const [LEAST_BESIDE, GAP] = [560, 20]; // from this width on, two patterns are side by side, with this space between them, in pixels
 
 export function Pattern() {
   const say = words();

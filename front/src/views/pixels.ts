@@ -1,4 +1,5 @@
-// Cells of few pixels, drawn as images: a pixel is the strongest cell of a square of cells
+// Patterns whose cells are very small, drawn as images. A pixel of an image has the colour of the strongest cell in a
+// square of cells.
 
 import { cellsInView, putPixels } from "../canvas";
 import { bytesOf, dark, shades, shownHue, strength, theme } from "../colours";
@@ -7,27 +8,27 @@ import type { Item } from "../items";
 import { colourScale } from "../state";
 import type { Layout } from "./layout";
 
-const SIDE = 512; // rows of an image, and columns
-const MOST_KEPT = 80; // images, of 1.5 MB each
+const SIDE = 512; // the width and height of an image, in its pixels
+const MOST_KEPT = 80; // the most images in memory; each takes 1.5 MB
 
-/** A part of the pattern as an image. */
+/** A square part of the pattern, drawn as an image. */
 interface Part {
-  done: number; // how many of its queries are drawn
-  strongest: Int16Array; // 0 to 255; -1 = every cell is masked
-  pixels: Uint32Array; // transparent where no query is drawn yet
+  done: number; // how many queries of the part are drawn
+  strongest: Int16Array; // for each pixel, the strength of its strongest cell, times 255; -1 = all its cells are masked
+  pixels: Uint32Array; // the colours of the pixels; 0 (transparent) where no query is drawn yet
   image: OffscreenCanvas;
 }
 
-/** The images of a grid; they are dropped when anything in `made` changes: the colours, the rows and columns. */
+/** The images of a grid. `made` holds the colours, rows and columns for which they are drawn; if one of these changes, they are dropped. */
 interface Images {
   made: unknown[];
   parts: Map<string, Part>;
-  most: Float64Array; // each query's largest weight on a key in view; -1 = not computed yet
+  most: Float64Array; // for each query, its largest weight on a visible key; -1 = not computed yet
 }
 
 const imagesOf = new WeakMap<Grid, Images>();
 
-/** Draw the part of the pattern that is in view. Rows that the grid does not have yet are drawn when it has them. */
+/** Draw the part of the pattern that is in view. Rows of the grid that are not computed yet are drawn by a later call. */
 export function drawPixels(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
   const hue = shownHue();
   const made = [hue, dark.value, colourScale.value, layout.turned, layout.rows, layout.columns];
@@ -37,7 +38,7 @@ export function drawPixels(context: CanvasRenderingContext2D, grid: Grid, layout
     imagesOf.set(grid, images);
   }
   const level = Math.max(0, Math.ceil(-Math.log2(layout.size * (devicePixelRatio || 1))));
-  const across = SIDE * 2 ** level; // cells along an image
+  const across = SIDE * 2 ** level; // how many cells an image has along each side
   const inView = (moved: number, room: number, count: number) => cellsInView(moved, room, layout.size * across, Math.ceil(count / across));
   const [firstRow, endRow] = inView(layout.y, layout.height - layout.top, layout.rows.length);
   const [firstColumn, endColumn] = inView(layout.x, layout.width - layout.left, layout.columns.length);
@@ -67,13 +68,13 @@ const emptyPart = (): Part => ({
   image: new OffscreenCanvas(SIDE, SIDE),
 });
 
-/** Draw the queries that were added to the grid after the part was last drawn; the part's first cell is at `row` and `column`. */
+/** Draw the queries of a part that were computed since it was last drawn. `row`, `column`: the part's first cell in the pattern. */
 function update(part: Part, grid: Grid, layout: Layout, row: number, column: number, level: number, most: Float64Array, bytes: Uint32Array): void {
   const across = SIDE * 2 ** level;
   const [queries, keys] = layout.turned ? [layout.columns.slice(column, column + across), layout.rows] : [layout.rows.slice(row, row + across), layout.columns];
   const firstKey = layout.turned ? row : column;
   const ownKeys = keys.slice(firstKey, firstKey + across);
-  const [stepQuery, stepKey] = layout.turned ? [1, SIDE] : [SIDE, 1]; // from a pixel to the next one
+  const [stepQuery, stepKey] = layout.turned ? [1, SIDE] : [SIDE, 1]; // how far apart the pixels of two successive queries, and keys, are
   const before = part.done;
   for (; part.done < queries.length && queries[part.done].index < Math.min(grid.done, grid.beside?.done ?? grid.done); part.done++) {
     const query = queries[part.done].index;
@@ -89,7 +90,7 @@ function update(part: Part, grid: Grid, layout: Layout, row: number, column: num
   putPixels(part.image, part.pixels);
 }
 
-/** The largest weight of a query on a key in view; 1 on a scale that does not depend on it. */
+/** On the relative colour scale, the largest weight of a query on the given keys; else 1. */
 function mostOf(query: number, grid: Grid, keys: Item[], most: Float64Array): number {
   if (colourScale.value !== "row") return 1;
   if (most[query] < 0) most[query] = largestWeight(grid, query, keys);

@@ -1,4 +1,4 @@
-// The sentence: the query's weights as arcs over the text, or as lines between two columns
+// The view of the sentence: the query's weights as arcs over the text, or as lines between a column of queries and one of keys
 
 import { hueOf } from "../colours";
 import type { Row } from "../grid";
@@ -81,7 +81,7 @@ function hint(): string {
   return hidden.value ? `${text} · ${say.hintHidden}` : text;
 }
 
-/** The heads beside the shown one, each in its colour, and a button that keeps the shown one among them. */
+/** The names of the compared heads, each in its colour, and a button that adds the shown head to them. */
 function ComparedHeads() {
   const say = words();
   const isShown = (one: { layer: number; head: number | null }) => one.layer === layerNumber.value && one.head === head.value;

@@ -1,4 +1,4 @@
-// Steps: the query's attention by hand, stage by stage, with the numbers that the model's kernel worked with
+// Steps: the attention of one query computed stage by stage, with the numbers of the model
 
 import { computed, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -14,9 +14,9 @@ import { HeadOutput, sayHeadOutput } from "./head-output";
 import { Panel } from "./panel";
 import { Context, DotProduct, Output, productText, Projection, type Shown } from "./vectors";
 
-const LISTED = 10; // the keys with a row of their own; the others are one row together
+const LISTED = 10; // the most keys with a row of their own; all other keys are summed up in one row
 const STAGE_MILLISECONDS = 2500;
-const EDGE = 2; // pixels beside the table
+const EDGE = 2; // the space, in pixels, that stays visible at the right of the present column
 const NAMES = [
   "stepProject",
   "stepProduct",
@@ -32,8 +32,8 @@ const [PROJECT, PRODUCT, SCALE, MASK, EXPONENTIAL, SUM, WEIGHT, CONTEXT, OUTPUT]
 
 const stage = linkedNumber("step", CONTEXT as number);
 const playing = signal(false);
-const chosenKey = linkedNumber("step-key", null); // the key whose dot product is shown
-const cellSum = signal(""); // which sum the number under the pointer came from
+const chosenKey = linkedNumber("step-key", null); // the position of the key whose vectors are shown; null = the strongest key
+const cellSum = signal(""); // how the number under the pointer was computed: "0.5 = 1 · 0.5"
 
 const shown = computed<Shown | null>(() => {
   const ready = decoded.value.get(layer.value);
@@ -108,7 +108,10 @@ export function StepByStep() {
   );
 }
 
-/** The stages that this attention has: the first one belongs to worked examples, values and W_O to short texts. */
+/**
+ * The indices of the stages that can be shown. Only worked examples have the first one; only traces with values and W_O
+ * have the last ones.
+ */
 function stagesThere(): number[] {
   const missing = new Set([
     ...(isProjected() ? [] : [PROJECT]),
@@ -120,17 +123,17 @@ function stagesThere(): number[] {
 
 const currentStage = () => stagesThere().filter((one) => one <= stage.value).at(-1) ?? stagesThere()[0];
 
-/** The stage before or after the one that is shown; null at the end. */
+/** The stage before (-1) or after (1) the shown stage; null if there is none. */
 const neighbour = (by: number) => stagesThere()[stagesThere().indexOf(currentStage()) + by] ?? null;
 
 const keyOf = (now: Shown) => chosenKey.value !== null && chosenKey.value < keyTokens.value.length ? chosenKey.value : keysByWeight(now)[0];
 
-/** The keys from the largest weight to the smallest. */
+/** The positions of the keys, from the largest weight to the smallest. */
 function keysByWeight({ stages: { weights, masked } }: Shown): number[] {
   return Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a] || masked[b] - masked[a] || a - b);
 }
 
-/** What the stage with the index `at` says. */
+/** The sentence that explains the stage with index `at`. */
 function sentenceOf(now: Shown, at: number): string {
   const say = words();
   const { layer: attention, head: headIndex, query: position, stages: n } = now;
@@ -159,10 +162,10 @@ function sentenceOf(now: Shown, at: number): string {
 
 interface Column {
   name: string;
-  from: number; // the stage that it appears in
+  from: number; // the stage from which on the column is filled in
   of: (key: number) => number;
-  title: (key: number) => string; // the calculation that gave the number
-  summed?: boolean; // whether the sum over the keys means something
+  title: (key: number) => string; // how the number is computed, as a tooltip
+  summed?: boolean; // true = the table also has the sum over the keys
 }
 
 function columnsOf({ layer: attention, head: headIndex, query: position, stages: n }: Shown): Column[] {
@@ -200,7 +203,7 @@ function columnsOf({ layer: attention, head: headIndex, query: position, stages:
   ];
 }
 
-/** The stages of the strongest keys, in the order of the text; the other keys are summed up in one row. */
+/** The table of the stages: a row for each of the strongest keys, in the order of the text, and one row for the sum of all others. */
 function StageTable({ now, at }: { now: Shown; at: number }) {
   const say = words();
   const columns = columnsOf(now);
@@ -211,7 +214,7 @@ function StageTable({ now, at }: { now: Shown; at: number }) {
   const others = sorted.filter((k) => !listed.includes(k));
   const colours = shades(shownHue());
   const sum = (keys: number[], of: (key: number) => number) => keys.reduce((total, k) => total + of(k), 0);
-  const highlighted = at === CONTEXT ? WEIGHT : at; // values are multiplied by the weights
+  const highlighted = at === CONTEXT ? WEIGHT : at; // at the stage "context", the weights are highlighted, because they multiply the values
   const cell = (column: Column, text: string, title: string, i: number) => (
     <td key={i} class={column.from > at ? "later" : column.from === highlighted ? "now" : ""} title={title}>{column.from > at ? "" : text}</td>
   );

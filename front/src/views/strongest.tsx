@@ -1,4 +1,4 @@
-// The query's strongest keys, or the head's strongest pairs
+// The list of the query's strongest keys or, without a query, of the head's strongest pairs (query, key)
 
 import { shownGrid, shownRow, progress } from "../grid";
 import type { Item } from "../items";
@@ -38,7 +38,8 @@ export function Strongest() {
   void progress.value;
   const from = queryItem.value;
   const pairs = strongestPairs();
-  const most = colourScale.value === "row" ? pairs[0]?.weight || 1 : 1; // the weight whose bar is as long as the list is wide
+  // The weight whose bar is as long as the list is wide: on the relative colour scale the largest one, else 1
+  const most = colourScale.value === "row" ? pairs[0]?.weight || 1 : 1;
   return (
     <Panel view="strongest" title={from ? say.strongest(from.label, headName()) : say.strongestAll(headName())}>
       <RankedList lines={pairs.map(({ from: one, to, weight }) => ({

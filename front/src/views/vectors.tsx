@@ -1,4 +1,5 @@
-// The numbers in a step of one query's attention: projections, dot product, weighted values, output
+// Tables for the view of the steps (steps.tsx), with the vectors of one query's attention: query, key and value, dot product,
+// weighted values, output
 
 import { vectorOf, type Stages } from "../attention";
 import type { Decoded } from "../blocks";
@@ -8,23 +9,23 @@ import { keyTokens, queryTokens } from "../state";
 import { words } from "../words";
 import { outputOf, projected } from "../worked";
 
-/** The query whose steps are shown, and the numbers of each step. */
+/** The head and query of which the steps are shown, and the numbers of all steps. */
 export interface Shown {
   layer: Decoded;
   head: number;
-  query: number; // its position
+  query: number; // the position of the query
   stages: Stages;
 }
 
 export interface Column {
   name: string;
   numbers: Float64Array;
-  text?: (place: number) => string; // which sum a number came from
+  text?: (place: number) => string; // how the number at an index was computed, as a tooltip
 }
 
-const MOST_TERMS = 8; // a sum of more products is not written out
+const MOST_TERMS = 8; // the most products in a sum that is written out
 
-/** The dot product of a query and a key as text. */
+/** The dot product of a query and a key, written out as a sum of products; for long vectors only "query · key". */
 export function productText(layer: Decoded, head: number, query: number, key: number): string {
   const [q, k] = [vectorOf(layer, "query", head, query), vectorOf(layer, "key", head, key)];
   if (q.length > MOST_TERMS) return `${words().query} · ${words().key}`;
@@ -33,7 +34,10 @@ export function productText(layer: Decoded, head: number, query: number, key: nu
 
 export const inSum = (number: number) => (number < 0 ? `(${numberText(number)})` : numberText(number));
 
-/** The query of the chosen token beside key and value of the chosen key, each with the sum that it came from. */
+/**
+ * A table of the query vector of the query token, and the key and value vectors of token `to`; tooltips show how each
+ * number was computed.
+ */
 export function Projection({ now, to }: { now: Shown; to: number }) {
   const say = words();
   const column = (name: string, vector: "query" | "key" | "value", token: number): Column => {
@@ -49,7 +53,7 @@ export function Projection({ now, to }: { now: Shown; to: number }) {
   );
 }
 
-/** The dot product of the query and the chosen key, dimension by dimension. */
+/** A table of the dot product of the query and the key of token `to`: both vectors, and their products, dimension by dimension. */
 export function DotProduct({ now, to }: { now: Shown; to: number }) {
   const say = words();
   const [q, k] = [vectorOf(now.layer, "query", now.head, now.query), vectorOf(now.layer, "key", now.head, to)];
@@ -63,7 +67,7 @@ export function DotProduct({ now, to }: { now: Shown; to: number }) {
   );
 }
 
-/** The context: each value times its weight, summed; shown for the chosen key and for all keys. */
+/** A table of the value of token `to`, the value times its weight, and the context, which is the sum of these products over all keys. */
 export function Context({ now, to }: { now: Shown; to: number }) {
   const say = words();
   const value = vectorOf(now.layer, "value", now.head, to);
@@ -81,7 +85,7 @@ export function Context({ now, to }: { now: Shown; to: number }) {
   );
 }
 
-/** A number of the context as the sum over the keys of weight times value. */
+/** One number of the context, written as the sum over the keys of weight · value; of long sums, the largest weights. */
 function contextText({ layer, head, stages: { weights } }: Shown, place: number): string {
   const largest = Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a]);
   const shown = (largest.length > MOST_TERMS ? largest.slice(0, 3) : [...largest].sort((a, b) => a - b)).map(
@@ -90,7 +94,7 @@ function contextText({ layer, head, stages: { weights } }: Shown, place: number)
   return [...shown, ...(largest.length > MOST_TERMS ? [words().moreProducts(largest.length - 3)] : [])].join(" + ");
 }
 
-/** The output of the query: the contexts of all heads times W_o. */
+/** A table of the output of the query: the contexts of all heads, one after the other, times W_o. */
 export function Output({ now }: { now: Shown }) {
   const say = words();
   const sums = outputOf(now.layer, now.query);
@@ -102,7 +106,7 @@ export function Output({ now }: { now: Shown }) {
   );
 }
 
-/** Vectors side by side as the columns of a table, with bars; if `summed`, the last row has the sum of the last column. */
+/** A table of vectors: each is a column, and its numbers also have bars. `summed`: add a last row with the sum of the last column. */
 export function Dimensions({ title, columns, summed = false }: { title: string; columns: Column[]; summed?: boolean }) {
   const say = words();
   const largest = columns.map(({ numbers }) => numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12));

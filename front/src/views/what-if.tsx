@@ -1,4 +1,5 @@
-// What if: another temperature, or an edge that is cut; the query's weights before and after
+// The view "what if": the reader changes the temperature of the head or cuts edges (query, key), and sees the weights
+// before and after
 
 import { UNCHANGED } from "../attention";
 import type { Change, Effect } from "../data";
@@ -75,7 +76,7 @@ export function WhatIf() {
   );
 }
 
-/** Run the whole model with the change, where a server does it, and show what follows. */
+/** A button that runs the whole model, on a server or in a worker, with the changes to the head, and the effect that they have. */
 function Run() {
   const say = words();
   return (
@@ -91,7 +92,7 @@ function Run() {
   );
 }
 
-/** The changes to the shown head, as a server takes them. */
+/** The reader's changes to the shown head, in the form in which a server or a worker takes them. */
 function changesMade(): Change[] {
   const name = Object.keys(trace.value.kinds).length > 1 ? `${kindName.value} ${headName()}` : headName();
   if (silenced.value) return [{ kind: "silence", head: name }];

@@ -1,11 +1,11 @@
-// A word of a text that is drawn under arcs or curves
+// A word or piece of a text over or under which arcs or curves are drawn
 
 import type { HTMLAttributes } from "preact";
 import { shade, textColour } from "../colours";
 
 interface WordProps extends HTMLAttributes<HTMLSpanElement> {
   item: { text: string; title: string; joined: boolean; special: boolean };
-  shown?: { strength: number; hue: number; masked?: boolean; written: string }; // its weight; `written` is empty if it is not written
+  shown?: { strength: number; hue: number; masked?: boolean; written: string }; // the colour for its weight, and the weight as text ("" = not written)
 }
 
 export function Word({ item, shown, ...attributes }: WordProps) {

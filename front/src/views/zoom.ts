@@ -1,4 +1,4 @@
-// Zoom and pan of a canvas with labels at its left and top
+// Zoom and pan of a canvas that has cells, and labels at the left and top
 
 import { signal, type Signal } from "@preact/signals";
 import { select } from "d3-selection";
@@ -7,28 +7,28 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { LONG_TEXT } from "../state";
 import { linkedSignal } from "../switches";
 
-const CLOSEST = 60; // the largest size of a cell, in pixels
+const CLOSEST = 60; // the largest size to which a cell can be enlarged, in pixels
 
 export interface Zoomed {
-  shown: boolean; // whether the canvas has its size
+  shown: boolean; // whether the size of the canvas is known
   base: number; // the size of a cell before it is enlarged, in pixels
   rows: number;
   columns: number;
-  turned: boolean; // whether rows and columns are swapped
-  left: number; // the room of the labels, in pixels
+  turned: boolean; // true = the queries are the columns; false = the rows
+  left: number; // the space for the labels at the left and at the top, in pixels
   top: number;
-  width?: number; // of the part in which cells are seen; without it, the size of all cells before they are enlarged
+  width?: number; // the size of the part that shows cells; left out = the size of all cells before they are enlarged
   height?: number;
 }
 
-/** What is seen of the cells: how much they are enlarged, and which of them is in the middle. */
+/** What the canvas shows: the factor `k` by which cells are enlarged, and the row and column in the middle, with fractions. */
 interface Place {
   k: number;
   row: number;
   column: number;
 }
 
-/** A place that the address names, as "4 120.5 88.25"; null = all cells. */
+/** A signal in the address for what a canvas shows, written as k, row and column: "4 120.5 88.25"; null = all cells. */
 export const linkedPlace = (name: string): Signal<Place | null> =>
   linkedSignal<Place | null>(
     name,
@@ -40,7 +40,7 @@ export const linkedPlace = (name: string): Signal<Place | null> =>
     },
   );
 
-/** A transform that moves and enlarges the cells, never the labels. */
+/** Let the reader zoom and move the cells of a canvas. Returns how the cells are moved and enlarged, and functions that do so. */
 export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Signal<Place | null>, of: Zoomed) {
   const { shown, base, rows, columns, turned, left, top } = of;
   const [across, down] = [columns * base, rows * base];
@@ -48,7 +48,7 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
   const moved = useMemo(() => signal(zoomIdentity), []);
   const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
   const followed = useRef({ place: null as Place | null, rows, columns, turned, base }); // what the canvas shows now
-  // Cells fill the part in which they are seen, or begin at its left and top if they are smaller.
+  // Limits a transform: the cells cover the part that shows cells or, if they are smaller, begin at its left and top.
   const inside = ({ x, y, k }: ZoomTransform) => {
     const limited = (at: number, room: number, size: number) => Math.min(0, Math.max(at, room - k * size));
     const [right, lower] = [left * (k - 1), top * (k - 1)];
@@ -64,21 +64,24 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
     const at = (room: number, cell: number, labels: number) => room / 2 - cell * base * k - labels * (k - 1);
     return inside(zoomIdentity.translate(at(width, wanted.column, left), at(height, wanted.row, top)).scale(k));
   };
-  /** The place that the canvas shows, after its cells have changed: none if these are other cells. */
+  /**
+   * What to show after rows or columns have changed: the same place if they are the same or only swapped, a place set
+   * meanwhile, or else all cells.
+   */
   const kept = (): Place | null => {
     const [now, was] = [place.peek(), followed.current];
     if (now === was.place && now && turned !== was.turned && was.rows === columns && was.columns === rows)
       return { k: (now.k * was.base) / base, row: now.column, column: now.row };
     return now !== was.place || (rows === was.rows && columns === was.columns) ? now : null;
   };
-  // Before the browser paints, so that turned cells are never seen at the place of the cells before.
+  // A layout effect runs before the browser paints, so that swapped rows and columns are never seen at the wrong place.
   useLayoutEffect(() => {
     if (!shown) return;
     const behaves = zoom<HTMLCanvasElement, unknown>()
       .scaleExtent([1, Math.max(1, CLOSEST / base)])
       .extent([[left, top], [left + width, top + height]])
       .constrain(inside)
-      // A page is scrolled by wheel and finger as usual, until there is something to zoom into.
+      // While a short text is not enlarged, the wheel scrolls the page as usual; with Ctrl, it zooms.
       .filter((event: Event) => !(event.type === "wheel" && !(event as WheelEvent).ctrlKey && moved.value.k === 1 && Math.max(rows, columns) <= LONG_TEXT))
       .on("zoom", ({ transform }: D3ZoomEvent<HTMLCanvasElement, unknown>) => {
         moved.value = transform;
@@ -97,14 +100,14 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
   const element = () => select(canvas.current!);
   const { x, y, k } = moved.value;
   return {
-    // d3 zooms about the canvas's corner, and the cells begin at `left` and `top`.
+    // d3 enlarges the canvas from its corner; but the cells begin at `left` and `top`, and the labels are not enlarged.
     x: x + left * (k - 1),
     y: y + top * (k - 1),
     k,
     scaleBy: (factor: number) => element().call(behaviour.current!.scaleBy, factor),
     moveBy: (right: number, lower: number) => element().call(behaviour.current!.translateBy, -right / k, -lower / k),
     reset: () => element().call(behaviour.current!.transform, zoomIdentity),
-    /** Put a cell into the middle, enlarged to `size` pixels at least. */
+    /** Move a cell into the middle, and enlarge it if it is smaller than `size` pixels. */
     centre: (row: number, column: number, size = 0) => {
       const [at, lower] = [left + (Math.max(0, column) + 0.5) * base, top + (Math.max(0, row) + 0.5) * base];
       if (base * k < size) element().call(behaviour.current!.scaleTo, size / base);

@@ -1,22 +1,22 @@
-// Beam search, as Python's translation/search/beam.py does it: all hypotheses that it finds, best first
+// Beam search, as in Python's translation/search/beam.py; the result is all finished translations that it finds, best first
 //
-//   score(y) = log P(y | x) / ((5 + |y|) / 6) ^ penalty          |y| counts the pieces and the end
+//   score(y) = log P(y | x) / ((5 + |y|) / 6) ^ penalty          |y| = number of pieces of y, with the end of the sentence
 
 import { rowOf, type Encoded, type Graphs, type Settings, type Step } from "./graphs";
 
-/** A token that the decoder has read: the row of a step, and the token read before it. */
+/** A token that the decoder has read: the step that read it, the row in this step, and the token read before (null = none). */
 export interface Read {
   step: Step;
   row: number;
   before: Read | null;
 }
 
-/** A translation that was found. */
+/** A finished translation. */
 export interface Hypothesis {
-  tokens: number[]; // without the beginning and the end
+  tokens: number[]; // the ids of its pieces, without the beginning (BOS) and the end (EOS)
   logProbability: number; // in nats
   score: number;
-  last: Read; // the token after which the end was written
+  last: Read; // the last token that the decoder read; EOS followed it
 }
 
 interface Active {
@@ -32,9 +32,9 @@ interface Extension {
 }
 
 /**
- * Translate a source.
+ * Translate a source, and return the finished translations, best first.
  *
- * @param goOn asked before each step; an error that it throws ends the search.
+ * @param goOn is called before each step; it throws an error to end the search.
  */
 export async function beamSearch(graphs: Graphs, settings: Settings, encoded: Encoded, goOn: () => void): Promise<Hypothesis[]> {
   const { size, length_penalty: penalty } = settings.beam;
@@ -55,7 +55,10 @@ export async function beamSearch(graphs: Graphs, settings: Settings, encoded: En
   return found.sort((a, b) => b.score - a.score);
 }
 
-/** The most probable extensions of the active hypotheses by one token, best first. */
+/**
+ * The `size` most probable extensions of unfinished translations by one token, best first. With `limit` tokens, only the
+ * end may follow.
+ */
 function extensionsOf(active: Active[], settings: Settings, size: number, limit: number): Extension[] {
   const all = active.flatMap((from) => {
     const numbers = logSoftmax(rowOf(from.last.step, "logits", from.last.row));
@@ -66,7 +69,7 @@ function extensionsOf(active: Active[], settings: Settings, size: number, limit:
   return all.filter(({ logProbability }) => logProbability > -Infinity).sort((a, b) => b.logProbability - a.logProbability).slice(0, size);
 }
 
-/** Let the model read the new token of each extension. */
+/** Let the decoder read the new token of each extension; return the unfinished translations with it. */
 async function advanced(graphs: Graphs, encoded: Encoded, extensions: Extension[]): Promise<Active[]> {
   if (!extensions.length) return [];
   const before = { step: extensions[0].from.last.step, rows: extensions.map(({ from }) => from.last.row) };
@@ -85,7 +88,7 @@ function logSoftmax(logits: Float32Array): Float64Array {
   return Float64Array.from(logits, (logit) => logit - highest - Math.log(sum));
 }
 
-/** The places of the largest numbers, the largest first. */
+/** The indices of the `count` largest numbers, the largest first. */
 function largest(numbers: Float64Array, count: number): number[] {
   const places: number[] = [];
   for (let place = 0; place < numbers.length; place++) {

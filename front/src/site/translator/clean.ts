@@ -1,10 +1,10 @@
-// Clean texts as regard's Python does (text/cleaning.py): no control characters, composed letters, single spaces
+// Clean texts as Python's text/cleaning.py does: remove control characters, compose letters (NFC), make all spaces single
 
 import { within, type Range } from "../ranges";
 import { SPACE } from "./normaliser";
 
 const CONTROL = /[\x00-\x08\x0e-\x1b\x7f\x80-\x84\x86-\x9f\ufeff]/g;
-const BLANK = "\\t-\\r \\x1c-\\x1f\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // to Python
+const BLANK = "\\t-\\r \\x1c-\\x1f\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // the characters that Python takes for spaces
 const BLANKS = new RegExp(`[${BLANK}]+`);
 const ENDS = new RegExp(`^[${BLANK}]+|[${BLANK}]+$`, "g");
 
@@ -14,7 +14,10 @@ export const splitWords = (text: string): string[] => text.split(BLANKS).filter(
 export const stripped = (text: string): string => text.replace(ENDS, "");
 export const isBlank = (letter: string): boolean => stripped(letter) === "";
 
-/** How texts are cleaned; `unassigned` are the code points that Python's Unicode does not define and leaves as they are. */
+/**
+ * Return the function that cleans texts. `unassigned`: code points that Python's version of Unicode does not define, and so
+ * does not compose.
+ */
 export function cleaner(unassigned: Range[]): Clean {
   const isUnassigned = within(unassigned);
   const composed = (text: string): string => {

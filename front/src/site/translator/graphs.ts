@@ -1,6 +1,6 @@
-// A translator's two ONNX graphs: the encoder runs once for a source, the decoder once for each piece that is written
+// A translator's two ONNX graphs. The encoder runs once for a source; the decoder runs once for each piece of the translation.
 //
-// Python's export/onnx.py describes them; site/translator_graphs.py adds the vectors of attention to their outputs.
+// Python's export/onnx.py describes the graphs; site/translator_graphs.py adds queries, keys and other vectors to the outputs.
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
 import type { Range } from "../ranges";
@@ -8,7 +8,7 @@ import type { Alignment } from "../../data";
 
 type Axes = Record<string, (string | number)[]>;
 
-/** The content of config.json. */
+/** The settings of the translator, from the JSON file that Python's site/translator_model.py writes. */
 export interface Settings {
   pad: number;
   bos: number;
@@ -16,26 +16,26 @@ export interface Settings {
   max_tokens: number;
   decoder: { inputs: Axes; outputs: Axes };
   beam: { size: number; length_penalty: number };
-  limit: { per_piece: number; extra: number }; // the most pieces of a translation: per_piece · (the source's tokens, with the end) + extra
-  rule: Alignment["rule"]; // how words are aligned
-  unassigned: Range[]; // code points that Python's Unicode does not define; they are not composed
+  limit: { per_piece: number; extra: number }; // a translation has at most per_piece · (tokens of the source, with its end) + extra pieces
+  rule: Alignment["rule"]; // the cross-attention whose weights align words
+  unassigned: Range[]; // code points that Python's version of Unicode does not define, and so does not compose
 }
 
 export type Arrays = Record<string, Float32Array>;
 
-/** What the encoder gives for one source. */
+/** The outputs of the encoder for one source. */
 export interface Encoded {
-  arrays: Arrays; // with one row, by the name of the graph's output
-  tokens: number; // the source's tokens, its end included
+  arrays: Arrays; // by the name of the output; each array has one row
+  tokens: number; // the number of tokens of the source, with its end
 }
 
-/** What the decoder gives for one token of each translation that it is writing; each translation is a row. */
+/** The outputs of one step of the decoder, which reads one token of each unfinished translation. Each translation is a row. */
 export interface Step {
-  arrays: Arrays; // [rows …], by the name of the graph's output; the states of recurrent cells are [layers rows …]
+  arrays: Arrays; // by the name of the output, [rows …]; states of recurrent cells are [layers rows …]
   rows: number;
 }
 
-/** The part of an array that belongs to one row. */
+/** The part of an output [rows …] that belongs to one row. */
 export function rowOf(step: Step, name: string, row: number): Float32Array {
   const size = step.arrays[name].length / step.rows;
   return step.arrays[name].subarray(row * size, (row + 1) * size);
@@ -61,7 +61,8 @@ export class Graphs {
   /**
    * Let the decoder read the next token of each translation.
    *
-   * @param before the step before this one, and for each translation the row of that step that it continues; null = these are the first tokens.
+   * @param before the previous step, and for each translation the row in it that the translation continues; null = there is no
+   *   previous step.
    */
   async step(tokens: number[], encoded: Encoded, before: { step: Step; rows: number[] } | null): Promise<Step> {
     const rows = tokens.length;
@@ -81,17 +82,18 @@ export class Graphs {
 }
 
 /**
- * An input of the decoder, made of rows of an array.
+ * Return an input of the decoder: a tensor made of rows of an array.
  *
- * @param axes the sizes of the input's axes; a name stands for a size that differs between calls: the rows, the source's tokens, the tokens so far.
- * @param count how many rows the array has.
- * @param rows the row that each row of the input is copied from.
+ * @param axes the input's axes: a number is a size, a name a size that differs between calls. "batch" = the rows, "source" = the
+ *   tokens of the source; the size of any other name (the tokens read so far) follows from the data.
+ * @param count the number of rows of the array.
+ * @param rows for each row of the input, the row of the array that it is a copy of.
  */
 function inputOf(array: Float32Array, axes: Axes[string], count: number, rows: number[], sourceTokens: number): Tensor {
   const outer = productOf(axes.slice(0, axes.indexOf("batch")) as number[]);
   const data = chosenRows(array, outer, count, rows);
   const sizes = axes.map((axis) => (axis === "batch" ? rows.length : axis === "source" ? sourceTokens : axis));
-  const tokensSoFar = data.length / productOf(sizes.filter((size) => typeof size === "number")); // the size of the axis that is left
+  const tokensSoFar = data.length / productOf(sizes.filter((size) => typeof size === "number")); // the size of the axis that still has a name
   return new Tensor("float32", data, sizes.map((size) => (typeof size === "number" ? size : tokensSoFar)));
 }
 
@@ -102,7 +104,7 @@ const arraysOf = (outputs: InferenceSession.OnnxValueMapType): Arrays =>
 
 const productOf = (sizes: number[]) => sizes.reduce((product, size) => product * size, 1);
 
-/** A copy of the rows with these numbers: of an array [outer count …], an array [outer rows …]. */
+/** Copy the rows with these indices from an array [outer count …] to a new array [outer rows …]. */
 function chosenRows(array: Float32Array, outer: number, count: number, rows: number[]): Float32Array {
   const size = array.length / (outer * count);
   const copy = new Float32Array(outer * rows.length * size);

@@ -1,4 +1,4 @@
-// How SentencePiece normalises a text before it is cut into pieces: letters replaced, single spaces, "▁" for a space
+// The normalisation of SentencePiece, before a text is cut into pieces: replace letters, make spaces single, write "▁" for a space
 
 import type { SpmModel } from "./spm-file";
 
@@ -7,7 +7,7 @@ export const SPACE = "▁";
 export class Normaliser {
   private readonly letters: LetterTable | null;
 
-  /** @param kept pieces that stay as they are wherever they stand, the longest first. */
+  /** @param kept pieces that are not normalised wherever they stand in a text, the longest first. */
   constructor(
     private readonly model: SpmModel,
     private readonly kept: string[],
@@ -30,7 +30,7 @@ export class Normaliser {
     return singleSpaces ? normal.replace(/▁+$/, "") : normal;
   }
 
-  /** How much of the text is replaced next, and by what. */
+  /** Return how many letters (UTF-16 units) of the text from `at` on are replaced next, and by which text. */
   private next(text: string, at: number): { length: number; replaced: string } {
     const kept = this.kept.find((piece) => text.startsWith(piece, at));
     if (kept) return { length: kept.length, replaced: kept };
@@ -42,12 +42,13 @@ export class Normaliser {
 }
 
 const [ENCODER, DECODER] = [new TextEncoder(), new TextDecoder("utf-8", { ignoreBOM: true })];
-const MOST_REPLACED = 32; // letters that a rule replaces at once; the rules of SentencePiece have fewer
+const MOST_REPLACED = 32; // the most letters that one rule replaces; the rules of SentencePiece replace fewer
 
 /**
- * SentencePiece's precompiled table: a tree of what is replaced, as a double array, and the texts that replace it.
+ * The table of replacements in a SentencePiece model. The bytes of the texts to be replaced form a tree (trie), stored as a
+ * "double array"; after it come the texts that replace them.
  *
- * Source: Yata's Darts-clone, which SentencePiece uses.
+ * Source: the format of Darts-clone (Yata), which SentencePiece uses.
  */
 class LetterTable {
   private readonly units: Uint32Array;
@@ -60,7 +61,10 @@ class LetterTable {
     this.texts = content.subarray(4 + size);
   }
 
-  /** The longest beginning of the rest of a text that has a rule, and what replaces it. */
+  /**
+   * For the text from `at` on, find the rule that replaces the most letters; return their number and the new text. null =
+   * no rule applies.
+   */
   longest(text: string, at: number): { length: number; replaced: string } | null {
     let found: { length: number; replaced: string } | null = null;
     let place = this.offset(this.units[0]);

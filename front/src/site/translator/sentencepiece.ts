@@ -1,4 +1,4 @@
-// A vocabulary of a translator: texts into pieces and back, exactly as SentencePiece does it
+// The vocabulary of a translator: it cuts texts into pieces, and joins pieces to a text, exactly as SentencePiece does
 //
 // Source: google/sentencepiece (bpe_model.cc, unigram_model.cc, sentencepiece_processor.cc).
 
@@ -8,12 +8,12 @@ import { NORMAL, readModel, UNUSED, USER_DEFINED, type SpmModel } from "./spm-fi
 import { mostProbable } from "./unigram";
 import { lettersOfBytes } from "./utf8";
 
-export const UNK = 1; // the id of what has no piece, in every vocabulary of regard
+export const UNK = 1; // the id of the unknown token, the same in every vocabulary of regard
 const UNKNOWN_PENALTY = 10;
 const CONTROL = 3;
 const BYTE_PIECE = /^<0x([0-9A-F]{2})>$/;
 
-/** A piece of a text: its id, and its text, which for an unknown piece is that of its letters. */
+/** A piece of a text: its id, and its text in the vocabulary. An unknown piece has the letters of the text that it stands for. */
 export interface Found {
   id: number;
   text: string;
@@ -22,8 +22,8 @@ export interface Found {
 export class Vocabulary {
   private readonly model: SpmModel;
   private readonly normaliser: Normaliser;
-  private readonly ids: Map<string, number>; // of pieces that texts are cut into, and of unused ones
-  private readonly whole: string[]; // pieces that are never cut, the longest first
+  private readonly ids: Map<string, number>; // the ids of normal, user-defined and unused pieces, by their text
+  private readonly whole: string[]; // user-defined pieces, which are never cut, the longest first
   private readonly byteIds: Map<string, number>;
   private readonly longest: number;
   private readonly lowest: number;
@@ -43,7 +43,7 @@ export class Vocabulary {
     this.normaliser = new Normaliser(this.model, this.whole);
   }
 
-  /** The pieces of a text, which is cleaned already. */
+  /** Cut a text, which must be cleaned (see clean.ts), into pieces. */
   encode(text: string): Found[] {
     const normal = this.normaliser.normalise(text);
     const pieces = this.model.algorithm === "bpe" ? this.cutByPairs(normal) : this.cutByScores(normal);
@@ -58,11 +58,12 @@ export class Vocabulary {
     return found.map((one) => (one.id === UNK ? this.foreign(one) : one));
   }
 
-  /** The text of pieces, none of which is unknown. */
+  /** Return the text of the pieces with these ids, none of which may be unknown. */
   decode(ids: number[]): string {
     let text = "";
     let bytes: number[] = [];
-    let beginning = this.model.dummyPrefix || this.model.singleSpaces; // where a space is the one that was put before the text
+    // true = a space at the beginning of the text was put there by normalisation, or would have been removed by it
+    let beginning = this.model.dummyPrefix || this.model.singleSpaces;
     const spellBytes = () => {
       text += lettersOfBytes(Uint8Array.from(bytes)).map(({ letter }) => letter ?? "\ufffd").join("");
       bytes = [];
@@ -84,7 +85,7 @@ export class Vocabulary {
     return text;
   }
 
-  /** A piece as it is in the vocabulary. */
+  /** The text of the piece with this id, as it is in the vocabulary. */
   piece = (id: number): string => this.model.pieces[id].text;
 
   private cutByPairs(normal: string): string[] {
@@ -118,7 +119,7 @@ export class Vocabulary {
     return id === undefined ? undefined : this.model.pieces[id];
   }
 
-  /** The id of a piece; the unigram model never finds unused ones. */
+  /** The id of a piece; UNK if the vocabulary has none or, in a unigram model, if the piece is marked as unused. */
   private idOf(text: string): number {
     const unused = this.model.algorithm === "unigram" && this.known(text)?.kind === UNUSED;
     return unused ? UNK : (this.ids.get(text) ?? UNK);
@@ -131,7 +132,10 @@ export class Vocabulary {
     });
   }
 
-  /** Unknown letters that are an unused piece have its id, as in Marian's vocabularies (text/foreign_vocabulary.py). */
+  /**
+   * If the letters of an unknown piece are an unused piece, give it that piece's id, as vocabularies of Marian need
+   * (text/foreign_vocabulary.py).
+   */
   private foreign(unknown: Found): Found {
     const id = this.known(unknown.text)?.kind === UNUSED ? this.ids.get(unknown.text)! : UNK;
     return { id, text: unknown.text };

@@ -1,23 +1,23 @@
-// Read a SentencePiece model: a protobuf message with the pieces, the algorithm and the normalisation of texts
+// Read the file of a SentencePiece model, a protobuf message with the pieces, the algorithm and the rules of normalisation
 //
-// The numbers of the fields are those of sentencepiece_model.proto.
+// The field numbers in this file come from sentencepiece_model.proto.
 
 export interface Piece {
   text: string;
   score: number;
-  kind: number; // one of the constants below
+  kind: number; // NORMAL, USER_DEFINED, UNUSED, BYTE or another type of sentencepiece_model.proto
 }
 
 export const [NORMAL, USER_DEFINED, UNUSED] = [1, 4, 5];
 const BYTE = 6;
 
 export interface SpmModel {
-  pieces: Piece[]; // by id
+  pieces: Piece[]; // the index of a piece is its id
   algorithm: "unigram" | "bpe";
-  bytes: boolean; // a letter without a piece is cut into pieces for its bytes
-  letters: Uint8Array | null; // what letters are replaced by: SentencePiece's precompiled table
-  dummyPrefix: boolean; // a space is put before a text
-  singleSpaces: boolean; // spaces at the ends are removed, and those beside another space
+  bytes: boolean; // true = a letter without a piece is cut into one piece for each of its bytes
+  letters: Uint8Array | null; // the table of replacements (see LetterTable in normaliser.ts); null = no letters are replaced
+  dummyPrefix: boolean; // true = a space is put before each text
+  singleSpaces: boolean; // true = spaces at the ends are removed, and several spaces in a row become one
 }
 
 export function readModel(file: Uint8Array): SpmModel {
@@ -50,7 +50,7 @@ function pieceOf(message: Uint8Array): Piece {
   return piece;
 }
 
-/** The fields of a protobuf message: a field's number, and its value. */
+/** The fields of a protobuf message, each as its number and its value: a whole number, or bytes. */
 function* fields(message: Uint8Array): Generator<[number, number | Uint8Array]> {
   let at = 0;
   const whole = (): number => {

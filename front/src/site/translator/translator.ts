@@ -1,4 +1,5 @@
-// A translator: a sentence in; the trace of the best translation, and the alignments of all that were found
+// The reader (see ../reader.ts) of a translator: from a sentence to the trace of its best translation, with the word alignments of
+// all translations that beam search found
 
 import { UNCHANGED, weightsOf } from "../../attention";
 import { decode } from "../../blocks";
@@ -16,15 +17,15 @@ import { joinTokens, vectorsOf } from "../vectors";
 import { UNK, Vocabulary, type Found } from "./sentencepiece";
 import { textOfPieces, wordsAndPieces, wordWeights } from "./words";
 
-const UNKNOWN = "⁇"; // an unknown piece in a translation
+const UNKNOWN = "⁇"; // the text of an unknown piece in a translation
 
-/** The columns of a matrix that is given by its rows, one after the other. */
+/** The numbers of the transposed matrix, from the rows of a matrix. */
 const transposed = (rows: Float32Array[]) => Float32Array.from({ length: rows.length * rows[0].length }, (_, i) => rows[i % rows.length][Math.floor(i / rows.length)]);
 
-/** A source that was read, and a translation of it. */
+/** A source, as text, pieces and outputs of the encoder, and one translation of it. */
 interface Pair {
   text: string;
-  source: Found[]; // the end of the sentence last
+  source: Found[]; // the pieces; the last one is the end of the sentence
   encoded: Encoded;
   hypothesis: Hypothesis;
 }
@@ -66,7 +67,7 @@ export class TranslatorReader implements Reader {
     return { ...this.traceOf(pairs[0]), alignment: { rule: this.settings.rule, candidates } as Alignment };
   }
 
-  /** The trace of the model while it reads a source and its translation. */
+  /** The trace of the model for a source and this translation of it. */
   private traceOf(pair: Pair): Trace {
     const { bos, eos } = this.settings;
     const begin = { id: bos, text: this.target.piece(bos) };
@@ -82,7 +83,10 @@ export class TranslatorReader implements Reader {
     };
   }
 
-  /** The queries, keys, values and hidden vectors of every layer, [heads tokens width]; or its weights. */
+  /**
+   * The arrays of the trace, by block: for each layer the queries, keys, values and hidden vectors [heads tokens width], or
+   * else its weights.
+   */
   private vectors({ encoded, hypothesis }: Pair): Arrays {
     const vectors: Arrays = {};
     const { last } = hypothesis;
@@ -127,7 +131,7 @@ export class TranslatorReader implements Reader {
     };
   }
 
-  /** The weight of each target piece on each source piece, by the translator's alignment rule. */
+  /** The weights [target pieces, source pieces] of the cross-attention that aligns words in this translator (`rule`). */
   private async pieceWeights(pair: Pair): Promise<number[][]> {
     const { rule } = this.settings;
     const trace = this.traceOf(pair);

@@ -1,14 +1,14 @@
-// The unigram model as SentencePiece computes it: the pieces with the highest sum of scores, found by Viterbi's algorithm
+// The unigram model of SentencePiece: of all ways to cut a text into pieces, find the one with the largest sum of scores (Viterbi)
 //
-// SentencePiece keeps the sums in float32, and so does this file, so that ties are decided alike.
+// The sums are float32 numbers, as in SentencePiece, so that both decide equally between equal sums.
 
 export interface Scores {
   score: (piece: string) => number | undefined; // undefined = there is no such piece
-  longest: number; // letters of a piece
-  unknown: number; // the score of a letter without a piece
+  longest: number; // the most letters of a piece
+  unknown: number; // the score of a letter that is no piece by itself
 }
 
-/** Cut a normalised text, given as its letters, into pieces. */
+/** Cut a normalised text, given as a list of its letters, into the pieces with the largest sum of scores. */
 export function mostProbable(letters: string[], { score, longest, unknown }: Scores): string[] {
   const sums = new Float32Array(letters.length + 1).fill(-Infinity);
   const starts = new Int32Array(letters.length + 1).fill(-1);
@@ -18,7 +18,7 @@ export function mostProbable(letters: string[], { score, longest, unknown }: Sco
     if (starts[end] < 0 || rounded > sums[end]) [sums[end], starts[end]] = [rounded, start];
   };
   for (let start = 0; start < letters.length; start++) {
-    let single = false; // whether the letter is a piece of its own
+    let single = false; // whether the letter at `start` is a piece by itself
     let piece = "";
     for (let end = start + 1; end <= Math.min(letters.length, start + longest); end++) {
       piece += letters[end - 1];

@@ -1,8 +1,11 @@
-// Letters of bytes of UTF-8, of which some may be no letters
+// The letters in a sequence of bytes, some of which may be no valid UTF-8
 
 const STRICT = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** The letters that bytes spell, each with its place; a byte that belongs to no letter is one without a letter. */
+/**
+ * The letters that bytes spell, each with the range of its bytes (`start` to before `end`). A byte that is no part of a
+ * letter is an entry with `letter` null.
+ */
 export function lettersOfBytes(bytes: Uint8Array): { letter: string | null; start: number; end: number }[] {
   const letters: { letter: string | null; start: number; end: number }[] = [];
   for (let start = 0; start < bytes.length; ) {

@@ -7,7 +7,7 @@ import { lettersOfBytes } from "./utf8";
 const BYTE = /^<0x([0-9A-F]{2})>$/;
 const PUNCTUATION = /^\p{Punctuation}+$/u;
 
-/** The text that pieces stand for; bytes that are not UTF-8 become "�". */
+/** The text that pieces spell together; bytes that are not UTF-8 become "�". */
 export const textOfPieces = (pieces: string[]): string => stripped(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytesOf(pieces)));
 
 const bytesOf = (pieces: string[]): Uint8Array => Uint8Array.from(pieces.flatMap((piece) => [...bytesOfPiece(piece)]));
@@ -17,7 +17,7 @@ export function bytesOfPiece(piece: string): Uint8Array {
   return byte ? Uint8Array.of(parseInt(byte[1], 16)) : new TextEncoder().encode(piece.replaceAll(SPACE, " "));
 }
 
-/** For each piece the index of the word that it belongs to; see `word_of_each_piece` in Python. */
+/** For each piece, the index of the word that it belongs to, as Python's `word_of_each_piece` computes it. */
 export function wordOfEachPiece(pieces: string[]): number[] {
   const spelled = pieces.map(bytesOfPiece);
   const pieceOfByte = spelled.flatMap((bytes, piece) => [...bytes].map(() => piece));
@@ -34,7 +34,7 @@ export function wordOfEachPiece(pieces: string[]): number[] {
   return wordOf.reduceRight<number[]>((found, word) => [(next = word ?? next), ...found], []);
 }
 
-/** The words of a text, and for each piece the index of its word; see `words_and_pieces` in Python. */
+/** The words of a text, and for each piece the index of its word, as Python's `words_and_pieces` computes them. */
 export function wordsAndPieces(text: string, pieces: string[], clean: Clean): { words: string[]; wordOf: number[] } {
   const [words, wordOf] = [splitWords(text), wordOfEachPiece(pieces)];
   const spelledIn = words.flatMap((word, index) => splitWords(clean(word)).map(() => index));
@@ -43,7 +43,10 @@ export function wordsAndPieces(text: string, pieces: string[], clean: Clean): { 
   return { words, wordOf: wordOf.map((word) => spelledIn[word]) };
 }
 
-/** The places of the pieces that represent their words: those with letters, where a word has any. */
+/**
+ * The indices of the pieces whose weights count for their words: pieces with letters; in a word without any, those with
+ * punctuation; else all.
+ */
 function representatives(pieces: string[], wordOf: number[]): number[] {
   const ranks = wordOf.map((_, place) => {
     const text = pieces[place].replaceAll(SPACE, "");
@@ -56,11 +59,14 @@ function representatives(pieces: string[], wordOf: number[]): number[] {
 
 export interface Side {
   words: string[];
-  wordOf: number[];
-  pieces: string[]; // the end of the sentence last
+  wordOf: number[]; // for each piece, without the end of the sentence, the index of its word
+  pieces: string[]; // the last one is the end of the sentence
 }
 
-/** The weights between words, from those between pieces: the mean over a word's rows of the sum over a word's columns. */
+/**
+ * The weights between words, from the weights between pieces: the sum over the pieces of the source word, the mean over
+ * those of the target word.
+ */
 export function wordWeights(weights: number[][], target: Side, source: Side): number[][] {
   const merged = target.words.map(() => source.words.map(() => 0));
   const rows = representatives(target.pieces, target.wordOf);
