@@ -180,7 +180,7 @@ class WithRegard:
             config=checked_complete(
                 TrainConfig(
                     data=Data(dev_pairs=1, max_tokens=256),
-                    vocabulary=VocabularySettings(joint=False),
+                    vocabulary=VocabularySettings(joint=False, placeholders=False),
                     training=Training(
                         seed=SEED,
                         batch_tokens=4_000,

@@ -151,7 +151,9 @@ def test_random_numbers_are_drawn_again_on_the_device_of_the_call(normal, monkey
 
     monkeypatch.setattr(gradients, "checkpoint", kept)
     query = normal(1, 2, 19, 4).requires_grad_()
-    backend = fused_backend.fused if options else tiled_backend.tiled  # as on a GPU, where fused kernels have dropout
+    backend = (
+        fused_backend.fused_context if options else tiled_backend.tiled_context
+    )  # as on a GPU, where fused kernels have dropout
     call = Call.of(query, query, query, options.get("score", ScaledDot()), None, Softmax())
     backend(call, 0.5).sum().backward()
     assert given == [{query.device}]

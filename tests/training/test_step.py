@@ -60,7 +60,7 @@ def test_a_step_follows_the_clipped_gradient_of_the_mean_over_all_tokens(clip_no
     )
     config = TrainConfig(
         data=Data(dev_pairs=1, max_tokens=9),
-        vocabulary=VocabularySettings(joint=False),
+        vocabulary=VocabularySettings(joint=False, placeholders=False),
         training=training,
         evaluation=Evaluation(every_steps=1, patience=1),
     )

@@ -54,7 +54,7 @@ def test_heads_whose_tokens_are_apart_are_copied_some_heads_at_a_time(normal, mo
 
 def test_few_queries_read_keys_without_a_copy(normal, monkeypatch):
     query, memory = normal(1, 2, 5, 8).float(), normal(1, 53, 2, 8).float().transpose(1, 2)
-    monkeypatch.setattr(rounds, "readable", None)
+    monkeypatch.setattr(rounds, "readable_vectors", None)
     expected = (query @ memory.mT / 8**0.5).softmax(dim=-1) @ memory
     assert_close(attend(query, memory, memory, ask=Ask()).context, expected)
 

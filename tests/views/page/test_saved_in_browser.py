@@ -5,7 +5,7 @@ from pathlib import Path
 
 import matplotlib.image
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 import regard
 from regard.tracing.model_loading import LoadedModel
@@ -44,7 +44,7 @@ def test_scrolled_tables_are_saved_whole_and_hints_are_left_out(
     opened: Callable[..., Page], browser: Browser, written: Path, tmp_path: Path, name: str, hint: str
 ) -> None:
     page = opened(written)
-    assert hint in page.locator(f"[data-view={name}]").inner_text()
+    expect(page.locator(f"[data-view={name}]")).to_contain_text(hint)  # once the layer is decoded
     drawing = browser.new_page()
     drawing.goto(saved(page, name, "SVG", tmp_path).as_uri())
     assert hint not in drawing.locator(f"[data-view={name}]").inner_text()
