@@ -27,7 +27,7 @@ def __getattr__(name: str) -> object:
 
 
 def _prepare_notebook() -> None:
-    """In a notebook, let IPython show patterns as pictures."""
+    """If the code runs in a notebook, let IPython show a `Pattern` (attention weights of all heads) as a picture."""
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
         from regard.views.in_notebook import show_patterns
 

@@ -17,9 +17,11 @@ def main() -> NoReturn:
 
     Ctrl-C ends the process with one line of text and status 130, also while packages are being imported.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if Ctrl-C is ignored, as in the background
+    # A process in the background ignores Ctrl-C: then Python has set no handler, and none is set here.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
-    gc.set_threshold(50_000)  # 700 by default; saves a fifth of the time of `regard look`, as imports make no garbage
+    # Imports make no garbage: collecting it more rarely than by default (700) saves a fifth of the time of `look`.
+    gc.set_threshold(50_000)
     try:
         from regard.cli.main import run
 

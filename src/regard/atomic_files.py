@@ -32,7 +32,7 @@ def atomic_replace(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        # The mode is set after the block, which may have put another file at the temporary path.
+        # The permissions are set after the with-block, since the block may put another file at the temporary path.
         temporary.chmod(path.stat().st_mode if path.exists() else default_mode)
         temporary.replace(path)
         sync_folder(path.parent)
@@ -52,7 +52,10 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write a folder's list of file names to the disk, on operating systems that support this."""
+    """Write a folder's list of file names to the disk, so that a new name survives a power cut.
+
+    This does nothing on operating systems that cannot do it.
+    """
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

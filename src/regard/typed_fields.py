@@ -5,11 +5,14 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 LARGEST_INTEGER = 2**53
-"""The largest absolute value of an integer in a file; up to it, float64 is exact, and sums of a few fit 64 bits."""
+"""The largest absolute value of an integer in a file.
+
+A float64 represents all integers up to it exactly, and the sum of a few such integers fits into 64 bits.
+"""
 
 
 def check_fields(dataclass: Any, values: Mapping[str, object]) -> None:
-    """Raise TypeError unless every value has the type of the field of this name in a dataclass.
+    """Raise TypeError unless every value has the type of the dataclass's field with the same name.
 
     >>> from regard import Window
     >>> check_fields(Window, {"before": 2, "after": True})

@@ -13,7 +13,10 @@ SYMBOLS = {"\t": "⇥", "\n": "⏎"}
 """The control characters that are replaced by a symbol; all others are replaced by their codes in ‹›."""
 
 FIRST_STRONG_ISOLATE, POP_ISOLATE = "\u2068", "\u2069"
-"""Unicode's marks around a part of a line whose direction of writing does not affect the rest of the line."""
+"""Unicode's marks at the beginning and the end of a part of a line.
+
+The direction of writing in this part (from left to right or the reverse) does not affect the rest of the line.
+"""
 
 RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff\U0001e800-\U0001efff]")
 """The letters of Hebrew, Arabic and the other scripts that run from right to left."""

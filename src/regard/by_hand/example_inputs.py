@@ -30,10 +30,13 @@ MATRICES = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "Q", "K", "
 """The names of all matrices that may be given, in the order in which they are shown; a bias is a matrix of one row."""
 
 MOST_WEIGHTS = 4096 * 4096
-"""The largest number of weights in a worked example; about five matrices of this size take 128 MiB each."""
+"""The largest number of weights in a worked example.
+
+About five matrices with this number of entries are in memory at once, and each takes 128 MiB.
+"""
 
 ADVICE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
-"""The end of the messages about missing matrices."""
+"""Advice to the user, at the end of the messages about missing matrices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -124,11 +127,15 @@ class ExampleInputs:
         return self.mask
 
     def changed(self, *, temperature: float | None = None, causal: bool = False) -> "ExampleInputs":
-        """Return a copy with another temperature (None = the same), or with a causal mask in addition to the mask.
+        """Return a copy of the inputs with another temperature, a causal mask, or both.
+
+        Args:
+            temperature: the new temperature; None = the same as before.
+            causal: True = in addition to the mask, no query attends to later tokens; False = the same mask.
 
         Raises:
-            InputError: the temperature cannot be used, or a causal mask is added although the keys are other tokens
-                than the queries.
+            InputError: the temperature is not allowed (see `checked_temperature`), or `causal` is True although the
+                keys are other tokens than the queries.
         """
         new_temperature = self.temperature if temperature is None else checked_temperature(temperature)
         new_mask = self.mask
@@ -206,8 +213,8 @@ def check_size(
     Args:
         size: the rows and columns of each matrix, by name.
         name: the matrix to check.
-        other: the name of the matrix that requires them, for the message.
-        rows, columns: the numbers that `name` must have; None = any number.
+        other: the matrix whose size requires these numbers of rows and columns, for the message.
+        rows, columns: the numbers of rows and columns that the matrix `name` must have; None = any number.
         why: the reason for these numbers, for the message.
     """
     given = size[name]

@@ -1,7 +1,7 @@
 """One head of attention in NumPy, step by step, in float64.
 
     products = Q Kᵀ
-    scores   = products / √d_k                  or · scale; then the softcap and the bias, if there are any
+    scores   = products / √d_k                  or · scale; then a softcap and a bias (see `head_steps`)
     masked   = scores                           -∞ where the query may not attend to the key
     tempered = masked / temperature
     weights  = softmax(tempered)                row by row
@@ -84,7 +84,7 @@ def head_steps(
 def softmax(scores: Matrix, sink: float | None = None) -> Matrix:
     """Return the softmax of each row of scores; a row of only -∞, without a sink, gives weights 0.
 
-    A sink is one more score in each row, whose weight is not returned.
+    A sink is one more score in each row. The weight of the sink is not returned.
 
     >>> softmax(np.log([[1.0, 2.0, 1.0]]))
     array([[0.25, 0.5 , 0.25]])
@@ -98,7 +98,7 @@ def softmax(scores: Matrix, sink: float | None = None) -> Matrix:
 def softmax_at_temperature_0(scores: Matrix, sink: float | None = None) -> Matrix:
     """Return the softmax of each row at temperature 0: equal weights on its largest scores, 0 on all others.
 
-    A sink is one more score in each row, whose weight is not returned.
+    A sink is one more score in each row. The weight of the sink is not returned.
 
     >>> softmax_at_temperature_0(np.array([[2.0, 1.0, 2.0]]))
     array([[0.5, 0. , 0.5]])
@@ -110,9 +110,10 @@ def softmax_at_temperature_0(scores: Matrix, sink: float | None = None) -> Matri
 
 
 def largest_of_each_row(scores: Matrix, sink: float | None) -> Float[np.ndarray, "rows 1"]:
-    """Return the largest score of each row, or the sink if it is larger; softmax subtracts it before the exponential.
+    """Return the largest score of each row, or the sink if the sink is larger.
 
-    A row without any finite score gets 0 instead of -∞.
+    Softmax subtracts this number before the exponential, so that nothing overflows. For a row without any finite score,
+    it is 0 instead of -∞.
     """
     largest = scores.max(axis=1, keepdims=True, initial=-np.inf if sink is None else sink)
     return np.where(np.isneginf(largest), 0.0, largest)

@@ -147,7 +147,11 @@ def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[li
 
 
 def read_number(cell: Any, place: str) -> float:
-    """Return an entry of a TOML file as a float; raise InputError, naming its `place`, unless it is a finite number."""
+    """Return an entry of a TOML file as a float; raise InputError unless it is a finite number.
+
+    Args:
+        place: where the entry is in the file, for the message, such as "x, row 1, column 2".
+    """
     if isinstance(cell, bool) or not isinstance(cell, int | float):
         raise InputError(f"{place}: {shortened(cell)} is not a number.")
     if isinstance(cell, int) and cell.bit_length() > 1023:
@@ -158,7 +162,11 @@ def read_number(cell: Any, place: str) -> float:
 
 
 def read_flag(cell: Any, place: str) -> bool:
-    """Return an entry of a TOML file; raise InputError, naming its `place`, unless it is true or false."""
+    """Return an entry of a TOML file as a bool; raise InputError unless it is true or false.
+
+    Args:
+        place: where the entry is in the file, for the message, such as "mask, row 1, column 2".
+    """
     if not isinstance(cell, bool):
         raise InputError(f"{place}: {shortened(cell)} is not true or false (true = may attend).")
     return cell

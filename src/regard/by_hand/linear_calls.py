@@ -14,7 +14,7 @@ from regard.tracing.watching.layer_states import is_linear
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearCall:
-    """One call of a linear layer, recorded while a model ran: output = source W + b."""
+    """One call of a linear layer, recorded while a model ran: its input `source`, and output = source W + b."""
 
     layer: nn.Module
     source: Tensor
@@ -27,7 +27,8 @@ class Projection:
 
     Attributes:
         source: the input of the layer.
-        parameters: the columns of the layer's matrix that belong to the head.
+        parameters: the columns of the layer's matrix W that belong to the head.
+        bias: the numbers of the layer's bias that belong to the head; None = the layer has no bias.
     """
 
     source: Float[Tensor, "tokens d_model"]
@@ -82,8 +83,13 @@ def find_output_parameters(
 ) -> Float[Tensor, "d_head d_model"] | None:
     """Find the linear layer whose input is the contexts of all heads; return the rows of its W for one head.
 
-    `head` is the head's number from 0, and `context` its context. The result is in float64; None if no linear layer has
-    this context in the head's columns of its input.
+    The result is in float64. It is None if no linear layer has `context` in those columns of its input that
+    belong to the head.
+
+    Args:
+        context: the context of the head, its weights @ value.
+        head: the number of the head, from 0.
+        calls: the recorded calls of linear layers.
     """
     n_tokens, d_head = context.shape
     rows = slice(head * d_head, (head + 1) * d_head)
@@ -122,7 +128,7 @@ def float64_projection(layer: nn.Module, source: Tensor, columns: slice) -> Proj
 def reproduces(projection: Projection, part: Float[Tensor, "tokens d_head"], dtype: torch.dtype) -> bool:
     """Return whether a projection gives the queries, keys or values `part`, except for rounding in `dtype`."""
     bias = torch.zeros(()) if projection.bias is None else projection.bias
-    # the sum of the absolute values of all terms, with which rounding errors grow
+    # Rounding errors grow with the sum of the absolute values of all terms.
     magnitude = projection.source.abs() @ projection.parameters.abs() + bias.abs()
     error = (projection.source @ projection.parameters + bias - part.cpu().double()).abs()
     return bool((error <= 16 * torch.finfo(dtype).eps * magnitude).all())

@@ -1,9 +1,10 @@
-"""One head of a model as a worked example: its input x with W_q, W_k and W_v, or else Q, K and V; and W_o.
+"""One head of a model as a worked example, which starts from the head's input x, or else from Q, K and V.
 
 This works for any model. While the model runs, hooks record the calls of its linear layers. If some columns of a
 layer's output are the head's queries, then Q = x W_q + b_q, where x is the input of the layer and W_q are these columns
-of the layer's weight. If there are no such columns, as with rotary positions, the example starts from Q, K and V. W_o
-has the head's rows of the linear layer that takes the contexts of all heads; the model adds the other heads and a bias.
+of the layer's matrix; likewise for K and V. If there are no such columns, as with rotary positions, the example starts
+from Q, K and V. The output parameters W_o are the head's rows of the linear layer that takes the contexts of all heads;
+the worked example leaves out the outputs of the other heads and the layer's bias, which the model adds.
 """
 
 from collections.abc import Sequence
@@ -54,8 +55,9 @@ def model_inputs(
 
     Args:
         model: a loaded model, or the name or folder of one; None = MiniLM.
-        head: the head's name, such as "L3H1"; None = `focus_on` chooses the head with the most salient weight.
-        token: the query token; None = `focus_on` chooses the query of this weight.
+        head: the head's name, such as "L3H1"; None = the head with the most salient weight: a large weight on a
+            distant key to which other queries give little weight (see `focus_on`).
+        token: the query token; None = the query with the most salient weight.
         target: the text that the decoder of an encoder-decoder model reads.
         tokenizer: None = the tokenizer of the model's name or folder.
         truncate: cut a text that is too long; False = raise InputError.
@@ -83,7 +85,7 @@ def head_title(model_trace: Trace, focus: Focus) -> str:
 
 
 def head_inputs(focus: Focus, calls: Sequence[LinearCall], title: str) -> ExampleInputs:
-    """Return the head in `focus` as inputs of a worked example.
+    """Return the head in `focus` (a head and a query) as inputs of a worked example.
 
     The inputs are x with the parameters W_q, W_k and W_v if recorded calls of linear layers computed the head's
     queries, keys and values; otherwise Q, K and V. W_o is left out if no linear layer takes the contexts of the heads.
@@ -119,11 +121,13 @@ def head_inputs(focus: Focus, calls: Sequence[LinearCall], title: str) -> Exampl
 def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, Matrix] | None:
     """Return x, W_q, W_k, W_v and biases by name, if Q, K and V of a head were all computed by linear layers.
 
-    The dict also has "memory", the input of K and V, if it is not x. The result is None if a projection is None, or if
-    K and V have different inputs; the example then starts from Q, K and V.
+    Here x is the input of the linear layer of Q. If K and V have another input, the dict also has it, as "memory". The
+    result is None if a projection is None, or if the inputs of K and V differ; the worked example then starts from the
+    numbers of Q, K and V instead of x.
 
     Args:
-        projections: by "Q", "K" and "V": the part of a linear layer that computed it; None = no such layer was found.
+        projections: for each of the names "Q", "K" and "V": the part of a linear layer that computed this matrix;
+            None = no such layer was found.
     """
     query, key, value = (projections[name] for name in "QKV")
     if query is None or key is None or value is None or not torch.equal(key.source, value.source):

@@ -1,7 +1,7 @@
 """The steps of one query of a worked example, key by key, with the exponentials of the softmax and their sum.
 
 exp_k = exp(tempered_k - largest of the row)        the subtraction does not change the weights
-weight_k = exp_k / sum                              sum: of exp_k over all keys, plus that of a sink (a score of no key)
+weight_k = exp_k / sum                              sum: of exp_k over all keys, and `QuerySteps.sink`
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,10 @@ from regard.by_hand.head_steps import largest_of_each_row
 from regard.by_hand.worked_attention import WorkedAttention
 
 BEFORE_EXPONENTIAL = ("products", "scores", "masked", "tempered")
-"""The names of the matrices before the exponential; "masked" and "tempered" are left out if they change nothing."""
+"""The names of the matrices before the exponential.
+
+"masked" is left out if there is no mask, and "tempered" if the temperature is 1.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""One head of a translator, which reads a text and its translation, as a worked example."""
+"""One head of a translator as a worked example. The translator reads a text and a translation of the text."""
 
 from torch import nn
 
@@ -16,9 +16,11 @@ from regard.translation.translator import Translator
 def translate_or_score(
     translator: Translator, text: str, target: str | None, truncate: bool, n_best: int = 1
 ) -> Translation:
-    """Return the translation of a text, or score the given translation `target` and return it.
+    """Translate a text, or score a given translation of it; return the `Translation`.
 
     Args:
+        target: the given translation; None = the translator translates the text.
+        truncate: cut a text that is too long; False = raise InputError.
         n_best: the largest number of candidate translations, if `target` is None.
 
     Raises:
@@ -41,12 +43,13 @@ def translator_inputs(
 ) -> tuple[ExampleInputs, int]:
     """Return one head of a translator as inputs of a worked example, and the position of the query.
 
-    The translator reads a text and its translation.
+    The encoder of the translator reads the text, and the decoder reads the translation.
 
     Args:
         head: the head's name, "L3H1" for cross-attention, "encoder L3H1" or "decoder L3H1" for self-attention; None =
-            `focus_on` chooses the head with the most salient weight.
-        token: the query token; None = `focus_on` chooses the query of this weight.
+            the head with the most salient weight: a large weight on a distant key to which other queries give little
+            weight (see `focus_on`).
+        token: the query token; None = the query with the most salient weight.
         target: the translation; None = the translator translates the text.
         truncate: cut a text that is too long; False = raise InputError.
 

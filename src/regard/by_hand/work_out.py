@@ -34,7 +34,8 @@ def work_out(inputs: ExampleInputs, token: TokenReference | None = None) -> Work
            [ 4., 12., 10.]])
     """
     query = None if token is None else token_position(token, inputs.queries)
-    with np.errstate(over="ignore", invalid="ignore"):  # `check_finite` refuses what overflows
+    # NumPy gives no warnings of overflow, because `check_finite` raises an error.
+    with np.errstate(over="ignore", invalid="ignore"):
         projected = projections(inputs)
         heads = steps_of_heads(inputs, projected)
         stages = [*given_stages(inputs, query), *projected_stages(inputs, projected, query)]
@@ -47,7 +48,15 @@ def work_out(inputs: ExampleInputs, token: TokenReference | None = None) -> Work
 
 
 def worked_example(name: str, token: TokenReference | None = None) -> WorkedAttention:
-    """Return a built-in example with every matrix computed, the query `token` marked; raise InputError if unknown."""
+    """Return a built-in example with every matrix computed.
+
+    Args:
+        name: one of the names in by_hand/examples.
+        token: the query whose row is marked in every matrix; None = no query.
+
+    Raises:
+        InputError: there is no example of this name, or the example has no such token.
+    """
     return work_out(built_in_inputs(name), token)
 
 
@@ -90,7 +99,7 @@ def steps_of_heads(inputs: ExampleInputs, projected: dict[str, Matrix]) -> list[
 
 
 def given_stages(inputs: ExampleInputs, query: int | None) -> list[Stage]:
-    """Return the matrices from which the example starts, as `Stage`s in the order in which they are used; not W_o.
+    """Return the given matrices except W_o, as `Stage`s in the order in which the computation uses them.
 
     Args:
         query: the row to mark; None = no row.

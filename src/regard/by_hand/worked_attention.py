@@ -74,7 +74,7 @@ class WorkedAttention:
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes to print with the matrices, one line each."""
-        # the matrix before the weights, in each head
+        # for each head, the matrix from which the weights are computed
         before = [stage for stage, following in pairwise(self.stages) if following.name.split("_")[0] == "weights"]
         masked = np.isneginf([stage.matrix for stage in before])
         names = [self.inputs.query_texts[query] for query in np.flatnonzero(masked.all(axis=(0, 2)))]

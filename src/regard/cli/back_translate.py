@@ -81,7 +81,7 @@ def check_options(greedy: bool, beam: int | None, sampling_options: dict[str, An
 
 
 def print_counts(task: "BackTranslation", counts: "Counts") -> None:
-    """Print how many lines became pairs or were left out, the names of the files, and the next command."""
+    """Print how many lines became pairs or were left out, the files, and a command that trains on the pairs."""
     reasons = {"empty": counts.empty, "too long": counts.over_long, "with unknown pieces": counts.unknown}
     left_out = ", ".join(f"{number:,} {name}" for name, number in reasons.items() if number)
     source, target = escape_controls(task.source), escape_controls(task.target)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regard.lessons.lesson import Lesson, LessonText
 
 TEXT_WIDTH = 92
-"""The widest lines of a lesson's text, in terminal cells."""
+"""The largest width of a lesson's text, in columns of the terminal; longer lines are wrapped."""
 
 
 def learn(
@@ -80,7 +80,11 @@ def list_lessons(lessons: "list[Lesson]", language: str) -> None:
 
 
 def show_lesson(lesson: "Lesson", said: "LessonText") -> None:
-    """Print a lesson: its text, the numbers of its example or of MiniLM's head, and commands that show more."""
+    """Print a lesson: its text, its attention (see `show_attention`), and commands that show more.
+
+    Args:
+        said: the text of the lesson in the language of the user.
+    """
     from rich.console import Console
 
     from regard.lessons.lesson import FORMULA, NAMES
@@ -99,7 +103,7 @@ def show_lesson(lesson: "Lesson", said: "LessonText") -> None:
 
 
 def show_attention(lesson: "Lesson") -> None:
-    """Print the matrices of a lesson's example, or where MiniLM's head looks in the lesson's sentence."""
+    """Print the matrices of a lesson's worked example, or the attention of one head of MiniLM to a sentence."""
     if lesson.example is not None:
         from regard.by_hand.work_out import worked_example
         from regard.views.terminal.matrices import show as show_matrices

@@ -193,7 +193,13 @@ def trace_text(model: str | None, text: str, target: str | None, truncate: bool)
 def trace_model(
     model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None, for_page: bool = False
 ) -> "Trace":
-    """Return the trace of a Hugging Face model while it reads a text; `for_page` keeps the hidden states too."""
+    """Return the trace of a Hugging Face model while it reads a text.
+
+    Args:
+        model: the name or folder of the model; None = MiniLM.
+        new_tokens: the number of tokens that the model generates after the text; None = it only reads.
+        for_page: whether to keep the hidden states too, which a page shows.
+    """
     from regard.tracing.for_page import trace_for_page
     from regard.tracing.model_loading import load
     from regard.tracing.run import trace
@@ -215,7 +221,7 @@ def trace_media(
 
     Args:
         medium: the pictures, the video or the recording, and the layers to keep, as arguments of `regard.trace`.
-        for_page: whether to keep the hidden states too, if the model has them.
+        for_page: whether to keep the hidden states too, which a page shows, if the model has them.
     """
     if model is None:
         raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")

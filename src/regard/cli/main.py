@@ -1,4 +1,4 @@
-"""The `regard` command: its verbs and its exit statuses.
+"""The `regard` command: its verbs (subcommands such as `regard look`) and its exit statuses.
 
 Bad input ends with one line on the error stream and status 2, Ctrl-C with status 130. Any other exception is a bug and
 shows its traceback. Verbs import torch and transformers only when they run.
@@ -44,13 +44,14 @@ VERBS = {
     "Learn how it works": (learn, demo, explain),
     "Translate": (sample, train, translate, evaluate, score, serve, back_translate, export),
 }
-"""The groups of verbs in `regard --help`, and their verbs."""
+"""The headings in `regard --help`, and for each the functions of the verbs (subcommands) below it."""
 
 
 def help_text(docstring: str) -> str:
-    r"""Return the docstring of a verb with each paragraph on one line, so that a terminal of any width can wrap it.
+    r"""Return the docstring of a verb's function as help text: each paragraph on one line.
 
-    A paragraph whose first line is \b keeps its lines.
+    A terminal of any width can then wrap the paragraphs. A verb is a subcommand such as `regard look`. A paragraph
+    whose first line is \b keeps its lines.
 
     >>> help_text("Write\n    lines.\n\n    \b\n      regard look\n      regard scan\n    ")
     'Write lines.\n\n  regard look\n  regard scan'
@@ -110,7 +111,7 @@ def exit_with_message(message: str) -> NoReturn:
 
 
 def usage_message(error: typer.TyperException) -> str:
-    """Return what is wrong with a command line that Typer refuses, and which help to read."""
+    """Return the error message for a command line that Typer refuses: what is wrong, and which help to read."""
     message = error.format_message().rstrip(".")
     if message.startswith("Got unexpected extra argument"):
         message += ": a text of several words needs quotes around it"
@@ -143,11 +144,12 @@ def run() -> None:
     except OSError as error:
         if error.filename is not None or error.errno not in {*WRITE_ERRORS, errno.EPIPE}:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python must not flush the rest at exit
+        # At exit, Python writes the rest of the output: to /dev/null now, as it would raise again otherwise.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno == errno.EPIPE:  # the reader has closed the pipe; Typer exits with 1 too
             sys.exit(1)
         exit_with_message(f"cannot write the output: {os.strerror(error.errno).lower()}.")
     except SystemExit as stop:
-        if stop.code == 130:  # Typer's status after Ctrl-C
+        if stop.code == 130:  # Typer's exit status after Ctrl-C
             print("regard: stopped", file=sys.stderr)
         raise

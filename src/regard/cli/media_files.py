@@ -51,7 +51,7 @@ def read_frames(path: Path) -> list[Any]:
 
 
 def frames_per_second(path: Path) -> float | None:
-    """Return the frames per second of a moving picture; None if its frames are not shown equally long."""
+    """Return the frames per second of a moving picture; None if the frames have different or unknown durations."""
     pillow = import_extra("PIL.Image", "huggingface")
     with pillow.open(path) as picture:
         durations = set()

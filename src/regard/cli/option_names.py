@@ -1,4 +1,4 @@
-"""Replace Python's arguments in error messages by the command line options with the same meaning."""
+"""Replace Python arguments in error messages, such as truncate=True, by command line options, such as --truncate."""
 
 import re
 

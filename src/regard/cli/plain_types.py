@@ -1,4 +1,7 @@
-"""The types of options in help texts: none for a flag; for an option that may be repeated, the type of one value."""
+"""The names of options' types in help texts, shorter than Typer's names.
+
+A flag has no name of a type. An option that may be given several times has the name of the type of one value.
+"""
 
 from typing import Any
 
@@ -10,25 +13,25 @@ PLAIN_NAMES = {
     "<list[str]>": "<str>",
     "<list[Path]>": "<path>",
 }
-"""Typer's names of types, and the names that help texts show in their place."""
+"""For some of Typer's names of types, the names that help texts show instead."""
 
 
 class Verb(TyperCommand):
-    """A verb of the command line whose help names the types of its options plainly."""
+    """A verb (subcommand) of `regard`, whose help shows the names in `PLAIN_NAMES` for the types of options."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return with_plain_types(super().get_params(ctx), ctx)
 
 
 class Verbs(TyperGroup):
-    """The command `regard`, whose help names the types of its options plainly."""
+    """The command `regard`, whose help shows the names in `PLAIN_NAMES` for the types of options."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return with_plain_types(super().get_params(ctx), ctx)
 
 
 def with_plain_types(parameters: list[Any], ctx: Any) -> list[Any]:
-    """Return the parameters of a verb; give each option the name of its type that its help is to show."""
+    """Return the parameters of a command, after setting the type name that the help shows for each option."""
     for parameter in parameters:
         if isinstance(parameter, TyperOption) and parameter.metavar is None:
             parameter.metavar = PLAIN_NAMES.get(parameter.display_type(ctx))

@@ -1,7 +1,7 @@
 """Print remarks on the error stream, for all verbs that show a text.
 
 There are four remarks: a text is the name of a file, a model does not know most tokens of a text, only a part of the
-layers is shown, or a letter in a picture has no font.
+layers is shown, or no font has a letter of a picture.
 """
 
 import os
@@ -30,7 +30,7 @@ def remark_on_file_name(text: str) -> None:
 
 
 def remark_on_texts(*traces: "Trace") -> None:
-    """Print a remark for each model that reads most of its text as unknown words, single jamo or bytes."""
+    """Print a remark for each model that reads most of its text as unknown words, single Korean letters or bytes."""
     from regard.tracing.tokens.readable_tokens import unfamiliar_text_note
 
     for remark in dict.fromkeys(unfamiliar_text_note(seen.model, seen.tokens) for seen in traces):
@@ -38,7 +38,12 @@ def remark_on_texts(*traces: "Trace") -> None:
 
 
 def remark_on_stages(full_trace: "Trace", shown: "Trace") -> None:
-    """Print a remark if only some layers of a trace are shown, because the others have other tokens."""
+    """Print a remark if some layers are not shown because they divide the picture into other patches.
+
+    Args:
+        full_trace: the trace of all layers.
+        shown: the part of the trace that is shown: layers with the same tokens.
+    """
     from regard.tracing.stages import layers_label
 
     if not_shown := [layer for layer in full_trace.encoder if layer not in shown.encoder]:
@@ -49,7 +54,7 @@ def remark_on_stages(full_trace: "Trace", shown: "Trace") -> None:
 
 
 def remark_on_fonts(text: str) -> None:
-    """Print a remark if letters of a picture's text have no font on this machine: the letters and a font to install."""
+    """Print a remark if no font on this machine has some letters of a picture's text, and name a font to install."""
     from regard.views.picture.fonts import fonts_for
 
     print_remark(fonts_for(text).advice)

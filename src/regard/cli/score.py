@@ -21,7 +21,7 @@ PAIRS_PER_CALL = 512
 """The number of pairs that are scored together, sorted by length, before their scores are written."""
 
 DIGITS = 6
-"""The number of decimals of a score; float32 has about as many."""
+"""The number of decimals of a score; a float32 is accurate to about as many."""
 
 
 def score(
@@ -85,7 +85,7 @@ def checked_pairs(
         source, target: the files of the texts, for the message.
 
     Raises:
-        InputError: one text has more lines than the other; this is raised after all complete pairs.
+        InputError: one text has more lines than the other; the error is raised after all complete pairs are yielded.
     """
     for number, (source_line, target_line) in enumerate(zip_longest(sources, targets)):
         if source_line is None or target_line is None:

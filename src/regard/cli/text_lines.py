@@ -30,7 +30,7 @@ def decompressed(stream: BufferedIOBase) -> BufferedIOBase:
 
 
 def available_lines(stream: BufferedIOBase) -> Iterator[list[bytes]]:
-    """Yield, after each read of a stream, the list of all complete lines that have arrived, without line ends.
+    """Yield, after each read of a stream, the list of the lines that this read completed, without line ends.
 
     A line that is longer than `LONGEST_LINE` is yielded before it is complete. The last line may have no line end.
     """

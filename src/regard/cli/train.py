@@ -101,7 +101,7 @@ def train(
 
     \b
     [bold]Settings[/bold], in a TOML file for --config or one by one with --set;
-    config.toml in the folder has those of its training
+    the folder of a translator has the settings of its training in config.toml
       \\[data]        weights  synthetic  dev_pairs  max_tokens  max_ratio
       \\[vocabulary]  file  n_tokens  joint  coverage  placeholders  bpe_dropout
       \\[model]       kind  preset  start_from  d_model  n_layers  dropout …
@@ -143,6 +143,9 @@ def numbers(
     """Return the numbers in the value of an option, such as "1,0.3"; None if the option is not given.
 
     Args:
+        option: the name of the option, for the error message.
+        text: the value of the option; None = the option is not given.
+        kind: the type of the numbers.
         example: a valid value, for the error message.
     """
     if text is None:

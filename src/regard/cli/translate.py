@@ -247,7 +247,7 @@ class OutputFormat:
         ]
         pairs = translator.align([one for _, one in numbered]) if self.alignments else [None] * len(numbered)
         for (number, one), alignment in zip(numbered, pairs, strict=True):
-            text = " ".join(one.text.splitlines())  # with byte pieces, a translation may have line ends
+            text = " ".join(one.text.splitlines())  # a translation may have line ends if pieces are bytes
             fields = [str(number), text, f"{one.score:.6f}"] if self.n_best else [text]
             if self.scores:
                 expected = one.expected_chrf
@@ -256,7 +256,7 @@ class OutputFormat:
 
 
 def remarks(translation: "Translation") -> Iterator[str]:
-    """Yield remarks for the user about a translation: unknown characters, missing names, texts that are too long."""
+    """Yield remarks for the user on a translation, such as unknown characters, or a text that is too long."""
     from regard.translation.pieces import UNKNOWN
 
     if translation.unknown:

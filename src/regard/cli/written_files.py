@@ -1,4 +1,7 @@
-"""The files that a verb writes: checked before the work begins, and named when it has ended."""
+"""The files that a verb (a subcommand, such as `regard look`) writes.
+
+They are checked before the work begins, and their names are printed after the work.
+"""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,7 +14,7 @@ STDOUT = Path("-")
 """The path of --json with which the JSON, and nothing else, is written to standard output."""
 
 NEVER_READ = {".html", ".png", ".svg", ".pdf", ".csv", ".parquet"}
-"""The endings of pages, pictures and tables, which no model reads from its folder."""
+"""The endings of pages, pictures and tables. A file with such an ending is never a part of a model."""
 
 
 def checked_outputs(inputs: Iterable[Path | str | None] = (), **options: Path | None) -> list[Path]:
@@ -46,7 +49,7 @@ def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | str | None] =
         check_writable(output)
         if output.exists() and any(is_part_of(output, Path(path)) for path in read):
             raise InputError(f"cannot write {output}: it is an input of this command; name another file.")
-        is_file = output.is_file() or not output.exists()  # /dev/null may be named twice
+        is_file = output.is_file() or not output.exists()  # a device such as /dev/null may be named twice
         if is_file and output.resolve() in [earlier.resolve() for earlier in outputs[:position]]:
             raise InputError(f"cannot write {output}: two options name it; name another file for one of them.")
 
@@ -60,7 +63,8 @@ def is_part_of(output: Path, read: Path) -> bool:
         return output.samefile(read)
     if output.suffix.lower() in NEVER_READ:
         return False
-    linked = any(output.samefile(path) for path in read.iterdir() if path.exists())  # as in the cache of a hub
+    # The files in Hugging Face's cache are symbolic links to files outside of the model's folder.
+    linked = any(output.samefile(path) for path in read.iterdir() if path.exists())
     return linked or output.resolve().is_relative_to(read.resolve())
 
 

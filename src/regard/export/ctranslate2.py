@@ -171,7 +171,8 @@ class LoadedExport:
     """An exported translator, loaded with CTranslate2 and SentencePiece, to compare it with the original."""
 
     def __init__(self, folder: Path) -> None:
-        threads = torch.get_num_threads()  # CTranslate2 sets the number of OpenMP threads, which torch uses too
+        # CTranslate2 sets the number of OpenMP threads of the whole process: give it torch's number.
+        threads = torch.get_num_threads()
         self.translator = import_extra("ctranslate2", "export,translation").Translator(
             str(folder), compute_type="float32", intra_threads=threads
         )

@@ -15,7 +15,7 @@ whose names begin with past_ are the decoder state:
     first step     the encoder's outputs of the same names; otherwise empty tensors (the axis "past" has length 0)
     later steps    the outputs of the previous step, whose names begin with present_ instead of past_
 
-The size of the axis "past" in config.json is the number of target tokens before the token of this step.
+An axis that config.json names "past" has one position for each target token before the token of this step.
 """
 
 import json
@@ -186,7 +186,10 @@ class LoadedExport:
         return [*(self.unused(piece) if token == UNK else token for token, piece in pieces), EOS]
 
     def unused(self, letters: str) -> int:
-        """Return the id of the piece with these letters if it is an unused piece of the vocabulary, or else UNK."""
+        """Return the id of the piece with these letters if it is an unused piece of the vocabulary, or else UNK.
+
+        An unused piece has an id, but SentencePiece never divides a text into it (see the docstring of this file).
+        """
         token: int = self.source.piece_to_id(letters)
         return token if self.source.is_unused(token) else UNK
 

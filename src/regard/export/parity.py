@@ -134,7 +134,7 @@ def compare_line(contents: TranslatorContents, exported: ExportedTranslator, lin
     original = Greedy().run(contents.model, sources)[0][0]
     tokens, text = exported.translate(line, sources.limits[0])
     original_tokens = list(original.tokens)
-    # The text of the unknown piece differs from program to program
+    # Programs write the unknown piece differently: a translation that has one is compared by its pieces alone.
     same_text = UNK in original_tokens or text == contents.target_vocabulary.decode(original_tokens)
     same = tokens == original_tokens and same_text
     exported_log_probability = exported.log_probability(line, original_tokens)
@@ -167,7 +167,7 @@ def random_lines(vocabulary: Vocabulary, n_lines: int = N_LINES, seed: int = 0) 
     """Return lines of 1 to `MOST_PIECES` random pieces of a vocabulary, for the check.
 
     Random lines are a harder check than sentences: the model is less certain of its translation, so that a small error
-    changes it.
+    changes the translation.
     """
     generator, ids = random.Random(seed), range(EOS + 1, len(vocabulary))
     return [vocabulary.decode(generator.choices(ids, k=1 + i % MOST_PIECES)) for i in range(n_lines)]

@@ -1,4 +1,4 @@
-"""The names of a model's vectors: as outputs of its ONNX graphs, and as blocks in the data of a page."""
+"""The names of a model's vectors, as outputs of its ONNX graphs and as blocks (arrays) in the data of a page."""
 
 PARTS = "query", "key", "value"
 """The names of the vectors from which the page computes a layer's attention."""
@@ -7,7 +7,7 @@ WEIGHTS = "weights"
 """The name of the weights of a layer, if the page does not compute them from queries and keys."""
 
 HIDDEN = "before", "attention", "feed_forward", "after"
-"""The hidden vectors of a layer, by the names of the fields of `LayerStates`."""
+"""The names of a layer's hidden vectors: the fields of `LayerStates` (in effects/movement.py)."""
 
 
 def block_name(kind: str, layer: int, part: str) -> str:

@@ -1,7 +1,8 @@
-"""The tables of a tokenizer of GPT-2's kind: regular expressions split a text, then byte pairs in each part are joined.
+"""The tables of a tokenizer of GPT-2's kind, which divides each part of a text into tokens by byte-pair encoding.
 
-The expressions contain classes of characters: letters, numbers and white space. A browser may have another version of
-Unicode than the tokenizer, so `class_of` calls the tokenizer on every character and writes the classes as ranges.
+Regular expressions divide a text into these parts. The expressions contain classes of characters: letters, numbers and
+white space. A browser may have another version of Unicode than the tokenizer, so `class_of` calls the tokenizer on
+every character and writes the classes as ranges.
 `front/src/site/byte-pairs.ts` reads the tables.
 """
 
@@ -14,7 +15,10 @@ from regard.site.unicode_tables import all_code_points, ranges
 from regard.tracing.tokens.readable_tokens import GPT2_BYTES
 
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-"""The regular expression by which GPT-2's tokenizer splits a text; each ByteLevel pre-tokenizer has it."""
+"""The regular expression by which GPT-2's tokenizer splits a text.
+
+The pre-tokenizer ByteLevel of the package tokenizers uses it too.
+"""
 
 LLAMA3_PATTERN = "|".join(
     (
@@ -92,19 +96,23 @@ def unsupported_setting(description: dict[str, Any]) -> str:
 
 
 def pre_tokenizers_of(part: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the pre-tokenizers in `part` of tokenizer.json, in the order of their use."""
+    """Return the pre-tokenizers of a tokenizer, in the order of their use.
+
+    Args:
+        part: the value of "pre_tokenizer" in tokenizer.json: one pre-tokenizer, a sequence of several, or None.
+    """
     if part is None:
         return [{"type": "none"}]
     return list(part["pretokenizers"]) if part["type"] == "Sequence" else [part]
 
 
 def splitters(part: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return those pre-tokenizers in `part` of tokenizer.json that split a text, in the order of their use."""
+    """Return those pre-tokenizers of a tokenizer that split a text; `part` is as in `pre_tokenizers_of`."""
     return [one for one in pre_tokenizers_of(part) if one["type"] != "ByteLevel" or one["use_regex"]]
 
 
 def is_supported(part: dict[str, Any]) -> bool:
-    """Return whether `pattern_of` has a JavaScript pattern for a pre-tokenizer."""
+    """Return whether `pattern_of` can return a JavaScript pattern for the pre-tokenizer `part` of tokenizer.json."""
     if part["type"] == "Split":
         return (
             part["pattern"].get("Regex") in JAVASCRIPT_PATTERNS

@@ -90,7 +90,7 @@ def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
     if is_recurrent(first):
         return {"layer": layer, "heads": 1, "mask": None, "masks": 0, "weights": block_name(kind, layer, WEIGHTS)}
     formula = pattern.call.formula
-    assert formula is not None  # else the model was refused
+    assert formula is not None  # a model without a formula is refused before
     record = {
         "layer": layer,
         "heads": pattern.n_heads,

@@ -53,16 +53,16 @@ def write_site(
     """Write a folder with a page and models that run in the reader's browser; any web server can serve the folder.
 
     Args:
-        out: the folder, which must not exist yet or be empty.
+        out: the folder; it must be empty, or not exist yet.
         model: the name or folder of a Hugging Face model; None = MiniLM, or only the translator if one is given.
-        given_runtime: the path of ONNX Runtime for browsers; None = the one that comes with regard.
+        given_runtime: the path of ONNX Runtime for browsers; None = the file that comes with regard.
         translator: the folder of a translator; None = no translator.
         text: the text that the page shows first.
         course: whether to write the lessons of `regard learn` too, as a page to which the first page links.
 
     Raises:
-        InputError: `out` has files or cannot be written, a model cannot be loaded or exported (MiniLM for the course),
-            or an export differs from its model. In each case nothing is written to `out`.
+        InputError: `out` has files or cannot be written; a model cannot be loaded or exported; MiniLM, which the course
+            needs, cannot be loaded; or an export differs from its model. In each case nothing is written to `out`.
     """
     packages: tuple[str, ...] = "transformers", "onnxscript", "onnxruntime"
     extras = EXTRAS
@@ -121,7 +121,12 @@ def check_empty(out: Path) -> None:
 
 
 def first_page(models: tuple[Exported, ...], folder: Path, course: str | None) -> str:
-    """Return the HTML page of a site, which first shows the first model and links to the file name `course`."""
+    """Return the HTML page of a site, which first shows the first of the models.
+
+    Args:
+        folder: the folder with the files of the site.
+        course: the name of the file with the lessons, to which the page links; None = no link.
+    """
     site: dict[str, Any] = {
         "worker": file_record(folder / WORKER),
         "runtime": file_record(folder / RUNTIME),

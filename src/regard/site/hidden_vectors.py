@@ -27,14 +27,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Layer = tuple[str, int]
-"""A kind of attention and the number of a layer."""
+"""A layer: its kind of attention ("encoder" or "decoder"), and its number from 0."""
 
 
 def layer_paths(model: "PreTrainedModel", kind: str, ids: Int[Tensor, "1 tokens"]) -> dict[Layer, LayerPaths]:
-    """Return the paths of the modules of each layer of a text model; empty if a module is not found.
+    """Return, for each layer of a text model, the paths of its modules, such as "encoder.layer.3".
+
+    The dict is empty if any of the modules is not found.
 
     Args:
-        kind: the kind of all attention in the model.
+        kind: the kind of the model's attention: "encoder", or "decoder" for a causal model.
         ids: the tokens of any text; the model reads them once.
     """
     with torch.no_grad(), watching(model) as watched, recording_states(model, watched) as recorder:
@@ -46,7 +48,7 @@ def layer_paths(model: "PreTrainedModel", kind: str, ids: Int[Tensor, "1 tokens"
 
 
 def translator_paths(model: Transformer, kind: str) -> dict[Layer, LayerPaths]:
-    """Return the paths of the modules of each layer of the encoder or the decoder, which `kind` names."""
+    """Return, for each layer of a translator's encoder or decoder (`kind`), the paths of its modules."""
     blocks = [f"{kind}.blocks.{number}" for number in range(len(getattr(model, kind).blocks))]
     return {
         (kind, number): LayerPaths(block, f"{block}.self_attention.to_output", f"{block}.feed_forward.narrow")

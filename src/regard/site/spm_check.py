@@ -14,7 +14,7 @@ are replaced. In NORMALISER, `ESCAPES`: whether a space is written as ▁.
 """
 
 UNIGRAM, BPE = 1, 2
-"""The values of the field `ALGORITHM` of the models by which a site can split texts."""
+"""The values of the field `ALGORITHM` for the kinds of SentencePiece models that a site supports."""
 
 
 def check_vocabulary(name: str, model: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Ranges of code points, for tables with which a browser treats each character as Python does."""
+"""Ranges of code points. A browser gets them as tables, so that it classifies characters as Python does."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator

@@ -70,7 +70,7 @@ class Decoder(nn.Module):
     def reset_parameters(self) -> None:
         """Initialise the matrix and the biases of the output projection.
 
-        The weights are the embedding matrix, or drawn from N(0, 1/d_model) if share="none"; the biases are 0.
+        The matrix is the embedding matrix itself, or is drawn from N(0, 1/d_model) if share="none". The biases are 0.
         """
         if self.config.share == "none":
             nn.init.normal_(self.to_logits.weight, std=self.config.d_model**-0.5)

@@ -54,13 +54,14 @@ class Embedding(nn.Module):
 
     @property
     def stored_positions(self) -> Float[Tensor, "positions d_model"] | None:
-        """The vectors of the first positions; None if positions are rotary."""
+        """The stored vectors of the positions from 0 to max_tokens - 1; None if positions are rotary."""
         return self.waves if self.positions is None else self.positions.by_position
 
     def position_vectors(self, n_tokens: int, first: int) -> Float[Tensor, "tokens d_model"] | None:
-        """Return the vectors of `n_tokens` positions from `first` on; None if positions are rotary."""
+        """Return the vectors of `n_tokens` positions, from position `first` on; None if positions are rotary."""
         if self.positions is not None:
             return self.positions(n_tokens, first)
         if self.waves is None or first + n_tokens <= len(self.waves):
             return None if self.waves is None else self.waves[first : first + n_tokens]
-        return sinusoidal(n_tokens, self.d_model, first=first).to(self.waves)  # positions after max_tokens
+        # Only the vectors of max_tokens positions are stored; sinusoidal vectors exist for all others too.
+        return sinusoidal(n_tokens, self.d_model, first=first).to(self.waves)

@@ -35,8 +35,8 @@ Activation = Literal[
 class FeedForward(nn.Module):
     """Two linear layers, from d_model to d_ff and back, with an activation between them.
 
-    With a gated activation the first layer gives d_ff values and d_ff gates, and the network has 3/2 as many weights.
-    For a gated network of the same size as one without gates, take 2/3 of its d_ff (Shazeer 2020).
+    With a gated activation, the first layer gives d_ff values and d_ff gates, so the network has 3/2 as many
+    parameters. A gated network with 2/3 of the d_ff has as many as a network without gates (Shazeer 2020).
 
     Raises:
         ValueError: activation is not one of `Activation`.
@@ -56,7 +56,7 @@ class FeedForward(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the weights from Glorot's uniform distribution, and set the biases to 0.
+        """Draw the matrices from Glorot's uniform distribution, and set the biases to 0.
 
         In a gated network, values and gates share one weight tensor but are drawn as two separate matrices.
         """

@@ -154,7 +154,10 @@ class Transformer(nn.Module):
         return CompiledDecoding(decoder, state.sources, state.lengths, most_rows=most_rows, most_tokens=most_tokens)
 
     def _kernel_parameters(self, source: Int[Tensor, "batch source"]) -> StackParameters | None:
-        """Return the decoder as an argument of the C kernels; None if they do not support it, or are not allowed."""
+        """Return the decoder as an argument of the C kernels.
+
+        None if the kernels do not support the decoder, or may not be used at present (see `kernel_allowed`).
+        """
         allowed = type(self.decoder) is Decoder and kernel_allowed(source.device)
         return StackParameters.of(self.decoder) if allowed else None
 

@@ -1,4 +1,4 @@
-"""The built-in examples of attention by hand: TOML files in this folder, whose first line is the title."""
+"""The built-in worked examples of attention: TOML files in this folder. The first line of each file is its title."""
 
 import tomllib
 from importlib.resources import files

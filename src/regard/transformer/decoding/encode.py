@@ -75,7 +75,8 @@ def encode(
     """
     (n_sources, n_tokens), n_layers = source.shape, len(decoder.memory_layers)
     source = source.long().contiguous()
-    allocate = source.new_empty if lengths is None else source.new_zeros  # the kernel writes no padding
+    # The kernel does not write the keys and values of padding: they must be 0 before.
+    allocate = source.new_empty if lengths is None else source.new_zeros
     memory = allocate(n_layers, n_sources, n_tokens, decoder.memory_layers[0].n_out, dtype=torch.float32)
     threads = min(torch.get_num_threads(), n_sources)
     lengths = None if lengths is None else lengths.long().contiguous()

@@ -3,7 +3,8 @@
 A row is one target text of the batch. With few rows, the arithmetic of a step takes less time than calling a PyTorch
 function for each operation. The kernel, `kernels/decoding_step.c`, computes the same numbers as `Decoder.forward` if
 `structure_reason` returns None. All memory is allocated before the first step. Each thread computes some rows in all
-blocks. When a search reorders the rows, cached keys and values are not moved: a table has the buffer row of each token.
+blocks. When a search reorders the rows, cached keys and values are not moved in the buffer that holds them: instead, a
+table has, for each token of each row, the number of the buffer row with its keys and values.
 """
 
 import ctypes
@@ -37,7 +38,10 @@ MOST_ROWS_AT_ONCE = 32
 """The most target texts that a thread computes together, so that their vectors fit into the processor's cache."""
 
 PRODUCTS_OF_A_THREAD = 2**18
-"""A thread of the output projection computes at least about this many products; with fewer it is not worth waking."""
+"""The output projection uses one thread for each such number of products, but at most as many threads as PyTorch.
+
+For fewer products, waking a thread takes longer than it saves.
+"""
 
 
 class VectorLayout(ctypes.Structure):
@@ -175,8 +179,9 @@ class CompiledDecoding:
 
         Args:
             tokens: the id of each row's new token.
-            parents: for each row, the index of the row before this call that it continues; at first there is one row
-                without tokens for each source. An index may occur several times or not at all.
+            parents: for each row after this call, the index of the row before this call that it continues. An index may
+                occur several times or not at all. Before the first call, there is one row for each source, without
+                tokens.
 
         Raises:
             ValueError: the numbers of tokens and parents differ, or a parent does not exist.
@@ -234,5 +239,8 @@ def regard_decoding_step() -> Any | None:
 
 @cache
 def regard_project_logits() -> Any | None:
-    """Return the C function of this name, which takes a pointer to `ProjectionArguments`; None without kernels."""
+    """Return the C function of this name, which takes a pointer to `ProjectionArguments`.
+
+    None if no kernels were built.
+    """
     return c_function("regard_project_logits", ctypes.c_void_p)

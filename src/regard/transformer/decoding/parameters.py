@@ -1,6 +1,6 @@
 """The blocks of an encoder or decoder as arguments of the CPU kernels: pointers to their parameters, and their sizes.
 
-They are computed once for a module, and again when a part of it has changed.
+These arguments are computed once for each module, and again if the module has changed since (see `Snapshot`).
 """
 
 import ctypes
@@ -67,7 +67,7 @@ class EmbeddingParameters(ctypes.Structure):
 class BlockParameters(ctypes.Structure):
     """The C struct `Block` of kernels/blocks.h: the linear layers and the norms of a block.
 
-    In an encoder block, those of cross-attention are null pointers.
+    In an encoder block, the layers and the norm of cross-attention contain null pointers.
     """
 
     _fields_ = (
@@ -117,15 +117,15 @@ class Stack(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackParameters:
-    """The blocks of an encoder or decoder as an argument of the C kernels.
+    """An encoder or decoder as an argument of the C kernels: pointers to its parameters, and its sizes.
 
     Attributes:
-        stack: pointers to the parameters, and the sizes.
+        stack: pointers to the parameters of the blocks, and their sizes.
         embedding: the vectors of tokens and positions.
         memory_layers: in a decoder, the key layer and the value layer of each cross-attention.
         projection: in a decoder, the output projection.
         storages: the memory of parameters and buffers, stored here so that it is not freed if a module replaces one.
-        rotary: the rotary positions of self-attention, or None.
+        rotary: the rotary positions of self-attention; None = positions are not rotary.
     """
 
     stack: Stack
@@ -137,7 +137,7 @@ class StackParameters:
 
     @classmethod
     def of(cls, module: nn.Module) -> "StackParameters | None":
-        """Return the blocks of an encoder or decoder as an argument; None if the kernels do not support them.
+        """Return an encoder or decoder as an argument of the C kernels; None if the kernels do not support it.
 
         The result is computed again only if the module has changed since the last call.
         """
@@ -145,14 +145,15 @@ class StackParameters:
         if stored is not None and stored[0].is_current():
             return stored[1]
         if structure_reason(module) is not None:
-            COMPUTED.pop(module, None)  # a hook, which the snapshot has, may refer to the module
+            # The snapshot may contain a hook that refers to the module, and would keep the module in memory.
+            COMPUTED.pop(module, None)
             return None
         COMPUTED[module] = Snapshot(module), cls.of_supported(module)
         return COMPUTED[module][1]
 
     @classmethod
     def of_supported(cls, module: nn.Module) -> "StackParameters":
-        """Return the blocks of an encoder or decoder that the kernels support: `structure_reason` must return None."""
+        """Return an encoder or decoder as an argument of the C kernels; `structure_reason` must return None for it."""
         blocks = list(cast("Iterable[DecoderBlock | EncoderBlock]", module.blocks))
         attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
         cross = [block.cross_attention for block in blocks if isinstance(block, DecoderBlock) and block.cross_attention]
@@ -190,7 +191,7 @@ class Snapshot:
         self.children, self.parameters = list(module.modules())[1:], [*module.parameters(), *module.buffers()]
         attributes = list(map(vars, (module, *self.children)))
         filled = [of_module[name] for name in ("_modules", "_parameters", "_buffers") for of_module in attributes]
-        self.dicts = attributes + list(filter(None, filled))  # modules without parts use none
+        self.dicts = attributes + list(filter(None, filled))  # a module with an empty dict uses no such parts
         self.parts, self.memory = list(self._parts()), self._memory()
 
     def is_current(self) -> bool:
@@ -199,7 +200,7 @@ class Snapshot:
 
     def _parts(self) -> Iterator[Any]:
         values = chain.from_iterable(map(dict.values, self.dicts))
-        return chain(values, map(type, self.children), [RemovableHandle.next_id])  # changes with each new hook
+        return chain(values, map(type, self.children), [RemovableHandle.next_id])  # next_id grows with each new hook
 
     def _memory(self) -> list[Any]:
         return [list(map(of_parameter, self.parameters)) for of_parameter in self.MEMORY]

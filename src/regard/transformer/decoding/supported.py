@@ -66,7 +66,7 @@ def structure_reason(module: nn.Module) -> str | None:
 
 
 def hooked(module: nn.Module) -> bool:
-    """Return whether a module has forward hooks, or a method `forward` that replaces the one of its class."""
+    """Return whether a module has forward hooks, or an attribute `forward` that replaces the method of its class."""
     return bool(module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
 
 
@@ -84,7 +84,10 @@ def is_standard(module: nn.Module) -> bool:
 
 
 def has_config_widths(block: DecoderBlock | EncoderBlock) -> bool:
-    """Return False if a layer of a block was replaced by one whose width does not fit d_model, d_ff and n_heads."""
+    """Return whether all layers of a block have the widths that follow from d_model, d_ff and n_heads.
+
+    A layer that the user has put into the block may have another width.
+    """
     attention, feed_forward = block.self_attention, block.feed_forward
     d_model, d_key = attention.n_heads * attention.d_head, attention.n_key_heads * attention.d_head
     d_ff, gates = feed_forward.narrow.in_features, ACTIVATIONS[feed_forward.activation].gated
