@@ -8,10 +8,11 @@ export interface Decoded extends Omit<Layer, "query" | "key" | "value" | "weight
   key?: Matrix;
   value?: Matrix;
   units?: Uint16Array | Float32Array; // [heads keys queries], each weight times `units` of the trace
-  bits?: Uint8Array; // [masks queries keys], 1 = may attend
+  bits?: Uint8Array; // [masks queries keys], one bit each, 1 = the query may attend to the key
   output?: { width: number; arrays: DecodedArrays };
 }
 
+/** An array of any shape, with its numbers row after row. */
 export interface DecodedArray {
   numbers: Float64Array;
   shape: number[];

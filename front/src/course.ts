@@ -6,6 +6,7 @@ import { show } from "./state";
 import { linkedSignal } from "./switches";
 import type { Language } from "./words";
 
+/** The text of a lesson in one language. `try`: what the reader can try. */
 export interface LessonText {
   title: string;
   text: string[]; // paragraphs; words between backticks are code, and a paragraph that begins with "= " is a formula

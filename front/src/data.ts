@@ -1,5 +1,7 @@
-// The data of a page: one trace, which regard's Python writes as JSON (views/page/data.py)
+// The data of a page: one trace, which is the recorded attention of a model while it reads a text. Python's views/page/data.py
+// writes it as JSON.
 
+/** A token as the page shows it. A flag that is left out is false. */
 export interface Token {
   text: string;
   piece?: string; // the token as it is in the tokenizer's vocabulary, "##ing"; left out if it is the same as `text`
@@ -9,19 +11,21 @@ export interface Token {
   place?: Patch | Frame;
 }
 
+/** The part of a picture that a token stands for. */
 export interface Patch {
   image: number; // the index of the image in `Trace.images`
   n_images: number; // in a video, how many successive frames the token stands for; else 1
-  thumbnail: boolean;
-  top: number; // in pixels of the image, as left, height and width
+  thumbnail: boolean; // true = the part belongs to a small copy of the whole picture, which the model also reads
+  top: number; // the distance from the top of the image to the part, in pixels; left, height and width are in pixels, too
   left: number;
   height: number;
   width: number;
   seconds?: [number, number]; // when the first frame begins and the last one ends; left out unless the video's frame rate is known
 }
 
+/** The part of a sound recording that a token stands for. */
 export interface Frame {
-  start: number; // the beginning and the end of the part of a recording that the token stands for, in seconds
+  start: number; // in seconds, as `end`
   end: number;
 }
 
@@ -50,12 +54,12 @@ export interface Layer {
   softcap?: number | null;
   temperature?: number;
   sinks?: number[] | null;
-  // Added to the scores, for each head; null = -∞. `full`: a number for each query and key, row after row. Otherwise a
-  // number for each distance (key position - query position), from the lowest.
+  // The bias that is added to the scores of each head, null = -∞: if `full`, a number for each query and key, row after row;
+  // else a number for each distance (key position - query position), from the lowest distance to the highest.
   bias?: { numbers: (number | null)[][]; full?: boolean } | null;
   weights?: string; // name of the block [heads keys queries]: each weight times `units` of the trace, as integers; from a worker, as floats
-  mask: string | null; // name of the block of bits [masks queries keys], 1 = the query may attend to the key; null = no mask
-  masks: number;
+  mask: string | null; // name of the block of bits [masks queries keys], 1 = the query may attend to the key; null = no weight is masked
+  masks: number; // the number of masks: one for each head, or 1 for all heads; 0 = none
   output?: LayerOutput | null;
   // Only in a worker: the hidden vectors before and after the layer, and what attention and feed-forward add to them.
   states?: Record<"before" | "attention" | "feed_forward" | "after", Vectors>;
@@ -76,6 +80,7 @@ export interface LayerOutput {
 
 export type Side = "source" | "target";
 
+/** One kind of attention of a model ("encoder", "decoder", "cross"): which tokens are its queries and keys, and its layers. */
 export interface Kind {
   queries: Side;
   keys: Side;
@@ -83,6 +88,10 @@ export interface Kind {
   layers: Layer[];
 }
 
+/**
+ * A token that the model generated, by its position in the target; `alternatives`: the most probable tokens there and their
+ * probabilities.
+ */
 export interface Written {
   position: number;
   probability: number;
@@ -130,21 +139,22 @@ export interface Alignment {
   candidates: Candidate[];
 }
 
+/** One of the translations that beam search found, with its words, its pieces, and the weights that align them. */
 export interface Candidate {
   text: string;
-  score: number;
+  score: number; // the log-probability divided by a power of the length (see site/translator/beam.ts); translations are sorted by it
   log_probability: number; // of the whole translation given the source, in nats
   source_words: string[];
   target_words: string[];
   source_word_of: number[]; // for each source piece, without the end of the sentence, the index of its word
-  target_word_of: number[]; // the same for the pieces of the translation
-  weights: number[][]; // [target words, source words]
-  pieces: { source: string[]; target: string[]; weights: number[][] };
+  target_word_of: number[]; // for each piece of the translation, without the end of the sentence, the index of its word
+  weights: number[][]; // between words, [target words, source words]
+  pieces: { source: string[]; target: string[]; weights: number[][] }; // weights between pieces, [target pieces, source pieces]
 }
 
 /** How a page requests the weights of a text for which they are too many to be sent at once; explore/map.py answers. */
 export interface WeightMap {
-  number: number; // the number of this map, which requests name
+  number: number; // the number of this map; each request repeats it
   tile: number; // how many rows, and columns, of cells a tile has
   stored: number; // the server computes this level and higher ones step by step on request (`takeTurns`), and stores them
 }
@@ -156,25 +166,26 @@ export interface SecondTrace {
   blocks: Record<string, string>;
   // The heads that differ most. `moved`: the share of attention that the query gives to other keys than in the first trace.
   parted: { kind: string; layer: number; head: number; query: number; moved: number }[];
-  output: number | null; // the largest absolute difference between the numbers of the two models' outputs; null = not comparable
+  output: number | null; // the largest absolute difference between the two models' outputs; null if one has none or their shapes differ
 }
 
+/** The recorded attention of a model while it reads one text, with all that a page shows of it. */
 export interface Trace {
   model: string;
   text: string;
   target_text: string;
-  source: Token[];
-  target: Token[];
-  kinds: Record<string, Kind>;
-  units: number;
-  small: { below: number; step: number };
-  focus: { kind: string; layer: number; head: number; query: number };
-  written: Written[];
+  source: Token[]; // the tokens that the encoder reads
+  target: Token[]; // the tokens that the decoder reads, also in a decoder-only model
+  kinds: Record<string, Kind>; // by name: "encoder", "decoder", "cross"
+  units: number; // in layers that have weights, how many units a weight of 1 has: 10,000 (four decimals), or 1 if weights are not rounded
+  small: { below: number; step: number }; // weights below `below` units are rounded to a multiple of `step` units
+  focus: { kind: string; layer: number; head: number; query: number }; // what the page shows first
+  written: Written[]; // the tokens that the model generated
   images: { block: string; height: number; width: number }[];
   spectrogram: { block: string; bands: number; frames: number } | null;
   worked?: Worked; // present if the trace is a worked example; the page then shows only the steps
   alignment?: Alignment | null; // word alignments; null if the model is no translator
-  second?: SecondTrace;
+  second?: SecondTrace; // in a comparison, the other trace
   map?: WeightMap; // for a long text: how to request weights, which the layers then lack
   movement?: Record<string, Movement> | null; // by kind of self-attention; null = no hidden vectors, or too many
   blocks: Record<string, string>; // by name: an array as deflated bytes in base64
@@ -204,7 +215,7 @@ export type Change =
  * probabilities.
  */
 export interface Effect {
-  output: number | null; // the largest absolute difference between the numbers of the output before and after; null = not compared
+  output: number | null; // the largest absolute difference between the outputs with and without the changes; null = the model has no output
   heads: { head: string; token: string; moved: number }[]; // `moved`: the share of attention that the query `token` moves to other keys
   before: [string, number][];
   after: [string, number][];

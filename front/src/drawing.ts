@@ -2,5 +2,5 @@
 
 import { linkedRange } from "./switches";
 
-export const temperature = linkedRange("next-temperature", 1, 0, 4); // 0 = always the most probable token
+export const temperature = linkedRange("next-temperature", 1, 0, 4); // for sampling the next token; 0 = always the most probable one
 export const nucleus = linkedRange("nucleus", 1, 0.05, 1); // sample from the most probable tokens whose probabilities sum to this number

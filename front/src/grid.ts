@@ -116,6 +116,7 @@ effect(() => {
 
 const THUMBNAIL = 28; // the most rows, and columns, of the small picture of a head's weights
 
+/** The summary of one head: a small picture of its weights, and means over its queries. */
 export interface Summary {
   pooled: Float32Array; // [rows columns] of a small picture: the largest quotient of a weight and its query's largest weight in the cell
   rows: number;

@@ -4,9 +4,10 @@ import { batch, signal } from "@preact/signals";
 import type { Change, Effect, Going, Trace } from "./data";
 import { complaint, effect, locked, query, queryTokens, show, trace } from "./state";
 
+/** A question to a model: which text it shall read, what it shall generate, and with which changes to its heads. */
 export interface Question {
   text: string;
-  model?: string;
+  model?: string; // the name of the model; left out = the model that the server has loaded
   continuation?: number[]; // for a causal language model: the ids of tokens that follow the text
   new_tokens?: number; // the most tokens that the model generates after the text and its continuation
   temperature?: number; // for sampling the new tokens, 0 = always the most probable one; left out = the settings of the model

@@ -13,7 +13,10 @@ export async function savePanel(panel: HTMLElement, ending: "svg" | "png"): Prom
   else download(await pngOf(svg, width, height), name);
 }
 
-/** A copy of the panel without its controls. Canvases become images, tables are shown whole, and other content keeps its scroll position. */
+/**
+ * A copy of the panel without its controls. Canvases become images, tables are shown whole, and other content keeps its
+ * scroll position.
+ */
 function copyOf(panel: HTMLElement): HTMLElement {
   const copy = panel.cloneNode(true) as HTMLElement;
   const scrolled = panel.querySelectorAll(".scroll");

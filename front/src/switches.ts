@@ -2,6 +2,7 @@
 
 import { signal, type Signal } from "@preact/signals";
 
+/** How the value of one signal is written into the address of the page and read from it. */
 interface Linked {
   write: () => string; // "" = the initial value, which is left out of the address
   read: (text: string) => void; // ignores a text that is not a valid value

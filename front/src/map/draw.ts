@@ -14,6 +14,7 @@ const COARSER = 12; // how many coarser levels are searched for a tile that can 
 
 const MIRRORED = [0, 1, 1, 0, 0, 0] as const; // the transform that swaps both axes
 
+/** How the numbers of a map are turned into colours. */
 export interface Colours {
   scale: "absolute" | "row" | "log";
   largest: number; // the number that has the full colour on the relative scale ("row")

@@ -7,8 +7,9 @@ import { tileOf, type Place, type Tile } from "./tiles";
 /** What the number of a cell is: the largest weight in its square, or the mean weight. */
 export type Pool = "max" | "mean";
 
+/** Which head a request is about. */
 export interface HeadPlace {
-  map: number;
+  map: number; // the number of the map, from `WeightMap`
   kind: string;
   layer: number;
   head: number | null; // null = the average of the layer's heads

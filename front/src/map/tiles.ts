@@ -10,11 +10,12 @@ export interface Place {
   column: number;
 }
 
+/** The numbers of a tile's cells. */
 export interface Tile {
   numbers: Float32Array; // the cells' numbers, row after row; NaN = all weights of the cell are masked
   columns: number;
   rows: number;
-  largest: number;
+  largest: number; // the largest of the numbers
 }
 
 /** Why a tile could not be loaded. */
@@ -23,6 +24,7 @@ export interface Failure {
   givenUp: boolean; // true = it is not requested again until the reader presses a button
 }
 
+/** What is known about a tile that failed to load; `times`: how often it failed. */
 interface Failed {
   reason: string;
   times: number;
@@ -36,6 +38,7 @@ const AT_ONCE = 3; // the most requests at one time
 
 const nameOf = ({ level, row, column }: Place) => `${level} ${row} ${column}`;
 
+/** The tiles of one head: those in memory, and the requests for others. `load` requests one tile. */
 export class Tiles {
   readonly arrived = signal(0); // rises whenever a tile has been loaded
   readonly failure = signal<Failure | null>(null);

@@ -7,6 +7,7 @@
 import { bytePairs } from "./bpe";
 import type { Cutter, Piece } from "./cutter";
 
+/** The tables of a tokenizer with byte-level BPE; Python's site/byte_pairs.py writes them. */
 export interface Bytes {
   kind: "bytes";
   bytes: Record<string, number>; // a piece is written with a letter for each byte; this is the byte of each such letter

@@ -3,6 +3,7 @@
 
 import type { Change, Effect, LateMovement, Trace } from "../data";
 
+/** A file of the site: its name, its size in bytes, and its version. */
 export interface File {
   name: string;
   bytes: number;

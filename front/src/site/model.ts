@@ -24,6 +24,7 @@ interface Read extends Pick<Run, "numbers"> {
   rows: (Float32Array | undefined)[]; // the logits after each token; undefined where they were not computed
 }
 
+/** A text model, as a session of ONNX Runtime. */
 export class Model {
   private last: Read = { ids: [], numbers: {}, rows: [] };
 

@@ -41,6 +41,7 @@ export async function movementOf(trace: Trace, projections: Record<string, Float
   return found;
 }
 
+/** An array of numbers for all layers. */
 interface Stacked {
   shape: number[];
   numbers: Float32Array;
@@ -81,6 +82,7 @@ async function movesOf(trace: Trace, layers: Layer[], tokens: number, projection
   return { layers: layers.map(({ layer }) => layer), shares: plane.shares, left_out: plane.leftOut, vectors: vectors.length, arrays };
 }
 
+/** A layer's hidden vectors before and after it, and what attention and feed-forward add, with a row for each token. */
 interface States {
   before: Rows;
   attention: Rows;

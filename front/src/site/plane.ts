@@ -8,6 +8,7 @@ const DIRECTIONS = 8; // the dimensions of the subspace in which eigenvectors ar
 const MOST_ROUNDS = 1_000;
 const CLOSE_ENOUGH = 1e-10; // stop when |matrix · vector − value · vector| / largest eigenvalue is below this for both vectors
 
+/** A plane through the mean of the vectors (`middle`), spanned by two vectors of length 1 at right angles. */
 export interface Plane {
   middle: Float64Array;
   axes: [Float64Array, Float64Array];

@@ -3,6 +3,7 @@
 import type { Change, Effect, Trace } from "../data";
 import type { Reading } from "./messages";
 
+/** A model in the worker: it reads a text and returns a trace. */
 export interface Reader {
   /**
    * Run the model on a text and return the trace, with hidden vectors. The caller still has to choose what is shown first (`focus`).

@@ -23,6 +23,7 @@ interface Input {
   tokens: Token[];
 }
 
+/** The reader of an encoder or a causal language model. */
 export class TextReader implements Reader {
   private constructor(
     private readonly model: Model,

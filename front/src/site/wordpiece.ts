@@ -7,6 +7,7 @@
 import { within, type Range } from "./ranges";
 import type { Cutter, Piece } from "./cutter";
 
+/** The tables of a WordPiece tokenizer; Python's site/wordpiece.py writes them. */
 export interface Words {
   kind: "words";
   prefix: string; // the beginning of each piece that continues a word: "##"

@@ -19,6 +19,7 @@ const LABEL_WIDTH = 44; // the width of such a weight, in pixels
 const MOST_ARCS = 400; // the most arcs if no query is chosen
 const MOST_ARCS_OF_HEAD = 100; // the most arcs of the chosen query in one head
 
+/** Where the words of queries and keys are drawn, and on how many lines of text. */
 interface Boxes {
   queries: Map<Item, Box>;
   keys: Map<Item, Box>;

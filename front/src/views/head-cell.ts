@@ -6,6 +6,7 @@ import { headWeight } from "../head-weights";
 import type { Item } from "../items";
 import { restingQuery } from "../state";
 
+/** What is shown of one head in the view of all heads. */
 export interface Cell {
   layer: Layer;
   head: number;

@@ -93,6 +93,7 @@ function OtherKinds() {
  */
 const restName = () => (kindName.value === "decoder" && trace.value.kinds.cross ? words().byCrossAndRest : words().byRest);
 
+/** An arrow with its name and colour. `choose`: what a click on the name does; `near`: true = it is the chosen one, drawn thicker. */
 interface Named extends Arrow {
   text: string;
   colour: string;

@@ -160,6 +160,7 @@ function sentenceOf(now: Shown, at: number): string {
   return texts[at]();
 }
 
+/** A column of the table of stages: `of` returns the number of a key. */
 interface Column {
   name: string;
   from: number; // the stage from which on the column is filled in

@@ -9,6 +9,7 @@ import { Panel, RankedList } from "./panel";
 
 const LISTED = 8;
 
+/** A query, a key, and the weight between them. */
 interface Pair {
   from: Item;
   to: Item;

@@ -17,6 +17,7 @@ export interface Shown {
   stages: Stages;
 }
 
+/** A vector as a column of a table. */
 export interface Column {
   name: string;
   numbers: Float64Array;

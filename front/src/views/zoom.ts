@@ -9,6 +9,7 @@ import { linkedSignal } from "../switches";
 
 const CLOSEST = 60; // the largest size to which a cell can be enlarged, in pixels
 
+/** The canvas that is zoomed: the sizes of its cells, labels and parts. */
 export interface Zoomed {
   shown: boolean; // whether the size of the canvas is known
   base: number; // the size of a cell before it is enlarged, in pixels

@@ -19,12 +19,14 @@ export interface Hypothesis {
   last: Read; // the last token that the decoder read; EOS followed it
 }
 
+/** A translation that is not finished. */
 interface Active {
   tokens: number[];
   logProbability: number;
   last: Read;
 }
 
+/** An unfinished translation with one more token, which the decoder has not read yet. */
 interface Extension {
   from: Active;
   token: number;

@@ -41,6 +41,7 @@ export function rowOf(step: Step, name: string, row: number): Float32Array {
   return step.arrays[name].subarray(row * size, (row + 1) * size);
 }
 
+/** The encoder and the decoder of a translator, as sessions of ONNX Runtime. */
 export class Graphs {
   private constructor(
     private readonly encoder: InferenceSession,

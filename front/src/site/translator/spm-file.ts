@@ -11,6 +11,7 @@ export interface Piece {
 export const [NORMAL, USER_DEFINED, UNUSED] = [1, 4, 5];
 const BYTE = 6;
 
+/** The parts of a SentencePiece model that are needed to cut texts into pieces and to join pieces. */
 export interface SpmModel {
   pieces: Piece[]; // the index of a piece is its id
   algorithm: "unigram" | "bpe";

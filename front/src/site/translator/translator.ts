@@ -30,6 +30,7 @@ interface Pair {
   hypothesis: Hypothesis;
 }
 
+/** The reader of a translator. */
 export class TranslatorReader implements Reader {
   private readonly clean: Clean;
 

@@ -2,8 +2,9 @@
 //
 // The sums are float32 numbers, as in SentencePiece, so that both decide equally between equal sums.
 
+/** What the algorithm must know about a vocabulary. */
 export interface Scores {
-  score: (piece: string) => number | undefined; // undefined = there is no such piece
+  score: (piece: string) => number | undefined; // the score of a piece; undefined = the vocabulary has no such piece
   longest: number; // the most letters of a piece
   unknown: number; // the score of a letter that is no piece by itself
 }

@@ -57,6 +57,7 @@ function representatives(pieces: string[], wordOf: number[]): number[] {
   return wordOf.flatMap((word, place) => (ranks[place] === highest.get(word) ? [place] : []));
 }
 
+/** The source or the translation: its words, its pieces, and which piece belongs to which word. */
 export interface Side {
   words: string[];
   wordOf: number[]; // for each piece, without the end of the sentence, the index of its word
