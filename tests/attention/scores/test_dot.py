@@ -121,7 +121,7 @@ def test_a_boolean_bias_is_refused(unhooked):
         ScaledDot(bias=torch.ones(3, dtype=torch.bool))
     assert str(raised.value) == (
         "bias has dtype torch.bool; a bias is floating-point numbers that are added to the scores. "
-        "What a query may attend to is a mask: mask=…."
+        "To say which keys a query may attend to, give a mask: mask=…."
     )
 
 

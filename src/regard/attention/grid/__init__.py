@@ -1,1 +1,1 @@
-"""The grid batch × heads × queries × keys: the shape of the attention weights, its blocks (tiles), and its indexing."""
+"""The grid batch × heads × queries × keys: the shape of the attention weights, their blocks (tiles), and indexing."""

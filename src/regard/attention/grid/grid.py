@@ -80,7 +80,7 @@ class Tile:
         queries: Positions | None = None,
         keys: Positions | None = None,
     ) -> "Tile":
-        """Return the tile of the same grid with the given indices; an axis given as None keeps this tile's indices."""
+        """Return a tile with the given indices of the grid; an axis given as None keeps the indices of this tile."""
         given = (batch, heads, queries, keys)
         return Tile(self.grid, *(old if new is None else new for old, new in zip(self.axes, given, strict=True)))
 
@@ -88,7 +88,7 @@ class Tile:
         """Return the indices of this tile along one axis, shaped so that they broadcast to the shape of the tile.
 
         Args:
-            axis: 0 batch, 1 heads, 2 queries, 3 keys.
+            axis: 0 = batch, 1 = heads, 2 = queries, 3 = keys.
         """
         positions = as_indices(self.axes[axis], device)
         shape = [1, 1, 1, 1]
@@ -99,7 +99,7 @@ class Tile:
         """Return the part of a tensor that belongs to this tile.
 
         Args:
-            tensor: broadcasts to [batch heads queries keys]; axes of size 1 keep size 1.
+            tensor: a tensor that broadcasts to [batch heads queries keys]; its axes of size 1 keep size 1.
         """
         tensor = tensor[(None,) * (4 - tensor.ndim)]
         for axis, positions in enumerate(self.axes):
@@ -137,15 +137,15 @@ def is_integer(number: object) -> bool:
 
 
 def is_symbolic(length: int) -> bool:
-    """Return whether a length is symbolic: an unknown integer, as in a program that torch.export makes for any length.
+    """Return whether a length is symbolic: a torch.SymInt, which has no value while torch.export makes a program.
 
-    No Python loop can run over such a length.
+    Such a program works for any length, so no Python loop can run over the length.
     """
     return isinstance(length, torch.SymInt)
 
 
 def all_positions(length: int) -> Positions:
-    """Return the indices 0 … length - 1: a range, or a tensor if the length is unknown (torch.export)."""
+    """Return the indices 0 … length - 1: a range, or a tensor if the length is symbolic (see `is_symbolic`)."""
     return torch.arange(length) if is_symbolic(length) else range(length)
 
 
@@ -170,7 +170,7 @@ def varies_by_query(tensor: Tensor) -> bool:
 
 
 def contiguous_rows(tensor: Tensor) -> Tensor:
-    """Return the tensor with stride 1 along its last axis, copied only if it has another stride."""
+    """Return the tensor if its last axis has stride 1, else a copy whose last axis has stride 1."""
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 

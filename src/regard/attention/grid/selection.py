@@ -22,7 +22,8 @@ class Selection:
     """The tile (block of the attention weights) that an index such as `pattern[0, :, -1]` selects.
 
     Attributes:
-        dropped: the axes that are indexed by an int, which are removed from the result, as in PyTorch.
+        tile: the selected block.
+        dropped: the axes that are indexed by an int; they are removed from the result, as in PyTorch.
     """
 
     tile: Tile
@@ -33,8 +34,9 @@ class Selection:
         """Return the selection for an index of a pattern, such as the tuple (0, slice(None), -1).
 
         Raises:
-            IndexError: a position out of bounds, or more than four entries.
-            TypeError: booleans, a slice with a negative step, more than one list, or an object that is not an index.
+            IndexError: a position is out of bounds, or the index has more than four entries.
+            TypeError: the index contains booleans, a slice with a negative step, more than one list, or an object that
+                cannot be an index.
         """
         given = one_entry_per_axis(index if isinstance(index, tuple) else (index,))
         entries = [operator.index(entry) if is_integer(entry) else entry for entry in given]
@@ -49,12 +51,16 @@ class Selection:
         return cls(Tile(grid, *positions), dropped)
 
     def squeezed(self, part: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return the selected weights without the axes that were indexed by an int."""
+        """Return the selected weights without the axes that were indexed by an int.
+
+        Args:
+            part: the weights of `tile`, with all four axes.
+        """
         return part.squeeze(self.dropped) if self.dropped else part
 
 
 def one_entry_per_axis(entries: tuple[Any, ...]) -> list[Any]:
-    """Return the entries of an index, extended to four: full slices replace `...` and missing entries."""
+    """Return the entries of an index, one for each of the four axes; full slices replace `...` and missing entries."""
     gaps = [position for position, entry in enumerate(entries) if entry is Ellipsis]
     given = len(entries) - len(gaps)
     if given > 4 or len(gaps) > 1:
@@ -89,7 +95,11 @@ def selected_positions(entry: Any, axis: str, size: int) -> Positions:
 
 
 def counted_from_start(position: int, axis: str, size: int) -> int:
-    """Return a possibly negative index counted from 0: -1 becomes size - 1; raise IndexError if it is out of bounds."""
+    """Convert a negative index to the index counted from 0 (-1 becomes size - 1); other indices are unchanged.
+
+    Raises:
+        IndexError: the index is out of bounds.
+    """
     if not -size <= position < size:
         raise IndexError(f"{axis} {position} is out of bounds: there are {size}, counted from 0 to {size - 1}.")
     return position % size

@@ -1,1 +1,1 @@
-"""Attention layers with parameters: multi-head and latent attention; and a loss that trains hard attention."""
+"""Attention layers with parameters (multi-head and latent attention), and a loss that trains hard attention."""

@@ -1,4 +1,4 @@
-"""Checks of the arguments of attention layers: sizes, tokens, caches and positions."""
+"""Checks of the arguments of attention layers: sizes, shapes of tokens, and positions."""
 
 from torch import Tensor, nn
 
@@ -9,7 +9,12 @@ from regard.attention.representation import type_name
 
 
 def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, d_model: int) -> None:
-    """Raise ValueError if `tokens`, the layer's argument `name`, is a tensor not of shape [batch tokens d_model]."""
+    """Raise ValueError if an argument of a layer is a tensor of another shape than [batch tokens d_model].
+
+    Args:
+        name: the name of the argument, for the message.
+        tokens: the argument; a `KeyValue` or None is not checked.
+    """
     if isinstance(tokens, Tensor) and (tokens.ndim != 3 or tokens.shape[2] != d_model):
         raise ValueError(
             f"{name} has shape {list(tokens.shape)}; this {type(layer).__name__} takes [batch tokens {d_model}]."

@@ -1,4 +1,4 @@
-"""Keys and values of tokens, the cache of multi-head attention."""
+"""The cache of multi-head attention: the keys and values of earlier tokens."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class KeyValue(Described):
         return self.key.shape[2]
 
     def append(self, tokens: "KeyValue") -> "KeyValue":
-        """Return the keys and values of this object, with those of `tokens` appended along the token axis."""
+        """Return the keys and values of this object, followed by the keys and values of `tokens`."""
         key, value = torch.cat([self.key, tokens.key], dim=2), torch.cat([self.value, tokens.value], dim=2)
         return KeyValue(key=key, value=value)
 

@@ -8,7 +8,8 @@
     context_h = attend(query_h, key_h, value_h)
     output    = [context_1 ; … ; context_n] W_o
 
-With a cache, the keys and values of the heads are not computed. Queries attend to the latents instead, because
+With a cache, the keys and values of the heads are not computed. Queries attend to the latents instead, and the result
+is the same, because
 
     plain_h · (latent W_key_h) = (plain_h W_key_hᵀ) · latent
     Σ weight (latent W_value_h) = (Σ weight latent) W_value_h
@@ -44,8 +45,8 @@ class Latents(Described):
     """The cache of multi-head latent attention: two vectors for each token.
 
     Attributes:
-        latent: for each token, the vector from which its keys and values are computed.
-        turned: for each token, the part of its key with the rotary position, which all heads share.
+        latent: for each token, the vector from which the keys and values of all heads are computed.
+        turned: for each token, the rotated part of its key, which is the same for all heads.
     """
 
     latent: Float[Tensor, "batch tokens d_latent"]
@@ -58,7 +59,7 @@ class Latents(Described):
 
 
 class Norm(nn.RMSNorm):
-    """An RMS norm, computed in the data type of its weight, also under autocast; the output has the input's type."""
+    """An RMS norm, computed in the data type of its weight, also under autocast; the output has the data type of x."""
 
     def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
         return super().forward(x.to(self.weight.dtype)).to(x.dtype)
@@ -72,13 +73,15 @@ class LatentAttention(nn.Module):
     of latents, [batch heads queries d_latent].
 
     Args:
-        d_latent: width of the vector from which the keys and values of a token are computed.
-        d_key: width of the part of a head's keys computed from the latent; None = d_model / n_heads.
-        d_rotary: width of the part of a key that has the rotary position, shared by all heads; even.
+        d_model: width of the input and output tokens.
+        n_heads: number of heads.
+        d_latent: width of a latent, the vector from which the keys and values of a token are computed.
+        d_key: width of the part of a head's keys that is computed from the latent; None = d_model / n_heads.
+        d_rotary: width of the other part of a key, which is rotated and shared by all heads; even.
         d_value: width of a head's values; None = d_key.
-        d_query_latent: width of a latent vector from which the queries of a token are computed; None = queries are
+        d_query_latent: width of the second latent, from which the queries of a token are computed; None = queries are
             computed from the token directly.
-        base: base of the rotary frequencies, base^(-2 i / d_rotary) for pair i.
+        base: base of the rotary frequencies: pair i is rotated by base^(-2 i / d_rotary) radians per position.
 
     Raises:
         ValueError: d_key is None and n_heads does not divide d_model.
@@ -144,12 +147,12 @@ class LatentAttention(nn.Module):
 
         Args:
             mask: as for `attend`; broadcasts to [batch heads queries keys], where keys include the cached tokens.
-            cache: the latents of the tokens before x, from an earlier call.
+            cache: the latents of the tokens before x, from an earlier call; None = no tokens before x.
             score, normalise: the score and the normaliser of this call; None = `ScaledDot()` and `Softmax()`. In a
                 `ScaledDot`, scale None means 1 / sqrt(d_key + d_rotary).
 
         Raises:
-            ValueError: x has another width than d_model.
+            ValueError: the width of x is not d_model.
         """
         check_tokens(self, "x", x, self.d_model)
         latents = self.prepare(x, cache)
@@ -177,7 +180,7 @@ class LatentAttention(nn.Module):
         return Latents(latent=torch.cat([cache.latent, latent], 1), turned=torch.cat([cache.turned, turned], 1))
 
     def from_tokens(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return queries, keys and values of every head; the queries come from x, keys and values from `latents`."""
+        """Return queries, keys and values of every head: queries of the tokens x, keys and values of all `latents`."""
         plain, turned = self.query_parts(x, latents.n_tokens)
         key, value = (split_heads(to(latents.latent), self.n_heads) for to in (self.to_key, self.to_value))
         turned_key = latents.turned[:, None].expand(-1, self.n_heads, -1, -1)
@@ -186,8 +189,8 @@ class LatentAttention(nn.Module):
     def from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
         """Return the queries of x, and `latents` as the keys and values of one head that all query heads share.
 
-        The part of a query without rotary position is multiplied by W_keyᵀ of its head, so that its dot product with a
-        latent equals the dot product of the original query with the key that W_key computes from the latent.
+        The part of a query that is not rotated (plain) is multiplied by W_keyᵀ of its head. Its dot product with a
+        latent then equals that of plain with the key: (plain W_keyᵀ) · latent = plain · (latent W_key).
         """
         plain, turned = self.query_parts(x, latents.n_tokens)
         plain = einsum(plain, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
@@ -195,10 +198,10 @@ class LatentAttention(nn.Module):
         return torch.cat([plain, turned], dim=-1), key[:, None], latents.latent[:, None]
 
     def query_parts(self, x: Float[Tensor, "batch queries d_model"], n_keys: int) -> tuple[Tensor, Tensor]:
-        """Return the queries of x in every head as two tensors: the part without and the part with rotary position.
+        """Return the queries of x in every head as two tensors: the part that is not rotated, and the rotated part.
 
         Args:
-            n_keys: the number of all tokens, cached ones included; the tokens of x are the last.
+            n_keys: the number of all tokens, including cached tokens; the tokens of x are the last of them.
         """
         plain, turned = torch.split(split_heads(self.to_query(x), self.n_heads), [self.d_key, self.d_rotary], dim=-1)
         return plain, self.positions(turned, token_positions(n_keys - x.shape[1], x.shape[1], x.device))
@@ -228,8 +231,8 @@ class LatentRead(Described):
 
     Attributes:
         output: the contexts of all heads, joined and projected.
-        attended: the result of `attend`: the contexts of the heads and their pattern.
-        cache: the latents of the cached tokens and of x; pass it as `cache` in the call for the next tokens.
+        attended: the result of `attend`: the context of every head, and the pattern (attention weights).
+        cache: the latents of all tokens so far, for the argument `cache` of the call with the next tokens.
     """
 
     output: Float[Tensor, "batch queries d_model"]

@@ -38,7 +38,7 @@ class MultiHeadAttention(nn.Module):
         d_model: width of the input and output tokens.
         n_heads: number of heads; must divide d_model, and d_head = d_model / n_heads.
         n_key_heads: number of heads of keys and values, each shared by a group of query heads; None = n_heads.
-        score, normalise: the score and the normaliser, as for `attend`.
+        score, normalise: the score and the normaliser (rule from scores to weights), as for `attend`.
         positions: the rotary embedding applied to queries and keys; None = no rotary embedding.
         dropout: the probability with which an attention weight is set to 0 in training.
 
@@ -62,8 +62,8 @@ class MultiHeadAttention(nn.Module):
         n_heads: int,
         *,
         n_key_heads: int | None = None,
-        score: Score = ScaledDot(),  # noqa: B008 (frozen)
-        normalise: Normaliser = Softmax(),  # noqa: B008 (frozen)
+        score: Score = ScaledDot(),  # noqa: B008 (shared, but frozen)
+        normalise: Normaliser = Softmax(),  # noqa: B008 (shared, but frozen)
         positions: Rotary | None = None,
         dropout: float = 0.0,
     ) -> None:
@@ -95,11 +95,12 @@ class MultiHeadAttention(nn.Module):
         Args:
             memory: the tokens to attend to, or their keys and values as returned by `prepare`.
             mask: as for `attend`; broadcasts to [batch heads queries keys], where keys include the cached tokens.
-            cache: keys and values of the tokens before x, from an earlier call of self-attention.
-            score, normalise: used for this call instead of the layer's score and normaliser; None = those of the layer.
+            cache: keys and values of the tokens before x, from an earlier call of self-attention; None = no tokens
+                before x.
+            score, normalise: the score and the normaliser of this call; None = the score or normaliser of the layer.
 
         Raises:
-            ValueError: x or memory has another width than d_model; memory and cache are both given, although only
+            ValueError: the width of x or memory is not d_model; or memory and cache are both given, although only
                 self-attention has a cache.
         """
         check_tokens(self, "x", x, self.d_model)
@@ -127,7 +128,8 @@ class MultiHeadAttention(nn.Module):
         """Return the cached keys and values, followed by the keys and values of the tokens of `memory`, in every head.
 
         Args:
-            cache: keys and values of the tokens before `memory`; None = `memory` begins at position 0.
+            cache: keys and values of the tokens before `memory`; None = no such tokens, so that `memory` begins at
+                position 0.
         """
         key = split_heads(self.to_key(memory), self.n_key_heads)
         value = split_heads(self.to_value(memory), self.n_key_heads)
@@ -175,9 +177,9 @@ class MultiHeadRead(Described):
 
     Attributes:
         output: the contexts of all heads, joined and projected.
-        attended: the result of `attend`: the contexts of the heads and their pattern.
-        cache: the keys and values of all tokens attended to, cached ones included; in self-attention, pass it as
-            `cache` in the call for the next tokens.
+        attended: the result of `attend`: the context of every head, and the pattern (attention weights).
+        cache: the keys and values of all tokens attended to, including cached tokens. In self-attention, give it as
+            `cache` to the call with the next tokens.
     """
 
     output: Float[Tensor, "batch queries d_model"]

@@ -2,8 +2,8 @@
 
     ∇ E[reward] = E[(reward - baseline) · ∇ log weight of the drawn key]
 
-Backpropagation does not pass through a random draw, so the scores get their gradient from this estimate. Parameters
-that change the reward in other ways get their gradient by backpropagation, as usual.
+Backpropagation does not pass through a random draw, so the parameters of the scores get their gradient from this
+estimate. Parameters that change the reward in another way get their gradient by backpropagation, as usual.
 """
 
 import torch
@@ -23,7 +23,7 @@ def reinforce(
     reward: Float[Tensor, "#batch #heads #queries"],
     baseline: float | Float[Tensor, "#batch #heads #queries"] = 0.0,
 ) -> Float[Tensor, ""]:
-    """Return a loss; minimising it maximises the expected reward, since its gradient is -∇ E[reward] on average.
+    """Return a loss whose mean gradient is -∇ E[reward]: minimising the loss maximises the expected reward.
 
         loss = -1/batch Σ (reward - baseline) · log_weights
 
@@ -31,10 +31,10 @@ def reinforce(
 
     Args:
         log_weights: the log-probabilities of the keys that were drawn, from `log_weights_of_choice`.
-        reward: the reward of each draw, e.g. the log-likelihood of the target. The reward gets no gradient, so
-            parameters that the reward depends on need another loss.
-        baseline: a number near the mean reward, not computed from these draws, which lowers the variance of the
-            gradient without changing the mean. E.g. 0.9 · previous baseline + 0.1 · mean reward of the previous step.
+        reward: the reward of each draw, e.g. the log-likelihood of the target. The loss gives the reward no gradient,
+            so parameters from which the reward is computed need another loss.
+        baseline: a number near the mean reward, which lowers the variance of the gradient without changing its mean. It
+            must not be computed from these draws. E.g. 0.9 · previous baseline + 0.1 · previous mean reward.
 
     Source: Williams 1992, theorem 1; Xu et al. 2015, equations 11 and 12.
     """
@@ -48,7 +48,7 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
     Gradients flow back to query and key; the backward pass recomputes the weights instead of storing them.
 
     Raises:
-        TypeError: the pattern does not come from `attend` with `normalise=Hard(Sampled(…))`.
+        TypeError: the pattern is not that of a call of `attend` with `normalise=Hard(Sampled(…))`.
 
     >>> import torch
     >>> from regard import Hard, Sampled, attend, log_weights_of_choice
@@ -61,7 +61,8 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
             f"the pattern was computed with {pattern.normalise!r}, which draws no keys at random; "
             "give attend normalise=Hard(Sampled(seed=…))."
         )
-    pattern.call.check_unchanged()  # pattern.top does not check this if the pattern has the keys already
+    # raises if a tensor was changed since `attend`; pattern.top does not check this if the pattern has stored the keys
+    pattern.call.check_unchanged()
     keys = pattern.top(1).keys
     soft = pattern.call.changed(normalise=Softmax(temperature=pattern.normalise.choose.temperature))
 

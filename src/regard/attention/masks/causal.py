@@ -19,10 +19,10 @@ class Causal(RangeMask):
     Args:
         offset: the key position of query 0. None = keys - queries (the queries are the last tokens); 0 = query 0 and
             key 0 are the same token.
-        own: whether a query may attend to its own position; False = only to the keys before it.
+        own: True = a query may attend to the key at its own position; False = only to the keys before it.
 
     Raises:
-        TypeError: an offset that is not an integer.
+        TypeError: offset is not an integer.
 
     Source: Vaswani et al. 2017, section 3.2.3.
     """
@@ -36,12 +36,12 @@ class Causal(RangeMask):
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
         """Return (None, stop): the query may attend to all keys before `stop`.
 
-        `stop` is position + 1, or position if `own` is False. `length` is not used.
+        `stop` is position + 1, or position if `own` is False. `length` and `keys` are not used.
         """
         return None, position + 1 if self.own else position
 
     def is_lower_triangle(self, grid: Grid) -> bool:
-        """Return whether query i may attend to exactly the keys 0 … i, as `is_causal=True` says in PyTorch."""
+        """Return whether query i may attend to exactly the keys 0 … i, as with `is_causal=True` in PyTorch."""
         return self.own and first_position(self.offset, grid) == 0
 
 
@@ -53,12 +53,12 @@ class Prefix(EqualFields, RangeMask):
     offset.
 
     Args:
-        length: the number of keys in the prefix: an int for all batch items, or a tensor with one for each.
+        length: the number of keys in the prefix: an int for all batch items, or a tensor with one number for each.
         offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
-        TypeError: an offset that is not an integer, or a length that is not an integer or a tensor of integers.
-        ValueError: a negative length; when used in attention, a number of lengths that does not fit the batch.
+        TypeError: offset is not an integer, or length is neither an integer nor a tensor of integers.
+        ValueError: a length is negative; or, raised by `attend`, the number of lengths is not the batch size.
 
     Source: prefix language model, Raffel et al. 2020, section 3.2.1.
     """
@@ -73,13 +73,13 @@ class Prefix(EqualFields, RangeMask):
             check_lengths_not_negative("Prefix", "length", self.length)
             return
         check_integers("Prefix", length=self.length)
-        object.__setattr__(self, "length", int(self.length))  # a numpy integer becomes an int
+        object.__setattr__(self, "length", int(self.length))  # converts a numpy integer, for example
         if self.length < 0:
             raise ValueError(f"Prefix(length={self.length}) counts keys from the first, so it must be at least 0.")
 
     @property
     def item_lengths(self) -> int | Integer[Tensor, " batch"]:  # type: ignore[override]
-        """The number of keys in the prefix: an int for all batch items, or a tensor with one for each."""
+        """The number of keys in the prefix: an int for all batch items, or a tensor with one number for each."""
         return self.length
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:

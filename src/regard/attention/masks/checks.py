@@ -7,7 +7,11 @@ from regard.attention.representation import short_repr
 
 
 def check_integers(mask: str, **numbers: object) -> None:
-    """Raise TypeError unless each of the arguments `numbers` of a mask is an integer; `offset` may also be None.
+    """Raise TypeError unless every argument in `numbers` is an integer; the argument `offset` may also be None.
+
+    Args:
+        mask: the name of the mask class, for the message.
+        numbers: the arguments of the mask, by name.
 
     >>> check_integers("Window", before=1.5, after=0, offset=None)
     Traceback (most recent call last):
@@ -25,6 +29,9 @@ def check_integers(mask: str, **numbers: object) -> None:
 def check_integer_tensor(mask: str, name: str, argument: object) -> None:
     """Raise TypeError unless an argument of a mask is a tensor of integers.
 
+    Args:
+        mask, name: the names of the mask class and of its argument, for the message.
+
     >>> check_integer_tensor("Padding", "lengths", [5, 3])
     Traceback (most recent call last):
       ...
@@ -40,7 +47,12 @@ def check_integer_tensor(mask: str, name: str, argument: object) -> None:
 
 
 def check_not_negative(mask: str, **counts: int) -> None:
-    """Raise ValueError if one of the arguments `counts` of a mask, such as before=-1, is negative."""
+    """Raise ValueError if one of the numbers of tokens given to a mask is negative, such as before=-1.
+
+    Args:
+        mask: the name of the mask class, for the message.
+        counts: all these numbers, by the name of the argument.
+    """
     if min(counts.values()) < 0:
         given = ", ".join(f"{name}={count}" for name, count in counts.items())
         raise ValueError(f"{mask}({given}) has a negative number of tokens before or after the query; use 0 for none.")

@@ -17,10 +17,10 @@ class Chunked(RangeMask):
         offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
-        ValueError: a size below 1.
-        TypeError: a size or offset that is not an integer.
+        ValueError: size is below 1.
+        TypeError: size or offset is not an integer.
 
-    Source: blockwise attention, Qiu et al. 2020, section 3, where each block attends to itself.
+    Source: blockwise attention, Qiu et al. 2020, section 3, for the case that each block attends to itself.
     """
 
     size: int

@@ -23,8 +23,9 @@ class Documents(EqualFields, Mask):
             document have the same number.
 
     Raises:
-        TypeError: ids that are not a tensor of integers.
-        ValueError: when used in attention, ids for another number of keys, or more queries than keys.
+        TypeError: ids is not a tensor of integers.
+        ValueError: raised by `attend` if ids does not have one number for each key, or if there are more queries than
+            keys, since the queries must be the last of the tokens.
     """
 
     ids: Int[Tensor, "*batch tokens"]
@@ -40,12 +41,13 @@ class Documents(EqualFields, Mask):
         return tile.select(query_ids) == tile.select(key_ids)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
-        """Return one range of keys for each query: the keys of its document.
+        """Return one range of keys for each query: the keys of the query's document.
 
         Return None if the keys of a document are not consecutive.
         """
         ids, position = self.ids.to(device).reshape(-1, grid.keys), torch.arange(grid.keys, device=device)
-        is_start = (ids != F.pad(ids, (1, -1))).index_fill(1, position[:1], True)  # the id before is another one
+        # True at the first key of each run of equal ids
+        is_start = (ids != F.pad(ids, (1, -1))).index_fill(1, position[:1], True)
         sorted_ids = ids.sort(dim=1).values
         n_runs, n_documents = is_start.sum(dim=1), 1 + (sorted_ids[:, 1:] != sorted_ids[:, :-1]).sum(dim=1)
         if bool((n_runs > n_documents).any()):

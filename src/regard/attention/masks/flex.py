@@ -43,20 +43,25 @@ class SinglePair(Tile):
         return self.at[axis]
 
     def select(self, tensor: Tensor) -> Tensor:
-        """Return the one entry that a tensor, broadcast to [batch heads queries keys], has for this query and key."""
+        """Return the entry for this query and key of a tensor that broadcasts to [batch heads queries keys]."""
         sized = zip(reversed(self.at), reversed(tensor.shape), strict=False)
         indices = [index for index, size in sized if size != 1][::-1]
         return tensor.squeeze()[indices] if indices else tensor.squeeze()
 
 
 def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu") -> MaskMod:
-    """Convert a mask to the function (b, h, q_idx, kv_idx) -> bool that `create_block_mask` and `create_mask` take.
+    """Convert a mask to a function (b, h, q_idx, kv_idx) -> bool, as PyTorch's `create_block_mask` takes it.
 
     The function is valid for this grid only: the positions of the queries depend on the numbers of queries and keys.
 
+    Args:
+        mask: a mask, or a boolean tensor that broadcasts to [batch heads queries keys].
+        grid: the numbers of batch items, heads, queries and keys.
+        device: the device on which FlexAttention calls the function.
+
     Raises:
-        ValueError: a mask that does not fit the grid.
-        TypeError: mask is None, or neither a mask nor a boolean tensor.
+        ValueError: the mask does not fit the grid.
+        TypeError: `mask` is neither a mask nor a boolean tensor.
 
     >>> from torch.nn.attention.flex_attention import create_mask
     >>> from regard.attention.masks import Window
@@ -74,7 +79,7 @@ def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu"
 
 
 def moved_to(mask: Mask, device: torch.device) -> Mask:
-    """Return a copy of a mask, and of all masks that it joins, with their tensors moved to `device`."""
+    """Return a copy of a mask with all its tensors on `device`, including those of the masks that it joins."""
     if not is_dataclass(mask):
         return mask
     moved: dict[str, Tensor | Mask] = {}

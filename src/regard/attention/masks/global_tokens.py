@@ -1,4 +1,4 @@
-"""A mask of global tokens: they attend to all keys, and all queries attend to them; to be joined with a `Window`."""
+"""A mask of global tokens, which attend to all keys, and to which all queries attend. Often joined with a `Window`."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -23,11 +23,13 @@ class Global(Mask):
     `Window(256, 256) | Global([0])` is Longformer with its first token global.
 
     Args:
-        positions: the key positions of the global tokens, counted from 0. Time grows with their number.
+        positions: the key positions of the global tokens, counted from 0. The more positions, the
+            longer the mask takes to evaluate.
         offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
-        ValueError: no positions or a negative position; when used in attention, a position after the last key.
+        ValueError: positions is empty or contains a negative position; or, raised by `attend`, a position is after the
+            last key.
         TypeError: positions is a single number, or a position or the offset is not an integer.
 
     Source: global attention, Beltagy et al. 2020, section 3.1.

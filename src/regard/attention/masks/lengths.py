@@ -8,7 +8,9 @@ from regard.attention.gradients import in_torch_func
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], keys: int) -> set[int]:
-    """Return the smallest and the largest of the lengths, as a set; {0, keys} if Python may not read them (`may_read`).
+    """Return a set of the smallest and the largest length; {0, keys} if `may_read` forbids to read the lengths.
+
+    0 and the number of keys are the smallest and the largest possible length.
 
     >>> sorted(shortest_and_longest(torch.tensor([5, 3, 4]), keys=11))
     [3, 5]
@@ -23,13 +25,16 @@ def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
     """Return whether Python may read the numbers of a tensor: True on a CPU, outside of torch.compile and torch.func.
 
     On an accelerator, reading would wait for all queued kernels. Under torch.compile, the numbers would become
-    constants of the compiled program; under torch.vmap, each element stands for several numbers.
+    constants of the compiled program. Under torch.vmap, each element of the tensor stands for several numbers.
     """
     return lengths.is_cpu and not torch.compiler.is_compiling() and not in_torch_func()
 
 
 def check_lengths_not_negative(mask: str, name: str, lengths: Integer[Tensor, " batch"]) -> None:
-    """Raise ValueError if one of the lengths given to a mask is negative; not checked where `may_read` is False.
+    """Raise ValueError if one of the lengths given to a mask is negative; do nothing where `may_read` is False.
+
+    Args:
+        mask, name: the names of the mask class and of its argument, for the message.
 
     >>> check_lengths_not_negative("Padding", "lengths", torch.tensor([3, -1]))
     Traceback (most recent call last):
@@ -47,7 +52,11 @@ def check_lengths_not_negative(mask: str, name: str, lengths: Integer[Tensor, " 
 
 
 def check_source_lengths(lengths: Integer[Tensor, " batch"], n_tokens: int) -> None:
-    """Raise ValueError unless each length is from 1 to n_tokens; not checked on a GPU or under torch.compile.
+    """Raise ValueError unless each length is from 1 to n_tokens; do nothing where `may_read` is False.
+
+    Args:
+        lengths: for each batch item, the number of tokens before the padding.
+        n_tokens: the number of tokens of a batch item with its padding.
 
     >>> check_source_lengths(torch.tensor([3, 5]), n_tokens=3)
     Traceback (most recent call last):

@@ -30,7 +30,7 @@ class Mask(Described, ABC):
     """
 
     per_query = True
-    """Whether the keys that a query may attend to depend on the query; False for padding, for example."""
+    """Whether the allowed keys depend on the query. False if they are the same for all queries, as with padding."""
 
     @abstractmethod
     def keep(self, tile: Tile, device: torch.device) -> Kept:
@@ -44,14 +44,15 @@ class Mask(Described, ABC):
     def reach(self, grid: Grid, queries: range) -> range:
         """Return a range of keys that contains every key to which at least one of these queries may attend.
 
-        The range may also contain keys to which none of the queries may attend.
+        The range may also contain keys to which none of these queries may attend. Weights on keys
+        outside of the range need not be computed.
         """
         return range(grid.keys)
 
     def fills_reach(self, grid: Grid, queries: range) -> bool:
         """Return True only if each of these queries may attend to every key in the range `reach(grid, queries)`.
 
-        If the result is True, no boolean mask is computed for these queries. A subclass may always return False.
+        If the result is True, no boolean mask is computed for these queries. False is always correct, only slower.
         """
         return False
 

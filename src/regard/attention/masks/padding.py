@@ -20,12 +20,12 @@ class Padding(EqualFields, RangeMask):
 
     Args:
         lengths: the number of tokens of each batch item.
-        side: where the padding is. "right" = the first keys are tokens; "left" = the last keys are tokens.
+        side: "right" = the padding is after the tokens; "left" = the padding is before the tokens.
 
     Raises:
-        TypeError: lengths that are not a tensor of integers.
-        ValueError: an unknown side, or a negative length; when used in attention, a number of lengths that does not fit
-            the batch.
+        TypeError: lengths is not a tensor of integers.
+        ValueError: side is unknown, or a length is negative; or, raised by `attend`, the number of lengths is not the
+            batch size.
     """
 
     lengths: Integer[Tensor, " batch"]
@@ -47,8 +47,9 @@ class Padding(EqualFields, RangeMask):
         return self.lengths
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number | None, Number | None]:
-        """Return (start, stop), the range of keys that are tokens, for a batch item with `length` tokens.
+        """Return (start, stop): in a batch item with `length` tokens, the keys from start to stop - 1 are tokens.
 
-        (None, length) for padding on the right, (keys - length, None) for padding on the left; None = no limit.
+        The result is (None, length) for padding on the right, and (keys - length, None) for padding on the left. None =
+        no limit on that side.
         """
         return (None, length) if self.side == "right" else (keys - length, None)

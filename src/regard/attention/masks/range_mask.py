@@ -19,7 +19,7 @@ from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.ranges import Ranges
 
 Number = int | Integer[Tensor, "..."]
-"""A position, a length, or a limit of a key range: an int, or a tensor with a number for each query and/or batch item.
+"""A position, length or limit of a key range: an int, or a tensor with a number for each query or batch item, or both.
 
 Such a tensor broadcasts to the shape of a tile (block of the attention weights).
 """
@@ -32,9 +32,9 @@ class RangeMask(Mask):
     """The key position of query 0; None = keys - queries (the queries are the last tokens)."""
 
     item_lengths: int | Integer[Tensor, " batch"] = 0
-    """The lengths of the batch items, which are passed to `limits`: an int for all batch items, or a tensor [batch].
+    """The lengths that are passed to `limits`: an int for all batch items, or a tensor with one length for each.
 
-    0 if `limits` does not depend on the length.
+    0 if `limits` does not depend on lengths.
     """
 
     @abstractmethod
@@ -51,21 +51,22 @@ class RangeMask(Mask):
         """
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return the boolean mask of a tile (block of the weights): True where a key is within the query's limits."""
+        """Return the boolean mask of a tile (block of the weights): True where a key is in the key range of a query."""
         position: Number = 0
         length: Number = self.item_lengths
         if self.per_query:
             position = tile.along(2, device) + first_position(self.offset, tile.grid)
         if isinstance(length, Tensor):
-            length = tile.select(length.to(device, torch.int64)[:, None, None, None])  # keys - length overflows int8
+            # converted to int64, because keys - length would overflow int8
+            length = tile.select(length.to(device, torch.int64)[:, None, None, None])
         start, stop = self.limits(position, length, tile.grid.keys)
         key = tile.along(3, device)
         if start is None:
-            return key < stop  # type: ignore[operator]  # a range has a limit on one side at least
+            return key < stop  # type: ignore[operator]  # start and stop are not both None
         return key >= start if stop is None else (key >= start) & (key < stop)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
-        """Return, for each query of the grid, the range of keys between its limits."""
+        """Return, for each query of the grid, the range of keys to which it may attend, computed by `limits`."""
         position: Number = 0
         length: Number = self.item_lengths
         if self.per_query:
@@ -106,10 +107,10 @@ class RangeMask(Mask):
             )
 
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:
-        """Return the keys (start, stop) of the first and the last query, in the shortest and the longest batch item.
+        """Return the key ranges (start, stop) of the first and the last query, in the shortest and longest batch item.
 
-        `limits` is monotonic in position and length, so the key ranges of all other queries and items lie between
-        these.
+        `limits` is monotonic in position and length, so the limits of all other queries and batch items lie between the
+        limits of these.
         """
         offset, lengths, keys = first_position(self.offset, grid), self.item_lengths, grid.keys
         ends = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)
@@ -122,7 +123,7 @@ class RangeMask(Mask):
                     keys if stop is None else max(0, min(stop, keys)),
                 )
                 bounds.append(within)
-        return bounds  # type: ignore[return-value]  # limits of ints are ints
+        return bounds  # type: ignore[return-value]  # limits returns ints if position and length are ints
 
 
 def first_position(offset: int | None, grid: Grid) -> int:

@@ -1,4 +1,4 @@
-"""Masks as ranges of keys, for kernels: in place of a boolean matrix, the start and stop of each query's key ranges.
+"""Masks as ranges of keys: kernels take the start and stop of each query's ranges instead of a boolean matrix.
 
 Causal masks, windows, chunks, padding and documents allow each query one range of keys. Joined masks allow several:
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.attention.grid.grid import Grid
 
 Limits = Int[Tensor, "_ranges #batch #heads #queries"]
-"""The starts of all key ranges, or the stops of all key ranges; entry r along axis 0 is for range r of each query."""
+"""The starts of all key ranges, or the stops of all key ranges; index r along axis 0 is range r of each query."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,6 +24,9 @@ class Ranges:
     """The keys that each query may attend to, as ranges: range r has the keys from starts[r] to stops[r] - 1.
 
     The ranges of one query do not overlap. A range may be empty.
+
+    Attributes:
+        n_keys: the number of all keys.
     """
 
     starts: Limits
@@ -32,7 +35,7 @@ class Ranges:
 
     @classmethod
     def of(cls, start: int | Tensor, stop: int | Tensor, grid: Grid, device: torch.device) -> "Ranges":
-        """Return the mask that allows each query one range of keys, from `start` to `stop` - 1.
+        """Return an object that allows each query one range of keys, from `start` to `stop` - 1.
 
         Both `start` and `stop` broadcast to [batch heads queries]. Numbers below 0 or above the number of keys are
         clamped. A stop below its start gives an empty range.
@@ -57,11 +60,11 @@ class Ranges:
         return complement
 
     def with_disjoint(self, other: "Ranges") -> "Ranges":
-        """Return the union of two masks in which no query has overlapping ranges."""
+        """Return the union of this mask and `other`; no range of a query in one may overlap its ranges in the other."""
         return Ranges(concatenated(self.starts, other.starts), concatenated(self.stops, other.stops), self.n_keys)
 
     def without_empty(self) -> "Ranges":
-        """Return a copy without the ranges that are empty for every query; at least one range is kept."""
+        """Return a copy without the ranges that are empty for every query; if all are empty, the first is kept."""
         filled: Bool[Tensor, " ranges"] = (self.starts < self.stops).flatten(1).any(dim=1)
         indices = filled.nonzero().flatten() if bool(filled.any()) else torch.zeros_like(filled[:1], dtype=torch.int64)
         return Ranges(self.starts[indices], self.stops[indices], self.n_keys)

@@ -15,13 +15,13 @@ class Window(RangeMask):
     """A query attends to the keys from `before` positions before the query to `after` positions after the query.
 
     Args:
-        before, after: the numbers of keys before and after the query's own position; the key at its own position is
-            always allowed.
+        before, after: the numbers of allowed keys before and after the query's own position; the key at this position
+            is always allowed.
         offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
-        ValueError: a negative before or after.
-        TypeError: an argument that is not an integer.
+        ValueError: before or after is negative.
+        TypeError: an argument is not an integer.
 
     Source: local attention, Luong, Pham & Manning 2015, section 3.2; sliding window, Beltagy et al. 2020, section 3.1.
     """
@@ -52,8 +52,8 @@ class Dilated(Mask):
         offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
-        ValueError: a negative before or after, or a step below 1.
-        TypeError: an argument that is not an integer.
+        ValueError: before or after is negative, or step is below 1.
+        TypeError: an argument is not an integer.
 
     Source: dilated sliding window, Beltagy et al. 2020, section 3.1; strided attention, Child et al. 2019, section 4.3.
     """

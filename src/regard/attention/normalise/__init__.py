@@ -1,1 +1,1 @@
-"""Normalisers, which turn the scores of each query over all keys into its attention weights, such as softmax."""
+"""Normalisers: rules such as softmax, which turn the scores of a query with all keys into its attention weights."""

@@ -25,10 +25,10 @@ class Entmax(Normaliser):
     """Weights that sum to 1 and are exactly 0 for keys with low scores; the larger alpha is, the more weights are 0.
 
     Args:
-        alpha: at least 1. 1 = softmax, which has no weights of 0; 2 = sparsemax.
+        alpha: a number of at least 1. 1 = softmax, which has no weights of 0; 2 = sparsemax.
 
     Raises:
-        ValueError: an alpha below 1, infinite or NaN.
+        ValueError: alpha is below 1, infinite or NaN.
 
     >>> import torch
     >>> from regard import Entmax, attend
@@ -77,7 +77,7 @@ class _Entmax(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (weights,), (gradient,) = ctx.saved_tensors, gradients
         has_weight = weights > 0
-        # d weight / d score, while the threshold is held fixed
+        # the derivative of a weight by its score, while the threshold is held fixed
         slope = weights.masked_fill(~has_weight, 1.0) ** (2 - ctx.alpha) * has_weight
         mean = (slope * gradient).sum(dim=-1, keepdim=True) / slope.sum(dim=-1, keepdim=True)
         return slope * (gradient - mean), None
@@ -97,21 +97,22 @@ def by_sorting(scores: Rows) -> Rows:
     count = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
     mean = wide.cumsum(dim=-1) / count
     squares = (wide**2).cumsum(dim=-1) - count * mean**2  # sums of squared deviations: count · variance
-    thresholds = mean - ((1 - squares) / count).clamp_min(0.0).sqrt()  # for k = 1, 2, …
+    # for k = 1, 2, …: the threshold if the k largest scores have weights above 0
+    thresholds = mean - ((1 - squares) / count).clamp_min(0.0).sqrt()
     k = (thresholds <= ordered).sum(dim=-1, keepdim=True)
     threshold = thresholds.gather(-1, k.clamp_min(1) - 1)
     return ((half - threshold).clamp_min(0.0) ** 2).to(scores)
 
 
 def by_bisection(scores: Rows, alpha: float) -> Rows:
-    """Return the entmax weights with any alpha above 1 for each row of scores; the threshold is found by bisection.
+    """Return the entmax weights with any `alpha` above 1 for each row of scores; the threshold is found by bisection.
 
     For alpha above 2, the derivative of a weight near 0 is very large, so that a rounding error in the threshold is a
     large error in the weight. The threshold is then computed in float64 if the device supports float64.
     """
     gain = alpha - 1
     wide = scores.to(widest_type(scores.device)) if alpha > 2 else scores
-    below = wide - wide.amax(dim=-1, keepdim=True)  # at most 0
+    below = wide - wide.amax(dim=-1, keepdim=True)  # the largest score of each row becomes 0
 
     def weights(threshold: Tensor) -> Tensor:
         # max(1 + gain · (below - threshold), 0) ^ (1 / gain); log1p(-1) = -∞ gives weight 0

@@ -15,20 +15,22 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GumbelSoftmax(Normaliser):
-    """Random weights that sum to 1; each key has the largest weight with the probability softmax(scores) of the key.
+    """Random weights that sum to 1; softmax(scores) is the probability that a key gets the largest weight.
 
-    The noise depends only on the seed and on the indices of batch item, head, query and key, so that the pattern shows
-    exactly the weights that the context was computed with. The same seed always gives the same noise: use a new seed in
-    each training or decoding step and in each layer. For weights of exactly 0 and 1, use
-    `Hard(StraightThrough(GumbelSoftmax(…)))`.
+        weights = softmax((scores + g) / temperature)         g: a sample of the standard Gumbel distribution
+
+    The noise g depends only on the seed and on the indices of batch item, head, query and key. A `Pattern`, which
+    recomputes the weights when they are read, therefore shows the weights that the context was computed with. The same
+    seed always gives the same noise: use a new seed in each training or decoding step and in each layer. For weights of
+    exactly 0 and 1, use `Hard(StraightThrough(GumbelSoftmax(…)))`.
 
     Args:
-        seed: from 0 to 2⁶³ - 1.
-        temperature: above 0. Small = nearly all weight on one key, but gradients of high variance; large = nearly
-            uniform weights.
+        seed: the seed of the noise, from 0 to 2⁶³ - 1.
+        temperature: the divisor of the noisy scores, above 0. Small = nearly all weight on one key, but gradients of
+            high variance; large = nearly uniform weights.
 
     Raises:
-        ValueError: a seed or temperature outside these ranges.
+        ValueError: seed or temperature is outside these ranges.
 
     >>> import torch
     >>> from regard import GumbelSoftmax, attend

@@ -31,8 +31,8 @@ class Choice(Described, ABC):
     def preference(self, masked: Rows, tile: Tile) -> Rows:
         """Return one number for each query and key; the key with the largest number is chosen.
 
-        In the backward pass, the gradient of the weights becomes the gradient of these numbers (straight-through
-        estimator).
+        In the backward pass, the gradient with respect to the weights is passed on unchanged to these numbers
+        (straight-through estimator).
 
         Args:
             masked: the scores, -∞ for keys that the query may not attend to.
@@ -58,16 +58,17 @@ class Largest(Choice):
 class Sampled(Choice):
     """Sample a key with the probabilities softmax(scores / temperature); query and key get no gradient.
 
-    The sample depends only on the seed and on the indices of batch item, head and query, so that the pattern shows
-    exactly the choices that the context was computed with. The same seed always gives the same choices: use a new seed
-    in each training or decoding step and in each layer.
+    The sample depends only on the seed and on the indices of batch item, head and query. A `Pattern`, which recomputes
+    the weights when they are read, therefore shows the choices that the context was computed with. The same seed always
+    gives the same choices: use a new seed in each training or decoding step and in each layer.
 
     Args:
-        seed: from 0 to 2⁶³ - 1.
-        temperature: above 0. Small = nearly always the largest score; large = nearly any key.
+        seed: the seed of the samples, from 0 to 2⁶³ - 1.
+        temperature: the divisor of the scores, above 0. Small = nearly always the key with the largest score; large =
+            all keys with nearly the same probability.
 
     Raises:
-        ValueError: a seed or temperature outside these ranges.
+        ValueError: seed or temperature is outside these ranges.
 
     Source: Xu et al. 2015, equations 8 and 9; sampling by the argmax of scores plus Gumbel noise: Maddison, Tarlow &
     Minka 2014, section 2.
@@ -85,9 +86,9 @@ class Sampled(Choice):
             )
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return scores / temperature + Gumbel noise, -∞ for masked keys.
+        """Return scores / temperature + Gumbel noise, or -∞ for masked keys.
 
-        The argmax of each row is a sample with the probabilities softmax(scores / temperature).
+        The key with the largest number is then a sample with the probabilities softmax(scores / temperature).
         """
         return masked.detach() / self.temperature + gumbel(self.seed, tile, masked)
 
@@ -100,12 +101,12 @@ class StraightThrough(Choice):
         soft: the other normaliser. With `GumbelSoftmax(seed)`, the choice is a random sample.
 
     Raises:
-        ValueError: a normaliser that mixes heads, such as `TalkingHeads`.
+        ValueError: `soft` mixes heads, as `TalkingHeads` does.
 
     Source: Bengio, Léonard & Courville 2013, section 4; with Gumbel-softmax: Jang, Gu & Poole 2017, section 2.2.
     """
 
-    soft: Normaliser = Softmax()  # noqa: RUF009 (frozen)
+    soft: Normaliser = Softmax()  # noqa: RUF009 (shared, but frozen)
 
     def __post_init__(self) -> None:
         if self.soft.across_heads:
@@ -162,7 +163,7 @@ class Hard(Normaliser):
 
 
 class _OneHot(torch.autograd.Function):
-    """One-hot encoding of the first maximum of each row; the backward pass returns the gradient unchanged.
+    """Each row becomes 1 at its first maximum and 0 elsewhere; the backward pass returns the gradient unchanged.
 
     A row that contains NaN becomes NaN in all entries.
     """
@@ -171,7 +172,7 @@ class _OneHot(torch.autograd.Function):
 
     @staticmethod
     def forward(preference: Tensor) -> Tensor:
-        key = preference.argmax(dim=-1, keepdim=True)  # the first of equal numbers; a NaN if there is one
+        key = preference.argmax(dim=-1, keepdim=True)  # the first maximum, or a NaN if the row has one
         chosen = torch.zeros_like(preference).scatter_(-1, key, 1.0)
         return chosen.masked_fill_(preference.gather(-1, key).isnan(), math.nan)
 

@@ -28,11 +28,12 @@ class Local(EqualFields, Normaliser):
 
     Args:
         centre: for each query, the key position of its centre, counted from 0; fractions are allowed.
-        reach: D in the paper: keys farther than this from the centre have weight 0; reach / 2 is the standard deviation
-            of the Gaussian.
+        reach: a distance in keys, D in the paper. Keys farther than this from the centre have weight 0; reach / 2 is
+            the standard deviation of the Gaussian.
 
     Raises:
-        ValueError: a reach that is not above 0 and finite; in attention, centres that do not fit the queries.
+        ValueError: reach is not above 0 and finite; or, raised by `attend`, the centres do not broadcast to
+            [batch heads queries].
 
     >>> import torch
     >>> from regard import Local, attend
@@ -98,7 +99,7 @@ class PredictedCentre(nn.Module):
         """Return the key position, from 0 to `length`, around which each query attends.
 
         Args:
-            length: the number of keys: an int, or a tensor with a number for each batch item.
+            length: the number of keys: an int for all batch items, or a tensor with one number for each.
         """
         lengths = length[:, None, None] if isinstance(length, Tensor) else length
         return lengths * torch.sigmoid(self.place(torch.tanh(self.hidden(query)))[..., 0])

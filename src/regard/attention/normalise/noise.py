@@ -1,14 +1,14 @@
 """Reproducible noise: the random number for each weight depends only on the seed and on the indices of the weight.
 
-The weights of a pattern are recomputed whenever they are read, in blocks of any size, and must be the same each time.
-So each random number is a hash of the seed and of the indices (batch, head, query, key):
+A `Pattern` recomputes the attention weights whenever they are read, in blocks of any size, and they must be the same
+each time. So each random number is a hash of the seed and of the indices (batch, head, query, key):
 
     state = mix(mix(mix(mix(seed) + batch·γ) + head·γ) + query·γ)         one for each query
     bits  = mix(state + key·γ)                                            SplitMix64 with this state
     g     = -log(-log(u)),  u = (the first 52 bits + 1/2) / 2⁵²           standard Gumbel distribution
 
-u is never 0 or 1, as float64 represents the 53 bits of the sum exactly. A device without float64 uses float32 and the
-first 23 bits.
+u is never 0 or 1, because the sum has 53 bits, which float64 represents exactly. A device without float64 uses float32
+and the first 23 bits.
 
 Source: Salmon et al. 2011 (Parallel random numbers: as easy as 1, 2, 3), section 2, for counter-based generators;
 Steele, Lea & Flood 2014 (Fast splittable pseudorandom number generators), for mix and γ.
@@ -32,7 +32,7 @@ def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
     """Return independent samples of the standard Gumbel distribution, one for each query and key of a tile.
 
     A tile is a block of the attention weights. The same seed and the same indices of batch item, head, query and key
-    always give the same number.
+    always give the same number, in any tile.
 
     Args:
         like: a tensor with the data type and device of the result.

@@ -1,7 +1,8 @@
 """The base class of normalisers, which turn the scores of each query over all keys into attention weights.
 
-A query that may attend to no key has weights 0. All scores of such a query are -∞, which softmax would turn into NaN;
-the scores are therefore replaced by 0 first. So NaN in the weights always comes from the input, and is never hidden.
+A query that may attend to no key gets the weight 0 on every key. All scores of such a query are -∞, which softmax would
+turn into NaN, so the scores are first replaced by 0. NaN in the weights therefore always comes from NaN or infinity in
+the input, and is never hidden.
 """
 
 import math
@@ -24,10 +25,10 @@ class Normaliser(Described, ABC):
     """
 
     across_heads = False
-    """Whether the weights of one head depend on the scores of other heads: all heads must then be computed together."""
+    """True if the weights of one head depend on the scores of other heads; all heads are then computed together."""
 
     signed = False
-    """Whether weights may be negative: the weights of a query are then not a distribution and have no entropy."""
+    """True if weights may be negative; the weights of a query are then not a distribution and have no entropy."""
 
     def __call__(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
         """Return the attention weights of the queries in a tile (block of the weights) on all keys; 0 on masked keys.

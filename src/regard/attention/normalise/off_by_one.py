@@ -16,7 +16,9 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 class SoftmaxPlusOne(Normaliser):
     """Softmax with 1 added to the sum of exponentials: if all scores of a query are low, its weights sum to nearly 0.
 
-    It equals `Softmax(sinks=torch.zeros(n_heads))`.
+        weights = exp(scores) / (1 + Σ exp(scores))
+
+    The weights are those of `Softmax(sinks=torch.zeros(n_heads))`.
 
     >>> import torch
     >>> from regard import SoftmaxPlusOne, attend

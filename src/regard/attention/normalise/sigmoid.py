@@ -16,16 +16,18 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 class Sigmoid(Normaliser):
     """A weight between 0 and 1 for each key, computed from its score alone; the weights of a query need not sum to 1.
 
+        weights = 1 / (1 + exp(-(scores + bias)))
+
     Args:
         bias: added to all scores. None = -log(n), where n is the number of keys to which the query may attend, so that
             the weights sum to nearly 1 if all scores are 0, whatever n is.
 
     Raises:
-        ValueError: a bias that is not finite.
+        ValueError: bias is not finite.
 
     Departure: the paper's bias is -log(length) for every query, where length also counts masked keys. The default here
-    does not count them, so that masking a key is the same as removing it; without a mask the two are equal. For the
-    paper's bias under a mask, use bias=-math.log(length).
+    does not count masked keys, so that masking a key is the same as removing it. Without a mask, both biases are equal.
+    For the paper's bias under a mask, use bias=-math.log(length).
 
     >>> import torch
     >>> from regard import Sigmoid, attend

@@ -20,15 +20,18 @@ from regard.attention.representation import type_name
 class Softmax(EqualFields, Normaliser):
     """Weights in proportion to the exponential of the scores; they sum to 1 for each query, or less with sinks.
 
+        weights = softmax(scores / temperature)         over the keys to which the query may attend
+
     Args:
         temperature: the divisor of the scores. 0 = all weight on the largest score, divided equally if several scores
             are the largest; large = nearly uniform weights.
         sinks: one extra score for each head, which takes part in the softmax but belongs to no key, so that the weights
-            of a query sum to less than 1; learned if it is an nn.Parameter. None = no sinks.
+            of a query on the keys sum to less than 1; learned if it is an nn.Parameter. None = no sinks.
 
     Raises:
-        ValueError: a temperature that is negative, infinite, or so small that scores divided by it overflow float32;
-            when used in attention, sinks for another number of heads.
+        ValueError: temperature is negative, infinite, or so small that scores divided by it overflow float32; or,
+            raised by `attend`, sinks does not have one number for each head.
+        TypeError: sinks is neither a tensor nor None.
 
     Source: Vaswani et al. 2017, equation 1; temperature: Hinton, Vinyals & Dean 2015, equation 1; sinks: gpt-oss model
     card 2025, section 2.3.

@@ -14,7 +14,12 @@ from regard.attention.normalise.normaliser import Normaliser, Rows
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sparsemax(Normaliser):
-    """The Euclidean projection of the scores onto the simplex: weights sum to 1 and are exactly 0 for low scores.
+    """Weights that sum to 1 and are exactly 0 for low scores: the scores projected onto the probability simplex.
+
+        weights = max(scores - threshold, 0)         with the threshold for which the weights sum to 1
+
+    The probability simplex is the set of all weights that are at least 0 and sum to 1. The projection of the scores is
+    the point of this set with the smallest Euclidean distance from the scores.
 
     A key whose score is 1 or more below the largest always has weight 0. Sparsemax is `Entmax(alpha=2.0)`.
 
@@ -33,7 +38,7 @@ class Sparsemax(Normaliser):
 
 
 def sparsemax(scores: Rows) -> Rows:
-    """Return the Euclidean projection of the scores of each row onto the probability simplex.
+    """Return the sparsemax weights: the Euclidean projection of each row of scores onto the probability simplex.
 
     The support (the set of keys with weight above 0) is found by sorting. On the support the weights are linear in the
     scores, so that autograd computes the exact gradient.
@@ -50,8 +55,9 @@ def support_of(below: Rows) -> Bool[torch.Tensor, "batch heads queries keys"]:
     Args:
         below: the scores minus the largest score of their row.
     """
-    ordered = below.clamp_min(-2.0).sort(dim=-1, descending=True).values  # scores of -1 or less get weight 0
+    # Scores of -1 or less get weight 0. Clamping at -2 changes no weight and keeps -∞ out of the sums.
+    ordered = below.clamp_min(-2.0).sort(dim=-1, descending=True).values
     count = torch.arange(1, below.shape[-1] + 1, device=below.device)
     size = (1 + count * ordered > ordered.cumsum(dim=-1)).sum(dim=-1, keepdim=True)
     smallest = ordered.gather(-1, size.clamp_min(1) - 1)
-    return ~(below < smallest)  # unlike (>=), this is True for a NaN, which then shows in the weights
+    return ~(below < smallest)  # not (>=), so that a NaN gives True and shows in the weights

@@ -20,7 +20,7 @@ def stick_breaking(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows 
     The share of a key is the sigmoid of its score. Products are computed as sums of logarithms, so that very small
     factors are not rounded to 0.
     """
-    log_left = F.logsigmoid(-scores)  # log(1 - share): the part that each key leaves to the keys before it
+    log_left = F.logsigmoid(-scores)  # log(1 - share); a key leaves 1 - share of the stick to the keys before it
     log_left_by_later = F.pad(log_left[..., 1:], (0, 1)).flip(-1).cumsum(dim=-1).flip(-1)
     return torch.exp(F.logsigmoid(scores) + log_left_by_later)
 

@@ -27,10 +27,11 @@ class TalkingHeads(nn.Module, Normaliser):
     scores of all heads, so computing one head costs as much as computing all heads.
 
     Args:
+        n_heads: the number of heads.
         normalise: the normaliser that turns the mixed scores into weights.
 
     Raises:
-        ValueError: n_heads below 1; when used in attention, n_heads that are not the heads of the query.
+        ValueError: n_heads is below 1; or, raised by `attend`, n_heads is not the number of heads of the query.
 
     >>> from regard import TalkingHeads, attend
     >>> talking = TalkingHeads(n_heads=2)
@@ -47,7 +48,7 @@ class TalkingHeads(nn.Module, Normaliser):
     across_heads = True
     signed = True
 
-    def __init__(self, n_heads: int, normalise: Normaliser = Softmax()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, n_heads: int, normalise: Normaliser = Softmax()) -> None:  # noqa: B008 (shared, but frozen)
         super().__init__()
         if n_heads < 1:
             raise ValueError(f"n_heads={n_heads} is too small; it must be at least 1.")
@@ -67,7 +68,7 @@ class TalkingHeads(nn.Module, Normaliser):
         """Return the mixed weights of the queries in a tile (block of the weights) on all keys, for all heads.
 
         Args:
-            scores: the scores before the mask, of all heads.
+            scores: the scores of all heads, before the mask.
             keep: the mask: True where a query may attend to a key; None = True everywhere.
             tile: the indices of the batch items and queries of the scores; it contains all heads and keys.
         """
@@ -78,7 +79,7 @@ class TalkingHeads(nn.Module, Normaliser):
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the weights that the normaliser `normalise` gives for mixed scores; the weights are not yet mixed."""
+        """Return the weights that `normalise` computes from mixed scores; the weights themselves are not yet mixed."""
         return self.normalise.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:

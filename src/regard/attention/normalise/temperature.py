@@ -1,6 +1,6 @@
 """Check of the temperature, the divisor of the scores.
 
-This file imports no PyTorch, so that `regard explain` starts at once.
+This file does not import PyTorch, so that the command `regard explain` starts at once.
 """
 
 import math
@@ -11,7 +11,7 @@ LARGEST_FLOAT32 = 3.4028234663852886e38
 def check_temperature(temperature: float) -> None:
     """Raise ValueError unless a temperature is 0 (all weight on the largest score), or positive and finite.
 
-    A temperature so small that scores divided by it overflow float32 is refused too.
+    Also raise ValueError if the temperature is so small that scores divided by it overflow float32.
 
     >>> check_temperature(-1.0)
     Traceback (most recent call last):

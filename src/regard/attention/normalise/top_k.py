@@ -17,14 +17,15 @@ class TopK(Normaliser):
     """Softmax over the `n` largest scores of each query, or over all scores if the query may attend to fewer keys.
 
     All scores equal to the n-th largest are kept, so that the order of the keys does not matter. The gradient is that
-    of a softmax over the kept keys. If the n-th largest score differs from the next only by rounding, either key may be
-    kept.
+    of a softmax over the kept keys. If the n-th largest score differs from the next only by rounding, either of the two
+    keys may be kept.
 
     Args:
         n: the number of largest scores that get weight; at least 1.
 
     Raises:
-        ValueError: an n below 1.
+        ValueError: n is below 1.
+        TypeError: n is not an integer.
 
     >>> import torch
     >>> from regard import TopK, attend

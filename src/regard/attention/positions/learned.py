@@ -9,10 +9,11 @@ class LearnedPositions(nn.Module):
     """A learned vector for each position, to be added to the embedding of the token there.
 
     Args:
-        max_tokens: the number of positions, and so the longest text in tokens.
+        max_tokens: the number of positions, which is also the largest number of tokens in a text.
+        d_model: width of the vectors.
 
     Raises:
-        ValueError: a max_tokens or d_model below 1; in the call, a text longer than max_tokens.
+        ValueError: max_tokens or d_model is below 1; or, raised by the call, a text is longer than max_tokens.
 
     >>> LearnedPositions(max_tokens=7, d_model=4)(5).shape
     torch.Size([5, 4])
@@ -41,7 +42,7 @@ class LearnedPositions(nn.Module):
             first: the position of the first token; above 0 when decoding with a cache of earlier tokens.
 
         Raises:
-            ValueError: a negative argument, or first + n_tokens above max_tokens.
+            ValueError: an argument is negative, or first + n_tokens is above max_tokens.
         """
         if n_tokens < 0 or first < 0:
             raise ValueError(f"n_tokens={n_tokens} and first={first} count tokens, so neither may be negative.")

@@ -1,4 +1,4 @@
-"""RoPE scaling: lower frequencies of rotary positions, so that a model can read longer texts than in training.
+"""RoPE scaling lowers the frequencies of rotary positions, so that a model can read longer texts than in training.
 
     Interpolate     divides all frequencies by the factor                                Chen et al. 2023, equation 4
     LargerBase      keeps the highest frequency, divides the lowest by the factor        Peng et al. 2024, section 3.1
@@ -6,7 +6,7 @@
     LlamaStretch    keeps high frequencies, divides low ones, interpolates by frequency  Llama 3.1's code
 
 A frequency is the angle, in radians, by which a pair of numbers is rotated from one position to the next. The factor is
-how many times longer the texts may be than in training.
+how many times as long as in training the texts may be.
 """
 
 import math
@@ -20,6 +20,7 @@ from torch import Tensor
 from regard.attention.representation import Described
 
 Frequencies = Float[Tensor, " pairs"]
+"""For each pair of numbers in a query or key, the angle in radians by which it is rotated per position."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -27,10 +28,10 @@ class Stretch(Described, ABC):
     """The base class of RoPE scalings: a rule that lowers the frequencies of rotary positions.
 
     Args:
-        factor: how many times longer than the longest training text a text may be; at least 1.
+        factor: how many times as long as the longest training text a text may be; at least 1.
 
     Raises:
-        ValueError: a factor below 1, infinite or NaN.
+        ValueError: factor is below 1, infinite or NaN.
     """
 
     factor: float
@@ -49,11 +50,12 @@ class Stretch(Described, ABC):
 
         Args:
             frequencies: the frequencies before scaling, base^(-2p / d_rotary) for each pair p.
+            base: the base of the frequencies before scaling.
         """
 
     @property
     def size(self) -> float:
-        """The factor by which rotated queries and keys are multiplied: 1, or another number in YaRN."""
+        """The number by which rotated queries and keys are multiplied; always 1, except in `Yarn`."""
         return 1.0
 
 
@@ -81,7 +83,7 @@ class LargerBase(Stretch):
     """
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return frequency / factor^(p / (n - 1)) for each pair p of n pairs of numbers."""
+        """Return the frequencies with the larger base: frequency / factor^(p / (n - 1)) for each pair p of n pairs."""
         pairs = torch.arange(len(frequencies)).to(frequencies)
         return frequencies * self.factor ** -(pairs / max(1, len(pairs) - 1))
 
@@ -97,13 +99,13 @@ class Yarn(Stretch):
     pair. Queries and keys are multiplied by 0.1 · log(factor) + 1.
 
     Args:
-        factor: how many times as long as max_tokens a text may become.
+        factor: how many times as long as max_tokens a text may be; at least 1.
         max_tokens: the longest text in training, in tokens.
-        fast: the number of rotations from which a pair keeps its frequency.
-        slow: the number of rotations up to which the frequency of a pair is divided by the factor.
+        fast: a pair that rotates at least this many times within max_tokens keeps its frequency.
+        slow: the frequency of a pair that rotates at most this many times within max_tokens is divided by the factor.
 
     Raises:
-        ValueError: a factor or max_tokens below 1, or not 0 < slow < fast.
+        ValueError: factor or max_tokens is below 1, or 0 < slow < fast is not true.
 
     Source: Peng et al. 2024, sections 3.2 and 3.4; as in the paper's code, the interpolation begins and ends at a whole
     pair.
@@ -131,7 +133,7 @@ class Yarn(Stretch):
 
     @property
     def size(self) -> float:
-        """The factor by which rotated queries and keys are multiplied, so that attention stays sharp over more keys."""
+        """The number by which rotated queries and keys are multiplied, so that attention stays sharp over more keys."""
         return 0.1 * math.log(self.factor) + 1
 
 
@@ -146,12 +148,13 @@ class LlamaStretch(Stretch):
     rotations.
 
     Args:
+        factor: how many times as long as max_tokens a text may be; at least 1.
         max_tokens: the longest text in training, in tokens.
-        fast: the number of rotations from which a pair keeps its frequency.
-        slow: the number of rotations up to which the frequency of a pair is divided by the factor.
+        fast: a pair that rotates at least this many times within max_tokens keeps its frequency.
+        slow: the frequency of a pair that rotates at most this many times within max_tokens is divided by the factor.
 
     Raises:
-        ValueError: a factor or max_tokens below 1, or not 0 < slow < fast.
+        ValueError: factor or max_tokens is below 1, or 0 < slow < fast is not true.
 
     Source: Grattafiori et al. 2024, section 3.4.2; the code of Llama 3.1.
     """

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys rotated by angles that grow with their positions."""
+"""Rotary positions (RoPE): queries and keys are rotated by angles that grow with the positions of their tokens."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -23,18 +23,18 @@ class Rotary(Described):
 
         angle of pair p at position m = m · base^(-2p / d_rotary)
 
-    Rotations are computed in float32 or float64; half-precision vectors are rounded once, after the rotation.
+    Rotations are computed in float32 or float64; float16 and bfloat16 vectors are rounded once, after the rotation.
 
     Args:
-        base: the larger the base, the more slowly the last pairs rotate.
+        base: the base of the angles; the larger it is, the more slowly the last pairs rotate.
         pairing: "halves" pairs number p with number p + d_rotary / 2, as in the checkpoints of Llama and GPT-NeoX;
             "neighbours" pairs number 2p with number 2p + 1, as in the paper and GPT-J.
         d_rotary: how many numbers at the start of each vector are rotated; the others are unchanged. None = all.
         stretch: RoPE scaling for texts longer than in training, such as `Interpolate` or `Yarn`; None = no scaling.
 
     Raises:
-        ValueError: an unknown pairing; a d_rotary that is odd, below 2 or larger than the width of the vectors; in the
-            call, vectors of odd width if d_rotary is None.
+        ValueError: pairing is unknown; d_rotary is odd or below 2; or, raised by the call, d_rotary is larger than the
+            width of the vectors, or is None and the width of the vectors is odd.
 
     >>> from regard import Rotary
     >>> Rotary()(torch.tensor([1.0, 0.0]).expand(1, 1, 3, 2), torch.arange(3))[0, 0]
@@ -61,7 +61,11 @@ class Rotary(Described):
     def __call__(
         self, vectors: Float[Tensor, "batch heads tokens d_head"], positions: Int[Tensor, " tokens"]
     ) -> Float[Tensor, "batch heads tokens d_head"]:
-        """Return queries or keys with each pair of numbers rotated by the pair's angle at the token's position."""
+        """Return the vectors with each pair of numbers rotated by the angle of the pair at the position of the token.
+
+        Args:
+            vectors: the queries or the keys.
+        """
         d_head = vectors.shape[-1]
         d_rotary = d_head if self.d_rotary is None else self.d_rotary
         if d_rotary > d_head:
@@ -80,7 +84,7 @@ class Rotary(Described):
     ) -> tuple[Float[Tensor, "tokens pairs"], Float[Tensor, "tokens pairs"]]:
         """Return the cosine and the sine of the angle of each pair at each position.
 
-        Cosine and sine are multiplied by the factor of the RoPE scaling, `stretch.size`.
+        Cosine and sine are multiplied by `stretch.size`, which is 1 except in `Yarn`.
 
         Args:
             d_rotary: how many numbers of each vector are rotated; they form d_rotary / 2 pairs.
@@ -91,7 +95,7 @@ class Rotary(Described):
         return angles.cos() * size, angles.sin() * size
 
     def frequencies(self, d_rotary: int) -> Float[Tensor, " pairs"]:
-        """Return, for each of d_rotary / 2 pairs, the angle in radians from one position to the next, in float64."""
+        """Return, for each of d_rotary / 2 pairs, the angle of its rotation per position, in radians and float64."""
         frequencies = self.base ** -(torch.arange(0, d_rotary, 2, dtype=torch.float64) / d_rotary)
         return frequencies if self.stretch is None else self.stretch(frequencies, self.base)
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 WaveOrder = Literal["interleaved", "sines first"]
-"""The order of the numbers in a vector: sine, cosine, sine, cosine, … or all sines before all cosines."""
+"""The order of numbers in a vector: "interleaved" = sine, cosine, sine, cosine, …; "sines first" = sines, cosines."""
 
 
 def sinusoidal(
@@ -19,11 +19,13 @@ def sinusoidal(
         vector[2p + 1] = cos(position / 10000^(2p / d_model))
 
     Args:
-        first: the position of the first token.
+        n_tokens: the number of consecutive positions.
+        d_model: width of the vectors.
+        first: the first of these positions.
         order: "interleaved" as in the equations; "sines first", as in Marian, has all sines before all cosines.
 
     Raises:
-        ValueError: a negative n_tokens, a d_model below 1, an unknown order.
+        ValueError: n_tokens is negative, d_model is below 1, or order is unknown.
 
     >>> sinusoidal(2, 4)
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],

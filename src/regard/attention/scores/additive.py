@@ -25,7 +25,7 @@ def additive_scores(
     Args:
         query: W query, the projected queries.
         key: U key, the projected keys.
-        vector: v.
+        vector: the vector v.
     """
     hidden = torch.tanh(query[:, :, :, None] + key[:, :, None])
     return hidden @ vector
@@ -42,10 +42,11 @@ class Additive(nn.Module, Preparable):
 
     Args:
         d_query, d_key: widths of the queries and of the keys.
-        d_hidden: width of the hidden layer; W is [d_hidden d_query], U is [d_hidden d_key], v has d_hidden numbers.
+        d_hidden: width of the hidden layer; W is [d_hidden d_query], U is [d_hidden d_key], v is
+            [d_hidden].
 
     Raises:
-        ValueError: a size below 1.
+        ValueError: a size is below 1.
 
     >>> import torch
     >>> from regard import Additive, attend
@@ -60,9 +61,9 @@ class Additive(nn.Module, Preparable):
         check_sizes(d_query=d_query, d_key=d_key, d_hidden=d_hidden)
         super().__init__()
         self.d_query, self.d_key, self.d_hidden = d_query, d_key, d_hidden
-        self.vector = nn.Parameter(torch.empty(d_hidden))  # v
-        self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))  # W
-        self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))  # U
+        self.vector = nn.Parameter(torch.empty(d_hidden))  # the vector v of the equation
+        self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))  # the matrix W of the equation
+        self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))  # the matrix U of the equation
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -75,7 +76,10 @@ class Additive(nn.Module, Preparable):
         nn.init.uniform_(self.vector, -1 / math.sqrt(self.d_hidden), 1 / math.sqrt(self.d_hidden))
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return v · tanh(W query + U key) for every query and key; `tile` is not used."""
+        """Return v · tanh(W query + U key) for every query and key.
+
+        The argument `tile` is not used, since the score does not depend on positions.
+        """
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:

@@ -20,14 +20,15 @@ class Concat(nn.Module, Preparable):
 
         scores = v · tanh(W [query ; key]) = v · tanh(W_query query + W_key key)
 
-    This is the same function as `Additive`, whose two matrices are concatenated here: W is [d_hidden d_query+d_key].
+    `Additive` computes the same function with two separate matrices. Here W_query and W_key are the two parts of one
+    matrix W, [d_hidden d_query+d_key].
 
     Args:
         d_query, d_key: widths of the queries and of the keys.
         d_hidden: width of the hidden layer.
 
     Raises:
-        ValueError: a size below 1.
+        ValueError: a size is below 1.
 
     >>> from regard import Concat
     >>> Concat(d_query=5, d_key=11, d_hidden=13)
@@ -40,8 +41,8 @@ class Concat(nn.Module, Preparable):
         check_sizes(d_query=d_query, d_key=d_key, d_hidden=d_hidden)
         super().__init__()
         self.d_query, self.d_key, self.d_hidden = d_query, d_key, d_hidden
-        self.vector = nn.Parameter(torch.empty(d_hidden))  # v
-        self.weight = nn.Parameter(torch.empty(d_hidden, d_query + d_key))  # W
+        self.vector = nn.Parameter(torch.empty(d_hidden))  # the vector v of the equation
+        self.weight = nn.Parameter(torch.empty(d_hidden, d_query + d_key))  # the matrix W of the equation
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -50,7 +51,10 @@ class Concat(nn.Module, Preparable):
         nn.init.uniform_(self.vector, -1 / math.sqrt(self.d_hidden), 1 / math.sqrt(self.d_hidden))
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return v · tanh(W [query ; key]) for every query and key; `tile` is not used."""
+        """Return v · tanh(W [query ; key]) for every query and key.
+
+        The argument `tile` is not used, since the score does not depend on positions.
+        """
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:

@@ -12,7 +12,10 @@ from regard.attention.representation import short_repr
 from regard.attention.scores.score import DotScore, Key, Query, Scores
 
 SWIN_SCALE = 10.0
-"""The initial scale of Swin Transformer v2's cosine attention; without a scale, the softmax would be nearly uniform."""
+"""The default scale of `Cosine`, from which Swin Transformer v2 begins to learn its scale.
+
+Cosines are from -1 to 1. Without a scale above 1, the softmax of such scores would be nearly uniform.
+"""
 
 
 class Cosine(nn.Module, DotScore):
@@ -20,7 +23,7 @@ class Cosine(nn.Module, DotScore):
 
         scores = scale · query · key / (‖query‖ ‖key‖)
 
-    If query or key is the zero vector, the score is 0. The dot products of half-precision inputs are computed in
+    If query or key is the zero vector, the score is 0. Dot products of float16 or bfloat16 vectors are computed in
     float32.
 
     Args:
@@ -67,7 +70,8 @@ class Cosine(nn.Module, DotScore):
         """Return the score of every query with every key, before the mask.
 
         Args:
-            tile: the indices of the heads of these queries, since the scale may differ between heads.
+            tile: the block of the attention weights that is computed. Its head indices are used, since each head may
+                have its own scale.
         """
         return tile.select(self.scale_by_head(query)) * unit_vectors(query) @ unit_vectors(key).mT
 
@@ -96,6 +100,6 @@ def unit_vectors(vector: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows w
             [0.0000, 0.0000]])
     """
     largest = vector.detach().abs().amax(dim=-1, keepdim=True)
-    vector = vector / largest.masked_fill(largest == 0, 1.0)  # so that no square underflows or overflows
+    vector = vector / largest.masked_fill(largest == 0, 1.0)  # so that squares neither underflow nor overflow
     length = torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
     return vector / length.masked_fill(length == 0, 1.0)

@@ -15,7 +15,10 @@ from regard.attention.scores.score import Key, Query, Score, Scores
 from regard.attention.scores.tiling import in_tiles
 
 LARGEST_SQUARE = 1e9
-"""The largest scale · ‖vector‖² for which scores from `squares_by_products`, in float64, have errors below 10⁻⁶."""
+"""The limit of scale · ‖vector‖² below which `squares_by_products` gives scores with errors below 10⁻⁶.
+
+`squares_by_products` computes ‖query - key‖² as ‖query‖² + ‖key‖² - 2 query · key, in float64.
+"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -24,12 +27,12 @@ class Distance(Described, Score):
 
         scores = -scale · ‖query - key‖²
 
-    The squared distance is computed as ‖query‖² + ‖key‖² - 2 query · key in float64. If this sum would lose too many
-    digits, because the norms are too large or the vectors are float64, the squared distance is computed as the sum of
-    squared differences, which takes five times as long.
+    The squared distance is computed as ‖query‖² + ‖key‖² - 2 query · key in float64. This loses too many digits if the
+    norms of the vectors are very large, or if the vectors are float64 themselves. The squared distance is then computed
+    as the sum of squared differences, which takes five times as long.
 
     Args:
-        scale: the factor of the squared distance.
+        scale: the number by which the squared distance is multiplied.
 
     >>> import torch
     >>> from regard import Distance, attend
@@ -43,7 +46,10 @@ class Distance(Described, Score):
     scale: float = 1.0
 
     def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return the score of every query with every key; `tile` is not used."""
+        """Return the score of every query with every key.
+
+        The argument `tile` is not used, since the score does not depend on positions.
+        """
         if products_are_exact(query, key, self.scale):
             return -self.scale * squares_by_products(query, key)
         return -self.scale * in_tiles(squares_by_differences, query, key)
@@ -52,14 +58,14 @@ class Distance(Described, Score):
 def products_are_exact(query: Query, key: Key, scale: float) -> bool:
     """Return whether `squares_by_products` computes the scores of these vectors with errors below 10⁻⁶.
 
-    False for float64 vectors, on devices without float64, and under torch.compile and torch.func, where the norms of
-    the vectors cannot be read.
+    Return False for float64 vectors, for empty tensors and on devices without float64. Return False under torch.compile
+    and torch.func too, where Python cannot read the norms of the vectors.
     """
     if query.dtype == torch.float64 or widest_type(query.device) != torch.float64 or not are_plain((query, key)):
         return False
     if query.numel() == 0 or key.numel() == 0:
         return False
-    # no ‖vector‖² is larger than the square of the largest number, times the width
+    # an upper bound of ‖vector‖²: the square of the largest absolute number in all vectors, times the width
     square = max(float(vectors.detach().abs().amax()) for vectors in (query, key)) ** 2 * query.shape[3]
     return abs(scale) * square < LARGEST_SQUARE
 
@@ -77,4 +83,4 @@ def squares_by_differences(query: Query, key: Key) -> Scores:
     If the sum overflows, the result is NaN: infinity would become the score -∞, which would mask the key.
     """
     squares = (query[..., :, None, :] - key[..., None, :, :]).square().sum(dim=-1)
-    return squares + 0 * squares  # 0 · ∞ = NaN
+    return squares + 0 * squares  # adds 0, or NaN where the square is ∞, since 0 · ∞ = NaN

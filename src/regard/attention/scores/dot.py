@@ -26,7 +26,12 @@ def scaled_dot_scores(
     softcap: float | None = None,
     bias: Float[Tensor, "#batch #heads #queries #keys"] | None = None,
 ) -> Scores:
-    """Return the score of every query with every key: dot product times `scale`, with softcap and bias if given."""
+    """Return the score of every query with every key: their scaled dot product, with softcap and bias if given.
+
+    scores = scale · query · key
+    scores = softcap · tanh(scores / softcap)          unless softcap is None
+    scores = scores + bias                             unless bias is None
+    """
     scores = query @ key.mT * scale
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
@@ -37,17 +42,22 @@ def scaled_dot_scores(
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ScaledDot(Described, EqualFields, Score):
-    """The dot product of query and key, times a scale that keeps the scores of wide vectors from saturating softmax.
+    """The dot product of query and key, times a scale; optionally bounded by a softcap, and with a bias added.
 
-        scores = scale · query · key            and, if softcap or bias is given,
-        scores = softcap · tanh(scores / softcap) + bias
+        scores = scale · query · key
+        scores = softcap · tanh(scores / softcap)          unless softcap is None
+        scores = scores + bias                             unless bias is None
+
+    Dot products of wide vectors are large, so that softmax would give nearly all weight to one key. The default scale
+    prevents this.
 
     Args:
-        scale: None = 1 / sqrt(d_key).
-        softcap: bounds the scores to ±softcap, smoothly; None = no bound.
+        scale: the factor of the dot product; None = 1 / sqrt(d_key).
+        softcap: the bound of the scores: the tanh keeps them between -softcap and softcap; None = no bound.
         bias: numbers added to the scores: a tensor that broadcasts to [batch heads queries keys], which may require
             gradients, or a rule such as `Alibi()`, which computes the numbers for one block of queries × keys at a
-            time. The numbers are rounded to the data type of the query, as the fused kernel requires; -∞ masks a key.
+            time. The numbers are rounded to the data type of the query, because PyTorch's fused attention kernels
+            require it. A bias of -∞ masks a key. None = no bias.
 
     Raises:
         ValueError: scale is not finite, or softcap is not above 0 and finite.
@@ -77,7 +87,7 @@ class ScaledDot(Described, EqualFields, Score):
         if isinstance(self.bias, Tensor) and not self.bias.is_floating_point():
             raise TypeError(
                 f"bias has dtype {self.bias.dtype}; a bias is floating-point numbers that are added to the scores. "
-                "What a query may attend to is a mask: mask=…."
+                "To say which keys a query may attend to, give a mask: mask=…."
             )
 
     def factor(self, d_key: int) -> float:
@@ -85,12 +95,15 @@ class ScaledDot(Described, EqualFields, Score):
         return 1 / math.sqrt(d_key) if self.scale is None else self.scale
 
     def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return the score of every query with every key: the scaled dot product, with softcap and bias if given."""
+        """Return the score of every query with every key of a tile (block of the weights), before the mask."""
         bias = None if self.bias is None else numbers_of_bias(self.bias, tile, query.device, query.dtype).to(query)
         return scaled_dot_scores(query, key, self.factor(query.shape[-1]), self.softcap, bias)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a boolean mask that is False where the bias is -∞; None if there is no bias."""
+        """Return a boolean mask of a tile (block of the weights): False where a bias of -∞ masks the key.
+
+        Return None if there is no bias.
+        """
         return None if self.bias is None else numbers_of_bias(self.bias, tile, torch.device("cpu")) != -torch.inf
 
     def of_type(self, query: Tensor) -> "ScaledDot":
@@ -133,8 +146,8 @@ def fixed_scale(scale: object) -> float:
     return number
 
 
-def Dot() -> ScaledDot:  # noqa: N802 (named like the classes of scores)
-    """Return a score that computes query · key: a `ScaledDot` with scale 1.
+def Dot() -> ScaledDot:  # noqa: N802 (a function named like a class, since the other scores are classes)
+    """Return the score query · key, without a scale: a `ScaledDot` with scale 1.
 
     Source: Luong, Pham & Manning 2015, section 3.1, dot.
     """

@@ -16,14 +16,14 @@ class General(nn.Module, DotScore):
 
         scores = queryᵀ W key
 
-    All heads share the matrix; for a matrix per head, project the heads before `attend`, as `MultiHeadAttention`
-    does. Half-precision queries and keys are projected and multiplied in float32.
+    All heads share the matrix. For a matrix per head, project the queries of each head before `attend`, as
+    `MultiHeadAttention` does. float16 and bfloat16 queries and keys are projected and multiplied in float32.
 
     Args:
         d_query, d_key: widths of the queries and of the keys; W is [d_query d_key].
 
     Raises:
-        ValueError: a width below 1.
+        ValueError: a width is below 1.
 
     >>> import torch
     >>> from regard import General, attend
@@ -47,7 +47,10 @@ class General(nn.Module, DotScore):
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return queryᵀ W key for every query and key."""
+        """Return queryᵀ W key for every query and key.
+
+        The argument `tile` is not used, since the score does not depend on positions.
+        """
         return query @ self.weight.to(query) @ key.mT
 
     def as_dot(

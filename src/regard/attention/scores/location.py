@@ -16,16 +16,16 @@ class Location(nn.Module, DotScore):
 
         scores = W query            row j of W gives the score of the key at position j
 
-    The products of half-precision inputs are computed in float32.
+    Products of float16 or bfloat16 queries with W are computed in float32.
 
-    Departure: the paper ignores keys beyond the last row of W; here a call with more keys than rows raises ValueError.
+    Departure: the paper ignores keys after the last row of W. Here, more keys than rows of W are an error.
 
     Args:
         d_query: width of the queries.
         max_keys: the largest number of keys, which is the number of rows of W.
 
     Raises:
-        ValueError: a size below 1.
+        ValueError: a size is below 1; or, raised by `attend`, there are more than `max_keys` keys.
 
     >>> import torch
     >>> from regard import Location, attend
@@ -61,7 +61,7 @@ class Location(nn.Module, DotScore):
 
         Args:
             key: the vectors of the keys, which are not used.
-            tile: the positions of the keys.
+            tile: the block of the attention weights that is computed; its key indices say which rows of W are used.
         """
         return query @ select_positions(self.weight, 0, tile.keys).to(query).mT
 

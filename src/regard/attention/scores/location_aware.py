@@ -2,8 +2,8 @@
 
     scores_ij = w · tanh(W query_i + V key_j + U f_ij + b)          f_i = F ∗ weights_{i-1}
 
-∗ is a convolution over the keys. The previous weights let a decoder distinguish similar keys by their positions
-relative to the keys that the decoder has just attended to.
+i is the decoding step, j is the key, and ∗ is a convolution over the keys. From the previous weights, a decoder can
+tell similar keys apart: by their positions relative to the keys that it has just attended to.
 """
 
 import math
@@ -36,8 +36,8 @@ def location_aware_scores(
         query: W query, the projected queries.
         key: V key, the projected keys.
         location: U f, the projected features of the previous weights.
-        vector: w.
-        bias: b.
+        vector: the vector w.
+        bias: the vector b.
     """
     hidden = torch.tanh(query[:, :, :, None] + key[:, :, None] + location + bias)
     return hidden @ vector
@@ -46,9 +46,13 @@ def location_aware_scores(
 def location_features(
     previous: Float[Tensor, "batch heads queries keys"], filters: Float[Tensor, "n_filters width"]
 ) -> Float[Tensor, "batch heads queries keys n_filters"]:
-    """Return the convolution filters ∗ previous: for each key and filter, a weighted sum of the weights around the key.
+    """Return the convolution of the filters with attention weights: for each key and filter, a sum over nearby keys.
 
-    `previous` has the weights of the previous step, 0 outside of the keys. As in `F.conv1d`, filters are not reversed.
+    A feature of a key is the sum of filter entry · attention weight over the keys around it. Before the first and after
+    the last key, attention weights count as 0. As in `F.conv1d`, filters are not reversed.
+
+    Args:
+        previous: the attention weights of the previous decoding step.
     """
     rows = rearrange(previous, "batch heads queries keys -> (batch heads queries) 1 keys")
     features = F.conv1d(rows, filters[:, None], padding=filters.shape[1] // 2)
@@ -61,9 +65,10 @@ class LocationAware(nn.Module, Preparable):
 
         scores_ij = w · tanh(W query_i + V key_j + U f_ij + b)          f_i = F ∗ weights_{i-1}
 
-    ∗ is a convolution over the keys. For the first decoding step, use the module as the score; the previous weights are
-    taken as 0. For each later step, use `score.after(weights)`, where `weights` are the weights of the previous step,
-    stored by the caller. Gradients flow back through these weights.
+    i is the decoding step, j is the key, and ∗ is a convolution over the keys; w, W, V, U, b and the filters F are
+    learned. For the first decoding step, use the module itself as the score; previous weights are then 0. For each
+    later step, use `score.after(weights)`, where `weights` are the attention weights of the step before, which the
+    caller has stored. Gradients flow back through these weights.
 
     Masking the last keys gives the same scores as removing them. Masking a key between two others does not: the two
     neighbours keep their distance of 2, so that the filters see a weight of 0 between them.
@@ -71,7 +76,7 @@ class LocationAware(nn.Module, Preparable):
     Args:
         d_query, d_key: widths of the queries and of the keys.
         d_hidden: width of the hidden layer.
-        n_filters: the number of filters in F.
+        n_filters: the number of convolution filters in F.
         width: the number of keys that a filter spans, centred on the key that is scored; odd.
 
     Raises:
@@ -111,7 +116,7 @@ class LocationAware(nn.Module, Preparable):
         nn.init.zeros_(self.bias)
 
     def after(self, weights: Float[Tensor, "batch heads queries keys"]) -> "LocationAwareAfter":
-        """Return the score for the next decoding step, given the attention weights of the present step.
+        """Return the score object for the next decoding step, given the attention weights of the present step.
 
         Args:
             weights: for each query, its weights on all keys; every axis but keys may have size 1.
@@ -119,7 +124,10 @@ class LocationAware(nn.Module, Preparable):
         return LocationAwareAfter(self, weights)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return the score of every query with every key in the first decoding step; the previous weights are 0."""
+        """Return the score of every query with every key in the first decoding step.
+
+        The first step has no previous weights; they count as 0.
+        """
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:
@@ -129,7 +137,7 @@ class LocationAware(nn.Module, Preparable):
     def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:
         """Return the scores of the first decoding step, for keys that `prepare` has projected.
 
-        The weights of the previous step are taken as 0.
+        The first step has no previous weights; they count as 0.
         """
         return self.after(query.new_zeros(1, 1, 1, tile.grid.keys)).of_prepared(query, key, tile)
 
@@ -159,7 +167,9 @@ class LocationAwareAfter(EqualFields, Preparable):
     """The score of a decoding step after the first: a `LocationAware` module and the weights of the previous step.
 
     Attributes:
-        previous: for each query, the weights of the previous step; every axis but keys may have size 1.
+        network: the module whose parameters compute the score.
+        previous: for each query, the attention weights of the previous step on all keys; every axis but keys may have
+            size 1.
     """
 
     network: LocationAware
@@ -182,7 +192,9 @@ class LocationAwareAfter(EqualFields, Preparable):
         previous = previous.expand(*query.shape[:3], -1)
         if query.shape[2] == 0 or tile.grid.keys == 0:
             return query.new_zeros(tile.shape)
-        if is_symbolic(query.shape[2]) or query.shape[2] == 1:  # a hidden layer no larger than the projected keys
+        # One query is computed at once: its hidden layer is no larger than the projected keys. A symbolic number of
+        # queries is computed at once too, because no Python loop can run over it.
+        if is_symbolic(query.shape[2]) or query.shape[2] == 1:
             return self.network.of_tile(query, key, previous, tile)
         numbers = len(tile.batch) * len(tile.heads) * tile.grid.keys * self.d_hidden
         rows = max(1, TILE_NUMBERS // max(1, numbers))
@@ -193,7 +205,7 @@ class LocationAwareAfter(EqualFields, Preparable):
         )
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the previous weights broadcast to [batch heads queries keys] and cover all keys."""
+        """Raise ValueError unless the previous weights broadcast to [batch heads queries keys], with all keys."""
         if not grid.admits(self.previous) or self.previous.shape[-1] != grid.keys:
             raise ValueError(
                 f"the previous weights have shape {list(self.previous.shape)} for {grid}; give the weights of the "

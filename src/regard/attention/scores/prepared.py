@@ -17,13 +17,14 @@ from regard.attention.grid.grid import Grid, Tile
 from regard.attention.scores.score import Key, Query, Score, Scores, check_built_for
 
 Projected = Float[Tensor, "batch heads keys d_hidden"]
-"""Keys that a learned matrix has projected."""
+"""Keys that a learned matrix has projected to the width d_hidden."""
 
 
 class Preparable(Score):
     """The base class of scores that project the keys by a learned matrix, independently of the queries.
 
     Attributes:
+        d_query: width of the queries.
         d_hidden: width of the projected keys.
     """
 

@@ -20,17 +20,19 @@ class Score(ABC):
         """Return the score of every query with every key, before the mask.
 
         Args:
-            tile: the indices of the batch items, heads, queries and keys within the tensors given to `attend`.
+            query, key: the queries and keys of the tile only.
+            tile: the block of the attention weights that is computed: the indices of its batch items, heads, queries
+                and keys within the tensors given to `attend`.
         """
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a boolean mask that is False where the score masks a key, as a bias of -∞ does.
+        """Return a boolean mask of a tile (block of the weights): False where the score itself masks a key.
 
-        Return None if the score masks no key.
+        A score masks a key by a bias of -∞, for example. Return None if the score masks no key.
         """
         return None
 
-    def check(self, grid: Grid) -> None:  # noqa: B027 (most scores fit every grid)
+    def check(self, grid: Grid) -> None:  # noqa: B027 (empty, not abstract: most scores fit every grid)
         """Raise ValueError if the score does not fit the numbers of heads, queries and keys in `grid`.
 
         The message says which sizes would fit.
@@ -55,7 +57,7 @@ class Score(ABC):
 class DotScore(Score):
     """The base class of scores that are dot products of transformed queries and keys.
 
-    The fused kernel can compute such scores.
+    PyTorch's fused attention kernels can compute such scores.
     """
 
     @abstractmethod
@@ -66,24 +68,32 @@ class DotScore(Score):
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "_ key_heads keys width"]]:
         """Return transformed queries and keys, whose dot products are the scores.
 
-        `query` and `key` are those of a whole call of `attend`, or of one tile (block of the weights).
+        The arguments are all queries and keys of a call of `attend`, or only those of one tile (block of the weights).
         """
 
     def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return the dot product of every transformed query with every transformed key; `tile` is not used."""
+        """Return the dot product of every transformed query with every transformed key.
+
+        The argument `tile` is not used.
+        """
         query, key = self.as_dot(query, key)
         return query @ key.mT
 
 
 def check_sizes(**sizes: int) -> None:
-    """Raise ValueError, with the name and the value of the size, if one of the sizes is below 1."""
+    """Raise ValueError if one of the sizes is below 1; the message gives the name and the value of the size."""
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"{name}={size} is too small; it must be at least 1.")
 
 
 def check_built_for(score: Score, built: tuple[int, int], widths: tuple[int, int]) -> None:
-    """Raise ValueError unless `widths`, (d_query, d_key) of a call, equals `built`, the widths of the parameters."""
+    """Raise ValueError unless queries and keys have the widths for which the parameters of a score were built.
+
+    Args:
+        built: the widths (d_query, d_key) for which the score was built.
+        widths: the widths (d_query, d_key) of the queries and keys that were given.
+    """
     if built != widths:
         raise ValueError(
             f"query has width {widths[0]} and key has width {widths[1]}; this {type(score).__name__} was built for "

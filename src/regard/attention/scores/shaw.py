@@ -22,14 +22,14 @@ class Shaw(nn.Module, Score):
     computed once and then selected by distance, so that no tensor of queries × keys × d_key numbers is stored. All
     heads share the vectors.
 
-    Departure: the paper also adds vectors to the values (equation 3) and reports little gain from them (section 4.3);
-    here values are not changed, so that the context is the weighted sum of the values.
+    Departure: the paper also adds learned vectors to the values (equation 3), with little gain (section 4.3). Here the
+    values are not changed, so that the context is the weighted sum of the values.
 
     Args:
         d_key: width of queries and keys.
         max_distance: all keys at this distance or farther before the query share one vector; all keys at this distance
             or farther after the query share another.
-        scale: None = 1 / sqrt(d_key).
+        scale: the factor of the scores; None = 1 / sqrt(d_key).
         offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
@@ -53,7 +53,8 @@ class Shaw(nn.Module, Score):
         """Return the score of every query with every key.
 
         Args:
-            tile: the positions of these queries and keys; the scores depend on the distances between them.
+            tile: the block of the attention weights that is computed; its indices give the distances between queries
+                and keys.
         """
         products = query @ self.by_distance.to(query).T
         distance = distances(tile, query.device, self.offset).clamp(-self.max_distance, self.max_distance)

@@ -15,7 +15,7 @@ from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import is_symbolic
 
 TILE_NUMBERS = 2**18
-"""The most numbers of a score's hidden layer that are computed at one time: 1 MiB of float32."""
+"""The largest number of entries of a hidden layer that are computed at one time; in float32 they take 1 MiB."""
 
 
 def in_tiles(
@@ -27,12 +27,15 @@ def in_tiles(
     """Return scores_of(query, key, *parameters), computed for one block of queries × keys at a time.
 
     Args:
-        scores_of: a function whose score for a query and a key does not depend on other queries or keys.
+        scores_of: a function that returns the score of every query with every key; the score of a query and a key must
+            not depend on other queries or keys.
+        parameters: further arguments of `scores_of`, the same for every block.
     """
     if is_symbolic(query.shape[2]) or query.shape[2] == 1:
         return scores_of(query, key, *parameters)
     scores_at_once = TILE_NUMBERS // max(1, query.shape[0] * query.shape[1] * query.shape[3])
-    side = max(1, math.isqrt(scores_at_once))  # in square tiles the backward pass adds up the fewest gradients
+    # Tiles are square: each tile adds to the gradients of its queries and keys, and a square has the fewest of both.
+    side = max(1, math.isqrt(scores_at_once))
     queries, keys = torch.split(query, side, dim=2), torch.split(key, side, dim=2)
     rows = [torch.cat([checkpointed(scores_of, q, k, *parameters) for k in keys], dim=3) for q in queries]
     return torch.cat(rows, dim=2)

@@ -21,11 +21,11 @@ class Alibi(EqualFields, Bias):
         scores += -slope_h · |i - j|          slope_h = 2^(-8 h / heads) for h = 1 … heads
 
     i and j are the positions of query and key. The paper uses a causal mask; without a mask, keys after the query
-    get the same bias as keys before it. If the number of heads is not a power of two, the slopes of the next lower
-    power of two come first, then every second slope of the next higher power of two, as in the paper's code.
+    get the same bias as keys before the query. If the number of heads is not a power of two, the slopes for the next
+    lower power of two come first, then every second slope for the next higher power of two, as in the paper's code.
 
     Args:
-        slopes: one slope for each head; None = the slopes above.
+        slopes: one slope for each head; None = the slopes of the equation above.
         offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
@@ -71,7 +71,8 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " heads"]:
     >>> alibi_slopes(3)
     tensor([0.0625, 0.0039, 0.2500], dtype=torch.float64)
 
-    Source: Press, Smith & Lewis 2022, section 3; `get_slopes` of its code where n_heads is not a power of two.
+    Source: Press, Smith & Lewis 2022, section 3; `get_slopes` in the paper's code, for numbers of heads that are
+    not powers of two.
     """
     power = 1 << max(0, n_heads.bit_length() - 1)  # the largest power of two up to n_heads
     slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)]

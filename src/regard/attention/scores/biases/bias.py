@@ -25,9 +25,9 @@ class Bias(Described, ABC):
 
     @abstractmethod
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return, in `dtype`, the numbers to be added to the scores of a tile (block of the attention weights).
+        """Return the numbers to be added to the scores of a tile (block of the attention weights).
 
-        The result broadcasts to `tile.shape`.
+        The numbers have the data type `dtype`, are on `device`, and broadcast to `tile.shape`.
         """
 
     def check(self, grid: Grid) -> None:
@@ -39,7 +39,14 @@ class Bias(Described, ABC):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Rounded(EqualFields, Bias):
-    """A bias rounded to the data type of the query, so that kernels and patterns add the same numbers to the scores."""
+    """A bias rounded to the data type of the query.
+
+    The kernels that compute the context and the `Pattern` that recomputes the weights then add the same numbers.
+
+    Attributes:
+        bias: the bias before it is rounded.
+        dtype, device: the data type and the device of the query.
+    """
 
     bias: Bias
     dtype: torch.dtype
@@ -65,7 +72,8 @@ def numbers_of_bias(
 ) -> Biased:
     """Return the numbers that a bias adds to the scores of a tile (block of the attention weights).
 
-    If `bias` is a rule, the numbers are computed on `device` in `dtype`. A tensor keeps its own device and data type.
+    If `bias` is a rule (`Bias`), the numbers are computed on `device` in `dtype`. If it is a tensor, `device` and
+    `dtype` are ignored.
     """
     return bias(tile, device, dtype) if isinstance(bias, Bias) else tile.select(bias)
 
@@ -76,7 +84,7 @@ def unrounded(bias: Tensor | Bias | None) -> Tensor | Bias | None:
 
 
 def distances(tile: Tile, device: torch.device, offset: int | None = None) -> Int[Tensor, "1 1 queries keys"]:
-    """Return, for each query and key of a tile (block of the weights), the key's position minus the query's position.
+    """Return, for each query and key of a tile (block of the weights), key position - query position.
 
     Args:
         offset: the key position of query 0; None = keys - queries, since the queries are the last tokens.

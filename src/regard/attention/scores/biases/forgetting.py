@@ -24,14 +24,13 @@ class Forgetting(EqualFields, Bias):
         scores += Σ_{k = j+1 … i} log f_k          0 for keys after the query, where the sum is empty
 
     i and j are the positions of query and key. The gates f are computed from the tokens, usually by
-    `log_gates = F.logsigmoid(linear(x))` with one number for each head, and get gradients. If all gates are equal, the
-    bias equals that of `Alibi` under a `Causal` mask. The queries are the last tokens: a model with a key cache must
-    cache the log gates of earlier tokens too.
+    `log_gates = F.logsigmoid(linear(x))` with one number for each head, and get gradients. If all gates equal f, the
+    bias under a `Causal` mask is that of `Alibi` with slope -log f. There is one log gate for each key: a model with a
+    key cache must cache the log gates of earlier tokens too.
 
     Args:
         log_gates: the logarithm of each key's forget gate, at most 0 and finite; batch and heads may have size 1 and
-            broadcast. The gates themselves would lose digits, since float32 rounds a gate near 1 to 1 and a tiny gate
-            to 0.
+            broadcast. Logarithms are given because float32 would round a gate near 1 to 1 and a tiny gate to 0.
 
     Raises:
         TypeError: log_gates is not a floating-point tensor.
@@ -56,7 +55,8 @@ class Forgetting(EqualFields, Bias):
                 f"Forgetting was given log_gates={short_repr(self.log_gates)}; it takes a tensor of floating-point "
                 "numbers [batch heads keys], such as F.logsigmoid(linear(x))."
             )
-        if self.log_gates.is_cpu and are_plain((self.log_gates,)):  # on a GPU the check would wait for the numbers
+        # not checked on a GPU, where Python would wait until the gates are computed
+        if self.log_gates.is_cpu and are_plain((self.log_gates,)):
             refused = (self.log_gates > 0) | (self.log_gates == -torch.inf)
             if refused.any():
                 raise ValueError(

@@ -18,19 +18,20 @@ class RelativeBias(nn.Module, Bias):
 
         scores += b_h[bucket(j - i)]
 
-    i and j are the positions of query and key. Each small distance has a bucket of its own; larger distances share
-    buckets whose size grows exponentially, and all distances from `max_distance` on share the last bucket. The
-    learned numbers are initialised to 0.
+    i and j are the positions of query and key. Half of the buckets are for one small distance each: 0, 1, 2, …. Larger
+    distances share buckets whose size grows exponentially. The learned numbers are initialised to 0.
 
     Args:
+        n_heads: the number of heads.
         n_buckets: the number of buckets, for keys before and after the query together.
-        bidirectional: if True, half of the buckets are for keys after the query; if False, all such keys count as
-            distance 0.
+        max_distance: all distances from this on, in one direction, share one bucket.
+        bidirectional: if True, half of the buckets are for keys after the query; if False, keys after the query count
+            as distance 0.
         offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:
-        ValueError: n_buckets is too small, or odd although bidirectional is True; max_distance is not larger than the
-            number of small distances, which have their own buckets.
+        ValueError: n_buckets is below 4 or odd (below 2 if bidirectional is False); or max_distance is not larger than
+            the number of small distances that have a bucket each.
 
     >>> from regard import RelativeBias, ScaledDot, attend
     >>> bias = RelativeBias(n_heads=2, n_buckets=4, max_distance=8)
@@ -99,11 +100,13 @@ class RelativeBias(nn.Module, Bias):
 def relative_buckets(
     distance: Int[Tensor, "*places"], n_buckets: int, max_distance: int, bidirectional: bool
 ) -> Int[Tensor, "*places"]:
-    """Return the index, below n_buckets, of the bucket of each distance (the key's position minus the query's).
+    """Return, for each distance, the index of its bucket, from 0 to n_buckets - 1.
 
     Args:
+        distance: key position - query position.
         max_distance: all distances from this on, in one direction, share one bucket.
-        bidirectional: if True, keys after the query have half of the buckets; if False, they count as distance 0.
+        bidirectional: if True, half of the buckets are for keys after the query; if False, keys after the query count
+            as distance 0.
 
     >>> relative_buckets(torch.tensor([-90, -9, -1, 0, 1, 9, 90]), 8, 32, bidirectional=True)
     tensor([3, 3, 1, 0, 5, 7, 7])
@@ -115,7 +118,7 @@ def relative_buckets(
     first_bucket = (distance > 0) * n_buckets if bidirectional else torch.zeros_like(distance)
     tokens = distance.abs() if bidirectional else (-distance).clamp(min=0)
     n_small = n_buckets // 2  # half of the buckets are for one small distance each
-    # In float32 and in the order of T5's code, since rounding decides on which side of a bucket's end a distance lies.
+    # Computed in float32 and in the order of T5's code: rounding decides the bucket of a distance at a bucket's end.
     growth = torch.log(tokens.float() / n_small) / math.log(max_distance / n_small) * (n_buckets - n_small)
     shared_bucket = n_small + growth.clamp(min=0).to(torch.long)
     return first_bucket + torch.where(tokens < n_small, tokens, shared_bucket.clamp(max=n_buckets - 1))
