@@ -136,8 +136,8 @@ def test_a_folder_that_is_none(tmp_path):
         ),
         (
             {"version": 4, "regard": "9.1"},
-            "DIR/translator.json is of version 4 and this regard reads version 3; use the "
-            "regard that wrote it, or train the translator again.",
+            "DIR/translator.json is of version 4 and this version of regard reads version 3; use the "
+            "version that wrote it, or train the translator again.",
         ),
         ({"kind": "transformr"}, "DIR/translator.json names the unknown kind 'transformr'; nearest: transformer."),
         ({"joint": 1}, "DIR/translator.json is damaged: joint must be a bool; copy the folder again."),

@@ -88,9 +88,9 @@ class SourceAttention(nn.Module):
         return isinstance(self.score, LocationAware)
 
     def prepare(self, states: Float[Tensor, "batch source d_model"], lengths: Int[Tensor, " batch"]) -> Memory:
-        """Return the memory of a batch of sources, whose attention keys are computed once for all decoder steps."""
+        """Return the `Memory` of a batch of sources; it has the attention keys for all decoder steps."""
         keys = self.score.prepare(states[:, None])[:, 0] if isinstance(self.score, Preparable) else states
-        return Memory(states=states, keys=keys.to(states), lengths=lengths)  # autocast may have rounded the keys
+        return Memory(states=states, keys=keys.to(states), lengths=lengths)  # autocast may have changed their type
 
     def forward(
         self,
@@ -100,11 +100,12 @@ class SourceAttention(nn.Module):
         first: int,
         previous: Float[Tensor, "batch target source"] | None = None,
     ) -> Attended:
-        """Return the context vectors of decoder states, and the pattern of their attention to the source.
+        """Return the context vectors of decoder states, and their attention weights on the source as a `Pattern`.
 
         Args:
             first: the position of the first query in the target, counted from 0.
-            previous: for each query, the weights of the previous decoder step; only a location-aware score uses them.
+            previous: for each query, the weights of the previous decoder step; None = 0. Only a location-aware score
+                uses them.
         """
         return attend(**self.arguments(queries, memory, first, previous))
 
@@ -116,15 +117,16 @@ class SourceAttention(nn.Module):
         first: int,
         previous: Float[Tensor, "batch target source"] | None = None,
     ) -> Pattern:
-        """Return the pattern that `forward` returns for the same arguments, without computing the context vectors."""
+        """Return the attention weights that `forward` returns for the same arguments, but no context vectors."""
         return Pattern(Call.of(**self.arguments(queries, memory, first, previous)))
 
     def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
         """Return the keyword arguments with which `forward` calls `regard.attend`.
 
         Args:
-            first: the position of the first query among all target tokens.
-            previous: the attention weights of the previous decoder step; None before the first step.
+            first: the position of the first query in the target, counted from 0.
+            previous: for each query, the weights of the previous decoder step; None = 0. Only a location-aware score
+                uses them.
         """
         query = queries[:, None].to(memory.states)
         mask: Mask = Padding(memory.lengths)
@@ -138,10 +140,11 @@ class SourceAttention(nn.Module):
         }
 
     def score_after(self, previous: Float[Tensor, "batch target source"] | None) -> Score:
-        """Return the attention score of a decoder step, for the keys in a `Memory`, which are projected already.
+        """Return the attention score of a decoder step. It takes keys that are projected already, as in a `Memory`.
 
         Args:
-            previous: the attention weights of the previous decoder step; only a location-aware score uses them.
+            previous: for each query, the weights of the previous decoder step; None = 0. Only a location-aware score
+                uses them.
         """
         score = self.score
         if isinstance(score, LocationAware) and previous is not None:

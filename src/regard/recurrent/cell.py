@@ -1,4 +1,4 @@
-"""A stack of LSTM or GRU layers over whole sequences, with an initialisation that learns fast."""
+"""A stack of LSTM or GRU layers over whole sequences, with an initialisation that makes training fast."""
 
 import torch
 from einops import rearrange

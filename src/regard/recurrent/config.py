@@ -1,4 +1,4 @@
-"""The config of a recurrent translator: sizes, and names of the cell, form (Luong or Bahdanau) and attention."""
+"""The config of a recurrent translator: its sizes, and which cell, decoder form and attention it has."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from regard.checks import check_choice, check_count, check_probability
 
-# The fields of RecurrentConfig say what these names mean
+# The docstrings of the fields of RecurrentConfig explain these names
 Cell = Literal["lstm", "gru"]
 Form = Literal["luong", "luong_feeding", "bahdanau"]
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "cosine", "location", "location_aware"]
@@ -30,9 +30,9 @@ class RecurrentConfig:
     """
 
     n_source_tokens: int
-    """Size of the source vocabulary."""
+    """Number of pieces in the source vocabulary."""
     n_target_tokens: int
-    """Size of the target vocabulary."""
+    """Number of pieces in the target vocabulary."""
     d_model: int = 512
     """Width of embeddings, states, context vectors and inputs of the output projection; an even number. In the encoder,
     the forward cells have half of this width, and the backward cells the other half."""
@@ -46,8 +46,13 @@ class RecurrentConfig:
     "luong_feeding" is "luong" with input feeding: context vector and state, combined, are an input of the next step.
     """
     score: ScoreName = "general"
-    """The attention score between a decoder's state (the query) and an encoder's state (the key). "location" replaces
-    the key by its position; "location_aware" also depends on the attention weights of the previous decoder step."""
+    """The attention score between a decoder's state q (the query) and an encoder's state k (the key).
+
+    "dot": q·k. "scaled_dot": q·k / √d_model. "general": q·W k. "additive" and "concat": v·tanh(W q + U k), with two
+    matrices or one, [W U]. "cosine": the cosine of q and k, times a trained factor. "location": number j of the vector
+    W q, for the key at position j. "location_aware": "additive", with the attention weights of the previous decoder
+    step as a further input.
+    """
     attention: Attention = "soft"
     """The keys with nonzero weights: all ("soft"), the best key ("hard"), the keys near the target token's position
     ("local_m"), or the keys near a predicted position ("local_p")."""
@@ -89,7 +94,7 @@ class RecurrentConfig:
 
 
 BAHDANAU: Mapping[str, Value] = {"cell": "gru", "form": "bahdanau", "score": "additive"}
-"""The fields of the config by which a model has the architecture of Bahdanau et al. 2015."""
+"""The fields that give a model the architecture of Bahdanau et al. 2015."""
 
 PRESETS: Mapping[str, Mapping[str, Value]] = MappingProxyType(
     {

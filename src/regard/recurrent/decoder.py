@@ -76,7 +76,7 @@ class Decoded:
     Attributes:
         logits: for each input token, the logits of the token that follows it.
         state: the state after the input tokens, an argument of the next call.
-        pattern: the pattern of the input tokens' attention to the source.
+        pattern: the attention weights of the input tokens on the source tokens.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -183,8 +183,8 @@ class Decoder(nn.Module):
     ) -> tuple[Float[Tensor, "batch 1 d_model"], Float[Tensor, "batch source"]]:
         """Attend to the source; return the context vector and the `weights` of the next state.
 
-        These are the attention weights if the next step's scores depend on them (a location-aware score); otherwise
-        `state.weights`, which is 0 in all steps.
+        These `weights` are the attention weights if the scores of the next step depend on them (a location-aware
+        score); otherwise they are `state.weights`, which is 0 in all steps.
         """
         if not self.reader.is_location_aware:
             return self.reader(query, state.memory, first=state.n_tokens).context[:, 0], state.weights
@@ -219,7 +219,8 @@ class Decoder(nn.Module):
 
             hidden = tanh(W last + b)
 
-        Each layer has its own W and b; in an LSTM, the state and the memory cell each have their own.
+        `last` is the encoder's final state in a layer. Each layer has its own W and b; in an LSTM, the state and the
+        memory cell each have their own.
 
         Args:
             encoded: the output of the encoder.

@@ -1,6 +1,6 @@
 """The recurrent encoder: for each token, the states of a forward and of a backward cell, concatenated.
 
-    h_j = [forward cell's state after tokens 1 … j ; backward cell's state after tokens N … j]
+    h_j = [forward cell's state after tokens 1 … j ; backward cell's state after tokens N … j]     N: number of tokens
 
 Source: Schuster & Paliwal 1997; for translation with attention, Bahdanau, Cho & Bengio 2015, section 3.2.
 """

@@ -25,7 +25,7 @@ class Predicted:
     Attributes:
         logits: for each target token, the logits of the token that follows it.
         encoder, decoder: empty tuples, because a recurrent model has no self-attention.
-        cross: a tuple of one pattern with one head: the attention of the target tokens to the source.
+        cross: a tuple of one `Pattern` with one head: the attention weights of the target tokens on the source tokens.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -41,7 +41,7 @@ class Step:
     Attributes:
         logits: for each input token, the logits of the token that follows it.
         state: the decoder's state after the input tokens, an argument of the next step.
-        cross: a tuple of one pattern with one head: the attention of the input tokens to the source.
+        cross: a tuple of one `Pattern` with one head: the attention weights of the input tokens on the source tokens.
     """
 
     logits: Float[Tensor, "batch new vocabulary"]

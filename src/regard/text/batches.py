@@ -70,19 +70,19 @@ class Batches:
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
         """Yield the batches of epoch `number`, from the batch with index `start` on."""
         n_skipped = 0
-        for pool in self._pools(number):
-            if n_skipped + len(pool) <= start:
-                n_skipped += len(pool)
+        for batches in self._pools(number):
+            if n_skipped + len(batches) <= start:
+                n_skipped += len(batches)
                 continue
-            for pairs in pool[max(0, start - n_skipped) :]:
-                yield self.batch(pairs, number)
-            n_skipped += len(pool)
+            for indices in batches[max(0, start - n_skipped) :]:
+                yield self.batch(indices, number)
+            n_skipped += len(batches)
 
     def n_batches(self) -> int:
         """Return the number of batches in an epoch; for a corpus of more than 200,000 pairs (20 pools), an estimate."""
         counts, n_pools = list[int](), -(-len(self.corpus.order(self.seed, 0)) // PAIRS_PER_POOL)
-        for pool in self._pools(0):
-            counts.append(len(pool))
+        for batches in self._pools(0):
+            counts.append(len(batches))
             if len(counts) == POOLS_COUNTED:
                 break
         return round(sum(counts) * n_pools / len(counts)) if counts else 0
@@ -95,8 +95,9 @@ class Batches:
         """
         texts = [side.rows(indices) for side in (self.corpus.source, self.corpus.target)]
         if self.dropouts is not None:
-            keys = ((self.seed, epoch, int(indices[0]), side) for side in SIDES)  # the first pair identifies a batch
-            texts = [dropout(*side, key) for dropout, side, key in zip(self.dropouts, texts, keys, strict=True)]
+            keys = ((self.seed, epoch, int(indices[0]), name) for name in SIDES)  # the first pair identifies a batch
+            sides = zip(self.dropouts, texts, keys, strict=True)
+            texts = [dropout(ids, lengths, key) for dropout, (ids, lengths), key in sides]
         (source, source_lengths), (target, target_lengths) = texts
         return Batch(
             source=pad_texts(source, source_lengths, last=EOS),
@@ -123,7 +124,7 @@ class Batches:
         pairs, source, target = pairs[order], source[order], target[order]
         longer_side, start = np.maximum(source, target), 0
         while start < len(pairs):
-            most_rows = max(1, self.max_tokens // int(target[start]))  # no later target is shorter
+            most_rows = max(1, self.max_tokens // int(target[start]))  # more rows never fit: no later target is shorter
             longest = np.maximum.accumulate(longer_side[start : start + most_rows])
             sizes = longest * np.arange(1, 1 + len(longest))  # sizes[n]: the tokens of n + 1 rows, padding included
             n_rows = max(1, int(np.searchsorted(sizes, self.max_tokens, side="right")))

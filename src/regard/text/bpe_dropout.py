@@ -1,6 +1,6 @@
 """BPE-dropout: texts are divided into pieces (subwords) at random, differently in every epoch.
 
-BPE merges letters to pieces, the most frequent pairs first; BPE-dropout skips each merge with some probability. So a
+BPE merges letters into pieces, the most frequent pairs first; BPE-dropout skips each merge with some probability. So a
 model reads a word sometimes whole and sometimes in parts, learns what the parts mean, and overfits a small corpus less.
 
 The algorithm is that of SentencePiece, whose random numbers differ from process to process. Here the random numbers are
@@ -31,7 +31,8 @@ class BPEDropout:
     """BPE-dropout for the texts of one language: texts are divided into other pieces each time (Provilkov et al. 2020).
 
     Args:
-        probability: the probability that a merge of two symbols to a piece is skipped.
+        vocabulary: the vocabulary of the language, made by BPE.
+        probability: the probability that a merge of two symbols (letters or pieces) into a piece is skipped.
         max_tokens: the largest number of pieces in a text; a text that would have more keeps its pieces without
             dropout.
 
@@ -74,7 +75,7 @@ class BPEDropout:
     def merge_letters(
         self, symbols: Integers, word: Integers, generator: np.random.Philox
     ) -> tuple[Integers, Integers]:
-        """Merge the letters of words to pieces, skipping merges at random.
+        """Merge the letters of words into pieces, skipping merges at random.
 
         In every round, the merge of lowest rank in each word (the leftmost one, if several have this rank) is performed
         or skipped for good.
@@ -143,7 +144,8 @@ class Merges:
             if piece[:cut] in id_of and piece[cut:] in id_of
         )
         self.n_pieces = len(pieces)
-        # a pair of symbols is the number left * n_pieces + right; the first pair, -1, is below all of them
+        # A pair of symbols is the number left * n_pieces + right. -1, which is no pair, comes first, so that a search
+        # for a pair below all others finds an index too
         self.pairs, self.rank_of_pair = np.array([(-1, NEVER), *merges], dtype=np.int64).T
 
     def ranks(self, left: Integers, right: Integers) -> Integers:
@@ -154,7 +156,7 @@ class Merges:
 
 
 def letters_of_pieces(pieces: Sequence[str]) -> Side:
-    """Return the ids of the letters of each piece: text n of the result has the letters of the piece with id n.
+    """Return the letters of every piece of a vocabulary, as ids: text n of the result is the piece with id n.
 
     A special piece, or a piece with a letter that has no id, is not divided: its only "letter" is its own id.
     """

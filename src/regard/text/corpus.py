@@ -1,7 +1,7 @@
 """A corpus: pairs of texts as token ids in memory-mapped files, which may be larger than memory.
 
     source.ids  target.ids          the ids of all texts, concatenated
-    source.ends  target.ends        0, and then the index in the ids at which each text ends
+    source.ends  target.ends        0, and then for each text the index in the ids after its last id
     corpus.json                     the number of pairs and the dtype of the ids
 
 `corpus.json` is written last: a folder without it is incomplete.
@@ -28,19 +28,19 @@ from regard.text.share import ALONE, Share
 from regard.text.vocabulary import UNK, Vocabulary
 
 PAIRS_PER_CHUNK = 20_000
-"""The number of pairs that a process encodes in one call."""
+"""The number of pairs that a process encodes at a time."""
 
 SIDES = "source", "target"
-"""The names of the two languages of a corpus, in the names of its files."""
+"""The words for the two languages of a corpus, with which the names of its files begin."""
 
 DTYPES: dict[str, type[np.unsignedinteger]] = {"uint16": np.uint16, "uint32": np.uint32}
-"""The data types of ids, by name."""
+"""The data types of ids, by their names in corpus.json."""
 
 Ids = NDArray[np.unsignedinteger]
 """The ids of texts, concatenated."""
 
 Ends = NDArray[np.int64]
-"""0, and then the index in the ids at which each text ends."""
+"""The boundaries of concatenated texts: 0, and then for each text the index after its last id."""
 
 Lengths = NDArray[np.int64]
 """The number of ids in each text."""
@@ -52,7 +52,7 @@ class Side:
 
     Attributes:
         ids: the ids of all texts, concatenated.
-        ends: 0, and then the index in `ids` at which each text ends: text n is `ids[ends[n] : ends[n + 1]]`.
+        ends: 0, and then for each text the index in `ids` after its last id: text n is `ids[ends[n] : ends[n + 1]]`.
         path: the file of the ids, which error messages name.
         n_tokens: the size of the vocabulary; None = not known.
     """
@@ -149,11 +149,12 @@ def write_corpus(
     Args:
         max_tokens: the largest number of pieces in a text, EOS not counted.
         max_ratio: the largest ratio of the longer text of a pair to the shorter one, in pieces.
-        purpose: the use of the pairs, for the message when no pair is kept.
-        report: the numbers of pairs kept, and of pairs left out for each reason, are added to its counts.
+        purpose: the use of the pairs, for the message "no pair is left to learn from".
+        report: the counts to which the pairs kept, and the pairs left out for each reason, are added; None =
+            the counts are not wanted.
         progress: called after each chunk of pairs with the number of pairs in it.
-        share: the part of the pairs that this process encodes. It receives the ids of the other pairs from the other
-            processes, which call this function with the same pairs; each process writes the whole corpus.
+        share: the part of the pairs that this process encodes. The process receives the ids of the other pairs from
+            the other processes, which call this function with the same pairs; each process writes the whole corpus.
 
     Raises:
         InputError: no pair is kept.
@@ -213,7 +214,7 @@ def encode_pairs(
     max_ratio: float,
     dtype: type[np.unsignedinteger],
 ) -> EncodedPairs:
-    """Encode pairs of texts, except those that `fits` leaves out."""
+    """Encode pairs of texts, and leave out empty, too long and mismatched pairs (see `fits`)."""
     report = Report()
     sources = source.encode_all([source_text for source_text, _ in pairs])
     targets = target.encode_all([target_text for _, target_text in pairs])
@@ -229,6 +230,11 @@ def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float
     """Return whether a pair is kept: no text is empty or too long, and the lengths of the two texts are similar.
 
     A pair left out adds 1 to its reason's count in `report`; a kept pair with an unknown piece adds 1 to `unknown`.
+
+    Args:
+        source, target: the token ids of the two texts.
+        max_tokens: the largest number of tokens in a text.
+        max_ratio: the largest ratio of the longer text to the shorter one, in tokens.
     """
     shorter, longer = sorted((len(source), len(target)))
     if shorter == 0:

@@ -79,8 +79,8 @@ def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
     """Return a vocabulary with the pieces of a SentencePiece model, and the ids of a table of pieces, as in Marian.
 
     Marian has a SentencePiece model for each language, and one table of ids for the pieces of both languages. A text is
-    never divided into pieces of the other language; but if a series of unknown letters is such a piece, it gets the id
-    of this piece. A language code such as >>fra<< is one piece.
+    never divided into pieces of the other language. But if a series of letters that the model does not know is such a
+    piece, the series gets the id of the piece. A language code such as >>fra<< is one piece.
 
     Departure: in Marian, a piece that is not in the table becomes the unknown piece. Here SentencePiece divides the
     text into pieces that are in the table; only a letter without a piece becomes the unknown piece.

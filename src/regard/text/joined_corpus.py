@@ -22,7 +22,7 @@ class JoinedSide:
 
     Attributes:
         sides: the texts of each corpus.
-        starts: for each corpus, the index of its first pair.
+        starts: for each corpus, the index of its first pair in the joined corpus.
     """
 
     sides: Sequence[Side]
@@ -45,7 +45,7 @@ class JoinedSide:
         return ids, lengths
 
     def _corpus_of(self, pairs: NDArray[np.int64]) -> Integers:
-        """Return the index of the corpus of each pair."""
+        """Return, for each pair, the index of the corpus to which it belongs."""
         return np.searchsorted(self.starts, pairs, side="right") - 1
 
 
@@ -79,6 +79,6 @@ class JoinedCorpus:
         parts, sizes = list[Integers](), self.sizes.tolist()
         for number, (size, start, weight) in enumerate(zip(sizes, self.starts, self.weights, strict=True)):
             n_pairs = max(1, round(weight * size))
-            places = (epoch * n_pairs + np.arange(n_pairs)) % size  # in the fixed random order of the corpus
+            places = (epoch * n_pairs + np.arange(n_pairs)) % size  # indices into the corpus's fixed order
             parts.append(start + permutation(size, seed, "corpus", number)[places])
         return np.concatenate(parts)

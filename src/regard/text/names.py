@@ -1,7 +1,7 @@
 """Names that a parallel text always translates by the same name, such as 톰 by Tom.
 
 A name is a word with a capital letter that occurs within sentences and never without the capital. Its counterpart in
-the other language is the substring of words that occurs in the same pairs:
+the other language is the substring of a word that occurs in the same pairs as the name:
 
     similarity = 2 · pairs with both / (pairs with the name + pairs with the counterpart)          (Dice)
 
@@ -16,19 +16,19 @@ from itertools import islice
 from regard.text.clean_copy import Pair
 
 MOST_PAIRS = 20_000
-"""Names are sought in at most this many pairs, those at the beginning of a text."""
+"""Names are sought only in this many pairs at the beginning of a corpus."""
 
 LEAST_PAIRS, LEAST_SIMILARITY = 5, 0.8
 """A name occurs in at least this many pairs, and has at least this similarity to its counterpart."""
 
 MOST_NAMES = 100
-"""The largest number of names; the most frequent ones are taken."""
+"""The largest number of names; if there are more, the most frequent ones are taken."""
 
 MOST_LETTERS = 8
 """The largest number of letters in a counterpart."""
 
 MOST_CANDIDATES = 20
-"""The number of substrings, the most frequent ones in the pairs with a name, whose similarity to it is computed."""
+"""The similarity to a name is computed for this many substrings: the most frequent ones in the pairs with the name."""
 
 WORD = re.compile(r"[^\W\d_]+")
 WITHIN_SENTENCE = re.compile(r"(?<=[^\W\d_][ ,] )[^\W\d_]{2,}|(?<=[^\W\d_] )[^\W\d_]{2,}")
@@ -36,7 +36,7 @@ WITHIN_SENTENCE = re.compile(r"(?<=[^\W\d_][ ,] )[^\W\d_]{2,}|(?<=[^\W\d_] )[^\W
 
 
 def names_in(pairs: Iterable[Pair], capitals: int) -> dict[str, str]:
-    """Return the names that occur in both texts of pairs, each with its counterpart: {source name: target name}.
+    """Find names and their counterparts in pairs of texts; return them as {name in the source: name in the target}.
 
     Args:
         capitals: the side in which names have a capital letter: 0 = the sources, 1 = the targets.
@@ -60,7 +60,7 @@ def names_in(pairs: Iterable[Pair], capitals: int) -> dict[str, str]:
 
 
 def most_similar(with_name: list[str], other_texts: list[str]) -> tuple[str, float]:
-    """Return the substring most similar to a name, and its similarity; of several substrings, the longest one.
+    """Return the substring most similar to a name, and its similarity; of equally similar ones, the longest.
 
     Args:
         with_name: the texts, in the other language, of the pairs with the name.
@@ -76,7 +76,7 @@ def most_similar(with_name: list[str], other_texts: list[str]) -> tuple[str, flo
 
 
 def substrings(text: str) -> set[str]:
-    """Return the substrings of the words of a text, of at most `MOST_LETTERS` letters."""
+    """Return the substrings, with 1 to `MOST_LETTERS` letters, of the words of a text."""
     return {
         word[start:end]
         for word in WORD.findall(text)

@@ -121,7 +121,10 @@ class Parallel:
     target: Path
 
     def pairs(self, report: Report | None = None) -> Iterator[tuple[str, str]]:
-        """Yield the pairs of cleaned lines, and count them in `report`; a pair with an empty line is left out.
+        """Yield the pairs of cleaned lines; a pair with an empty line is left out.
+
+        Args:
+            report: the counts to which the pairs, and the changes to their lines, are added; None = nothing is counted.
 
         Raises:
             InputError: a file cannot be read or is not UTF-8, both files are empty, both are the same file, or their
@@ -143,7 +146,7 @@ class Parallel:
             raise InputError(f"{self.source} and {self.target} are empty; give files with a sentence on each line.")
 
     def refuse_unequal(self) -> None:
-        """Raise InputError, which says how many lines each of the two files has."""
+        """Raise InputError; its message says how many lines each of the two files has."""
         source, target = (sum(1 for _ in raw_lines(path)) for path in (self.source, self.target))
         raise InputError(
             f"{self.source} has {source:,} lines and {self.target} has {target:,}; each line must be the translation "
@@ -260,7 +263,7 @@ def random_rank(source: str, seed: int) -> int:
 
 
 def largest_dev_rank(sources: Iterable[str], n: int, seed: int) -> int:
-    """Return the largest `random_rank` of a dev pair, so that the dev pairs have n different sources.
+    """Return the largest `random_rank` that a dev pair may have; with it, the dev pairs have n different sources.
 
     Dev pairs, which are held out for evaluations during the training, are the pairs whose source has at most this rank.
     Equal sources have equal ranks, so no source is in both the dev pairs and the training pairs, and there may be more

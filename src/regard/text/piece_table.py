@@ -20,7 +20,7 @@ SentencePiece never divides a text into control pieces or unused pieces. Decodin
 """
 
 UNIGRAM, BPE = 1, 2
-"""The numbers that stand for the unigram algorithm, which is the default, and for byte-pair encoding in a model."""
+"""The numbers of the algorithms in a SentencePiece model: unigram, the default, and byte-pair encoding."""
 
 PIECE, TRAINING = 1, 2
 """The numbers of the protobuf fields of a model: a piece, and the settings of the training."""
@@ -100,11 +100,11 @@ def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
     )
     names = zip((PAD_PIECE, UNKNOWN_PIECE, BOS_PIECE, EOS_PIECE), SPECIAL, strict=True)
     settings = b"".join(bytes_field(number, special.text.encode()) for number, special in names)
-    return table + others + bytes_field(TRAINING, settings)  # protobuf merges a message that occurs twice
+    return table + others + bytes_field(TRAINING, settings)  # protobuf merges repeated settings: the last wins
 
 
 def protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
-    """Yield for each field of a protobuf message its number, its value, and its bytes in the message.
+    """Yield for each field of a protobuf message: its number, its value, and the bytes of both.
 
     Raises:
         ValueError: the bytes are not a protobuf message.

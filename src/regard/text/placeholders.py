@@ -2,8 +2,8 @@
 
 An item is a text that a translation should keep: a URL, an e-mail address, a number of at least three digits, or words
 in other letters than those of the language, such as a Latin name in Korean. In training, a sign replaces each item that
-stands in both texts of a pair. In translating, signs replace the items of the source, and items the signs of the
-translation. So a model that has learnt to copy a few signs keeps any name and number.
+stands in both texts of a pair. When a text is translated, signs replace the items of the source, and then the items
+replace the signs in the translation. So a model that has learnt to copy a few signs keeps any name and number.
 
     Kotanu는 1,051원을 냈다.  →  ⟐는 ⟡원을 냈다.  →  ⟐ paid ⟡ won.  →  Kotanu paid 1,051 won.
 
@@ -31,7 +31,7 @@ NOT_LATIN = r"[^\W\d_A-Za-zÀ-ɏḀ-ỿ]"
 
 BEGIN = rf"(?:(?<!\d)(?=\d)|(?<!{LATIN})(?={LATIN})|(?!\d|{LATIN}))"
 END = rf"(?:(?<=\d)(?!\d)|(?<={LATIN})(?!{LATIN})|(?<!\d)(?<!{LATIN}))"
-"""Regular expressions for the places before and after an item, which are not within a number or a Latin word."""
+"""Regular expressions for the positions at which an item may begin and end: not within a number or a Latin word."""
 
 ADDRESS = r"(?a:(?:https?://|www\.)[!-~]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
 """A regular expression for a URL or an e-mail address; it ends before letters that are not ASCII."""
@@ -39,13 +39,17 @@ ADDRESS = r"(?a:(?:https?://|www\.)[!-~]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
 NUMBER = r"(?=\d[.,:/-]?\d[.,:/-]?\d)(?>\d+(?:[.,:/-]\d+)*)(?!\s?[만억조万萬亿億兆])"
 """A regular expression for a number of at least three digits.
 
-A translation may spell out a shorter number, and changes the digits of one with a Korean, Japanese or Chinese word for
-ten thousand or more: 150만 is 1.5 million.
+A shorter number is not matched, because a translation may spell it out. A number before a Korean, Japanese or Chinese
+word for ten thousand or more is not matched, because a translation changes its digits: 150만 is 1.5 million.
 """
 
 
 def words_pattern(letter: str) -> str:
-    """Return a regular expression for words of letters that match `letter`, with single spaces between the words."""
+    """Return a regular expression for one or more words with single spaces between them.
+
+    Args:
+        letter: a regular expression for one letter of the words, such as `LATIN`.
+    """
     word = rf"(?<![\d<]){letter}(?:{letter}|\d|['’&.-](?={letter}|\d))*"
     return f"{word}(?: {word})*"
 
@@ -54,35 +58,37 @@ ITEMS = {
     latin: re.compile(rf"{BEGIN}(?:[{SIGNS}]|{ADDRESS}|{words_pattern(NOT_LATIN if latin else LATIN)}|{NUMBER}){END}")
     for latin in (True, False)
 }
-"""A regular expression for an item, by whether the language is written in Latin letters."""
+"""The regular expression for an item in a text; ITEMS[True] is for source languages written in Latin letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placeholders:
-    """The placeholders of a translator.
+    """The rule by which a translator replaces items (names, numbers and addresses) by signs.
 
     Attributes:
-        latin: whether the source language is written in Latin letters. Words in other letters are then items; if not,
-            words in Latin letters are.
+        latin: whether the source language is written in Latin letters. True = words in other letters are items; False =
+            words in Latin letters are items.
     """
 
     latin: bool
 
     @classmethod
     def of(cls, source: Vocabulary, target: Vocabulary) -> "Placeholders | None":
-        """Return the placeholders of a translator with two vocabularies; None = they do not have all signs."""
+        """Return the placeholders of a translator with these vocabularies; None = one of them lacks a sign."""
         if any(vocabulary.processor.PieceToId(sign) == UNK for vocabulary in (source, target) for sign in SIGNS):
             return None
         return cls.for_language(source)
 
     @classmethod
     def for_language(cls, source: Vocabulary) -> "Placeholders":
-        """Return the placeholders for a source language; it is Latin if most letters of its vocabulary's pieces are."""
+        """Return the placeholders for a source language, which is Latin if most letters in its vocabulary are."""
         letters = "".join(piece.text for piece in pieces_of(source.model) if piece.kind == NORMAL)
         return cls(latin=len(re.findall(LATIN, letters)) >= len(re.findall(NOT_LATIN, letters)))
 
     def signs(self, source: str) -> dict[str, str]:
-        """Return the sign of each item of a clean source text, in the order of the items; signs in the text come first.
+        """Return a dict from the items of a clean source text to their signs, for at most three items.
+
+        Items that are signs themselves come first, then the other items in the order of the text.
 
         >>> Placeholders(latin=False).signs("Kotanu는 1,051원과 150만원을 냈다.")
         {'Kotanu': '⟐', '1,051': '⟡'}
@@ -96,15 +102,15 @@ class Placeholders:
         The first sign depends on the source text, so that all signs are learnt.
 
         Args:
-            names: names in the source language and their translations. If both stand once in the texts, a sign replaces
-                them too.
+            names: names in the source language and their translations. If a name occurs exactly once in the source, and
+                its translation exactly once in the target, a sign replaces both.
 
         >>> Placeholders(latin=False).signed_pair("Kotanu는 123쪽을 읽었다.", "Kotanu read it.")
         ('⟢는 123쪽을 읽었다.', '⟢ read it.')
         >>> Placeholders(latin=False).signed_pair("톰은 갔다.", "Tom left.", {"톰": "Tom"})
         ('⟐은 갔다.', '⟐ left.')
         """
-        # each item of the source, and the text that stands for it in the target
+        # {text of the source: text of the target that the same sign replaces}
         common = {item: item for item in ITEMS[self.latin].findall(source) if item_pattern(item).search(target)}
         for name, translated in (names or {}).items():
             in_both = name in source and translated in target  # fast, and False for most names
@@ -118,13 +124,16 @@ class Placeholders:
 
 
 def with_sign_pieces(vocabulary: Vocabulary) -> Vocabulary:
-    """Return a vocabulary with a piece for each sign, after its other pieces."""
+    """Return a vocabulary with the signs in `SIGNS` added as its last pieces."""
     others = [piece for piece in pieces_of(vocabulary.model) if piece.text not in SIGNS]
     return Vocabulary(with_pieces(vocabulary.model, [*others, *(Piece(sign, 0.0, USER_DEFINED) for sign in SIGNS)]))
 
 
 def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
     """Return a text with signs in place of its items.
+
+    Args:
+        signs: a dict from items to signs; None or {} = the text stays as it is.
 
     >>> with_signs("Tom's tomcat is Tom.", {"Tom": "⟐"})
     "⟐'s tomcat is ⟐."
@@ -136,10 +145,10 @@ def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
 
 
 def with_items(text: str, signs: Mapping[str, str] | None) -> str:
-    """Return a text with items in place of their signs; a sign of no item is left out.
+    """Return a text with items in place of their signs; a sign that stands for no item is removed.
 
     Args:
-        signs: the sign of each item; None = the translator has no placeholders, and the text stays as it is.
+        signs: a dict from items to signs; None = the translator has no placeholders, and the text stays as it is.
 
     >>> with_items("⟐ went to ⟡.", {"Kotanu": "⟐"})
     'Kotanu went to .'
@@ -152,7 +161,7 @@ def with_items(text: str, signs: Mapping[str, str] | None) -> str:
 
 @lru_cache(maxsize=1_024)
 def item_pattern(item: str) -> re.Pattern[str]:
-    """Return a regular expression for an item that is not a part of a longer number or Latin word."""
+    """Return a regular expression for an item where it is not a part of a longer number or Latin word."""
     return re.compile(f"{BEGIN}{re.escape(item)}{END}")
 
 

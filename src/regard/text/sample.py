@@ -16,7 +16,7 @@ from regard.text.cleaning import clean_text
 from regard.text.keyed_random import seed_of
 
 SPLITS = "train", "dev", "test"
-"""The names of the splits, which are the beginnings of the names of their files."""
+"""The names of the splits. The files of a split begin with its name, such as train.en."""
 
 MOST_BELOW = 10**18
 """The largest value that the argument `below` of `sample` may have."""
@@ -106,7 +106,7 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
     for index, (first, end) in enumerate(bounds):
         share = min(end - first, (n - len(numbers)) // (len(bounds) - index))
         numbers += random.sample(range(first, end), share)
-    for first, end in reversed(bounds):  # `share` was rounded down, so some numbers are missing
+    for first, end in reversed(bounds):  # `share` is rounded down: add the missing numbers
         taken = set(numbers)
         numbers += islice((number for number in range(first, end) if number not in taken), n - len(numbers))
     random.shuffle(numbers)
@@ -117,6 +117,7 @@ def write_sample(folder: Path, splits: Mapping[str, Pairs], languages: tuple[str
     """Write each split into two files, one for each language, such as train.en and train.ko; return the paths.
 
     Args:
+        languages: the source and the target language, such as ("en", "ko").
         replace: replace files that exist already.
 
     Raises:

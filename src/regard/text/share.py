@@ -1,4 +1,4 @@
-"""A share of work that several processes do together: each does a part, and then all exchange their parts."""
+"""A share of work that several processes do together: each does a part, and then all exchange their results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The place of this process among the processes that share some work. By default it does all the work alone.
+    """The place of this process among the processes that share some work. By default, one process does all the work.
 
     Attributes:
         index: the number of this process, from 0.
         n: the number of processes.
-        exchange: a function that all processes call at the same time, each with its part; it returns the parts of all
-            processes, in the order of their numbers.
+        exchange: a function that all processes call at the same time, each with the result of its part;
+            it returns the results of all processes, in the order of their numbers.
     """
 
     index: int = 0
@@ -23,7 +23,7 @@ class Share:
     exchange: Callable[[Any], list[Any]] = lambda part: [part]
 
     def own(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the items that are this process's part. The parts of all processes, joined in order, are the items.
+        """Return this process's part of the items. The parts of all processes, joined in order, are all items.
 
         >>> [list(Share(index, 3).own("abcdefgh")) for index in range(3)]
         [['a', 'b', 'c'], ['d', 'e', 'f'], ['g', 'h']]

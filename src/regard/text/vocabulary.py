@@ -3,9 +3,9 @@
 A vocabulary is a SentencePiece model, trained on the texts themselves: it needs no tokeniser for any language, and
 texts without spaces are divided like any other.
 
-The pieces are made by byte-pair encoding: it begins with letters and repeatedly joins the two pieces that follow each
-other most often. With few pieces it finds the parts of words (six, ty, hundred), where SentencePiece's unigram model
-keeps some long words whole and spells the others; byte-pair encoding is also many times as fast.
+The pieces are made by byte-pair encoding (BPE), which begins with letters and repeatedly joins the two pieces that
+follow each other most often. With few pieces, BPE finds the parts of words (six, ty, hundred), where SentencePiece's
+unigram model keeps some long words whole and spells the others; BPE is also many times as fast.
 
 Source: Kudo & Richardson 2018, "SentencePiece"; byte-pair encoding: Sennrich, Haddow & Birch 2016, section 3.2.
 """
@@ -68,8 +68,8 @@ class Vocabulary:
     ) -> "Vocabulary":
         """Train a vocabulary of about `n_tokens` pieces on the lines of a text.
 
-        The vocabulary has fewer pieces if the text is too short for so many, and more if the text has more different
-        letters.
+        The vocabulary has fewer pieces if the text is too short for `n_tokens` pieces, and more if the text has more
+        than `n_tokens` different letters.
 
         Args:
             n_tokens: the number of pieces; `vocabulary_size` computes one that suits a text.
@@ -143,15 +143,16 @@ class Vocabulary:
 
     @cached_property
     def unused(self) -> dict[str, int]:
-        """The id of each unused piece, by its text: in a vocabulary of Marian, the pieces of the other language.
+        """A dict {text: id} of the unused pieces: in a vocabulary of Marian, the pieces of the other language.
 
-        SentencePiece never uses these pieces. If a series of unknown letters is such a piece, it gets the piece's id.
+        SentencePiece never divides a text into unused pieces. If a series of unknown letters is such a piece, `encode`
+        gives the series the piece's id.
         """
         unused = filter(self.processor.IsUnused, range(len(self)))
         return {self.processor.IdToPiece(token): token for token in unused}
 
     def _with_unused(self, clean: str, ids: list[int]) -> list[int]:
-        """Return ids with UNK replaced by the id of an unused piece where the unknown letters are this piece.
+        """Return ids in which UNK is replaced by the id of an unused piece if the unknown letters are this piece.
 
         Args:
             clean: the cleaned text.
@@ -172,7 +173,7 @@ class Vocabulary:
         return list(self.processor.IdToPiece([int(token) for token in ids]))
 
     def scores(self) -> NDArray[np.float64]:
-        """Return the score of every piece; BPE always merges next the two pieces whose result has the highest score."""
+        """Return the scores of all pieces, by id. BPE first merges two pieces whose result has the highest score."""
         return np.array([self.processor.GetScore(token) for token in range(len(self))])
 
     def unknown(self, text: str) -> list[str]:

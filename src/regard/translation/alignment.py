@@ -11,8 +11,9 @@ weights a target piece gets: the step that predicts the piece, or the next step,
 A target word may have several source words. For example 이천칠 (2,007) is aligned with two words of "forty-two thousand
 and seven": its piece 이천 attends most to "forty-two", its piece 칠 to "seven".
 
-Words are divided at white space, so that "Tom." is one word. A full stop mostly attends to the end of the source. So
-pieces of punctuation, and of white space, are left out of a word that has other pieces.
+Texts are divided into words at white space, so that "Tom." is one word. A full stop mostly attends to the end of the
+source, unlike the letters of its word. So a word's pieces of punctuation and white space are left out if the word has
+other pieces.
 
 Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's last layer but one, the default rule).
 """
@@ -124,10 +125,11 @@ class Alignment:
 def representative_pieces(pieces: Sequence[str], word_of: Sequence[int]) -> list[int]:
     """Return the indices of the subword pieces that represent their words in an alignment.
 
-    In a word with letters or other signs, these are its pieces with such characters. In a word of punctuation alone,
-    they are its pieces of punctuation; in a word of white space alone, all its pieces.
+    A word is represented by its pieces with letters, digits or symbols. A word without such pieces is represented by
+    its pieces of punctuation; a word of white space alone, by all its pieces.
 
     Args:
+        pieces: the subword pieces of a text; the last may be EOS.
         word_of: for each piece except EOS, the index of the word that it belongs to.
 
     >>> representative_pieces(["▁Tom", "'", "s", ".", "▁", "…", "</s>"], [0, 0, 0, 0, 1, 1])
@@ -160,6 +162,7 @@ def merge_pieces(
     word's columns; it is 0 for a target word without rows.
 
     Args:
+        weights: a row for each target piece, and a column for each source piece.
         word_of_row: for each row the index of its target word, below n_rows. Rows beyond this list, such as the row of
             EOS, are left out.
         word_of_column: for each column the index of its source word, below n_columns. Columns beyond this list are left

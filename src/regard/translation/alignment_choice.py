@@ -37,7 +37,7 @@ The model reads a pair once for each of its source words: 100 pairs of 10 words 
 """
 
 CLEAR_NEED = 1.0
-"""A target piece needs a source word if its log-probability without the word is lower by at least this, in nats."""
+"""A target piece needs a source word if removing the word lowers its log-probability by at least this many nats."""
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
@@ -102,10 +102,10 @@ def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
 def piece_needs(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[Float[Tensor, "target_pieces source_words"]]:
-    """Return how much each target piece needs each source word: the fall of its log-probability without the word.
+    """Return, for each translation, how much each target piece needs each source word.
 
-    There is one matrix for each translation. A fall is in nats; above 0 means that the piece is less probable without
-    the word.
+    The need is the log-probability of the target piece minus its log-probability if the word is removed from the
+    source, in nats. It is above 0 if the piece is less probable without the word.
     """
     with_all_words = token_log_probabilities(model, translations, device, BATCH_TOKENS)
     alignments = [word_alignment(one, torch.empty(0, 0), "") for one in translations]
@@ -125,12 +125,12 @@ def piece_needs(
 
 
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:
-    """Return a dict from target pieces to the source words that they need most; both are given by their indices.
+    """Return for each target piece the source word that it needs most: a dict {index of the piece: index of the word}.
 
-    Pieces whose largest need is below CLEAR_NEED are left out.
+    Pieces whose largest need is below `CLEAR_NEED` are left out.
 
     Args:
-        needs: one result of `piece_needs`.
+        needs: the needs in one translation, as `piece_needs` returns them.
 
     >>> needed_words(torch.tensor([[0.1, 3.0], [0.2, 0.1]]))
     {0: 1}

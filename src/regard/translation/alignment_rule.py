@@ -40,8 +40,9 @@ class AlignmentRule:
         With step="reads", the weights of EOS, which no decoder step reads, are those of the step that predicts EOS.
 
         Args:
-            cross: the cross-attention pattern of each decoder layer.
-            lengths: the number of target pieces of each sentence, EOS included; None = all rows of the patterns.
+            cross: for each decoder layer, the cross-attention weights of all heads.
+            lengths: the number of target pieces of each sentence, EOS included; None = no sentence is padded, so that
+                each has as many pieces as a pattern has rows.
 
         Raises:
             ValueError: the layer or the head does not exist.
@@ -59,7 +60,11 @@ class AlignmentRule:
         return rows.gather(1, reading[:, :, None].expand(-1, -1, n_columns))
 
     def layer_among(self, n_layers: int) -> int:
-        """Return the index of this rule's layer in a model with `n_layers` decoder layers."""
+        """Return the index of this rule's layer in a model with `n_layers` decoder layers.
+
+        Raises:
+            ValueError: the model has no such layer.
+        """
         if self.layer is None:
             return max(n_layers - 2, 0)
         if not -n_layers <= self.layer < n_layers:
@@ -82,12 +87,15 @@ def alignment_rule_from(path: Path, config: Any, values: Any) -> AlignmentRule:
     """Return the alignment rule stored in translator.json, after checking that the model has its layer and head.
 
     Args:
-        values: the fields of the rule; empty if an earlier version of regard wrote the folder.
+        path: the path of translator.json, for messages.
+        config: the config of the translator's model.
+        values: the fields of the rule; empty, which gives the default rule, if an earlier version of regard wrote the
+            folder.
 
     Raises:
-        InputError: the values are not those of a rule, or the model does not have the layer or the head.
+        InputError: a field is unknown or has the wrong type, or the model does not have the layer or the head.
     """
-    several_heads = hasattr(config, "n_heads")  # a Recurrent has one attention layer of one head
+    several_heads = hasattr(config, "n_heads")  # a Recurrent has one attention layer with one head
     n_layers, n_heads = (config.decoder_layers, config.n_heads) if several_heads else (1, 1)
     try:
         if not isinstance(values, dict):

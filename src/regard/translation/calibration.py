@@ -22,10 +22,10 @@ import numpy as np
 from regard.errors import import_extra
 
 FEWEST_TEXTS = 20
-"""The fewest dev texts from which a calibration is made."""
+"""A calibration is made only if there are at least this many dev texts."""
 
 FEWEST_IN_GROUP = 5
-"""The fewest dev texts in a group whose mean chrF is a point of the calibration."""
+"""The smallest number of dev texts in a group. Each group gives one point of the calibration: mean score, mean chrF."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +54,7 @@ class Calibration:
         """
         if len(chrf) < FEWEST_TEXTS:
             return None
-        # Of equal log-probabilities the highest chrF comes first, so that they are pooled
+        # The highest chrF first among equal log-probabilities, so that rising_groups puts these texts into one group
         texts = sorted(zip(mean_log_probabilities, chrf, strict=True), key=lambda text: (text[0], -text[1]))
         centres = [np.mean(group, axis=0) for group in join_small_groups(rising_groups(texts))]
         return cls(
@@ -64,7 +64,11 @@ class Calibration:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "Calibration | None":
-        """Return the calibration that was stored with a translator; None = there is none, or its values are invalid."""
+        """Return the calibration that was stored with a translator; None = there is none, or its values are invalid.
+
+        Args:
+            extra: the values stored with the translator: `Translator.extra`.
+        """
         stored = extra.get("calibration")
         if not isinstance(stored, dict):
             return None
@@ -101,7 +105,10 @@ def mean_chrf(group: Sequence[tuple[float, float]]) -> float:
 
 
 def join_small_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[tuple[float, float]]]:
-    """Join neighbouring groups of (score, chrF) pairs until none has fewer than `FEWEST_IN_GROUP`, or all are one."""
+    """Join small groups of (score, chrF) pairs with neighbours, so that each has at least `FEWEST_IN_GROUP` pairs.
+
+    One group is returned if all pairs together are fewer.
+    """
     joined: list[list[tuple[float, float]]] = []
     for group in groups:
         if joined and len(joined[-1]) < FEWEST_IN_GROUP:

@@ -36,11 +36,13 @@ def token_log_probabilities(
 ) -> list[Float[Tensor, " target_tokens"]]:
     """Return, for each translation, the log-probability of each target token given the source and the tokens before it.
 
-    The log-probabilities are in nats, EOS last; on the CPU, in float64 if the device supports it.
+    The log-probabilities are in nats, with that of EOS last. They are computed in float32, or in
+    float64 if the logits are float64. The tensors are on the CPU, and float64 unless `device` has no float64.
     """
     found = [torch.empty(0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, translations, device, batch_tokens):
+            # Widened so that callers add up the tokens of a text in float64
             log_probability = log_softmax(decoding.logits).to(widest_type(decoding.logits.device))
             for index, rows in zip(indices, log_probability, strict=True):
                 ids = torch.tensor([*translations[index].target_ids, EOS], device=rows.device)
@@ -55,13 +57,15 @@ def piece_weights(
     device: torch.device,
     batch_tokens: int,
 ) -> list[Float[Tensor, "target_pieces source_pieces"]]:
-    """Return, for each translation, the attention weights of the target's subword pieces on the source's, on the CPU.
+    """Return, for each translation, the attention weights of its target's subword pieces on its source's pieces.
 
-    Each matrix has a row for the target's EOS and a column for the source's EOS.
+    Each matrix has a row for the target's EOS and a column for the source's EOS. The matrices are on the CPU.
 
     Args:
-        weights_of: a function from the cross-attention patterns of all decoder layers, and the number of target pieces
-            of each sentence, to the weights of target pieces on source pieces, such as `AlignmentRule.weights`.
+        weights_of: returns the weights of target pieces on source pieces for a batch of sentences, as
+            `AlignmentRule.weights` does. Its arguments are the cross-attention patterns of all decoder layers, and the
+            number of target pieces of each sentence, EOS included.
+        batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
     """
     weights = [torch.empty(0, 0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
@@ -76,7 +80,9 @@ def piece_weights(
 def decoded_batches(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> Iterator[tuple[list[int], ForcedDecoding]]:
-    """Yield the indices of translations of similar length, and the model's output for them, batch by batch.
+    """Run the model on batches of translations of similar length.
+
+    Yields, for each batch, the indices of its translations and the model's output for them.
 
     Args:
         batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
@@ -95,6 +101,7 @@ def word_alignment(
         weights: the attention weights of the target pieces on the source pieces, EOS last in both.
         end_piece: the piece for EOS in the target vocabulary, such as "</s>".
     """
+    # source_pieces ends with EOS, target_pieces does not; a truncated source may end inside a word
     source_words, source_word_of = words_and_pieces(
         translation.source, translation.source_pieces[:-1], is_complete=not translation.left_out
     )

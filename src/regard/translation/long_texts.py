@@ -10,16 +10,19 @@ from regard.translation.alignment import Alignment
 from regard.translation.translation import Translation
 
 SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
-"""A regular expression for the white space after a sentence; a Chinese or Japanese full stop needs none."""
+"""Matches the gap between two sentences: white space after . ! ? or …, and after 。！？ also no white space."""
 
 CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<=[、，；：])\s*")
-"""A regular expression for the white space after a clause; a Chinese or Japanese comma needs none."""
+"""Matches the gap between two clauses: white space after , ; or :, and after 、，；： also no white space."""
 
 
 def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | None:
     """Divide a text into sentences, and each sentence that is too long into parts of one or more clauses.
 
-    `fits` tells whether a text is short enough; each part is as long as possible. None = one clause alone is too long.
+    Each part has as many clauses as fit. Returns the sentences and parts in order; None = one clause alone is too long.
+
+    Args:
+        fits: returns whether a text is short enough.
 
     >>> sentences_that_fit("One, two. Three, four, five. Six.", lambda part: len(part) <= 12)
     ['One, two.', 'Three, four,', 'five.', 'Six.']
@@ -34,7 +37,7 @@ def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | No
 
 
 def join_clauses(clauses: Sequence[str], fits: Callable[[str], bool]) -> list[str] | None:
-    """Join adjacent clauses with spaces into parts as long as `fits` allows; None = one clause alone is too long."""
+    """Join adjacent clauses with spaces into the longest parts that `fits` accepts; None = one clause is too long."""
     parts = list[str]()
     for clause in filter(None, clauses):
         if parts and fits(f"{parts[-1]} {clause}"):
@@ -76,7 +79,8 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
 def join_alignments(source: str, parts: Sequence[Alignment]) -> Alignment:
     """Join the word alignments of the parts of a text into one alignment of the whole text.
 
-    Pieces of different parts have weight 0 on each other. EOS is kept only in the last part.
+    A target piece has weight 0 on the source pieces of other parts. Of the EOS pieces, only those of the last part are
+    kept.
     """
     word_in_text = places_in_text(source.split(), [word for part in parts for word in part.source_words])
     source_word_of, target_word_of = list[int](), list[int]()

@@ -1,8 +1,9 @@
-"""Marian models in folders of transformers, such as those of OPUS-MT, read as translators.
+"""Marian models, such as those of OPUS-MT, read as translators from folders that the transformers library wrote.
 
     config.json, model.safetensors     the model
     source.spm, target.spm             a SentencePiece model for each language
-    vocab.json                         the id of each piece, for both languages; or target_vocab.json for the target
+    vocab.json                         the id of each piece, for both languages
+    target_vocab.json                  the ids of the target's pieces, if the languages have separate ids
 
 Marian's token ids are those of vocab.json. regard's vocabularies begin with padding, unknown, BOS and EOS, so the rows
 of the embedding matrices are reordered. Marian's targets begin with the token decoder_start_token_id, which is usually
@@ -29,12 +30,16 @@ from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents, holds_translator, read_translator
 
 NEVER_PREDICTED = -100.0
-"""The bias of padding's logit: the probability is 0 in float32, but a loss with label smoothing remains finite."""
+"""The bias of padding's logit, so that padding is never predicted.
+
+The probability of padding is 0 in float32, but its log-probability is finite. So a loss with label smoothing, which
+sums the log-probabilities of all tokens, is finite.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class MarianIds:
-    """The ids of the special pieces, such as EOS, in a Marian model's config.json."""
+    """The ids in a Marian model's config.json: of padding, of the token that starts a target, and of EOS (`end`)."""
 
     pad: int
     start: int
@@ -123,7 +128,7 @@ def piece_table(path: Path, n_rows: int) -> list[str]:
     """Read a table of ids, a JSON file {piece: id}; return the pieces in the order of their ids, "" for an unused id.
 
     Args:
-        n_rows: the number of rows in the model's vocabulary matrix.
+        n_rows: the number of rows in the model's embedding matrix, one for each id.
     """
     table = [""] * n_rows
     for piece, number in read_json(path).items():
@@ -143,7 +148,9 @@ def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) ->
     same row for padding and for the start of a target (BOS).
 
     Args:
+        path: the file of the table, for messages.
         table: the pieces of Marian's vocabulary, by id.
+        ids: Marian's ids of the special pieces.
         unknown: the text of the unknown piece.
 
     Raises:
@@ -183,7 +190,8 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
         name: reorder_rows(tensor, *orders[name]) if name in orders else tensor
         for name, tensor in model.state_dict().items()
     }
-    with torch.random.fork_rng(devices=[]):  # the first parameters are drawn only to be replaced
+    # The random initial parameters are replaced: drawing them must not change the caller's random numbers
+    with torch.random.fork_rng(devices=[]):
         ordered = Transformer(config).to(model.decoder.to_logits.weight)
     ordered.load_state_dict(state)
     return ordered

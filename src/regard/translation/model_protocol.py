@@ -1,8 +1,9 @@
 """The interface of an encoder-decoder model that can translate.
 
-`Transformer` and `Recurrent` implement it, and a module of your own can: a search calls nothing else. A model reads a
-target either all at once (`model(source, lengths, target)`) or in steps (`start`, then `step` once or more). Both ways
-must give the same logits, however many tokens each step reads.
+`Transformer` and `Recurrent` implement the interface. A module of your own that implements it can translate too: the
+search algorithms use nothing else of a model. A model reads a target either all at once (`model(source, lengths,
+target)`) or in steps (`start`, then `step` once or more). Both ways must give the same logits, however many tokens each
+step reads.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -59,7 +60,7 @@ class DecoderStep(Protocol):
         """The cross-attention weights of the new target tokens on the source tokens: a `Pattern` for each layer.
 
         If k adjacent rows of the batch have the same source, a model may merge them into one batch item of the pattern.
-        Its queries are then the new tokens of the first row, of the second row, and so on.
+        The queries of this item are the new tokens of the first row, then of the second row, and so on.
         """
 
 

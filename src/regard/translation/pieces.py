@@ -8,10 +8,10 @@ from regard.text.vocabulary import UNK
 from regard.tracing.tokens.readable_tokens import Token
 
 UNKNOWN = "⁇"
-"""The character for an unknown piece in a translation, as in SentencePiece."""
+"""Stands for an unknown piece in the text of a translation, as in SentencePiece."""
 
 BYTE = re.compile("<0x([0-9A-F]{2})>")
-"""A regular expression for a piece that stands for one byte, part of a character that has no piece."""
+"""A regular expression for a piece such as <0xEB>, which stands for one byte of a character without a piece."""
 
 
 def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
@@ -48,8 +48,8 @@ def words_and_pieces(
     """Return the words of a text, divided at white space, and for each piece the index of its word.
 
     A word of control characters alone has no pieces. A word with "▁" in it has the pieces of several words, because the
-    vocabulary reads "▁" as a space. If the number of words still differs from that of the pieces, the pieces are joined
-    to a text, and its words are returned.
+    vocabulary reads "▁" as a space. If the text still has another number of words than its pieces, the words of the
+    text that the pieces stand for are returned instead.
 
     Args:
         is_complete: False = the pieces are only the beginning of the text, so that they may have fewer words.

@@ -21,8 +21,9 @@ class Request:
         prefix: the ids of the target pieces with which the translation must begin, without BOS.
         unknown: the characters of the text that are in no piece of the source vocabulary.
         left_out: the number of pieces that are cut from the end of a text that is too long.
-        signed: the clean text with signs in place of its items (names, numbers, addresses).
-        signs: the sign of each item; None = the translator has no placeholders.
+        signed: the clean text with signs such as ⟐ in place of its items: names, numbers and addresses that a
+            translation keeps (see `regard.text.placeholders`).
+        signs: a dict from each item that was replaced to its sign; None = the translator has no placeholders.
     """
 
     index: int
@@ -35,7 +36,7 @@ class Request:
     signs: Mapping[str, str] | None
 
     def with_items(self, pieces: Iterable[str]) -> tuple[str, ...]:
-        """Return pieces with the items of the text in place of their signs."""
+        """Return subword pieces in which each sign is replaced by the item of the text that it stands for."""
         return tuple(with_items(piece, self.signs) if piece in SIGNS else piece for piece in pieces)
 
     @property
@@ -58,15 +59,16 @@ def read_requests(
     """Encode each text as a `Request`, and check the lengths of the texts and of their prefixes.
 
     Args:
-        signs: for each text, the sign of each item that a sign replaces.
+        signs: for each text, a dict from its items to the signs that replace them; None = nothing is replaced.
         prefixes: for each text, the ids of the target pieces with which its translation must begin.
-        limit: the largest number of pieces in a text, and in a prefix.
+        limit: the largest number of pieces in a text, and in a prefix, EOS and BOS not counted.
         first: the line number of the first text, for messages.
         truncate: cut a text that is too long, instead of raising InputError.
-        target_name: what messages call a prefix.
+        target_name: the word for a prefix in messages: "target" if the prefixes are whole targets.
 
     Raises:
-        InputError: a text or a prefix has more than `limit` pieces.
+        TooLongError: a text has more than `limit` pieces, and `truncate` is False. It is an InputError.
+        InputError: a prefix has more than `limit` pieces.
     """
     requests = []
     signed = [with_signs(clean_text(text), of_text) for text, of_text in zip(texts, signs, strict=True)]
@@ -97,10 +99,11 @@ def read_requests(
 
 
 def check_texts(texts: Sequence[str], name: str, first: int) -> None:
-    """Raise TypeError unless `texts` is a list of str (or another sequence, but not a str itself).
+    """Raise TypeError unless `texts` is a list, or another sequence, of str; a single str is refused too.
 
     Args:
-        name, first: what the message calls a text, such as "the target", and the line number of the first text.
+        name: the word for a text in the message, such as "the target".
+        first: the line number of the first text, for the message.
     """
     if isinstance(texts, str) or not hasattr(texts, "__len__"):
         given = repr(texts) if isinstance(texts, str) else type_name(texts)
@@ -126,7 +129,7 @@ def prefix_for_each(prefix: str | Sequence[str] | None, texts: Sequence[str], fi
     """Return a list with a prefix for each text.
 
     Args:
-        prefix: one prefix for all texts, a list with one for each text, or None = "".
+        prefix: one prefix for all texts, or a list with one prefix for each text; None = no prefix, the same as "".
 
     Raises:
         ValueError: the number of prefixes is not the number of texts.

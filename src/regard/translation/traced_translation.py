@@ -1,4 +1,4 @@
-"""The trace of a translation: the attention of all layers and heads while the model reads it with its source."""
+"""The trace of a translation: the attention of all layers and heads while the model reads source and translation."""
 
 from collections.abc import Mapping
 
@@ -32,6 +32,7 @@ def trace_translation(
     """Return the attention weights of all layers and heads as the model reads the source and the finished translation.
 
     Args:
+        name: the name of the model in the trace.
         begin_piece: the piece for BOS in the target vocabulary, such as "<s>".
         keep_hidden: whether to record the vectors before, inside and after each layer too.
 
@@ -65,7 +66,10 @@ def trace_translation(
 def decode_with_states(
     model: TranslatingModel, translation: Translation, device: torch.device
 ) -> tuple[ForcedDecoding, Mapping[str, Mapping[int, LayerStates]]]:
-    """Return the model's output, and the vectors of every layer by kind of attention and layer number."""
+    """Return the model's output, and the vectors before, inside and after every layer.
+
+    The vectors are in a dict from kinds of attention, such as "encoder", to dicts from layer numbers to `LayerStates`.
+    """
     if not isinstance(model, Transformer):
         raise StatesNotFoundError(
             f"the vectors of {type(model).__name__} cannot be kept, because it is no regard.Transformer; trace "
@@ -77,7 +81,10 @@ def decode_with_states(
 
 
 def attend_again(pattern: Pattern) -> Attended:
-    """Compute attention again from the query, key and value of a pattern; return the new pattern and the output."""
+    """Compute attention again from the query, key and value of a pattern.
+
+    A model's output has only patterns (attention weights); a trace also needs the context vectors, computed here.
+    """
     return attend(
         pattern.query,
         pattern.key,

@@ -15,7 +15,7 @@ from regard.translation.calibration import Calibration
 from regard.translation.usual import UsualLimits
 
 DIGITS = 6
-"""The number of decimals in the JSON record of a translation, about as many as float32 has."""
+"""Numbers in the JSON record of a translation are rounded to this many decimals, about as many as float32 has."""
 
 
 @runtime_checkable
@@ -28,7 +28,7 @@ class TranslationReader(Protocol):
 
     @property
     def usual(self) -> UsualLimits | None:
-        """Limits below which a source (letters per piece) or translation (probability) is unusual; None = not known."""
+        """Limits of letters per piece and of log-probability, below which a text is unusual; None = not known."""
 
     @property
     def calibration(self) -> Calibration | None:
@@ -54,11 +54,12 @@ class Translation:
         source_ids, source_pieces: the ids and texts of the subword pieces that the model read, EOS last.
         target_ids, target_pieces: the ids and the pieces of the translation, without BOS and EOS.
         unknown: characters of the source that are in no piece of the source vocabulary.
-        missing: names, numbers and addresses of the source that signs replaced, and that the translation lacks.
+        missing: names, numbers and addresses of the source that are missing in the translation, although signs stood
+            for them while it was made (see `regard.text.placeholders`).
         left_out: the number of pieces that were cut from the end of a source that is too long.
         cut: whether the translation ended because it reached the largest number of pieces that was allowed.
-        candidates: all translations that the search returned for this source, best first; the first equals this one.
-            Empty in a candidate, and in a translation that was only scored.
+        candidates: all translations that the search returned for this source, best first; the first has the text of
+            this translation. Empty in a candidate, and in a translation that was only scored.
         parts: if the source was too long and was translated sentence by sentence, the translations of its sentences;
             otherwise empty.
         untranslated: whether the source was too long and could not be divided; `text` is then the source, marked by ⁇.
@@ -101,7 +102,7 @@ class Translation:
 
     @property
     def unlike(self) -> tuple[str, ...]:
-        """The remarks to show if the source is unlike the training texts, or the translation is improbable."""
+        """Remarks that the source is unlike the training texts, or that the translation is improbable; () = neither."""
         usual = self.translator.usual
         return () if usual is None else tuple(usual.differences(self))
 
@@ -120,7 +121,7 @@ class Translation:
 
     @cached_property
     def page_trace(self) -> Trace:
-        """The trace for a page: with the vectors of the tokens in each layer, if the model's layers have them."""
+        """The trace for a web page: `trace`, with the tokens' vectors in each layer if they can be recorded."""
         try:
             return self.translator.trace(self, keep=("hidden",))
         except StatesNotFoundError:
@@ -138,15 +139,15 @@ class Translation:
         """Write the trace and the alignments of all `candidates` as one web page that needs no network.
 
         Args:
-            token, head: the query token and the head (such as "cross L3H1") that the page shows first; None = those of
-                the most salient weight, a large weight on a distant token.
+            token, head: the query token and the head (such as "cross L3H1") that the page shows first. None = the page
+                first shows the most salient weight, a large weight on a distant token.
         """
         from regard.views.page import write_page
 
         return write_page(self.page_trace, Path(path), token=token, head=head, alignment=self.page_record())
 
     def page_record(self) -> dict[str, Any]:
-        """Return the alignment rule, and the scores and alignment of each of `candidates`, as data for a web page."""
+        """Return the alignment rule, and each candidate's scores and alignment, as JSON values for a web page."""
         rule, candidates = self.translator.alignment_rule, self.candidates or (self,)
         return {
             "rule": {

@@ -123,8 +123,8 @@ class Translator:
             split: translate a text that is too long sentence by sentence, instead of raising InputError. A text with a
                 clause that is too long is returned as it is, with the mark ⁇ before it and `untranslated` True.
             batch_tokens: the largest number of source tokens in a batch, padding counted.
-            first: the line number of the first text. Messages name line numbers, and `Sample` draws its random numbers
-                by them.
+            first: the line number of the first text. Messages name line numbers, and `Sample` derives its random
+                numbers from them.
 
         Raises:
             InputError: a text or a prefix is longer than the model allows, or a prefix has characters without a piece
@@ -246,7 +246,7 @@ class Translator:
             ValueError: the layer or the head of the rule does not exist.
         """
         weights_of = (rule or self.alignment_rule).weights
-        parts = [part for one in translations for part in one.parts or [one]]  # the texts that the model read at once
+        parts = [part for one in translations for part in one.parts or [one]]  # texts that the model read in one piece
         weights = piece_weights(self.model, parts, weights_of, self.device, batch_tokens)
         (end,) = self.target_vocabulary.pieces([EOS])
         found = iter([word_alignment(one, rows, end) for one, rows in zip(parts, weights, strict=True)])
@@ -294,7 +294,7 @@ class Translator:
         return replace(self, extra={**self.extra, **stored})
 
     def trace(self, translation: Translation, keep: Collection[str] = ()) -> Trace:
-        """Return the attention weights of all layers and heads as the model reads source and translation at once.
+        """Return the attention weights of all layers and heads as the model reads source and translation in one call.
 
         Args:
             keep: ("hidden",) = also record the vectors of the tokens before, inside and after each layer, which
@@ -331,7 +331,7 @@ class Translator:
         return self.model.config.max_tokens - 1  # one token is EOS in the source, and BOS in the target
 
     def _search(self, search: Search, batch: Sequence[Request], first: int) -> list[tuple[Hypothesis, ...]]:
-        """Return the hypotheses for each text of a batch; `first` is the line number of the first text of the call."""
+        """Return the hypotheses for each text of a batch; `first` is the line number of the text with index 0."""
         sources = SourceBatch.of(
             self.model,
             [one.ids for one in batch],
@@ -347,13 +347,13 @@ class Translator:
         return {index: texts[index] for index, ids in enumerate(encoded) if len(ids) > self._most_pieces}
 
     def _signs(self, text: str) -> dict[str, str] | None:
-        """Return the sign of each item of a source text; None = the translator has no placeholders."""
+        """Return a dict from a source text's items to their signs; None = the translator has no placeholders."""
         return None if self.placeholders is None else self.placeholders.signs(clean_text(text))
 
     def _translate_sentences(
         self, text: str, prefix: str, search: Search, batch_tokens: int, number: int
     ) -> Translation:
-        """Translate a text that is too long sentence by sentence, and join the results; `number` is its line number."""
+        """Translate a text that is too long in parts, and join the translations; `number` is its line number."""
         parts = sentences_that_fit(text, lambda part: not self._too_long([part]))
         if parts is None:
             (empty,) = self.translate([""])

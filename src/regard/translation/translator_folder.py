@@ -29,13 +29,16 @@ from regard.translation.model_protocol import TranslatingModel
 from regard.typed_fields import check_fields
 
 FORMAT = "regard translator"
-"""The name of the format in translator.json."""
+"""The value of "format" in translator.json, which shows that regard wrote the file."""
 
 VERSION = 3
 """The version of the format; a folder of another version is not read."""
 
 MOST_TABLE_NUMBERS = 2**24
-"""A table of sinusoidal positions may have this many numbers (64 MiB) more than all stored parameters together."""
+"""A table of sinusoidal positions may have this many numbers (64 MiB) more than all stored parameters together.
+
+A larger table shows that the config is damaged (see `check_size`).
+"""
 
 DESCRIPTION_FILE = "translator.json"
 PARAMETERS_FILE = "model.safetensors"
@@ -94,7 +97,7 @@ def write_translator(
 ) -> Path:
     """Write a translator into a folder, and return the folder.
 
-    The folder is created if it does not exist; a translator that it already has is replaced.
+    The folder is created if it does not exist; a translator that is already in the folder is replaced.
 
     Args:
         model: a `Transformer` or a `Recurrent`.
@@ -171,7 +174,7 @@ def save_vocabularies(folder: Path, source: Vocabulary, target: Vocabulary) -> N
 
 
 def unique_tensors(model: TranslatingModel) -> dict[str, Tensor]:
-    """Return the state dict of a model in which a tensor that has several names occurs once, under its first name."""
+    """Return the state dict of a model. A tensor that has several names occurs once, under its first name."""
     assert isinstance(model, nn.Module)
     seen: dict[int, str] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -192,7 +195,7 @@ def kind_of(model: object) -> str:
 
 
 def holds_translator(folder: Path) -> bool:
-    """Return whether a folder has a translator.json, the last file to be written."""
+    """Return whether a folder has a translator.json. It is written last, so the other files are then there too."""
     return (folder / DESCRIPTION_FILE).is_file()
 
 
@@ -215,8 +218,8 @@ def read_description(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path} was not written by regard; give the folder that regard train wrote with --out.")
     if about.get("version") != VERSION:
         raise InputError(
-            f"{path} is of version {about.get('version')!r:.40} and this regard reads version {VERSION}; use the "
-            "regard that wrote it, or train the translator again."
+            f"{path} is of version {about.get('version')!r:.40} and this version of regard reads version {VERSION}; "
+            "use the version that wrote it, or train the translator again."
         )
     names = list(model_kinds())
     if about.get("kind") not in names:
@@ -241,7 +244,11 @@ def missing_translator_error(folder: Path) -> InputError:
 
 
 def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
-    """Build a model's config from the values in translator.json; raise InputError if one is unknown or not allowed."""
+    """Build a model's config from the values in translator.json; raise InputError if one is unknown or not allowed.
+
+    Args:
+        kind: the class of the config.
+    """
     path, names = folder / DESCRIPTION_FILE, [entry.name for entry in fields(kind)]
     for name in values:
         if name not in names:
@@ -277,7 +284,8 @@ def read_model(kind: Any, config: Any, path: Path) -> Any:
             f"{path.parent / DESCRIPTION_FILE} describes a model that cannot be built: {first_paragraph(error)}."
         ) from error
     check_parameters(path, found, shapes)
-    with torch.random.fork_rng(devices=[]):  # the first parameters are drawn only to be replaced
+    # The random initial parameters are replaced: drawing them must not change the caller's random numbers
+    with torch.random.fork_rng(devices=[]):
         model = kind(config)
     load_parameters(model, path)
     return model
@@ -323,7 +331,12 @@ def tensor_shapes(model: Any) -> dict[str, tuple[int, ...]]:
 
 
 def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError unless the names and shapes found in a file are those expected of the model's parameters."""
+    """Raise InputError unless the tensors of a file have the names and shapes that the model's parameters have.
+
+    Args:
+        found: the shapes in the file, by name.
+        expected: the shapes of the model's parameters, by name.
+    """
     mismatch = f"does not fit {DESCRIPTION_FILE} beside it; copy the whole folder again"
     for name in expected.keys() - found.keys():
         raise InputError(f"{path} {mismatch}: the parameter {name} is missing.")

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 PERCENTILE = 1
-"""A text is unusual if its letters per piece, or its translation's score, is below this percentile of dev texts."""
+"""The limits are this percentile of the letters per piece, and of the scores, measured on the dev texts."""
 
 
 @runtime_checkable
@@ -59,7 +59,11 @@ class UsualLimits:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "UsualLimits | None":
-        """Return the limits that were stored with a translator; None = they are missing or invalid."""
+        """Return the limits that were stored with a translator; None = they are missing or invalid.
+
+        Args:
+            extra: the values stored with the translator: `Translator.extra`.
+        """
         values = extra.get("usual")
         names = "letters_a_piece", "score"
         if not isinstance(values, dict) or not all(isinstance(values.get(name), float) for name in names):
@@ -68,7 +72,7 @@ class UsualLimits:
 
     def differences(self, translation: Measured) -> Iterator[str]:
         """Yield a remark if the source has too few letters per piece, and one if the translation is too improbable."""
-        if len(translation.source_ids) < 2:  # an empty text
+        if len(translation.source_ids) < 2:  # EOS alone: an empty text
             return
         letters, score = letters_a_piece(translation), translation.mean_log_probability
         if letters < self.letters_a_piece:

@@ -1,1 +1,1 @@
-"""Search algorithms for translations: greedy search, beam search and sampling."""
+"""Search algorithms for translations: greedy search, beam search, sampling and minimum Bayes risk."""

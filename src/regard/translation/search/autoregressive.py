@@ -15,13 +15,19 @@ ChosenTokens = tuple[Sequence[int], Sequence[float]]
 ChooseTokens = Callable[[Decoding, Sequence[int], int, Sequence[int]], ChosenTokens]
 """The type of a function that chooses the next token of each hypothesis.
 
-Its arguments are the hypotheses, with the logits; for each the index of its source in the batch; the number of tokens
-that each has so far, which is the same for all; and for each the largest number of tokens.
+The four arguments of the function:
+
+- the hypotheses, as a `Decoding` with the logits of their next tokens;
+- for each hypothesis, the index of its source in the batch;
+- the number of tokens of a hypothesis, which is the same for all hypotheses;
+- for each hypothesis, the largest number of tokens it may have, EOS not counted.
 """
 
 
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
-    """Extend one hypothesis for each source, token by token, until EOS; return each hypothesis in a tuple of its own.
+    """Extend one hypothesis for each source, token by token, until EOS.
+
+    Returns a tuple with one hypothesis for each source, as `Search.run` does.
 
     Args:
         choose: returns the next token of each hypothesis.

@@ -6,14 +6,14 @@
 
 A beam has `size` slots for each sentence. Every step extends the active hypotheses by every token, and the most
 probable extensions take the slots. An extension by EOS is a finished hypothesis: it is not extended further, but
-keeps its slot, so fewer stay active. The search for a sentence ends when none is active, or when none can beat the
-worst of the `n_best` finished ones: log-probability only falls, so an active hypothesis with log-probability log P
-cannot reach a score above log P / lp(limit + 1), where `limit` is the largest number of tokens.
+keeps its slot, so fewer stay active. The search for a sentence ends when no hypothesis is active, or when no active one
+can beat the worst of the `n_best` best finished ones: log-probability only falls, so an active hypothesis with
+log-probability log P cannot reach a score above log P / lp(limit + 1), where `limit` is the largest number of tokens.
 
 Source: Sutskever, Vinyals & Le 2014, section 3.2 (finished hypotheses leave the beam); Wu et al. 2016, section 7,
 eq. 14.
 Departure: penalties rank finished hypotheses; active ones have equal lengths and are ranked by log-probability. A
-Transformer's p_ij are the mean over the heads of the layer that alignments are read from (`alignment.py`). Wu et al.
+Transformer's p_ij are the mean over the heads of the last layer but one, as in the default `AlignmentRule`. Wu et al.
 also prune hypotheses far below the best; here no hypothesis with a slot is dropped.
 """
 
@@ -47,8 +47,9 @@ class Beam:
         coverage_penalty: β; 0 = no penalty; a larger value favours texts that leave out less of the source.
         n_best: the largest number of hypotheses to return for each sentence.
 
-    Departure: Vaswani et al. 2017, section 6.1, have α = 0.6, with which translations of Multi30k's dev set are too
-    short: 1 is better by 0.1 to 0.4 BLEU, from English to German and back, for the Transformer and the recurrent model.
+    Departure: Vaswani et al. 2017, section 6.1, have α = 0.6. With it, translations of Multi30k's dev set (English
+    and German) are too short; α = 1 is better by 0.1 to 0.4 BLEU in both directions, for the Transformer and for the
+    recurrent model.
     """
 
     size: int = 5
@@ -77,7 +78,7 @@ class Beam:
         found, history = [*sentences], TokenHistory(sources.prefix.tolist())
         decoding = start_decoding(model, sources, self.size)
         totals, coverage = [], None
-        for totals in read_prefixes(decoding, sources):  # noqa: B007 (the last is used)
+        for totals in read_prefixes(decoding, sources):  # noqa: B007 (used after the loop)
             if self.coverage_penalty:
                 coverage = coverage_weights(decoding) + (0.0 if coverage is None else coverage)
         while sentences:
@@ -88,7 +89,7 @@ class Beam:
                     going_on.append((sentence, unfinished))
             if not going_on:
                 break
-            # The sentence with the most hypotheses decides the width; others get rows with log-probability -∞
+            # All sentences get as many rows as the one with the most hypotheses; spare rows have log-probability -∞
             width = max(len(extensions) for _, extensions in going_on)
             rows = [row for _, its in going_on for row in (*its, *[(-torch.inf, *its[0][1:])] * (width - len(its)))]
             sentences = [sentence for sentence, _ in going_on]
@@ -110,7 +111,7 @@ class Beam:
 
 
 Extension = tuple[float, int, int]
-"""The type of a hypothesis extended by one token: its log-probability, its row before, and the id of the new token."""
+"""The type of a hypothesis extended by one token: its log-probability, the row extended, and the new token's id."""
 
 
 @dataclass(slots=True, eq=False)
@@ -118,6 +119,7 @@ class SentenceSearch:
     """The state of the beam search for the translation of one sentence.
 
     Attributes:
+        beam: the settings of the search.
         limit: the largest number of tokens of a hypothesis, EOS not counted.
         n_source: the number of source tokens, EOS not counted.
         finished: the finished hypotheses.
@@ -140,6 +142,7 @@ class SentenceSearch:
 
         Args:
             extensions: extensions of this sentence's hypotheses by one token, most probable first.
+            history: the tokens of the hypotheses before the extension.
             coverage: for each row of the batch, the sum of the attention weights on each source token so far.
         """
         n_slots = self.beam.size - len(self.finished)
@@ -199,6 +202,9 @@ def best_extensions(
 
 
 def coverage_weights(decoding: Decoding) -> Float[Tensor, "rows source"]:
-    """Return the newest tokens' weights for the coverage: those of the last layer but one, averaged over its heads."""
+    """Return the cross-attention weights of the newest tokens, which the coverage penalty adds up.
+
+    They are those of the last decoder layer but one (or the only one), averaged over its heads.
+    """
     cross = decoding.cross
     return cross[max(len(cross) - 2, 0)].dense().mean(dim=1).flatten(0, 1)

@@ -28,7 +28,7 @@ class Decoding(Protocol):
 
     @property
     def logits(self) -> Float[Tensor, "rows vocabulary"]:
-        """For each row, the logits of the token that follows the newest one."""
+        """For each row, the logits of the token that follows the newest token."""
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
@@ -39,13 +39,14 @@ class Decoding(Protocol):
 
         Args:
             tokens: the id of each row's new token.
-            parents: for each row, the index of the row before this call that it continues; at first there is one row
-                without tokens for each source. An index may occur several times or not at all.
+            parents: for each new row, the index of the row that it continues. The indices count the rows that existed
+                before this call; an index may occur several times or not at all. Before the first call there is one
+                row for each source.
         """
 
 
 class SteppedDecoding:
-    """A `Decoding` by the methods `start` and `step` of a model; at first, each source has one row with BOS."""
+    """A `Decoding` that calls a model's `start` and `step`. At first, each source has one row, with BOS alone."""
 
     def __init__(self, model: TranslatingModel, sources: SourceBatch) -> None:
         self.model, self.n_rows = model, len(sources.lengths)
@@ -68,10 +69,10 @@ class SteppedDecoding:
 
 
 def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: int = 1) -> Decoding:
-    """Let the model read the sources and BOS.
+    """Let the model read the sources and BOS; return a `Decoding` with one row for each source.
 
-    Returns:
-        A `Decoding` with one row for each source, and room for `n_hypotheses` rows for each.
+    Args:
+        n_hypotheses: the largest number of rows for each source during the search.
     """
     n_sources, longest = len(sources.limits), max(sources.limits) + 1
     begin = getattr(model, "compiled_decoding", lambda *sources, **sizes: None)
@@ -86,7 +87,8 @@ def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: 
 def read_prefixes(decoding: Decoding, sources: SourceBatch) -> Iterator[list[float]]:
     """Read the prefixes, the given beginnings of the translations, token by token.
 
-    At first, and then after each token, yields the log-probability of what has been read of each prefix.
+    Yields the log-probability of the tokens read so far, for each source: once before the first token of the prefixes
+    (0.0), and once after each token.
     """
     totals, rows = [0.0] * len(sources.limits), range(len(sources.limits))
     yield totals

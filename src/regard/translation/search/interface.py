@@ -18,7 +18,7 @@ from regard.text.vocabulary import PAD
 from regard.translation.model_protocol import TranslatingModel
 
 PIECES_PER_SOURCE_PIECE, EXTRA_PIECES = 3, 20
-"""A target may have 3 subword pieces for each source token, EOS counted, plus 20, plus those of a given prefix."""
+"""A target has at most 3 subword pieces for each source token, EOS counted, plus 20, plus those of a given prefix."""
 
 
 TextOf = Callable[[Sequence[int]], str]
@@ -30,7 +30,7 @@ class Hypothesis:
     """A target text that a search has found.
 
     Attributes:
-        tokens: its token ids, without BOS and EOS.
+        tokens: the token ids of the text, without BOS and EOS.
         log_probability: log P(tokens, EOS | source) in nats.
         score: the number by which the search ranks the hypotheses of a source; higher is better.
         cut: whether the text ended because it reached the largest number of tokens.
@@ -53,7 +53,8 @@ class SourceBatch:
         limits: the largest number of tokens of each target, without BOS and EOS.
         numbers: a number for each sentence, from which sampling derives its random numbers; the line number, if the
             sentences come from a file.
-        text_of: a function from the token ids of a target to its text; None = the search compares no texts.
+        text_of: a function from the token ids of a target to its text; None = not given; only
+            `MinimumRisk` needs it.
     """
 
     source: Int[Tensor, "batch source"]

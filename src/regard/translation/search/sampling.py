@@ -1,6 +1,6 @@
-"""Sampling: each token is drawn at random from the model's distribution, so that one source has many translations.
+"""Sampling: each token is drawn at random from the model's distribution; each seed gives another translation.
 
-    p_i ∝ exp(log P(i) / temperature)        over all tokens, or over the most probable ones (top_k, top_p)
+    p_i ∝ exp(log P(i) / temperature)        normalised over all tokens, or the most probable ones (top_k, top_p)
 
 Before the search begins, a random number u in [0, 1) is drawn for each token of a translation. The token is the first
 one at which the cumulative sum of p exceeds u. The random numbers of a sentence depend only on the seed and the
@@ -94,13 +94,18 @@ class Sample:
             probabilities = probabilities.masked_fill(before >= self.top_p, 0.0)
         sums = probabilities.cumsum(dim=1)
         total = sums[:, -1:]
-        below_total = total.nextafter(torch.zeros_like(total))  # a rounded u · total must not reach the total
+        # Rounded, u · total may reach the total, which no cumulative sum exceeds: the largest smaller number is used
+        below_total = total.nextafter(torch.zeros_like(total))
         passed = torch.minimum(numbers[:, None] * total, below_total)
         return tokens.gather(1, torch.searchsorted(sums, passed, right=True))[:, 0]
 
 
 def random_numbers(seed: int, sentences: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
-    """Return n random numbers in [0, 1) for each sentence; they depend only on the seed and the sentence's number."""
+    """Return n random numbers in [0, 1) for each sentence; they depend only on the seed and the sentence's number.
+
+    Args:
+        sentences: the number of each sentence.
+    """
     rows = []
     for number in sentences:
         generator = torch.Generator().manual_seed(seed_of(seed, number))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 class TokenHistory:
     """The tokens of the hypotheses of a search, without BOS.
 
-    At each step, every hypothesis is one row of a batch. It has the tokens of a row of the step before, its parent, and
-    one new token; so its tokens are found by walking back through the parents.
+    At each step, every hypothesis is one row of a batch. Its tokens are the tokens of its parent, which is a row of the
+    step before, and one new token. So the tokens of a row are found by walking back through the parents.
 
     Args:
         prefixes: the tokens of each row before the first step, equally many in each row.
