@@ -1,6 +1,6 @@
 """Effects of attention: what attention adds to the vector of a token, and how a model changes if attention changes.
 
-changes.py         change attention: cut an edge between two tokens, silence a head, sharpen its weights
+changes.py         change attention: hide a token from another token, silence a head, sharpen its weights
 contributions.py   the vectors that the keys of a query add to the token of the query
 distance.py        the difference of two attention patterns
 movement.py        the change of a token's vector in each layer, and which parts of the layer cause it

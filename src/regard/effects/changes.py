@@ -1,4 +1,4 @@
-"""Changes to the attention of a model: cut an edge between two tokens, silence a head, or sharpen its weights.
+"""Changes to the attention of a model: hide one token from another, silence a head, or sharpen its weights.
 
 Masks and scores are changed before the softmax, so the weights on the remaining keys still sum to 1.
 """
@@ -40,7 +40,11 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A change of attention: a head ("L3H1"), or each head of a layer ("L3"), attends to no key, so its output is 0."""
+    """A change of attention: a head, or each head of a layer, attends to no key, so the output of the head is 0.
+
+    Attributes:
+        head: the name of a head, such as "L3H1" or "cross L3H1", or of a layer, such as "L3".
+    """
 
     head: str
 
@@ -50,6 +54,10 @@ class Sharpen:
     """A change of attention: the scores of a head, or of all heads of a layer, are divided by a temperature.
 
     A temperature below 1 makes the weights more peaked; above 1, more uniform.
+
+    Attributes:
+        head: the name of a head, such as "L3H1" or "cross L3H1", or of a layer, such as "L3".
+        temperature: the number by which the scores are divided, from 0.000001 to 1,000,000.
 
     Raises:
         ValueError: the temperature is not from 0.000001 to 1,000,000.
@@ -73,7 +81,10 @@ def check_list_of_changes(changes: object) -> None:
 
 
 Edge = tuple[int | None, int | None, int | None]
-"""Indices (head, query, key): in this head, the query cannot attend to the key. None = every head, query or key."""
+"""Indices (head, query, key): in this head, the query cannot attend to the key.
+
+None in place of an index means every head, every query or every key.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +93,9 @@ class LayerChanges:
 
     Attributes:
         edges: tuples (head, query, key): in this head, the query cannot attend to the key. The query and the key are
-            positions in the whole text; None = every head, query or key.
-        temperatures: the temperature that divides the scores of a head, by the head's index; index None = all heads.
+            positions in the whole text. None in place of an index means every head, every query or every key.
+        temperatures: for each head, by its number in the layer, the temperature by which its scores are divided. The
+            temperature with the number None applies to all heads, in addition to those of single heads.
     """
 
     edges: tuple[Edge, ...]
@@ -96,7 +108,8 @@ class LayerChanges:
 
         Args:
             grid: the numbers of batch items, heads, queries and keys of the call.
-            first_query: the position in the text of the first query of the call; above 0 when decoding with a cache.
+            first_query: the position in the text of the first query of the call; above 0 if the model generates
+                token by token, since a call then has only the newest query.
         """
         for head in (*(edge[0] for edge in self.edges), *self.temperatures):
             if head is not None and head >= grid.heads:
@@ -117,7 +130,7 @@ class LayerChanges:
 class WithoutEdges(Mask):
     """A mask that is False at the indices (head, query, key) in `edges`, and True everywhere else.
 
-    None instead of an index stands for every head, query or key.
+    None in place of an index means every head, every query or every key.
     """
 
     edges: tuple[Edge, ...]
@@ -198,19 +211,29 @@ class HeadSet:
         )
 
     def has_heads_in(self, kind: str, layer: int) -> bool:
-        """Return whether some of these heads are in the layer of this kind of attention and this number."""
+        """Return whether at least one of these heads is in a layer, given the layer's kind of attention and number."""
         return self.kind in (None, kind) and self.layer in (None, layer)
 
 
 def heads_of(change: Change) -> list[HeadSet]:
-    """Return the heads that a change names, a `HeadSet` for each name; raise InputError if a name selects no heads."""
+    """Return the heads that a change names, a `HeadSet` for each name.
+
+    Raises:
+        InputError: a name does not have the form of a name of heads, such as "L3H1".
+    """
     if isinstance(change, Cut):
         return [HeadSet()] if change.heads is None else [HeadSet.of(name) for name in change.heads]
     return [HeadSet.of(change.head)]
 
 
 def changes_of_layer(changes: Sequence[Change], kind: str, layer: int) -> LayerChanges:
-    """Return the changes that apply to one layer; the tokens of all changes must be positions, not texts."""
+    """Return those of the changes that apply to one layer.
+
+    Args:
+        changes: changes whose tokens are given by position, not by text.
+        kind: the layer's kind of attention: "encoder", "decoder" or "cross".
+        layer: the layer's number.
+    """
     edges: list[Edge] = []
     temperatures: dict[int | None, float] = {}
     for change in changes:

@@ -22,6 +22,7 @@ class OutputProjection:
 
     Attributes:
         weight: the matrix W_O, split into one matrix for each head.
+        bias: the vector that is added to the product with W_O; None = nothing is added.
     """
 
     weight: Float[Tensor, "heads d_value d_model"]
@@ -38,7 +39,7 @@ class Contributions:
     """The vectors that the keys add to the token of one query, in one head or in each head of a layer.
 
     Attributes:
-        vectors: for each key, weight · value · W_O.
+        vectors: for each key, its attention weight · its value · W_O.
         lengths: the Euclidean norm of each vector.
     """
 
@@ -49,7 +50,10 @@ class Contributions:
 def contributions(pattern: Pattern, query: int, projection: OutputProjection) -> Contributions:
     """Return the vectors that the keys add to the token of one query, for each head of a layer.
 
-    The pattern must have one batch item.
+    Args:
+        pattern: the attention pattern of the layer, with one batch item.
+        query: the position of the query.
+        projection: the output projection of the layer's attention.
     """
     with torch.no_grad():
         weights = pattern[0, :, query].to(projection.weight)

@@ -4,7 +4,8 @@
     attention = sum over heads + bias = sum over key tokens + bias
 
 In a pre-norm model `rest` is 0, since a layer only adds its parts to the token's vector. In a post-norm model such as
-BERT, `rest` is the change made by the layer norms after the additions.
+BERT, `rest` is the change made by the layer norms after the additions. In the decoder of an encoder-decoder, `rest`
+also contains what cross-attention adds.
 
 Source: the residual stream of Elhage et al. 2021, "A mathematical framework for transformer circuits".
 """
@@ -25,8 +26,11 @@ class LayerStates:
     """The vectors of all tokens before, inside and after one layer, and the layer's output projection.
 
     Attributes:
+        before: the vectors before the layer.
         attention: the output of the layer's attention, including the bias of the output projection.
         feed_forward: the output of the layer's feed-forward network.
+        after: the vectors after the layer.
+        projection: the output projection of the layer's attention.
     """
 
     before: Float[Tensor, "queries d_model"]
@@ -41,10 +45,11 @@ class Movement:
     """How each layer changes the vector of one token.
 
     Attributes:
+        layers: the numbers of the layers; the first axis of all tensors.
         before: the token's vector before each layer.
         attention: the vector that the layer's attention adds.
         by_head: the vector that each head adds, without the bias of the output projection.
-        by_source: the vector that each key token (source) adds, summed over all heads.
+        by_source: the vector that each key token (source) adds, summed over all heads, also without the bias.
         feed_forward: the vector that the feed-forward network adds.
         rest: the remaining change, such as the change made by layer norms.
         after: the token's vector after each layer.
@@ -61,7 +66,14 @@ class Movement:
 
 
 def movement(layers: Sequence[int], patterns: Sequence[Pattern], states: Sequence[LayerStates], token: int) -> Movement:
-    """Return how `layers`, with these patterns and states, change the vector of the token at position `token`."""
+    """Return how each layer changes the vector of one token.
+
+    Args:
+        layers: the numbers of the layers.
+        patterns: the self-attention pattern of each of these layers, with one batch item.
+        states: the vectors of all tokens before, inside and after each of these layers.
+        token: the position of the token.
+    """
     added = [
         contributions(pattern, token, state.projection).vectors for pattern, state in zip(patterns, states, strict=True)
     ]

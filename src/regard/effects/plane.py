@@ -3,9 +3,9 @@
     axes   = the two orthogonal directions in which the vectors have the largest variance
     shares = the variance along each axis, divided by the total variance
 
-In many models, a few tokens, mostly the first, have vectors a hundred times as long as all other vectors; these few
-would determine the axes alone. So vectors longer than `TOO_LONG` times the median length are not used to
-compute the axes; they are still drawn.
+In many models, a few tokens, mostly the first, have vectors a hundred times as long as all other vectors. These few
+vectors alone would determine the axes. So vectors longer than `TOO_LONG` times the median length are not used to
+compute the axes; they are still projected onto the plane.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Plane:
     Attributes:
         middle: the mean of the vectors from which the plane was computed.
         axes: two orthogonal unit vectors.
-        shares: for each axis, the fraction of the variance of these vectors that lies along the axis.
+        shares: for each axis, the variance of these vectors along the axis, divided by their total variance.
         n_left_out: the number of vectors that were too long to be used for computing the plane.
     """
 
@@ -54,7 +54,8 @@ class Plane:
         _, sizes, directions = torch.linalg.svd(fitted - middle, full_matrices=False)
         axes = torch.zeros(2, vectors.shape[1], dtype=torch.float64, device=vectors.device)
         axes[: len(directions)] = directions[:2]
-        signs = axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()  # the largest component is positive
+        # the sign of an axis is arbitrary: the component with the largest absolute value is made positive
+        signs = axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()
         variances = torch.nn.functional.pad(sizes, (0, 2)).square()
         shares = (variances / variances.sum().clamp(min=1e-300)).tolist()
         n_left_out = len(vectors) - len(fitted)
@@ -65,5 +66,8 @@ class Plane:
         return self.directions(vectors - self.middle)
 
     def directions(self, differences: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
-        """Return the coordinates of vectors along the two axes of the plane, without subtracting `middle`."""
+        """Return the two coordinates of differences between vectors, along the axes of the plane.
+
+        `middle` is not subtracted, since a difference of two vectors does not depend on the origin.
+        """
         return differences.to(self.axes) @ self.axes.T

@@ -21,7 +21,7 @@ from regard.effects.movement import LayerStates
 from regard.effects.plane import Plane
 
 QUERIES_AT_ONCE = 32
-"""The number of queries for which the vectors that keys add are in memory at one time."""
+"""The longest vectors that key tokens add are computed for this many queries at a time, to save memory."""
 
 N_NEAREST = 5
 """The number of nearest tokens that are stored for each token."""
@@ -51,9 +51,11 @@ class LayerArrows:
     Attributes:
         before, after: for each token, the two coordinates of its vector in the plane, and the norm of the vector.
         turned: for each token, the angle between its vectors before and after the layer, in degrees.
-        parts: the vectors added by attention, by the bias of its output projection (a part of attention), by the
-            feed-forward network, and by layer norms, in this order.
-        heads, sources: the longest vectors that heads, or key tokens (sources), add to each token, longest first.
+        parts: four vectors for each token: what attention adds; what the bias of the output projection adds, which
+            is contained in the first vector; what the feed-forward network adds; and the change made by layer norms.
+        heads: the longest vectors that heads add to each token, longest first, and the sum of the other heads.
+        sources: the longest vectors that key tokens (sources) add to each token, longest first, and the sum of the
+            other key tokens.
         nearest, nearest_angles: for each token, the positions of the tokens whose vectors after the layer have the
             smallest angles to its vector, and these angles in degrees.
     """
@@ -73,8 +75,11 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, n_longest: 
     """Return the movement of all tokens in one layer, as arrows in a plane.
 
     Args:
-        n_longest: the number of heads, and of key tokens, with an arrow of their own: those that add the longest
-            vectors. The others are summed in one arrow.
+        pattern: the self-attention pattern of the layer, with one batch item.
+        state: the vectors of all tokens before, inside and after the layer.
+        plane: the plane onto which vectors are projected.
+        n_longest: how many heads have an arrow of their own, and how many key tokens: those that add the longest
+            vectors to a token. The vectors of all other heads, or key tokens, are summed in one arrow.
     """
     change = state.after - state.before
     group = pattern.n_heads // pattern.value.shape[1]  # the number of query heads that share a value head
@@ -103,7 +108,9 @@ def longest_heads(
     plane: Plane,
     n_longest: int,
 ) -> Arrows:
-    """Return arrows for the `n_longest` heads that add the longest vectors to each token, and one for all other heads.
+    """Return arrows for the `n_longest` heads that add the longest vectors to each token.
+
+    One more arrow is the sum of the vectors of all other heads.
 
     Args:
         by_head: the vector that each head adds to each token.
@@ -122,9 +129,10 @@ def longest_sources(
     plane: Plane,
     n_longest: int,
 ) -> Arrows:
-    """Return arrows for the key tokens that add the longest vectors to each query token, and one for all others.
+    """Return arrows for the key tokens that add the longest vectors to each query token.
 
-    The norms of all vectors are computed from dot products, and then only the longest vectors are computed:
+    One more arrow is the sum of the vectors of all other key tokens. To find the longest vectors, the norms of all
+    vectors are computed from dot products; then only the longest vectors themselves are computed:
 
         |sum over heads of w_h u_h|² = sum over heads h, g of w_h w_g (u_h · u_g)
 
@@ -161,7 +169,8 @@ def with_others(
         longest: for each token, the longest vectors that are added to it.
         names: the indices of the heads or key tokens that add these vectors.
         total: for each token, the sum of all vectors that are added to it.
-        n_all: the number of all these vectors; if `longest` has all of them, there is no further arrow.
+        n_all: how many vectors are added to each token in all; if `longest` has all of them, there is no further
+            arrow.
         change: the total change of each token's vector in the layer, for the angles.
     """
     if names.shape[1] < n_all:
@@ -202,9 +211,12 @@ def angle_between(a: Float[Tensor, "*#shape d_model"], b: Float[Tensor, "*#shape
 def nearest_tokens(
     vectors: Float[Tensor, "tokens d_model"],
 ) -> tuple[Int[Tensor, "tokens nearest"], Float[Tensor, "tokens nearest"]]:
-    """Return, for each token, the tokens whose vectors have the smallest angles to its own, and these angles."""
+    """Return, for each token, the positions of the `N_NEAREST` other tokens with the most similar vectors.
+
+    Similar means a small angle between the two vectors. The second result is these angles in degrees.
+    """
     unit = vectors.double() / vectors.double().norm(dim=-1, keepdim=True).clamp(min=1e-300)
-    cosines = (unit @ rearrange(unit, "tokens d -> d tokens")).fill_diagonal_(-2.0)  # no token is near to itself
+    cosines = (unit @ rearrange(unit, "tokens d -> d tokens")).fill_diagonal_(-2.0)  # no token is its own neighbour
     n_nearest = min(N_NEAREST, len(vectors) - 1)
     nearest = cosines.argsort(dim=-1, descending=True, stable=True)[:, :n_nearest]
     return nearest, (cosines.gather(1, nearest).clamp(-1, 1).acos() * (180 / math.pi)).float()

@@ -8,8 +8,8 @@
     distance                the mean distance to the keys, in tokens
     entropy                 the entropy of the weights, in nats
 
-The value of a role is the summed weight on such keys (or distance, entropy), averaged over the queries that
-have such keys.
+The value of a role such as "previous" is the summed weight of a query on the keys of this role, averaged over the
+queries for which such a key exists. The values of "distance" and "entropy" are averaged over all queries.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,6 +26,7 @@ KEY_ROLES = ("previous", "next", "same", "first", "separator", "duplicate", "ind
 """The roles whose value is the weight that a head puts on certain keys, such as the previous token; from 0 to 1."""
 
 ROLES = (*KEY_ROLES, "distance", "entropy")
+"""All roles; "distance" and "entropy" are numbers of a query, not weights on certain keys."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,8 +36,8 @@ class RoleSums:
     The sums of several texts can be added.
 
     Attributes:
-        sums: for each role and head, the sum over queries of the weight on the keys of the role (or of the distance or
-            entropy).
+        sums: for each role and head, the sum over queries of the weight on the keys of the role; for the roles
+            "distance" and "entropy", the sum over queries of the mean distance or of the entropy.
         n_queries: for each role, the number of queries that have a key of the role.
     """
 
@@ -47,7 +48,7 @@ class RoleSums:
         return RoleSums(self.sums + other.sums, self.n_queries + other.n_queries)
 
     def means(self) -> Float[Tensor, "roles heads"]:
-        """Return the sums divided by the numbers of queries; NaN for a role that no key has for any query."""
+        """Return the sums divided by the numbers of queries; NaN for a role if no query has a key of this role."""
         return self.sums / self.n_queries[:, None]
 
 
@@ -56,7 +57,8 @@ def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -
 
     Args:
         pattern: a self-attention pattern with one batch item.
-        texts, special: for each token, its text, and whether it is a special token such as [SEP].
+        texts: the text of each token.
+        special: whether each token is a special token such as [SEP].
     """
     sums = torch.zeros(len(ROLES), pattern.n_heads, dtype=torch.float64)
     counts = torch.zeros(len(ROLES), dtype=torch.long)
@@ -80,7 +82,9 @@ def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -
 def key_roles(
     tokens: Int[Tensor, " keys"], separators: Bool[Tensor, " keys"], queries: Int[Tensor, " queries"]
 ) -> Iterator[Bool[Tensor, "queries keys"]]:
-    """Yield, for each role in `KEY_ROLES`, whether a key has this role for a query (is its previous token, …).
+    """Yield, for each role in `KEY_ROLES`, a matrix that is True where a key has this role for a query.
+
+    For the role "previous", for example, the matrix is True where the key is the token before the query.
 
     Args:
         tokens: for each token, a number; tokens with the same text have the same number.

@@ -28,7 +28,10 @@ from regard.effects.movement import LayerStates
 
 
 class Flow(ABC):
-    """A matrix that says which fraction of each token after a layer comes from each token before the layer."""
+    """A rule for the flow of a layer: the fraction of each token's vector that comes from each token before the layer.
+
+    The flow is a matrix [tokens after the layer, tokens before the layer], in which each row sums to 1.
+    """
 
     needs_states = False
     """Whether the flow is computed from the vectors of the tokens as well as from the attention weights."""
@@ -40,8 +43,9 @@ class Flow(ABC):
         """Return which fraction of a vector in a later layer comes from each token before this layer: shares @ flow.
 
         Args:
-            states: the vectors of the tokens in the layer; None if `needs_states` is False.
-            shares: which fraction of the later vector comes from each token after the layer.
+            pattern: the self-attention pattern of this layer, with one batch item.
+            states: the vectors of the tokens in this layer; may be None if `needs_states` is False.
+            shares: which fraction of the vector in the later layer comes from each token after this layer.
         """
 
 
@@ -67,12 +71,12 @@ class HeadMean(Flow):
 
 @dataclass(frozen=True, slots=True)
 class VectorLengths(Flow):
-    """The flow of a layer by norms: token j's fraction of token i is proportional to the norm of what j adds to i.
+    """The flow of a layer by norms: the fraction from token j is proportional to the norm of what j adds to token i.
 
-    Token j adds to token i the sum over heads of weight · value · W_O; to itself, this sum + its own vector. So a large
-    weight on a token whose value has a small norm, such as a separator, counts little.
+    Token j adds to token i the sum over heads of weight · value · W_O. For j = i, the token's own vector is added to
+    this sum. So a large weight on a token whose value has a small norm, such as a separator, counts little.
 
-    Departure: layer norms and the feed-forward network, which change each token by itself, are left out.
+    Departure: layer norms and the feed-forward network are left out; they mix no tokens.
 
     Source: Kobayashi et al. 2021, section 3.
     """
@@ -88,7 +92,7 @@ class VectorLengths(Flow):
         added = torch.einsum("hkv,hvd->hkd", values, states.projection.weight.double().cpu())
         vectors = states.before.double().cpu()
         products = torch.einsum("hkd,gkd->hgk", added, added)
-        with_vector = torch.einsum("hkd,kd->hk", added, vectors)  # added · vector of the token that adds it
+        with_vector = torch.einsum("hkd,kd->hk", added, vectors)  # dot products of the two
         result = torch.zeros_like(shares)
         for queries in query_blocks(pattern):
             weights = pattern[0, :, queries].double().cpu()
@@ -112,15 +116,16 @@ def check_flow(flow: object) -> None:
 def rollout(
     patterns: Sequence[Pattern], states: Sequence[LayerStates | None], token: int, flow: Flow
 ) -> Float[Tensor, " tokens"]:
-    """Return the attention rollout of a token: which fraction of its last vector comes from each input token.
+    """Return the attention rollout of a token: which fraction of its final vector comes from each input token.
 
-    The fractions sum to 1. Only the token's row of the product of the flows is computed, so no matrix is stored.
+    The fractions sum to 1. The rollout is one row of the product of the flows of all layers. Only this row is
+    computed, so no matrix is stored.
 
     Args:
         patterns: the self-attention patterns of all layers, from the first to the last, with one batch item.
         states: the vectors of the tokens in each layer; all None if the flow uses only attention weights.
         token: the position of the token.
-        flow: computes which fraction of each token after a layer comes from each token before the layer.
+        flow: the rule for the flow of a layer, such as `HeadMean()`.
     """
     shares = torch.zeros(patterns[-1].shape[2], dtype=torch.float64)
     shares[token] = 1.0

@@ -1,6 +1,6 @@
 """Traces: the attention patterns of a model, in every layer and head.
 
-The record:
+A trace, and questions about it:
 
 trace.py              `Trace`
 patterns_by_layer.py  the patterns of one kind of attention

@@ -1,6 +1,7 @@
 """Compares two traces of the same text: `regard.compare`.
 
-The traces may be of two checkpoints, a model and its quantised version, two backends, or with and without changes.
+The two traces may differ in the checkpoint of the model, its number type (as in a quantised model), the backend that
+computes attention, or the changes to attention.
 """
 
 from collections.abc import Mapping
@@ -29,12 +30,13 @@ class Comparison:
 
     Attributes:
         traces: the two traces.
-        layers: the kind of attention and the number of each layer, in the order in which the model computes them.
+        layers: for each row of `heads`, `queries` and `weights`, the kind of attention and the number of the layer, in
+            the order in which the model computes the layers.
         tokens: for each kind of attention, the tokens of the queries.
-        heads: for each head, the largest total variation over the queries; NaN if the layer has fewer heads than
-            others.
+        heads: for each head, the largest total variation over the queries; NaN where a layer has no head of this
+            number, since it has fewer heads than another layer.
         queries: for each head, the position of the query with the largest total variation.
-        weights: for each head, the largest absolute difference of a weight.
+        weights: for each head, the largest |weight - other weight| over the queries and keys.
         output: the largest absolute difference of the models' outputs; None if a trace has no output, or if their
             shapes differ.
         at_most: the largest total variation that counts as no difference.
@@ -81,7 +83,10 @@ class Comparison:
         return [(*self.head_and_query(row, head), float(self.heads[row, head])) for row, head in self.largest_cells(n)]
 
     def largest_cells(self, n: int) -> list[tuple[int, int]]:
-        """Return, for the n heads that differ most, the index of the layer in `layers`, and the number of the head."""
+        """Return a pair of numbers for each of the n heads that differ most.
+
+        The pair is the index of the head's layer in `layers`, and the number of the head in its layer.
+        """
         distances = self.heads.nan_to_num(-1.0).flatten()
         order = distances.sort(descending=True, stable=True).indices[:n].tolist()
         return [divmod(cell, self.heads.shape[1]) for cell in order if distances[cell] >= 0]
@@ -93,7 +98,7 @@ class Comparison:
         show(self)
 
     def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-        """Write a web page that shows the patterns of both traces side by side on one scale; it needs no network.
+        """Write a web page that shows the patterns of both traces side by side on one scale, and works offline.
 
         Args:
             token, head: the query token and the head (such as "L3H1") that the page shows first; None = those where the
@@ -126,7 +131,8 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
     """Compare two traces of the same text: where their attention first differs, and by how much in each head.
 
     Args:
-        at_most: the largest total variation that counts as no difference.
+        trace, other: the two traces; their tokens, layers and numbers of heads must be the same.
+        at_most: the largest total variation (see `Comparison`) that counts as no difference, from 0 to 1.
 
     Raises:
         InputError: the traces have different tokens, layers or numbers of heads, or `at_most` is not from 0 to 1.
@@ -151,7 +157,7 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
         patterns = (one.attended[kind][layer].pattern for one in (trace, other))
         distance = pattern_distance(*patterns)
         variation = distance.total_variation[0].cpu()
-        of_layer = slice(0, len(variation))  # a layer may have fewer heads than others
+        of_layer = slice(0, len(variation))  # the other columns stay NaN: this layer may have fewer heads than another
         distances[row, of_layer], queries[row, of_layer] = variation.max(dim=-1)
         weights[row, of_layer] = distance.largest[0].amax(dim=-1).cpu()
     sides = {kind: trace.queries(kind) for kind in trace.kinds}

@@ -1,12 +1,12 @@
-"""Chooses the query token and the head that a view shows: as the user says, or those of the most salient weight.
+"""Chooses the query token and the head that a view shows: the user's choice, or those of the most salient weight.
 
 A weight is salient if its key is far from the query, and if other queries of the head put little weight on the key:
 
     salience = (weight - mean weight of the key over the head's queries) · |query position - key position|
 
-Three kinds of weights are not considered: weights of 0, the weight of a token on itself, and weights on or of
-punctuation and special tokens such as [SEP]: a head puts its weight there if no other token matters to it (Clark et al.
-2019, section 3.2).
+Three kinds of weights are not considered: weights of 0, the weight of a token on itself, and weights whose query or key
+is punctuation or a special token such as [SEP]. A head puts its weight on such keys if no other token matters to it
+(Clark et al. 2019, section 3.2).
 """
 
 from collections.abc import Sequence
@@ -49,11 +49,14 @@ class Focus:
 def focus_on(
     trace: Trace, token: TokenReference | None = None, head: str | None = None, layer: int | None = None
 ) -> Focus:
-    """Return the query token and the head that a view shows; a token or head that is not given is chosen by salience.
+    """Return the query token and the head that a view shows.
+
+    A token or head that is not given is chosen by salience (see `most_salient`).
 
     Args:
         token: the position or the text of the query token; None = choose one.
-        head: a name such as "L3H1" or "encoder L3H1"; without a kind, the last one of the trace. None = choose a head.
+        head: the name of a head, such as "L3H1" or "encoder L3H1"; "L3H1" is a head of the last kind of attention in
+            `trace.kinds`. None = choose a head of this kind.
         layer: the number of the layer that the head must be in; None = any layer.
 
     Raises:
@@ -83,7 +86,7 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     """Find the most salient weight in heads of one layer; return its salience, and its head and query as a `Focus`.
 
     Salience = (weight - mean weight of its key) · |query position - key position|. If no query has a weight above 0 on
-    another word, return -inf, the first head, and the given query (without one, the first word).
+    a word other than itself, return -inf, the first head, and `query` (or the first word, if `query` is None).
 
     Args:
         query: the only query to consider; None = all queries.
@@ -114,10 +117,10 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
 
 @torch.no_grad()
 def strongest_other_words(heads: Sequence[Head], query: int) -> list[tuple[Head, int, float]]:
-    """Return, for each head, the key with the largest weight of a query, among the words other than the query itself.
+    """Return, for each head, the word to which a query attends most, other than the query itself.
 
-    The result is a list of tuples (head, key position, weight), in descending order of the weight. Heads in which all
-    weights on other words are 0 are left out. In cross-attention all words of the source are considered.
+    The result is a list of tuples (head, key position, weight), in descending order of the weight. A head is left out
+    if its weights on all other words are 0. In cross-attention, all words of the source are considered.
     """
     strongest = []
     for layer_heads in group_by_layer(heads):

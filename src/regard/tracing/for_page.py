@@ -8,14 +8,17 @@ from regard.tracing.trace import Trace
 from regard.tracing.watching.layer_states import StatesNotFoundError
 
 MOST_LETTERS = 2_500
-"""The vectors of tokens are recorded for texts of up to this many letters, which MiniLM reads as about 512 tokens."""
+"""The vectors of the tokens are recorded if a text has at most this many characters: about 512 tokens of MiniLM."""
 
 
 def trace_for_page(model: Any, text: str | Sequence[int] | None, **options: Any) -> Trace:
-    """Return the trace of a text or of token ids, with the vectors of all tokens in each layer where they are found.
+    """Return the trace of a text or of token ids, if possible with the vectors of all tokens in each layer.
 
-    To save memory, the vectors are left out if the text has over `MOST_LETTERS` letters (or ids); also if a part of a
-    layer is not found. `options` are further arguments of `regard.trace`, such as `images`.
+    The vectors are left out to save memory if the text has over `MOST_LETTERS` characters (or ids). They are also left
+    out if regard does not find the parts of the model's layers, such as the output projection.
+
+    Args:
+        options: further arguments of `regard.trace`, such as `images`.
 
     Raises:
         InputError: there is no such model, or it cannot read the text, or its attention cannot be recorded.

@@ -25,12 +25,13 @@ N_NEXT = 8
 
 @dataclass(frozen=True, slots=True)
 class WrittenToken:
-    """A token that the model generated, and likely alternatives.
+    """A token that the model generated, with its probability and likely alternatives.
 
     Attributes:
         position: the position of the token, counted from the start of the prompt; in an encoder-decoder, from the start
             of the target.
-        probability: the probability of the token in the model, given the tokens before it.
+        token: the token; in a trace of words, a word.
+        probability: the probability that the model gives to the token after the tokens before it.
         alternatives: the texts and probabilities of the most likely tokens at this position, most likely first.
     """
 
@@ -43,10 +44,14 @@ class WrittenToken:
 def joined_written(
     written: Sequence[WrittenToken], groups: Sequence[range], words: Sequence[Token]
 ) -> tuple[WrittenToken, ...]:
-    """Return the words of which all tokens were generated, with the product of their probabilities.
+    """Return the words that a model generated, each with the product of the probabilities of its tokens.
+
+    A word is left out if some of its tokens were not generated.
 
     Args:
-        groups: the positions of the tokens of each word.
+        written: the tokens that the model generated.
+        groups: for each word of the text, the positions of its tokens.
+        words: for each word of the text, one token with the text of the word.
     """
     probabilities = {token.position: token.probability for token in written}
     return tuple(
@@ -59,9 +64,12 @@ def joined_written(
 def generate_text(
     model: "PreTrainedModel", inputs: Mapping[str, Tensor], new_tokens: int | None, config: "GenerationConfig | None"
 ) -> Int[Tensor, "1 tokens"]:
-    """Return the token ids of the prompt and of the text that a model generates; of an encoder-decoder, the target's.
+    """Let a model generate a text; return the token ids of the prompt and of the generated text.
+
+    The ids of an encoder-decoder are those of the target alone, from the decoder's start token on.
 
     Args:
+        inputs: the input tensors of the model, with the prompt.
         new_tokens: the largest number of tokens to generate; None = as in `config`.
         config: how to generate; None = the model's own generation_config.
 
@@ -100,7 +108,7 @@ def next_tokens(tokenizer: Any, logits: Float[Tensor, " vocabulary"], n: int) ->
 
 
 def tokens_of(tokenizer: Any, ids: Int[Tensor, "1 tokens"], as_target: bool) -> tuple[Token, ...]:
-    """Return a `Token` with readable text for each id; `as_target` as in `readable_tokens`."""
+    """Return a `Token` with readable text for each id; `as_target`: whether the ids are of the target vocabulary."""
     return readable_tokens(tokenizer, {"input_ids": ids}, text="", as_target=as_target)
 
 
@@ -111,7 +119,14 @@ def written_tokens(
     logits: Float[Tensor, "1 tokens vocabulary"],
     n_read: int,
 ) -> tuple[WrittenToken, ...]:
-    """Return the tokens after the first `n_read`, which a model generated, with their probabilities from `logits`."""
+    """Return the tokens that a model generated, with their probabilities.
+
+    Args:
+        ids: the ids of all tokens, read and generated.
+        tokens: all tokens, read and generated.
+        logits: the model's logits at each position.
+        n_read: how many tokens at the beginning were not generated.
+    """
     probabilities = logits[0].double().softmax(dim=-1)
     written = []
     for position in range(n_read, len(tokens)):

@@ -1,4 +1,4 @@
-"""One head of a traced model. Indexing it by tokens returns weights: `trace["L3H1"]["it", "snake"]`."""
+"""One head of a traced model. A head is indexed by tokens, and returns weights: `trace["L3H1"]["it", "snake"]`."""
 
 import re
 from collections.abc import Callable, Collection
@@ -41,7 +41,8 @@ class Head:
         pattern: the attention pattern of all heads of the layer; for the average, a pattern with one head.
         queries: the token of each query.
         keys: the token of each key.
-        projection: the output projection of the layer; None if the trace did not keep it.
+        projection: the output projection of the layer's attention; None unless the trace was made with
+            keep=("hidden",).
     """
 
     kind: str
@@ -120,7 +121,7 @@ class Head:
 
 
 def not_kept(method: str) -> InputError:
-    """Return the InputError for a method that needs vectors which the trace does not have."""
+    """Return the InputError for a method that needs keep=("hidden",), in a trace that was made without it."""
     return InputError(
         f"{method} needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "
         "and tokens: an average over heads, and words, have no such vectors."

@@ -36,7 +36,7 @@ class MergedWeights(Score):
         source: the pattern whose weights are merged.
         query_group: for each query of `source`, the index of its group; no group is empty.
         key_group: for each key of `source`, the index of its group.
-        averages_heads: whether the weights are averaged over all heads, which gives one head.
+        averages_heads: whether the weights are averaged over all heads, so that the score has one head.
     """
 
     source: Pattern
@@ -59,7 +59,7 @@ class MergedWeights(Score):
         return merged / group_sizes.to(merged)[:, None]
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return True where a token of the query's group may attend to one of the key's group; None = everywhere."""
+        """Return True where a token in the query's group may attend to a token in the key's; None = everywhere."""
         group_index, source_tile = self.source_tile(tile)
         keep = self.source.keep(source_tile)
         if keep is None:
@@ -81,7 +81,7 @@ class MergedWeights(Score):
         """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)
-        index_in_tile = torch.full((tile.grid.queries,), -1, device=device)  # of each group; -1 = not in `tile`
+        index_in_tile = torch.full((tile.grid.queries,), -1, device=device)  # index of each group in `tile`; -1 = none
         index_in_tile[groups] = torch.arange(len(groups), device=device)
         group_index = index_in_tile[self.query_group]
         queries = (group_index >= 0).nonzero()[:, 0]
@@ -112,7 +112,7 @@ class MergedWeights(Score):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Identity(Normaliser):
-    """The normaliser that returns the scores as weights; 0 for masked keys."""
+    """A normaliser that returns the scores unchanged as weights; the weight of a masked key is 0."""
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
         return masked.masked_fill(masked == -torch.inf, 0.0)
@@ -125,7 +125,8 @@ def merged_pattern(
 
     Args:
         queries, keys: the groups of queries and of keys; each query and each key is in one group.
-        averages_heads: whether the result has one head, whose weights are the mean over all heads.
+        averages_heads: True = the result has one head, whose weights are the mean over all heads; False = the result
+            has the same heads.
     """
     device = pattern.device
     score = MergedWeights(pattern, group_of_token(queries, device), group_of_token(keys, device), averages_heads)
@@ -138,7 +139,7 @@ def merged_pattern(
 def merged_steps(
     attended: Mapping[str, Mapping[int, Attended]], source: Sequence[Group], target: Sequence[Group]
 ) -> dict[str, dict[int, Attended]]:
-    """Return attention calls with groups of tokens (words), not single tokens, as queries and keys of the patterns.
+    """Return copies of attention calls in which each query and each key is a group of tokens (a word).
 
     Args:
         attended: the calls, by kind of attention and layer number.

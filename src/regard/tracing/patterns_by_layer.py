@@ -16,7 +16,7 @@ KINDS = ("encoder", "decoder", "cross")
 """
 
 SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
-"""For each kind of attention, the text of its queries and the text of its keys."""
+"""For each kind of attention, the text to which its queries belong, and the text to which its keys belong."""
 
 AttentionSteps = Mapping[str, Mapping[int, Attended]]
 """The attention calls of a model, by kind ("encoder", "decoder", "cross") and layer number."""

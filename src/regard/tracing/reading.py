@@ -30,10 +30,15 @@ class ModelInput:
     """The input of a model: its tensors, their tokens, and the changes to the model's attention.
 
     Attributes:
-        source: the tokens of the encoder.
-        target: the tokens of the decoder.
-        written_ids: the ids of the whole text, if the model generated a part of it; else None.
-        n_read: the number of tokens at the beginning of the whole text that the model did not generate.
+        inputs: the keyword arguments with which the model is called.
+        text: the text that the model reads. If `read_text` let a decoder-only model generate text, the generated text
+            follows.
+        target_text: the text that the decoder of an encoder-decoder reads; empty for other models.
+        source: the tokens that the encoder reads; empty for a decoder-only model, and for pictures and recordings.
+        target: the tokens that the decoder reads, also in a decoder-only model; empty for an encoder-only model.
+        changes: the changes to attention, with tokens given by position.
+        written_ids: the ids of all tokens that the decoder reads, if the model generated some of them; else None.
+        n_read: how many tokens at the beginning of `written_ids` the model did not generate.
     """
 
     inputs: Mapping[str, torch.Tensor]
@@ -46,7 +51,11 @@ class ModelInput:
     n_read: int = 0
 
     def written(self, tokenizer: Any, output: torch.Tensor | None) -> tuple[WrittenToken, ...]:
-        """Return the tokens that the model generated, with probabilities from the logits `output`; () if it is None."""
+        """Return the tokens that the model generated, with their probabilities; () if there are none.
+
+        Args:
+            output: the model's logits for all tokens; None = the model has none, and the result is ().
+        """
         if self.written_ids is None or output is None:
             return ()
         return written_tokens(tokenizer, self.written_ids, self.target, output, self.n_read)
@@ -62,9 +71,10 @@ def read_text(
     generation: "GenerationConfig | None",
     changes: Sequence[Change],
 ) -> ModelInput:
-    """Return the input of a model that reads a text, and a target if it is given; let it generate text if requested.
+    """Return the input of a model that reads a text, and also a target if `target` is given.
 
-    The other arguments are those of `regard.trace`: with `new_tokens` or `generation`, the model generates text.
+    If `new_tokens` or `generation` is given, let the model generate text; the input then contains the generated tokens
+    too. The arguments have the same meaning as those of `regard.trace`.
     """
     if new_tokens is None and generation is None:
         inputs, source, target_tokens = encode(model, tokenizer, prompt, target, truncate)
@@ -92,10 +102,10 @@ def read_medium(
     generation: "GenerationConfig | None",
     changes: Sequence[Change],
 ) -> ModelInput:
-    """Return the input of a model that reads a picture or a recording; let it generate text if requested.
+    """Return the input of a model that reads a picture or a recording.
 
-    The model generates text if `new_tokens` or `generation` is given. `ModelInput.source` is empty: how many tokens the
-    encoder has is known only after the model has run.
+    If `new_tokens` or `generation` is given, let the model generate text; the input then contains the generated tokens
+    too. `ModelInput.source` is empty, since the number of tokens of the encoder is known only after the model has run.
     """
     if any(isinstance(change, Cut) for change in changes) and not medium.target:
         raise InputError(
@@ -137,7 +147,7 @@ def with_generated(
     """
     inputs = dict(given.inputs)
     tells_pictures = "pixel_values" in inputs and "token_type_ids" in signature(model.forward).parameters
-    if not tells_pictures:  # as in Gemma 3; other models have no use for token types, or refuse them
+    if not tells_pictures:  # Gemma 3 tells pictures from text by token types; other models ignore or refuse them
         inputs.pop("token_type_ids", None)
     with changing(model, given.changes):
         ids = generate_text(model, inputs, new_tokens, generation)
@@ -154,7 +164,7 @@ def with_generated(
 
     n_read = len(given.target)
     new = tokens_of(tokenizer, ids[:, n_read - 1 :], as_target=True)[1:]
-    for _ in new:  # the model's own code lengthens masks and types of tokens by one token
+    for _ in new:  # each call lengthens the attention mask and the token types by one token
         inputs = model._update_model_kwargs_for_generation(ModelOutput(), inputs, is_encoder_decoder=False)
     return replace(
         given, inputs={**inputs, "input_ids": ids}, target=(*given.target, *new), written_ids=ids, n_read=n_read
@@ -162,9 +172,10 @@ def with_generated(
 
 
 def answer_text(tokenizer: Any, ids: Int[Tensor, " tokens"], n_read: int) -> str:
-    """Return the text that a model wrote after the `n_read` tokens that it had read, without special tokens.
+    """Return the text that a model generated after the first `n_read` tokens, without special tokens.
 
-    The new tokens alone may lose the space before them. So all tokens are decoded, and the text read before is removed.
+    A tokenizer may drop the space before the first token that it decodes. So all tokens are decoded, and the text of
+    the first `n_read` tokens is removed.
     """
     read, whole = (tokenizer.decode(part, skip_special_tokens=True) for part in (ids[:n_read], ids))
     return str(whole).removeprefix(str(read))
@@ -176,7 +187,8 @@ def with_positions(
     """Return a copy of a change in which tokens given by their text are replaced by their positions.
 
     Raises:
-        InputError: a token does not exist, or the heads are of several kinds of attention, whose tokens differ.
+        InputError: a token does not exist; or the heads of the change are of several kinds of attention (encoder,
+            decoder, cross), so that it is not clear in which text a token is meant.
     """
     if not isinstance(change, Cut):
         return change

@@ -46,9 +46,10 @@ class Roles:
         return [(self.heads[head], float(numbers[head])) for head in order if numbers[head] > 0]
 
     def role(self, head: str) -> str:
-        """Return the role, such as "previous", in which a head's value exceeds the mean value of all heads by most.
+        """Return the role, such as "previous", in which the value of a head exceeds the mean of all heads by most.
 
-        The role with the largest value would nearly always be the same, since most heads attend to the first token.
+        The mean is subtracted because most heads attend to the first token: without it, nearly every head would have
+        the role "first".
         """
         if head not in self.heads:
             raise InputError(f"no head {head!r}; nearest: {', '.join(nearest(head, list(self.heads)))}.")
@@ -64,11 +65,14 @@ class Roles:
 def sums_of_heads(
     patterns: Mapping[int, Pattern], texts: Sequence[str], special: Sequence[bool]
 ) -> tuple[tuple[str, ...], RoleSums]:
-    """Return the names of all heads, and the weights of each head in each role (previous token, first token …), summed.
+    """Return the names of all heads, and for each head the sums of its weights by role.
+
+    A role is a kind of key, such as the previous token or the first token (see `RoleSums`).
 
     Args:
         patterns: the self-attention patterns by layer number.
-        texts, special: for each token, its text, and whether it is a special token such as [SEP].
+        texts: the text of each token.
+        special: whether each token is a special token such as [SEP].
     """
     layers = [(layer, role_sums(pattern, texts, special)) for layer, pattern in patterns.items()]
     names = tuple(f"L{layer}H{head}" for layer, sums in layers for head in range(sums.sums.shape[1]))

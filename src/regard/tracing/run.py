@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
 
 RUNNING = RLock()
-"""A lock held while a model is traced, because its training mode and attention functions are changed temporarily."""
+"""A lock that is held while a model is traced: only one thread at a time may change a model's mode and functions."""
 
 
 def trace(
@@ -77,7 +77,7 @@ def trace(
         changes: changes to the attention of heads: `Cut`, `Silence` and `Sharpen` objects; tokens are given by their
             texts or positions.
         keep: ("hidden",) = also record the vectors of the tokens before, inside and after each layer, which
-            `contributions` and `movement` need.
+            `contributions`, `movement` and the flow `VectorLengths()` of `rollout` need.
         ask: for long texts, store these statistics of every layer instead of queries, keys and values: the trace then
             has the statistics that `ask` requests, but no single weights, and the model's outputs may differ by
             rounding. None = store queries, keys and values.
@@ -182,8 +182,8 @@ def check_arguments(
     """Raise an error if arguments of `trace` have a wrong type or exclude each other.
 
     Args:
-        n_media: how many of pictures, a video and a recording `trace` was given.
-        writes: whether the model shall generate text.
+        n_media: how many of the three arguments images, video and audio were given.
+        writes: whether the model is to generate text.
     """
     if not set(keep) <= {"hidden"}:
         raise InputError(f"keep={keep!r}: besides patterns, a trace can only keep=('hidden',).")
@@ -212,16 +212,18 @@ def encoder_of_medium(
     steps: Mapping[int, WatchedStep],
     kept: Mapping[str, Mapping[int, WatchedStep]],
 ) -> tuple[tuple[Token, ...], dict[int, tuple[Token, ...]], dict[int, Attended]]:
-    """Return the tokens and the attention of an encoder of pictures or of a recording, joined to one sequence.
+    """Return the tokens and the attention calls of an encoder that reads pictures or a recording.
+
+    The sequences that the encoder reads, such as windows or tiles of a picture, are joined to one sequence.
 
     Args:
-        windows: the windows of the layers that have some, by path.
-        steps: the attention calls of the encoder by layer number.
-        kept: the attention calls that the trace has, by kind and layer number.
+        windows: for each layer that divides pictures into windows, its path and these windows.
+        steps: all attention calls of the encoder, by layer number.
+        kept: the attention calls that the trace stores (see `layers` of `regard.trace`), by kind and layer number.
 
     Returns:
-        The tokens of the last layer; those of each layer that the trace has, one for each patch or frame; and the
-            attention calls of these layers, over all of their tokens.
+        The tokens of the last layer; the tokens of each encoder layer in `kept`, one for each patch or frame; and the
+            attention call of each of these layers over all its tokens.
 
     Raises:
         InputError: the number of the encoder's tokens does not fit the pictures or the recording.
@@ -251,7 +253,10 @@ def check_fps(fps: float | None, video: Any) -> None:
 
 @contextmanager
 def evaluating(model: "PreTrainedModel") -> Iterator[None]:
-    """Put a model into evaluation mode without gradients inside a `with` block, with attention that can be recorded."""
+    """Put a model into evaluation mode without gradients inside a `with` block; install regard if it is necessary.
+
+    See `needs_installing`.
+    """
     with RUNNING:
         modes = [(module, module.training) for module in model.modules()]
         interface = installed(model) if needs_installing(model) else nullcontext()
@@ -312,7 +317,7 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
 
 
 def without_pooling(steps: list[WatchedStep]) -> list[WatchedStep]:
-    """Return the attention calls inside numbered layers; warn about others, such as that of a pooling head."""
+    """Return the attention calls inside numbered layers; warn if there are others, such as that of a pooling head."""
     inside = [step for step in steps if step.layer is not None]
     if not inside or len(inside) == len(steps):
         return steps
@@ -329,7 +334,7 @@ def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, WatchedStep]:
     """Return attention calls by layer number.
 
     The layer number is the first number in the path of the module. If these numbers are not strictly increasing, as
-    when layers share a module, the calls are numbered 0, 1, … instead. Layers without attention have no entry.
+    when layers share a module, the calls are numbered 0, 1, … instead. Layers without attention are not in the result.
     """
     numbers = [-1 if step.layer is None else step.layer for step in steps]
     if -1 in numbers or numbers != sorted(set(numbers)):

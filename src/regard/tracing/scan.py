@@ -30,12 +30,16 @@ class Scan:
     A role is a kind of key: the previous token, the first token, and so on.
 
     Attributes:
+        model: the model's name.
         n_lines: how many lines were read, blank lines included.
         n_texts: how many lines were not blank; each is a text.
         n_tokens: how many tokens the texts had together.
         n_truncated: how many texts were too long for the model; only their beginnings were used.
         n_words: how many tokens the texts had together, special tokens not counted.
-        n_known: how many of these `n_words` tokens the model knows: no unknown words, single jamo or bytes.
+        n_known: how many of these `n_words` tokens the model knows. It does not know the tokens for unknown words, for
+            parts of Korean letters (jamo), and for single bytes.
+        heads: the name of each head; empty before the first text.
+        sums: the sums; None before the first text.
     """
 
     model: str
@@ -49,7 +53,10 @@ class Scan:
     sums: RoleSums | None = field(default=None)
 
     def read(self, loaded: LoadedModel, lines: Iterable[str]) -> Iterator[None]:
-        """Add what the heads attend to in each line to the sums; yield after each line, to report progress."""
+        """Run the model on each line, and add its attention weights to the sums; yield after each line.
+
+        The caller can report progress whenever this method yields.
+        """
         for line in lines:
             if line.strip():
                 self.add(loaded, line)
@@ -57,7 +64,7 @@ class Scan:
             yield
 
     def add(self, loaded: LoadedModel, text: str) -> None:
-        """Run the model on one text, and add the weights of its heads on the previous token, the first token, …."""
+        """Run the model on one text, and add its attention weights to the sums; a text that is too long is cut."""
         arguments: dict[str, Any] = {"tokenizer": loaded.tokenizer}
         try:
             traced = trace(loaded.model, text, **arguments)
@@ -79,7 +86,11 @@ class Scan:
         return Roles(self.heads, self.sums.means())
 
     def save(self, path: Path, source: str) -> None:
-        """Write the sums into a file, from which `load` can continue; `source` identifies the texts."""
+        """Write the sums into a file, so that `load` can continue the scan.
+
+        Args:
+            source: a text that identifies the scanned texts, such as a checksum of their file.
+        """
         sums = None if self.sums is None else [self.sums.sums.tolist(), self.sums.n_queries.tolist()]
         counts = [getattr(self, name) for name in COUNTS]
         document = {"format": FORMAT, "model": self.model, "source": source, "counts": counts, "heads": self.heads}

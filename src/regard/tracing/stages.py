@@ -8,14 +8,14 @@ from regard.tracing.tokens.readable_tokens import Token
 
 
 def tokens_of_layer(sources: Mapping[int, tuple[Token, ...]], layer: int) -> tuple[Token, ...]:
-    """Return the tokens of a layer, given those of all layers; raise InputError if there is no such layer."""
+    """Return the tokens of one layer, given the tokens of every layer; raise InputError if there is no such layer."""
     if layer not in sources:
         raise missing_layer_error(layer, sources, "show")
     return sources[layer]
 
 
 def several_stages_error(sources: Mapping[int, tuple[Token, ...]]) -> InputError:
-    """Return the InputError for a question about all layers of a trace, whose tokens differ."""
+    """Return the InputError for a method that needs the same tokens in all layers, in a trace whose tokens differ."""
     stages: dict[tuple[Token, ...], list[int]] = {}
     for layer, tokens in sources.items():
         stages.setdefault(tokens, []).append(layer)

@@ -49,7 +49,7 @@ class Trace:
         attended: every attention call, by kind ("encoder", "decoder", "cross") and layer number.
         output: the model's logits [1 tokens vocabulary], or else its last hidden state [1 tokens d_model], or else
             None.
-        changes: the changes to the model's heads; tokens are given by position.
+        changes: the changes to the model's attention; tokens are given by position.
         states: the vectors of all tokens in each layer, by kind and layer number; None unless keep=("hidden",) was
             given.
         written: the tokens that the model generated, with their probabilities; empty if it generated none.
@@ -57,7 +57,8 @@ class Trace:
         spectrogram: the spectrogram that the model read; None if it read none.
         joined: for a trace of words, from `words()`: the trace of tokens, and the tokens of each word; else None.
         sources: the tokens of each encoder layer, in a model that merges patches from stage to stage, such as Swin;
-            `source` is then what the last layer gives to the decoder, or its tokens. None = `source` in all layers.
+            `source` is then what cross-attention reads, or else the tokens of the last layer in the trace. None = the
+            tokens of each encoder layer are `source`.
     """
 
     model: str
@@ -183,7 +184,7 @@ class Trace:
 
         Args:
             token: the position or the text of the token.
-            kind: "encoder" or "decoder", for an encoder-decoder; for "decoder", what cross-attention adds is in `rest`.
+            kind: "encoder" or "decoder"; None = the only kind. In "decoder", `rest` has what cross-attention adds.
 
         Raises:
             InputError: there is no such token, or the trace was made without keep=("hidden",).
@@ -203,7 +204,7 @@ class Trace:
         *,
         flow: Flow = HeadMean(),  # noqa: B008 (frozen)
     ) -> Float[Tensor, " tokens"]:
-        """Return the attention rollout of a token: which fraction of its last vector comes from each input token.
+        """Return the attention rollout of a token: which fraction of its final vector comes from each input token.
 
         The fractions sum to 1.
 
@@ -214,7 +215,7 @@ class Trace:
 
         Raises:
             InputError: there is no such token; the kind is "cross", whose queries and keys are different tokens;
-                or `flow` needs vectors that the trace was not asked to keep.
+                or `flow` needs keep=("hidden",), and the trace was made without it.
 
         Source: Abnar & Zuidema 2020, section 3.
         """
@@ -234,7 +235,7 @@ class Trace:
         return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
-        """Return the names of all heads, and their weights on the previous token, the first token and so on, summed.
+        """Return the names of all heads, and the sums of their weights on the previous token, the first token, ….
 
         Args:
             kind: "encoder" or "decoder"; None = the only kind in the trace.
@@ -260,8 +261,8 @@ class Trace:
     def words(self, *spans: str) -> "Trace":
         """Return a trace of words: the tokens of each word are joined to one, in every pattern and view.
 
-        The weight on a word is the sum of the weights on its tokens. The weights of a word are the mean of the weights
-        of its tokens.
+        As a key, a word has the sum of the weights on its tokens. As a query, it has the mean of the weights of its
+        tokens.
 
         Args:
             spans: sequences of words that are joined to one token each, such as "Eiffel Tower".

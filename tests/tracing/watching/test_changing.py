@@ -189,7 +189,8 @@ def test_what_cannot_be_changed_is_refused(minilm, inputs, unhooked):
     layers = "the model has attention in encoder layers 0, 1, 2, 3, 4, 5."
     assert refusal(InputError, run, Silence("L6H0")) == f"Silence(head='L6H0') changed nothing: {layers}"
     assert refusal(InputError, run, Cut("it", 2)) == (
-        "Cut(query='it', key=2, heads=None) names a token by its text; changed knows no text, so give its position."
+        "Cut(query='it', key=2, heads=None) names a token by its text, and regard.changed has no text to find it in; "
+        "give the token's position."
     )
     assert refusal(TypeError, run, "L3H1") == "'L3H1' is not a change; give Cut, Silence or Sharpen objects."
     cut = Cut(0, 1)
@@ -199,8 +200,9 @@ def test_what_cannot_be_changed_is_refused(minilm, inputs, unhooked):
     eager = copy.deepcopy(minilm.model)
     eager.set_attn_implementation("eager")
     assert refusal(InputError, run, Silence("L3H1"), model=eager) == (
-        "Silence(head='L3H1') changed nothing: no attention was seen that runs through F.scaled_dot_product_attention "
-        "or attend; call regard.install(model), or load the model with attn_implementation='sdpa'."
+        "Silence(head='L3H1') changed nothing: no call of F.scaled_dot_product_attention or attend was seen; run the "
+        "model inside the block. If it ran there, call regard.install(model), or load the model with "
+        "attn_implementation='sdpa'."
     )
 
 
@@ -227,7 +229,7 @@ def test_heads_without_a_kind_are_refused_where_there_are_several(change):
     model = T5ForConditionalGeneration(config)
     assert refusal(InputError, regard.changed(model, [change]).__enter__) == (
         f"{change} must name the kind of its heads, since the model has several: 'encoder L0H1', 'decoder L0H1', "
-        "'cross L0H1', or 'cross' for all heads of a kind."
+        "'cross L0H1', or 'cross' alone for all heads of cross-attention."
     )
 
 
@@ -242,7 +244,8 @@ def test_layers_that_share_a_module_are_refused():
 
     assert refusal(InputError, run) == (
         "Silence(head='L0H1') is ambiguous: encoder.albert_layer_groups.0.albert_layers.0.attention is not the only "
-        "attention in encoder layer 0 of a forward pass, so a change to that layer would change several."
+        "attention in encoder layer 0 of a forward pass, so a change to that layer would change several "
+        "attention calls."
     )
 
 

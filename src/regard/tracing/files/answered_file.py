@@ -1,4 +1,7 @@
-"""Converts an attention call with an `AnsweredPattern` (statistics only) to and from the JSON of a trace file."""
+"""Converts attention calls of which only statistics were recorded to JSON and back, for trace files.
+
+The pattern of such a call is an `AnsweredPattern`.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,11 +18,11 @@ from regard.typed_fields import check_fields
 
 
 def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:
-    """Return an attention call whose trace has only statistics, no queries and keys, as JSON.
+    """Return an attention call as JSON, if only statistics were recorded of it, no queries and keys.
 
     Args:
         pattern: the pattern of the call, which has the statistics.
-        add: adds a tensor to the file, and returns the tensor's name in the file.
+        add: a function that adds a tensor to the file, and returns the tensor's name in the file.
     """
     stored = pattern.stored_statistics
     ask = {name: getattr(stored.ask, name) for name in Ask.__slots__ if name != "groups"}
@@ -71,7 +74,11 @@ def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attende
 
 
 def shapes_of(ask: Ask, grid: Grid) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each statistic that `ask` requests, by the statistic's name; `grid` is the weights' shape."""
+    """Return the shape of each statistic that `ask` requests, by the statistic's name.
+
+    Args:
+        grid: the shape of the attention weights.
+    """
     lead = grid.batch, grid.heads
     shapes: dict[str, tuple[int, ...]] = {name: (*lead, grid.queries) for name in PER_QUERY if getattr(ask, name)}
     if ask.received:

@@ -18,7 +18,7 @@ def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callabl
 
     Args:
         states: the vectors, by kind of attention and layer number.
-        add: adds a tensor to the file, and returns the tensor's name in the file.
+        add: a function that adds a tensor to the file, and returns the tensor's name in the file.
     """
     return {
         kind: {
@@ -36,9 +36,10 @@ def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callabl
 def states_from_json(
     document: Json, tensors: Mapping[str, Tensor], attended: Mapping[str, Mapping[int, Attended]]
 ) -> dict[str, dict[int, LayerStates]] | None:
-    """Return the vectors of all tokens in each layer from JSON, as `states_to_json` wrote it; None for null.
+    """Return the vectors of all tokens in each layer from JSON, as `states_to_json` wrote it.
 
-    Raise an exception unless the shapes of the vectors fit the attention calls in `attended`.
+    Return None if `document` is None (null in JSON). Raise an exception unless the shapes of the vectors fit the
+    attention calls in `attended`.
     """
     if document is None:
         return None

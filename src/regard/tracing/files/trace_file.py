@@ -7,8 +7,8 @@
 Attention weights are not in the file: they are computed from queries and keys when they are read. A trace that has only
 statistics is stored by `answered_file.py`.
 
-In this file, a rule is a score, mask, bias or normaliser, or a part of one. The file has no code: a rule is stored as
-the name of its class and its fields, and only classes of regard are loaded.
+Here, a rule means a score, mask, bias or normaliser, or a part of one. A trace file contains no code: a rule is stored
+as the name of its class and its fields, and only classes of regard are loaded.
 """
 
 import json
@@ -54,14 +54,14 @@ FORMAT = "regard trace"
 VERSION = 3
 
 BASE_CLASSES = (Score, Mask, Normaliser, Bias, DiagonalBias, Choice)
-"""The classes whose subclasses, and which themselves, are rules (scores, masks, …) that a trace file may contain."""
+"""The base classes of rules (scores, masks, …). A trace file may contain objects of these and of their subclasses."""
 
 JSON_SCALARS = (type(None), bool, int, float, str)
 
 
 @dataclass(slots=True)
 class TensorTable:
-    """The tensors to write into a file, each of which is stored once; its name in the file is a number.
+    """The tensors to write into a file. Each tensor is stored once; its name in the file is a number.
 
     Attributes:
         tensors: copies of the tensors on the CPU, by name.
@@ -84,7 +84,7 @@ class TensorTable:
 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> Path:
-    """Write a trace, given as its fields by name, to a file, either completely or not at all.
+    """Write a trace to a file, either completely or not at all; `record` has the fields of the trace by name.
 
     Raises:
         InputError: a score, mask or normaliser is not a class of regard, so `read_record` could not rebuild it; or the
@@ -174,7 +174,7 @@ def attended_from_json(
 ) -> dict[str, dict[int, Attended]]:
     """Return the attention calls by kind and layer; raise an exception unless their shapes fit the tokens.
 
-    `sources` has the tokens of each encoder layer, if they differ.
+    `sources` has the tokens of each encoder layer, if the layers have different tokens; else it is empty.
     """
     attended = {
         kind: {int(layer): step_from_json(step, tensors) for layer, step in layers.items()}
@@ -198,7 +198,7 @@ def attended_from_json(
 
 
 def sources_to_json(sources: Mapping[int, tuple[Token, ...]] | None) -> Json:
-    """Return the tokens of each encoder layer as JSON: the different sequences of tokens, and that of each layer."""
+    """Return the tokens of each encoder layer as JSON: each sequence of tokens once, and its index for each layer."""
     if sources is None:
         return None
     stages = list(dict.fromkeys(sources.values()))
@@ -273,7 +273,7 @@ def token_from_json(place: Json = None, **parts: Json) -> Token:
 
 
 def check_patch(patch: Patch, n_images: int, n_tokens: int) -> None:
-    """Raise ValueError unless a patch is in one of `n_images` images, in a row and a column below `n_tokens`."""
+    """Raise ValueError unless a patch is in one of `n_images` images; its row and column must be below `n_tokens`."""
     if not 0 <= patch.image < n_images:
         raise ValueError("a token stands for a patch of an image that the trace lacks.")
     inside = 0 <= patch.row < n_tokens and 0 <= patch.column < n_tokens and patch.height > 0 and patch.width > 0
@@ -316,7 +316,7 @@ def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
         raise ValueError(f"a context of shape {list(context.shape)} does not belong to {call.grid}.")
     if not isinstance(document["backend"], str):
         raise TypeError("the backend's name must be a string.")
-    weights_of(call, call.grid.whole().part(queries=range(1)))  # raises the errors of rules that fail only in use
+    weights_of(call, call.grid.whole().part(queries=range(1)))  # some damaged rules raise an error only in use
     return Attended(context=context, pattern=Pattern(call), backend=document["backend"])
 
 
@@ -366,7 +366,7 @@ def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
         return tensors[document["tensor"]]
     if "several" in document:
         return tuple(from_json(part, tensors) for part in document["several"])
-    if "torch" in document:  # a device is always the CPU, where the tensors are
+    if "torch" in document:  # every device becomes the CPU, where the tensors are
         return torch.device("cpu") if document["kind"] == "device" else getattr(torch, document["torch"])
     rule_class = rule_classes()[document["rule"]]
     parts = {name: from_json(part, tensors) for name, part in document["parts"].items()}

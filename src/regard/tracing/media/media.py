@@ -36,7 +36,7 @@ MOST_EXTRA_TOKENS = 16
 Tokens = tuple[Token, ...]
 
 Grids = tuple[tuple[int, int], tuple[int, int]]
-"""The numbers of rows and columns of patches in a layer, and the same with padding."""
+"""The grid of patches in one layer: ((rows, columns), (rows with padding, columns with padding))."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,10 +47,10 @@ class Media:
         inputs: the keyword arguments with which the model is called.
         images: the pictures or frames after the processor's resizing and cropping, with numbers from 0 to 1.
         spectrogram: the spectrogram of the recording; None for a picture, and for models that read the waveform.
-        source_of: returns the tokens of the encoder, called as source_of(number of sequences that the encoder reads,
-            number of tokens in each, grids). `grids` is None if the grid of patches is the same in all layers; in
-            models such as Swin it has the numbers of rows and columns of a layer, without and with padding.
-        target: the tokens of the decoder, or of the language model; empty if there is none.
+        source_of: a function that returns the tokens of the encoder. Its arguments are the number of sequences that
+            the encoder reads, the number of tokens in each sequence, and the grid of patches of the layer; None in
+            place of the grid means that all layers have the same grid, unlike those of Swin.
+        target: the tokens of the decoder, or of the language model; empty for a model with neither.
     """
 
     inputs: Mapping[str, Tensor]
@@ -72,13 +72,13 @@ def read_pictures(
         text: the text beside the pictures or the video; empty = no text.
 
     Raises:
-        InputError: the processor cannot read the pictures or the text, or reads no text; or tokens have no known place
-            in the pictures.
+        InputError: the processor cannot read the pictures or the text; or a text is given, and the processor takes
+            none; or regard does not know which part of the pictures each token stands for.
     """
     name = "image" if video is None else "video"
     pictures = [] if images is None else flat_pictures(images)
     given = {f"{name}s": video if images is None else images}
-    if fps is not None and hasattr(processor, "video_processor"):  # the processors of transformers take the times
+    if fps is not None and hasattr(processor, "video_processor"):  # these processors accept the times of the frames
         metadata = {"total_num_frames": len(video), "fps": fps, "frames_indices": list(range(len(video)))}
         given |= {"video_metadata": [metadata], "do_sample_frames": False}
     if text:
@@ -116,15 +116,15 @@ def read_pictures(
 def layout_of(
     model: "PreTrainedModel", processor: Any, encoded: Mapping[str, Any], pictures: Sequence[Any], n_image_tokens: int
 ) -> PictureLayout:
-    """Return the pictures as the model reads them, and the patch that each of its tokens stands for.
+    """Return the pictures as the model reads them, and the patch that each token of the model stands for.
 
     Args:
         encoded: the output of the processor.
-        pictures: the pictures; empty for a video.
+        pictures: the single pictures that were given to the processor; empty for a video.
         n_image_tokens: the number of tokens in the text that stand for parts of pictures.
 
     Raises:
-        InputError: the processor divides pictures in a way that is not known.
+        InputError: the processor divides pictures in a way that regard does not know.
     """
     config, patch = model.config, patch_size(model)
     pixels = encoded.get("pixel_values", encoded.get("pixel_values_videos"))
@@ -137,7 +137,7 @@ def layout_of(
     one_tile_each = hasattr(image_processor, "crop_to_patches") or hasattr(image_processor, "return_row_col_info")
     reads_frames_alone = one_tile_each or "pixel_values_videos" in encoded
     if pixels is not None and patch is not None and (pictures or reads_frames_alone):
-        if not pictures:  # a video, each frame of which is one picture
+        if not pictures:  # a video: each of its frames is read as a picture
             return whole_pictures(config, {"pixel_values": pixels.flatten(0, -4)}, patch, n_image_tokens)
         if pixels.ndim == 6:
             return tiles_with_empty_ones(getattr(config, "vision_config", config), encoded, patch)
@@ -164,7 +164,7 @@ def layout_of(
 
 
 def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> PictureLayout:
-    """Return pictures and patches (see `layout_of`) for LLaVA-NeXT and LLaVA-OneVision, which cut pictures in tiles."""
+    """Return the `PictureLayout` for LLaVA-NeXT and LLaVA-OneVision, which cut pictures into tiles."""
     pixels = list(encoded["pixel_values"])
     if any(number > 1 for number in encoded.get("batch_num_images", ())):
         return whole_with_ends(pixels, patch_size)
@@ -177,14 +177,16 @@ def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> P
 def encoder_tokens(
     model: str, layout: PictureLayout, patch_size: int, n_sequences: int, n_tokens: int, grids: Grids | None
 ) -> Tokens:
-    """Return the tokens of the vision model: for each sequence that it reads, extra tokens, and one for each patch.
+    """Return the tokens of the vision model: in each sequence that it reads, extra tokens, then a token for each patch.
 
     Args:
         model: the name of the model's class, for messages.
+        layout: the pictures, and the patches of each sequence.
         n_sequences: the number of sequences; a token attends only to tokens of its own sequence.
         n_tokens: the number of tokens in each sequence.
         patch_size: the side length of a patch in pixels.
-        grids: the grid of patches of one layer, if it differs from layer to layer; None = as in `layout`.
+        grids: the grid of patches of one layer, in a model whose layers have different grids; None = the grid of
+            `layout`.
 
     Raises:
         InputError: the sequences do not consist of the patches of a picture or tile and of a few extra tokens.
@@ -208,10 +210,13 @@ def encoder_tokens(
 
 
 def patch_token(patch: Patch | str, several: bool) -> Token:
-    """Return the token of a patch: "2,3" in row 2 and column 3, "1:2,3" in picture 1 of several, "thumbnail 2,3".
+    """Return the token of a patch, whose text is the place of the patch.
+
+    The text is "2,3" for the patch in row 2 and column 3, "1:2,3" if this patch is in picture 1 of several pictures,
+    and "thumbnail 2,3" if it belongs to a thumbnail.
 
     Args:
-        patch: a str is the text of a token that stands for no patch.
+        patch: a patch; or a str, the text of a token that stands for no patch.
         several: whether there are several pictures.
     """
     if isinstance(patch, str):
@@ -234,7 +239,8 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
         sampling_rate: how many numbers per second the waveform has.
 
     Raises:
-        InputError: the processor cannot read the recording, reads no recordings, or reads another rate.
+        InputError: the processor cannot read the recording, reads no recordings, or reads recordings of another
+            sampling rate.
     """
     extractor = getattr(processor, "feature_extractor", processor)
     rate = getattr(extractor, "sampling_rate", None)
@@ -286,9 +292,10 @@ def patch_size(model: "PreTrainedModel") -> int | None:
 
 
 def with_media_tokens(model: "PreTrainedModel", processor: Any, name: str, text: str, count: int) -> str:
-    """Return the text with the processor's token for each picture at the beginning, unless the text has one already.
+    """Return the text with an image (or video) token for each picture (or video) at the beginning.
 
-    If the model has tokens that begin and end a picture, they are put around each of these tokens.
+    A text that already contains such a token is returned unchanged. If the model has tokens that begin and end a
+    picture, they are put around each image token.
 
     Args:
         name: "image" or "video".
@@ -309,7 +316,7 @@ def with_media_tokens(model: "PreTrainedModel", processor: Any, name: str, text:
 def media_positions(config: Any, encoded: Mapping[str, Any], name: str) -> list[int]:
     """Return the positions of the tokens in an encoded text that stand for parts of an "image" or a "video".
 
-    Some models have image tokens for the frames of a video too.
+    In some models, image tokens also stand for parts of a video.
     """
     settings = (f"{name}_token_id", f"{name}_token_index", "image_token_id", "image_token_index")
     token_id = next((getattr(config, setting) for setting in settings if hasattr(config, setting)), None)
@@ -319,7 +326,7 @@ def media_positions(config: Any, encoded: Mapping[str, Any], name: str) -> list[
 
 
 def flat_pictures(images: Any) -> list[Any]:
-    """Return the single pictures of a picture, of nested lists of pictures, or of an array with an axis of pictures."""
+    """Return a flat list of pictures, given one picture, nested lists of pictures, or an array of several pictures."""
     if isinstance(images, list | tuple) or getattr(images, "ndim", 3) == 4:
         return [picture for part in images for picture in flat_pictures(part)]
     return [images]

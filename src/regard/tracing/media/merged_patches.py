@@ -1,4 +1,4 @@
-"""Pictures and videos of models that merge squares of patches to one text token each, such as Qwen2-VL and Qwen2.5-VL.
+"""Pictures and videos of models such as Qwen2-VL, in which one text token stands for a square of patches.
 
 The processor of such a model returns all patches in one list, in which the merge_size × merge_size patches of a square
 follow one another. In a video, a patch covers several successive frames (`temporal_patch_size`, mostly 2). Some models
@@ -20,7 +20,7 @@ from regard.tracing.tokens.places import Patch, PatchGrid
 
 
 def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) -> PictureLayout:
-    """Return pictures and patches for a model in which one text token stands for a square of several patches.
+    """Return the `PictureLayout` for a model in which one text token stands for a square of several patches.
 
     Args:
         vision: the configuration of the vision model.
@@ -54,14 +54,14 @@ def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) 
 def frames_of(
     pixels: Float[Tensor, "patches numbers"], rows: int, merge: int, patch_size: int, n_times: int = 1
 ) -> Float[Tensor, "frames 3 height width"]:
-    """Put the frames of a video, or a picture as one frame, together from their patches.
+    """Return the frames of a video, put together from their patches; a picture is returned as one frame.
 
     Args:
         pixels: the pixels of each patch, in the order of the processor: square by square, and row by row in a square.
         rows: the number of rows of squares.
         merge: the number of rows, and of columns, of patches in a square.
         patch_size: the side length of a patch in pixels.
-        n_times: the number of patches that follow one another in time; 1 for a picture.
+        n_times: how many patches follow one another in time at each place of the video; 1 for a picture.
     """
     return rearrange(
         pixels,

@@ -15,15 +15,15 @@ from regard.errors import InputError
 from regard.tracing.tokens.places import Patch, PatchGrid
 
 PADDING = "[PADDING]"
-"""The text of a token that a vision model adds to fill a window or a length, and does not give to cross-attention."""
+"""The text of a token that a vision model adds to fill a window or a sequence; cross-attention does not see it."""
 
 LATENT_CONFIGS = ("qformer_config", "perceiver_config")
-"""The names of the configurations of modules that convert patches to vectors that stand for no part of a picture."""
+"""The names of the configurations of a Q-Former or Perceiver: its output vectors stand for no part of a picture."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PictureLayout:
-    """Pictures as a model reads them, and the place of each of its tokens in them.
+    """Pictures as a model reads them, and the part of a picture that each token of the model stands for.
 
     Attributes:
         images: the pictures; the range of their numbers depends on the processor.
@@ -38,7 +38,7 @@ class PictureLayout:
 
 
 def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, n_image_tokens: int) -> PictureLayout:
-    """Return pictures and patches for a model that divides each picture into one grid of patches, without tiles.
+    """Return the `PictureLayout` for a model that divides each picture into one grid of patches, without tiles.
 
     Args:
         encoded: the output of the processor.
@@ -64,9 +64,10 @@ def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, 
 
 
 def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, int], patch_size: int) -> PictureLayout:
-    """Return a copy of a layout with another grid of patches, as a model has it after it merged 2 × 2 patches to one.
+    """Return a copy of a layout with a coarser grid of patches, for a layer of a model such as Swin.
 
-    Patches are merged as often as the grid requires. A patch may extend beyond the picture, at the right or the bottom.
+    Such a model merges 2 × 2 patches to one from stage to stage. Here patches are merged as often as the coarser grid
+    requires. A patch may extend beyond the picture, at the right or the bottom.
 
     Args:
         grid: the numbers of rows and columns of patches.
@@ -96,10 +97,11 @@ def with_seconds(layout: PictureLayout, fps: float, n_frames: int) -> PictureLay
 
     Args:
         fps: the frames per second.
-        n_frames: the number of frames of the video; a model that reads several at a time may repeat the last one.
+        n_frames: the number of frames of the video. The layout may have more frames, since a model that reads several
+            frames at a time may repeat the last one.
 
     Raises:
-        InputError: the processor left out frames, so that the times of the others are not known.
+        InputError: the processor left out some frames, so that the times of the other frames are not known.
     """
     if len(layout.images) < n_frames:
         raise InputError(
@@ -118,7 +120,9 @@ def with_seconds(layout: PictureLayout, fps: float, n_frames: int) -> PictureLay
 
 
 def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> list[PatchGrid]:
-    """Return, for each picture, the grid of its image tokens in the text: as fine as the vision model's, or coarser.
+    """Return, for each picture, the grid that its image tokens form in the text.
+
+    This grid is the grid of patches in the vision model, or a coarser one.
 
     Args:
         grids: for each picture, the grid of patches in the vision model.

@@ -1,4 +1,4 @@
-"""Pictures of models that cut each picture into tiles, and mostly read a thumbnail, a small copy of it, too.
+"""Pictures of models that cut each picture into tiles. Most of them also read a thumbnail: a small copy of the picture.
 
 A trace shows such a picture as its tiles, side by side. The vision model reads each tile alone. The row and column of
 a tile's patch are those in the whole picture. A thumbnail's patch has the size of the part of the picture it shows.
@@ -26,7 +26,7 @@ class TiledPicture:
     """A picture that is cut into tiles, squares that a vision model reads one by one.
 
     Attributes:
-        image: the number of the picture.
+        image: the number of the picture, from 0.
         rows, columns: the numbers of rows and columns of tiles.
         side: the side length of a tile in pixels.
         patch_size: the side length of a patch in pixels.
@@ -39,7 +39,7 @@ class TiledPicture:
     patch_size: int
 
     def grid(self, merge: int = 1) -> PatchGrid:
-        """Return the grid of the patches of all tiles together; a token stands for merge × merge patches."""
+        """Return one grid of patches over all tiles; merge × merge patches of a tile count as one patch."""
         cells = self.side // self.patch_size // merge
         return PatchGrid(
             image=self.image, rows=self.rows * cells, columns=self.columns * cells,
@@ -47,7 +47,7 @@ class TiledPicture:
         )  # fmt: skip
 
     def tiles(self, merge: int = 1) -> list[tuple[Patch, ...]]:
-        """Return the patches of each tile; a token stands for merge × merge patches."""
+        """Return the patches of each tile; merge × merge patches of a tile count as one patch."""
         cells, grid = self.side // self.patch_size // merge, self.grid(merge)
         return [
             tuple(grid.patches(range(row * cells, (row + 1) * cells), range(column * cells, (column + 1) * cells)))
@@ -60,7 +60,8 @@ class TiledPicture:
 
         Args:
             merge: the number of rows, and of columns, of patches that one token stands for.
-            margin: the height of the margins above and below the picture, and the width of those beside it, in pixels.
+            margin: the height of the margin above (and below) the picture, and the width of the margin at its left
+                (and right), in pixels.
         """
         cells = self.side // self.patch_size // merge
         top, left = margin
@@ -82,9 +83,9 @@ def tiles_in_turn(
     n_image_tokens: int,
     thumbnail_first: bool = False,
 ) -> PictureLayout:
-    """Return pictures and patches for models such as InternVL, whose text has the tiles of a picture one after another.
+    """Return the `PictureLayout` for models such as InternVL, whose text has the tiles one after another, row by row.
 
-    The tiles are in the order of rows. A picture of more than one tile has a thumbnail, after its tiles or, if
+    A picture of more than one tile has a thumbnail, after its tiles or, if
     `thumbnail_first`, before them.
 
     Args:
@@ -126,9 +127,9 @@ def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> l
 
 
 def crop_shapes(processor: Any, pictures: Sequence[Any]) -> list[tuple[int, int]]:
-    """Return, for each picture, the numbers of rows and columns of crops, for Gemma 3's "pan and scan".
+    """Return the numbers of rows and columns into which Gemma 3's "pan and scan" cuts each picture.
 
-    A picture that is much longer than it is high, or much higher than it is long, is cut along its longer side. (1, 1)
+    A picture that is much wider than high is cut into columns, and one that is much higher than wide into rows. (1, 1)
     means that the processor does not cut the picture.
     """
     from transformers.image_utils import get_image_size, to_numpy_array
@@ -146,7 +147,7 @@ def rows_with_ends(
     patch_size: int,
     most_tiles: int | None = None,
 ) -> PictureLayout:
-    """Return pictures and patches for LLaVA-NeXT: a thumbnail, then rows of patches across all tiles of the picture.
+    """Return the `PictureLayout` for LLaVA-NeXT: a thumbnail, then rows of patches across all tiles of the picture.
 
     Each row is followed by a token that ends the row. A picture keeps its proportions: it lies in the middle of its
     tiles, between two margins. The patches of the margins have no tokens in the text. LLaVA-OneVision resizes the grid
@@ -156,8 +157,8 @@ def rows_with_ends(
         pinpoints: the possible heights and widths of all tiles of a picture together, in pixels.
         pixels: for each picture, its thumbnail and its tiles.
         sizes: the height and the width of each picture before processing.
-        most_tiles: resize the grid of patches to this number of tiles if it has over 1.21 times as many patches; None =
-            never resize it.
+        most_tiles: if the grid has over 1.21 times as many patches as this number of tiles has, resize the grid to as
+            many patches as these tiles have; None = never resize it.
     """
     from transformers.image_processing_utils import select_best_resolution
 
@@ -174,7 +175,7 @@ def rows_with_ends(
         top, left = margins(size, (grid.rows, grid.columns), lambda length: int(round(length, 7)))
         rows, columns = range(top, grid.rows - top), range(left, grid.columns - left)
         ratio = math.sqrt(len(rows) * len(columns) / (most_tiles * len(thumbnail))) if most_tiles else 0.0
-        if ratio > 1.1:  # as in transformers
+        if ratio > 1.1:  # the threshold in transformers: 1.1² = 1.21
             grid = replace(
                 grid, rows=int(len(rows) // ratio), columns=int(len(columns) // ratio), top=top * patch_size,
                 left=left * patch_size, height=len(rows) * patch_size, width=len(columns) * patch_size,
@@ -186,7 +187,7 @@ def rows_with_ends(
 
 
 def tiles_with_empty_ones(vision_config: Any, encoded: Mapping[str, Tensor], patch_size: int) -> PictureLayout:
-    """Return pictures and patches for MLlama, whose vision model reads all tiles of a picture as one sequence.
+    """Return the `PictureLayout` for MLlama, whose vision model reads all tiles of a picture as one sequence.
 
     A picture with fewer tiles than the model has room for is followed by empty tiles. Each tile begins with a class
     token, and ends with padding to a multiple of 8 tokens.
@@ -208,10 +209,10 @@ def tiles_with_empty_ones(vision_config: Any, encoded: Mapping[str, Tensor], pat
 
 
 def whole_with_ends(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
-    """Return pictures and patches for LLaVA-OneVision with several pictures: one tile each, followed by an end token.
+    """Return the `PictureLayout` for LLaVA-OneVision with several pictures: one tile each, then an end token.
 
     Args:
-        pixels: for each picture, the picture as one tile, and tiles that the model does not read.
+        pixels: for each picture, several tiles. The first is the whole picture; the model does not read the others.
     """
     pictures = [TiledPicture(number, 1, 1, tiles.shape[-1], patch_size) for number, tiles in enumerate(pixels)]
     encoder = [picture.tiles()[0] for picture in pictures]

@@ -80,9 +80,10 @@ def encode_text(
 
 
 def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool) -> Any:
-    """Return the tokenizer's output for a text, cut after `limit` tokens.
+    """Return the tokenizer's output for a text.
 
     Args:
+        limit: cut the text after this many tokens; None = do not cut it.
         as_target: whether the text is in the target language, for tokenizers with two languages.
     """
     text = prompt.text
@@ -123,13 +124,13 @@ def check_vocabulary(
     """Raise InputError if a model has no embedding for a token id, because the tokenizer belongs to another model.
 
     Args:
-        as_target: whether the decoder reads the ids.
-        were_given: whether the user gave ids in place of a text.
+        as_target: True = the decoder reads the ids; False = the encoder, or a model with only one of the two.
+        were_given: whether the user gave ids in place of a text, for the message.
     """
     reader = model.get_decoder() if as_target else model
     try:
         size = getattr(reader.get_input_embeddings(), "num_embeddings", None)
-    except NotImplementedError:  # several submodels, each with its own embedding matrix
+    except NotImplementedError:  # several submodels, each with an embedding matrix of its own
         return
     if size is None or not ids.numel() or int(ids.max()) < size:
         return

@@ -15,7 +15,7 @@ class Patch:
         thumbnail: whether the patch is one of a small copy of the whole picture, which the model reads besides the
             tiles of the picture. The patch's size is that of the part of the picture that it shows.
         grid_top, grid_left: the distances in pixels of the grid of patches from the top and the left of the picture.
-            They are 0 unless the picture has a margin that its thumbnail lacks.
+            They are above 0 if the picture has margins that the grid does not cover.
         start_seconds, end_seconds: when the first of the frames begins, and when the last one ends; None for pictures,
             and for a video whose frames per second are not known.
     """

@@ -45,7 +45,7 @@ def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = F
     specials = {identity for identity in tokenizer.all_special_ids if identity != tokenizer.mask_token_id}
     special = [identity in specials for identity in ids]
     spans = [tuple(map(int, span)) for span in encoded["offset_mapping"][0]] if "offset_mapping" in encoded else None
-    text_of = cache(lambda piece: display_text(piece_text(piece, tokenizer)))  # most pieces of a long text come again
+    text_of = cache(lambda piece: display_text(piece_text(piece, tokenizer)))  # many pieces occur several times
     tokens = []
     for position, piece in enumerate(pieces):
         letters = exclusive_text(text, spans, position) if spans else None
@@ -86,7 +86,8 @@ def exclusive_text(text: str, spans: list[tuple[int, ...]], position: int) -> st
     """Return the text between the start and the end of a token's span; None if it is empty or shared with a neighbour.
 
     Args:
-        spans: for each token, the start and the end of its text, from the tokenizer.
+        spans: for each token, where its text starts and ends in `text`, as the tokenizer says.
+        position: the position of the token.
     """
     start, end = spans[position]
     neighbours = [spans[other] for other in (position - 1, position + 1) if 0 <= other < len(spans)]
@@ -118,10 +119,10 @@ def piece_text(piece: str, tokenizer: Any) -> str:
     numbers, letters = piece_bytes(piece), tokenizer.convert_tokens_to_string([piece])
     if numbers is not None and (not letters or "\ufffd" in letters):
         return "".join(f"‹{byte:02X}›" for byte in numbers)
-    if numbers is not None and letters != piece and letters.encode() == numbers:  # GPT-2 writes 뱀 as ë±Ģ
+    if numbers is not None and letters != piece and letters.encode() == numbers:  # GPT-2: 뱀 is stored as ë±Ģ
         return str(letters)
     if piece.startswith("##") and tokenizer.convert_tokens_to_string(["a", piece]) == f"a{piece[2:]}":
-        piece = piece[2:]  # WordPiece marks a token that continues a word; in other vocabularies ## is two letters
+        piece = piece[2:]  # in WordPiece, ## marks a token inside a word; in other vocabularies it is text
     bare = piece.removesuffix("</w>").replace("▁", " ").replace("Ġ", " ").replace("Ċ", "\n")
     return "".join(map(standalone_letter, bare))
 
@@ -184,7 +185,10 @@ little about this text: choose a model of its language.'
 
 
 def known_tokens(tokens: Sequence[Token]) -> tuple[int, int]:
-    """Return how many tokens, without special tokens, stand for known characters, and how many there are."""
+    """Return how many tokens the model knows, and how many tokens there are; special tokens are not counted.
+
+    A model does not know the tokens that `FRAGMENT` matches: unknown characters and parts of characters.
+    """
     texts = [token.text for token in tokens if not token.special]
     return sum(FRAGMENT.fullmatch(text) is None for text in texts), len(texts)
 

@@ -44,7 +44,7 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
 
 
 def reference_of(position: int, tokens: Sequence[Token]) -> str:
-    """Return the text of a token; if several tokens have this text, followed by a number, such as "it:2".
+    """Return a name of a token: its text. If several tokens have this text, a number follows it, such as "it:2".
 
     >>> tokens = [Token(text=text, piece=text, special=False) for text in ("it", "is", "it")]
     >>> reference_of(1, tokens), reference_of(2, tokens)

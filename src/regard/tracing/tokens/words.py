@@ -36,7 +36,7 @@ def word_groups(tokens: Sequence[Token]) -> list[range]:
 
 
 def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence[str]) -> list[range]:
-    """Return the groups of tokens, with consecutive groups joined to one wherever they spell one of `spans`.
+    """Return groups of tokens; consecutive groups that together spell one of `spans` are joined to one group.
 
     Args:
         groups: for each word, the positions of its tokens.
@@ -61,7 +61,12 @@ def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence
 
 
 def check_spans(spans: Sequence[str], sides: Sequence[tuple[Sequence[Token], Sequence[range]]]) -> None:
-    """Raise InputError unless each span of words is the text of a group; `sides` has pairs of tokens and groups."""
+    """Raise InputError unless each span of words was found in a text.
+
+    Args:
+        spans: sequences of words, such as "Eiffel Tower".
+        sides: for each text (source and target), its tokens, and the groups of tokens that `with_spans` returned.
+    """
     found = {spelled(tokens, [group]) for tokens, groups in sides for group in groups}
     for span in spans:
         if not letters_of(span) or letters_of(span) not in found:

@@ -18,9 +18,9 @@ changing.py           change the attention of a model while it runs: `regard.cha
 attention_kind.py     the kind of attention that a module computes: encoder, decoder or cross
 layer_states.py       record the vectors before, inside and after every layer
 
-What the calls become:
+What is stored of the calls:
 
-shared_cache.py       store keys and values once for all steps of a generation
+shared_cache.py       store keys and values once for all decoding steps of a generated text
 answered_pattern.py   keep statistics in place of queries and keys: `ask=Ask(…)`
 joined_calls.py       join the attention calls for windows or tiles to one call
 diagonal_bias.py      the bias of joined calls

@@ -26,10 +26,10 @@ NOT_KEPT = (
 
 
 class ForgottenCall(Call):
-    """The sizes, data type and device of an attention call; its tensors, score, mask and normaliser are not stored.
+    """The sizes, data type and device of an attention call whose tensors, score, mask and normaliser are not stored.
 
     Attributes:
-        nan: "query", "key" or "value": the first of these tensors that contained NaN; None = none of the three did.
+        nan: which of the tensors "query", "key" and "value" contained NaN, the first of them; None = none did.
     """
 
     __slots__ = ("known_device", "known_dtype", "nan")

@@ -18,7 +18,7 @@ class KindOfPath:
     """A function from the path of a module in a model to its kind of attention: "encoder", "decoder" or "cross".
 
     Attributes:
-        only_kind: the kind of all modules, in a model that has only an encoder or only a decoder; None = it has both.
+        only_kind: the kind of all modules, in a model with attention of one kind; None = the model has several kinds.
         has_vision: whether the model has a vision encoder and a language model.
     """
 
@@ -27,7 +27,7 @@ class KindOfPath:
 
     @classmethod
     def of(cls, model: nn.Module) -> "KindOfPath":
-        """Return the function from module paths to kinds of attention for a model."""
+        """Return the `KindOfPath` of a model."""
         config = getattr(model, "config", None)
         if getattr(config, "vision_config", None) is not None:
             return cls(None, has_vision=True)
@@ -51,8 +51,8 @@ class KindOfPath:
 def is_causal(model: nn.Module) -> bool:
     """Return whether a model without an encoder uses causal attention.
 
-    A model is causal if one of its modules has is_causal=True. If no module has this attribute, a model is causal if
-    transformers lists its config.model_type among causal, and not among masked language models.
+    It does if one of its modules has is_causal=True. If no module has this attribute, it does if transformers lists its
+    config.model_type among the causal language models, but not among the masked language models.
     """
     if any(getattr(module, "is_causal", False) is True for module in model.modules()):
         return True

@@ -1,7 +1,7 @@
 """Changes the attention of a model while it runs: `regard.changed`, and the argument `changes` of `regard.trace`.
 
-A `TorchFunctionMode` receives every call of `attend` and of F.scaled_dot_product_attention. If the layer
-that calls is to be changed, `attend` is called instead, with a changed score and mask. Other calls are unchanged.
+A `TorchFunctionMode` receives every call of `attend` and of F.scaled_dot_product_attention. If a change applies to the
+calling layer, `attend` is called instead, with a changed score and mask. Other calls are unchanged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -52,8 +52,11 @@ def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
         raise TypeError(f"changed takes a torch.nn.Module; got {type_name(model)}.")
     check_list_of_changes(changes)
     for change in changes:
-        if isinstance(change, Cut) and not all(isinstance(place, int) for place in (change.query, change.key)):
-            raise InputError(f"{change} names a token by its text; changed knows no text, so give its position.")
+        if isinstance(change, Cut) and not all(isinstance(token, int) for token in (change.query, change.key)):
+            raise InputError(
+                f"{change} names a token by its text, and regard.changed has no text to find it in; give the token's "
+                "position."
+            )
     with changing(model, changes):
         yield
 
@@ -71,15 +74,17 @@ def changing(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
     kind_of = KindOfPath.of(model)
     check_positions_and_kinds(changes, kind_of)
     changer = AttentionChanger(changes, kind_of)
-    with running_modules(model, entered=changer.enter) as changer.running, changer:
-        yield
+    with running_modules(model, entered=changer.enter) as running:
+        changer.running = running
+        with changer:
+            yield
     changer.check_all_applied()
 
 
 def check_positions_and_kinds(changes: Sequence[Change], kind_of: KindOfPath) -> None:
-    """Raise InputError for a negative position, and for heads without a kind in a model with cross-attention.
+    """Raise InputError for a negative position, and for heads without a kind in a model with several kinds.
 
-    A kind is "encoder", "decoder" or "cross" (cross-attention).
+    The kinds of attention are "encoder", "decoder" and "cross" (cross-attention).
     """
     for change in changes:
         if isinstance(change, Cut) and min(int(change.query), int(change.key)) < 0:
@@ -87,7 +92,7 @@ def check_positions_and_kinds(changes: Sequence[Change], kind_of: KindOfPath) ->
         if kind_of.only_kind is None and any(heads.kind is None for heads in heads_of(change)):
             raise InputError(
                 f"{change} must name the kind of its heads, since the model has several: 'encoder L0H1', "
-                "'decoder L0H1', 'cross L0H1', or 'cross' for all heads of a kind."
+                "'decoder L0H1', 'cross L0H1', or 'cross' alone for all heads of cross-attention."
             )
 
 
@@ -98,8 +103,9 @@ class AttentionChanger(TorchFunctionMode):
         kind_of: returns the kind of attention ("encoder", "decoder" or "cross") of the module at a path.
         applied: the changes that were applied to an attention call so far.
         layers: for each kind of attention, the numbers of the layers that have called attention so far.
-        called: the kind and number of each layer that has called attention in the current forward pass.
-        first_query: the position in the text of the first query of the latest self-attention call.
+        called: the kind and number of each layer whose attention was changed in the current forward pass.
+        first_query: the position in the text of the first query of the latest self-attention call. Cross-attention has
+            the same queries.
     """
 
     def __init__(self, changes: Sequence[Change], kind_of: Callable[[str], str]) -> None:
@@ -113,9 +119,9 @@ class AttentionChanger(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a torch function; if it is attention to be changed, call `attend` with changed arguments instead."""
         kwargs = kwargs or {}
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():  # attention that torch.compile traces is left unchanged
             return func(*args, **kwargs)
-        if func is attend:
+        if func is attend:  # `attend` passes all of its keyword arguments to this method
             call = Call.of(*args, **{name: kwargs[name] for name in ("score", "mask", "normalise")})
             attended = self.attend_changed(call, kwargs["dropout"], kwargs["ask"])
             return func(*args, **kwargs) if attended is None else attended
@@ -124,13 +130,14 @@ class AttentionChanger(TorchFunctionMode):
             attended = self.attend_changed(call, kwargs.get("dropout_p", 0.0), None)
             if attended is not None:
                 context = attended.context.reshape(output_shape(*args, **kwargs))
-                CHANGED[context] = attended
+                CHANGED[context] = attended  # so that `AttentionInterceptor` records the changed call
                 return context
         return func(*args, **kwargs)
 
     def attend_changed(self, call: Call, dropout: float, ask: Ask | None) -> Attended | None:
         """Return the result of `attend` for a call with the changes applied; None if no change is for its layer."""
-        kind, layer = self.kind_of(self.running.path), layer_of(self.running.path) or 0
+        path = self.running.path
+        kind, layer = self.kind_of(path), layer_of(path) or 0  # a path without a number is a single layer: 0
         self.layers.setdefault(kind, set()).add(layer)
         if kind != "cross":
             self.first_query = call.grid.offset
@@ -141,30 +148,31 @@ class AttentionChanger(TorchFunctionMode):
             return None
         if (kind, layer) in self.called:
             raise InputError(
-                f"{for_layer[0]} is ambiguous: {self.running.path} is not the only attention in {kind} layer {layer} "
-                "of a forward pass, so a change to that layer would change several."
+                f"{for_layer[0]} is ambiguous: {path} is not the only attention in {kind} layer {layer} of a forward "
+                "pass, so a change to that layer would change several attention calls."
             )
         self.called.add((kind, layer))
         self.applied += [change for change in for_layer if self.applies_to(change, call)]
-        changes = changes_of_layer(for_layer, kind, layer)
+        changes = changes_of_layer(for_layer, kind, layer)  # a Cut of other queries or keys changes nothing here
         score, mask, normalise = changes.applied(call.score, call.mask, call.normalise, call.grid, self.first_query)
         return attend(
             call.query, call.key, call.value, score=score, mask=mask, normalise=normalise, dropout=dropout, ask=ask
         )
 
     def applies_to(self, change: Change, call: Call) -> bool:
-        """Return whether a change applies to a call: True unless a `Cut` names a query or key that the call lacks."""
+        """Return whether a change applies to a call: True unless it is a `Cut` whose query or key the call lacks."""
         if not isinstance(change, Cut):
             return True
         grid, row = call.grid, int(change.query) - self.first_query
         return 0 <= row < grid.queries and int(change.key) < grid.keys
 
     def enter(self, n_running: int) -> None:
-        """Empty `called` if only one module is running: then a forward pass of the model begins."""
+        """Empty `called` at the start of a forward pass: when the only running module is the model itself."""
         if n_running == 1:
             self.called.clear()
 
     def check_all_applied(self) -> None:
+        """Raise InputError if a change was not applied to any attention call; the message gives the reason."""
         missed = [change for change in self.changes if change not in self.applied]
         if missed and self.layers:
             layers = " and ".join(
@@ -181,7 +189,7 @@ class AttentionChanger(TorchFunctionMode):
             raise InputError(f"{change} changed nothing: the model has attention in {layers}.")
         if missed:
             raise InputError(
-                f"{missed[0]} changed nothing: no attention was seen that runs through "
-                "F.scaled_dot_product_attention or attend; call regard.install(model), or load the model with "
+                f"{missed[0]} changed nothing: no call of F.scaled_dot_product_attention or attend was seen; run the "
+                "model inside the block. If it ran there, call regard.install(model), or load the model with "
                 "attn_implementation='sdpa'."
             )

@@ -14,8 +14,8 @@ class Check:
     """The difference between contexts recomputed as weights @ value and the contexts that the model's kernel returned.
 
     Attributes:
-        max_error: the largest absolute difference in any layer, or NaN if any context has a NaN.
-        magnitude: the largest absolute value in the kernel's contexts, or NaN if they have a NaN.
+        max_error: the largest absolute difference of a number in any layer; NaN if a context contains NaN.
+        magnitude: the largest absolute value in the kernel's contexts; NaN if one of them contains NaN.
         backends: the names of the backends that computed the contexts in the model.
     """
 

@@ -13,12 +13,14 @@ from regard.attention.scores.biases.bias import Bias, Biased
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class DiagonalBias(EqualFields, Bias):
-    """The biases of the items of a batch that are joined to one sequence: a block for each item, 0 between items.
+    """The biases of the items of a batch that are joined to one sequence: a block for each item on the diagonal.
+
+    Between tokens of different items, the bias is 0.
 
     Attributes:
         blocks: the bias of each item; heads, queries and keys may have size 1 and broadcast.
-        item: for each token of the sequence, its item.
-        position: for each token of the sequence, its position in its item.
+        item: for each token of the sequence, the index of the item to which it belongs.
+        position: for each token of the sequence, its position in this item.
     """
 
     blocks: Float[Tensor, "items _ _ _"]
@@ -30,7 +32,7 @@ class DiagonalBias(EqualFields, Bias):
         blocks = self.blocks.to(device, dtype)
         n_items, n_heads, n_queries, _ = blocks.shape
         query, size = as_indices(tile.queries, device), int(position.max()) + 1
-        # an axis of size 1 is read at index 0, whatever the token
+        # index % size: in an axis of size 1, index 0 is used for every item or position
         rows = blocks[item[query] % n_items, :, position[query] % n_queries].movedim(1, 0)
         if n_heads > 1:
             rows = rows[as_indices(tile.heads, device)]
@@ -40,7 +42,7 @@ class DiagonalBias(EqualFields, Bias):
         return select_positions(numbers[None], 3, tile.keys)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless each token is another position of an item, and has a bias."""
+        """Raise ValueError unless each position of each item is one token of the sequence, and `blocks` fit."""
         n_items, n_heads, n_queries, n_keys = self.blocks.shape
         fits = self.item.shape == self.position.shape == (grid.keys,) and grid.queries == grid.keys
         if fits and grid.keys:

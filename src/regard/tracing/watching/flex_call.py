@@ -26,7 +26,8 @@ class FlexScore(Score):
         scores = score_mod(scale · query · key, batch item, head, query position, key position, *buffers)
 
     Attributes:
-        buffers: further tensors that `score_mod` uses.
+        buffers: further tensors that are passed to `score_mod`.
+        scale: the number by which the dot products are multiplied.
     """
 
     score_mod: Callable[..., Tensor]
@@ -44,7 +45,7 @@ class FlexScore(Score):
     def keep(self, tile: Tile) -> Bool[Tensor, "batch heads queries keys"]:
         """Return the mask of a tile (block of queries × keys): False where `score_mod` turns a score of 0 into -∞.
 
-        Some models define their mask by `score_mod`.
+        This is needed because some models mask keys by `score_mod`, not by `mask_mod`.
         """
         return self.modified(torch.zeros(tile.shape), tile) != -torch.inf
 
@@ -59,7 +60,7 @@ class FlexMask(Mask):
     """The mask of a FlexAttention call, defined by its function `mask_mod`.
 
     Attributes:
-        buffers: further tensors that `mask_mod` uses.
+        buffers: further tensors that are passed to `mask_mod`.
     """
 
     mask_mod: Callable[..., Tensor]
@@ -80,7 +81,8 @@ def vectorised(mod: Callable[..., Tensor], scored: bool, n_buffers: int) -> Call
 
     Args:
         mod: a `score_mod` or a `mask_mod` of FlexAttention.
-        scored: whether the first argument is a score (`score_mod`), for which the result takes a tensor of scores.
+        scored: True for a `score_mod`, whose first argument is a score; the vectorised function then takes a tensor of
+            scores. False for a `mask_mod`.
         n_buffers: the number of further tensors at the end of the arguments, which are passed unchanged.
     """
     for axis in (3, 2, 1, 0):

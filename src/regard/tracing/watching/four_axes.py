@@ -8,8 +8,8 @@ from torch import Tensor
 def four_axes(tensor: Tensor, lead: Sequence[int], n_heads: int | None) -> Tensor:
     """Reshape a tensor that broadcasts to attention weights [*lead, rows, columns] to [batch heads rows columns].
 
-    If `lead` has two axes, they are batch and heads. Otherwise the leading axes are joined to one axis of batch ·
-    heads, which is then split.
+    If `lead` has two axes, they are batch and heads. Otherwise the leading axes are joined to one axis of size batch ·
+    heads, and this axis is split into batch and heads.
 
     Args:
         lead: the sizes of the leading axes of the attention weights.

@@ -106,7 +106,7 @@ def uninstall(model: "PreTrainedModel") -> "PreTrainedModel":
 
 
 BEFORE = "_before_regard"
-"""The attribute of a model in which `install` stores the configurations that `uninstall` restores."""
+"""The name of the attribute of a model in which `install` stores the configurations that `uninstall` restores."""
 
 
 def give_own_configs(model: nn.Module) -> list[tuple[nn.Module, Any]]:
@@ -165,13 +165,13 @@ def check_first_call(model: nn.Module, path: str, module: nn.Module, warned: set
     """Add hooks to a module that warn after its first call if none of its attention passed through regard.
 
     Args:
-        warned: the module classes that were warned about already, to warn only once about each.
+        warned: the classes of modules for which a warning was given; there is one warning for each class.
     """
     calls_before: list[int] = []
 
     def before_call(module: nn.Module, args: Any) -> None:
         if not torch.compiler.is_compiling():
-            calls_before.append(COUNTER.calls)  # one number: the calls before the first call of the module
+            calls_before.append(COUNTER.calls)  # a list of one number: how many calls were counted before
 
     def after_call(module: nn.Module, args: Any, output: Any) -> None:
         if torch.compiler.is_compiling() or not calls_before:
@@ -194,8 +194,8 @@ def is_for_sdpa(model: "PreTrainedModel") -> bool:
     """Return whether a model uses boolean masks and is_causal=True, as PyTorch's SDPA takes them.
 
     True if the model supports SDPA, or if it supports FlexAttention and is_causal is True in all its attention modules.
-    What prevents models of the second kind, such as Gemma 2 and gpt-oss, from using SDPA is softcaps (scores limited by
-    tanh) or sinks (extra scores in the softmax's denominator).
+    Models of the second kind, such as Gemma 2 and gpt-oss, do not support SDPA because they need softcaps (scores
+    limited by tanh) or sinks (extra scores in the softmax's denominator). regard supports both.
     """
     if model._supports_sdpa:
         return True
@@ -204,11 +204,11 @@ def is_for_sdpa(model: "PreTrainedModel") -> bool:
 
 
 def needs_installing(model: "PreTrainedModel") -> bool:
-    """Return whether the attention of a model can be recorded only if it runs through regard's attention function.
+    """Return whether `regard.install` is necessary, and possible, to record the attention of a model.
 
-    False if the model uses PyTorch's SDPA or separate tensor operations, which `regard.watching` records. True if
-    transformers can switch its attention function, and the model uses attention kernels of other packages, softcaps
-    (scores limited by tanh) or sinks (extra scores in the softmax's denominator).
+    It is not necessary if the model uses PyTorch's SDPA or separate tensor operations: `regard.watching` records these.
+    It is necessary for attention kernels of other packages, softcaps (scores limited by tanh) and sinks (extra scores
+    in the softmax's denominator). It is possible if transformers can switch the attention function of the model.
     """
     parts = models_in(model)
     watchable = all(
@@ -236,7 +236,7 @@ def models_in(model: nn.Module) -> list["PreTrainedModel"]:
 
 
 SHARING: WeakKeyDictionary[nn.Module, Sharing] = WeakKeyDictionary()
-"""The `Sharing` of each attention module: it stores keys and values once for all steps of a generated text."""
+"""The `Sharing` of each attention module, which stores keys and values once for all steps of a generated text."""
 
 
 def attention_forward(
@@ -258,9 +258,14 @@ def attention_forward(
     """Return the context and the pattern of one attention call; transformers calls this function for each layer.
 
     Args:
+        attention_mask: a boolean mask, True = may attend; or floats that are added to the scores.
+        scaling: the number by which the dot products are multiplied; None = 1 / √d_key.
+        is_causal: whether attention is causal if there is no `attention_mask`; None = as the module says (see
+            `mask_and_bias`).
         position_bias: a bias that is added to the scores (T5).
+        softcap: the largest absolute value of a score, which tanh keeps below it (Gemma 2); None = no limit.
         s_aux: for each head, the score of a sink: an extra score in the softmax's denominator (gpt-oss).
-        indices: for each query, the indices of the only keys to which it may attend (DeepSeek-V3.2).
+        indices: for each query, the indices of the keys to which it may attend (DeepSeek-V3.2); None = all keys.
 
     Raises:
         InputError: the call uses a feature that regard does not support.
@@ -287,7 +292,7 @@ def attention_forward(
         value,
         score=ScaledDot(scale=scaling, softcap=softcap, bias=bias),
         mask=mask,
-        normalise=Softmax(sinks=None if s_aux is None else s_aux[:]),  # a view keeps its device when the model is moved
+        normalise=Softmax(sinks=None if s_aux is None else s_aux[:]),  # a view keeps its device if the model is moved
         dropout=dropout,
     )
     attended = SHARING.setdefault(module, Sharing()).shared(attended)

@@ -42,7 +42,10 @@ multi_head_attention_forward = FunctionType(
     {**vars(F), "has_torch_function": lambda tensors: False},
     argdefs=F.multi_head_attention_forward.__defaults__,
 )
-"""A copy of F.multi_head_attention_forward whose operations are passed to the active TorchFunctionMode one by one."""
+"""A copy of F.multi_head_attention_forward that passes each of its operations to the active TorchFunctionMode.
+
+The original passes only itself, as one operation, so the attention inside it could not be recorded.
+"""
 
 
 SDPA, FLEX, WRITTEN_OUT = "sdpa", "flex", "written out"
@@ -70,11 +73,11 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
 
     @abstractmethod
     def head_counts(self) -> HeadCounts:
-        """Return the numbers of heads of the running module, by which an axis that joins batch and heads is split."""
+        """Return the numbers of heads of the running module, needed to split an axis that joins batch and heads."""
 
     @abstractmethod
     def requested_statistics(self) -> Ask | None:
-        """Return the statistics to compute together with the context of the next attention call, if any."""
+        """Return the statistics to compute together with the context of the next attention call; None = none."""
 
     @abstractmethod
     def before_change(self, tensor: Tensor) -> None:
@@ -110,7 +113,9 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
         return result
 
     def with_statistics(self, func: Any, ask: Ask, args: Any, kwargs: Any) -> Attended | None:
-        """Compute context and statistics of an attention call together, by regard's kernels; None if they cannot.
+        """Compute context and statistics of an attention call together, by regard's kernels.
+
+        Return None if these kernels do not support the call, or if the call itself requests statistics.
 
         Args:
             func, args, kwargs: the torch function of attention and its arguments.
@@ -120,7 +125,7 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
             return attend(*args, **{**kwargs, "ask": ask}) if kwargs.get("ask") is None else None
         try:
             call = sdpa_call(self.head_counts(), *args, **kwargs)
-        except (ValueError, TypeError, RuntimeError):  # recorded as unseen when the original call is made
+        except (ValueError, TypeError, RuntimeError):  # the original call follows, and is recorded as unseen
             return None
         dropout = args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0)
         if engine_with_context(call, dropout) is None:
@@ -164,8 +169,8 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
     def written_out_step(self, found: WeightedSum) -> Attended:
         """Return the record of attention that a model computed by separate tensor operations.
 
-        If the weights cannot be computed from queries and keys, the record has queries and keys of 0, and the model's
-        scores as a bias that is added to their product.
+        If the weights cannot be computed from queries and keys, the queries and keys in the record are 0, and the
+        model's scores are recorded as a bias, so that 0 + bias gives the scores.
 
         Args:
             found: the product of weights and values that was recognised as attention.

@@ -27,7 +27,10 @@ from regard.tracing.watching.watching import WatchedStep
 
 
 def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:
-    """Join successive attention calls of one module, one for each window of a picture, to one call if possible."""
+    """Join successive attention calls of the same module, one for each window of a picture, to one call.
+
+    Calls that cannot be joined (see `is_joinable`) are returned as they are.
+    """
     groups: list[list[WatchedStep]] = []
     for step in steps:
         if groups and groups[-1][-1].path == step.path and is_joinable(groups[-1][-1], step):
@@ -38,7 +41,10 @@ def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:
 
 
 def is_joinable(step: WatchedStep, other: WatchedStep) -> bool:
-    """Return whether two attention calls have no mask, the same score, and as many queries as keys."""
+    """Return whether two attention calls can be joined to one call.
+
+    They can if they have no mask, the same score and number of heads, and as many queries as keys.
+    """
     calls = [call_of(one.attended) for one in (step, other)]
     is_alike = repr(calls[0].score) == repr(calls[1].score) and calls[0].query.shape[1] == calls[1].query.shape[1]
     return is_alike and all(call.mask is None and call.grid.queries == call.grid.keys for call in calls)
@@ -58,13 +64,13 @@ def joined(steps: Sequence[WatchedStep]) -> WatchedStep:
 
 
 def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = None) -> Attended:
-    """Join the items of a batch, such as the tiles of a picture, to one sequence, if there are several.
+    """Join the items of a batch, such as the tiles of a picture, to one sequence.
 
     A token attends only to tokens of its own item. A batch of one item is returned as it is.
 
     Args:
         order: for each token of the sequence, its index among the tokens of the batch, counted item after item; None =
-            the items follow one another. Calls with a mask have no order.
+            the items follow one another. Must be None if the call has a mask.
     """
     n_items = attended.pattern.call.grid.batch
     if n_items == 1:
@@ -98,8 +104,8 @@ def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = N
 def statistics_in_one_sequence(pattern: AnsweredPattern) -> AnsweredPattern:
     """Join the statistics of the items of a batch to those of one sequence, as `in_one_sequence` joins patterns.
 
-    A pooled map keeps its numbers of rows and columns, and each of its entries then covers more queries and keys. A
-    group of keys becomes the group of these keys in every item.
+    A pooled map keeps its numbers of rows and columns, so that each of its entries covers more queries and keys than
+    before. A group of keys then contains these keys of every item.
     """
     known, grid, call = pattern.stored_statistics, pattern.grid, pattern.call
     assert isinstance(call, ForgottenCall)
@@ -113,7 +119,7 @@ def statistics_in_one_sequence(pattern: AnsweredPattern) -> AnsweredPattern:
         parts["ask"] = replace(known.ask, groups=known.ask.groups.repeat(1, grid.batch))
     if known.pooled is not None:
         parts["pooled"] = map_of_one_sequence(known.pooled, grid, known.ask.reduce)
-    if known.first is not None:  # key 0 belongs to the first item
+    if known.first is not None:  # only queries of the first item may attend to key 0
         parts["first"][..., grid.queries :] = 0
     if known.top is not None:
         first_keys = torch.arange(grid.batch, device=call.device).view(-1, 1, 1, 1) * grid.keys
@@ -128,8 +134,9 @@ def map_of_one_sequence(
 ) -> Float[Tensor, "1 heads rows columns"]:
     """Return the pooled map of items that are joined to one sequence, from the pooled map of each item.
 
-    Query i of n is in row i · rows // n. The map of all items has its queries from item · rows to (item + 1) · rows of
-    items · rows finer rows, so that each of its rows consists of whole rows of the items' maps.
+    In a map of `rows` rows, query i of n is in row i · rows // n. So each row of the result consists of as many rows of
+    the items' maps as there are items, if the rows of all items are counted one after another. The same is true of
+    columns.
 
     Args:
         grid: the numbers of items, heads, queries and keys before they are joined.

@@ -44,7 +44,14 @@ class LayerPaths:
 
 @dataclass(slots=True)
 class LayerCall:
-    """The input and output of one forward call of a layer, and the outputs of the linear layers inside it, by path."""
+    """One forward call of a layer.
+
+    Attributes:
+        before: the input of the layer; None if it was not found.
+        after: the output of the layer; None if it was not found, or if the layer is still running.
+        outputs: the outputs of the linear layers inside the layer that have the shape of `before`, by path, the latest
+            last.
+    """
 
     before: Tensor | None = None
     after: Tensor | None = None
@@ -53,7 +60,7 @@ class LayerCall:
 
 @dataclass(slots=True)
 class StateRecorder:
-    """Records the vectors before, inside and after each layer, called by forward hooks of a watched model.
+    """Records the vectors before, inside and after each layer of a model; forward hooks of the model call its methods.
 
     Attributes:
         watched: the attention calls recorded so far, the latest last.
@@ -75,12 +82,12 @@ class StateRecorder:
         self.running.pop().after = layer_output(output)
 
     def record_linear(self, path: str, module: nn.Module, given: Tensor, output: Tensor) -> None:
-        """Record the call of a linear layer, given its path, module, input and output."""
+        """Record a call of a linear layer, given the path, module, input and output of the linear layer."""
         layer = self.running[-1] if self.running else LayerCall()
         if self.watched.steps and is_context(given, self.watched.steps[-1].attended):
             self.projected.setdefault(id(self.watched.steps[-1].attended), (path, module, output, layer))
         elif layer.before is not None and output.shape == layer.before.shape:
-            layer.outputs.pop(path, None)  # so that the path moves to the end of the dict
+            layer.outputs.pop(path, None)  # so that the latest call is the last entry of the dict
             layer.outputs[path] = output
 
     def states_of(self, step: WatchedStep) -> LayerStates:
@@ -111,7 +118,7 @@ class StateRecorder:
         return LayerStates(before, one_sequence(attention), one_sequence(feed_forward), after, projection)
 
     def feed_forward_path(self, step: WatchedStep) -> str:
-        """Return the path of the last linear layer of the feed-forward network; an empty text if there is none."""
+        """Return the path of the last linear layer of the feed-forward network; "" if there is none."""
         *_, layer = self.projected[id(step.attended)]
         others = [path for path in layer.outputs if not path.startswith(f"{step.path}.")]
         return others[-1] if others else ""
@@ -141,21 +148,25 @@ class StateRecorder:
 
 
 def layer_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
-    """Return the first argument of a layer that is a tensor of three axes; None if there is none."""
+    """Return the first tensor of three axes among the arguments of a layer; None if there is none."""
     tensors = (given for given in (*args, *kwargs.values()) if isinstance(given, Tensor) and given.ndim == 3)
     return next(tensors, None)
 
 
 def layer_output(output: Any) -> Tensor | None:
-    """Return the vectors in the output of a layer; None if they are not found."""
-    output = getattr(output, "output", output)  # regard's own layers return more than a tensor
+    """Return the tensor in the output of a layer: the output itself, or its first element; None if it is no tensor."""
+    output = getattr(output, "output", output)  # regard's own layers return an object with the tensor `output`
     first = next(iter(output), None) if isinstance(output, tuple | list) else output
     return first if isinstance(first, Tensor) else None
 
 
 @contextmanager
 def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecorder]:
-    """Record the layers of a model inside a `with` block; the model must be watched by `regard.watching`."""
+    """Record the vectors of each layer of a model inside a `with` block.
+
+    Args:
+        watched: the record of a `regard.watching` block of the same model, which must be active.
+    """
     recorder = StateRecorder(watched)
     with ExitStack() as hooks:
         for path, module in model.named_modules():
@@ -207,7 +218,7 @@ def layer_path(path: str) -> str:
 
 
 def is_linear(module: nn.Module) -> bool:
-    """Return whether a module is an nn.Linear, or a Conv1D of transformers, a linear layer that stores W transposed."""
+    """Return whether a module is an nn.Linear, or a Conv1D of transformers: a linear layer with W transposed."""
     return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 
@@ -225,16 +236,16 @@ def is_context(given: Tensor, step: Attended) -> bool:
 
 
 def output_projection(module: nn.Module, step: Attended) -> OutputProjection:
-    """Return the parameters of a linear layer that projects the contexts of an attention call, split into heads."""
+    """Return the parameters of the linear layer `module`, the output projection of an attention call, split by head."""
     weight, bias = module.weight, module.bias
     assert isinstance(weight, Tensor)
-    matrix = weight.detach().T if isinstance(module, nn.Linear) else weight.detach()  # Conv1D stores W as it is
+    matrix = weight.detach().T if isinstance(module, nn.Linear) else weight.detach()  # Conv1D: [inputs outputs]
     heads = rearrange(matrix, "(h v) d -> h v d", h=step.context.shape[1])
     return OutputProjection(heads, bias.detach() if isinstance(bias, Tensor) else None)
 
 
 def not_found_error(step: WatchedStep, reason: str) -> StatesNotFoundError:
-    """Return the error for a layer of which a part was not found; `reason` says which."""
+    """Return the error for a layer whose vectors cannot be recorded; `reason` says which part was not found."""
     return StatesNotFoundError(
         f"the vectors of the layer of {step.path} cannot be kept: {reason}; trace without keep=…."
     )

@@ -22,8 +22,8 @@ class HeadCounts:
 
     Attributes:
         query_heads: the number of query heads; None = unknown.
-        key_heads: the number of key heads, if the module (of the library transformers) has fewer key heads than query
-            heads; None = unknown.
+        key_heads: the number of key heads, in a module of the library transformers in which several query heads share a
+            key head; None = unknown.
         group: the number of query heads that share a key head; 1 if `key_heads` is None.
     """
 
@@ -35,7 +35,7 @@ class HeadCounts:
     def of(cls, module: nn.Module | None) -> "HeadCounts":
         """Return the numbers of heads of a module, read from its attributes, or if they are missing, from its config.
 
-        In some models the layers have different numbers of heads, so the attributes come first.
+        The attributes come first, since the layers of some models have different numbers of heads but share a config.
         """
         numbers = (getattr(module, name, None) for name in HEAD_COUNTS)
         query_heads = next((number for number in numbers if isinstance(number, int) and number > 0), None)
@@ -81,7 +81,7 @@ def running_modules(
 
     def follow(path: str, module: nn.Module) -> None:
         def enter(module: nn.Module, args: Any) -> None:
-            if get_ident() != thread:  # another thread runs the same model
+            if get_ident() != thread:  # a call of another thread that runs the same model
                 return
             running.stack.append((path, module))
             if entered is not None:

@@ -27,8 +27,8 @@ def sdpa_call(
 ) -> Call:
     """Convert the arguments of F.scaled_dot_product_attention, except for the dropout, to a `Call`.
 
-    A boolean `attn_mask` is a mask, True = may attend; any other is added to the scores. If `is_causal`, query 0 is at
-    the position of key 0.
+    A boolean `attn_mask` is a mask, True = may attend; one of another type is added to the scores. If `is_causal`,
+    query 0 is at the position of key 0.
 
     Args:
         heads: the numbers of heads of the calling module; needed if one axis joins batch and heads, or if the query
@@ -83,14 +83,14 @@ def output_shape(
 
 
 CHANGED: Any = WeakTensorKeyDictionary()
-"""For each context that an attention call with changes (`regard.changed`) returned: the `Attended` of this call.
+"""The results of attention calls to which `regard.changed` applied changes: by the context, the `Attended` of the call.
 
 `AttentionInterceptor` records this `Attended`, in place of the call that the model made.
 """
 
 
 def autocast(*tensors: Tensor) -> list[Tensor]:
-    """Return the tensors, converted to the data type of autocast if autocast is on, as PyTorch does for attention."""
+    """Return the tensors; if autocast is on, convert them to its data type, as PyTorch does for attention."""
     device = tensors[0].device.type
     if not torch.is_autocast_enabled(device):
         return list(tensors)

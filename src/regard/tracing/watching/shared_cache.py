@@ -2,7 +2,7 @@
 
 At each step, the cache of transformers makes new tensors with the keys and values of all tokens so far. If the pattern
 of each step kept its tensors, n steps would need memory for n² / 2 keys. Here the patterns of all steps share one
-growing tensor, which exists as long as one of the patterns.
+growing tensor, which is freed when the last of these patterns is freed.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
 
 GROWTH = 1.2
-"""A new buffer has this many times the needed length, so that not every decoding step has to allocate a buffer."""
+"""A new buffer has this many times the needed length, so that later decoding steps need no new buffer."""
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class GrowingTensor:
     Attributes:
         buffer: the vectors of the tokens so far, followed by free memory.
         n_tokens: the number of tokens so far.
-        parts: weak references to the tensors that are views of the first tokens in the buffer.
+        parts: weak references to the tensors that were appended; each is a view of the beginning of the buffer.
     """
 
     buffer: Tensor
@@ -39,7 +39,7 @@ class GrowingTensor:
         If the buffer is full, a larger one replaces it, and the earlier tensors become views of the new buffer.
 
         Args:
-            tensor: the vectors of all tokens so far and of the new tokens.
+            tensor: the vectors of all tokens: those that are in the buffer, then the new ones.
         """
         before, n_tokens = self.n_tokens, tensor.shape[2]
         if n_tokens > self.buffer.shape[2]:
@@ -69,10 +69,10 @@ class SharedCache:
         return cls(GrowingTensor(key[:, :, :0].clone()), GrowingTensor(value[:, :, :0].clone()))
 
     def append(self, query: Tensor, key: Tensor, value: Tensor) -> None:
-        """Append the new keys and values of a decoding step, and make its tensors `key` and `value` views of the cache.
+        """Append the new keys and values of a decoding step, and make the tensors `key` and `value` views of the cache.
 
-        `query` is copied, because it may be a view of a tensor that also contains keys and values, which would stay in
-        memory with it.
+        `query` gets its own memory: it may be a view of a larger tensor that also contains keys and values, and would
+        keep this tensor in memory.
         """
         query.data = query.data.clone()
         self.key.append(key)
@@ -81,11 +81,14 @@ class SharedCache:
 
 
 CACHE_OF: Any = WeakTensorKeyDictionary()
-"""The shared cache of each tensor of keys that is a view of one. A cache is freed with its last view."""
+"""For each recorded tensor of keys that is a view of a shared cache: this cache.
+
+A cache is freed when the last of these tensors is freed.
+"""
 
 
 class Sharing:
-    """Lets the attention calls of a module in successive decoding steps store keys and values in one place.
+    """Stores the keys and values of one module once for all its attention calls in successive decoding steps.
 
     Attributes:
         latest: weak references to the query, key and value of the latest call; None before the first call.
@@ -95,7 +98,7 @@ class Sharing:
         self.latest: tuple[Any, ...] | None = None
 
     def shared(self, attended: Attended) -> Attended:
-        """Return `attended`, with keys and values that share memory with those of the previous call where possible.
+        """Return a copy of `attended` whose keys and values share memory with those of the previous call if possible.
 
         Memory is shared if the keys and values begin with all keys and values of the previous call, a pattern of that
         call is still referenced, and autograd is disabled.
@@ -115,7 +118,7 @@ class Sharing:
         return replace(attended, pattern=Pattern(call.changed(query=query, key=key, value=value), statistics))
 
     def existing_tensors(self) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Return query, key and value of the latest call; None if there is no such call, or if one of them is freed."""
+        """Return query, key and value of the latest call; None if there was no call, or if one of them is freed."""
         if self.latest is None:
             return None
         query, key, value = (reference() for reference in self.latest)

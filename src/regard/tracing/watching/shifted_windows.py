@@ -28,7 +28,7 @@ class ShiftedWindows:
     Attributes:
         rows, columns: the numbers of rows and columns of patches, without padding.
         side: the number of rows, and of columns, of patches in a window.
-        shift: the number of rows, and of columns, by which the windows are shifted.
+        shift: the number of rows, and of columns, by which the windows are shifted; 0 = they are not shifted.
     """
 
     rows: int
@@ -75,7 +75,7 @@ def recording_windows(model: nn.Module) -> Iterator[Mapping[str, ShiftedWindows]
     """Record the windows of each layer of a model that divides pictures like Swin, inside a `with` block.
 
     Yields:
-        The windows by the path of the layer, in the order of the calls. It is empty for a model without windows.
+        A mapping from the path of each layer to its windows, filled while the model runs; empty for other models.
     """
     windows: dict[str, ShiftedWindows] = {}
 

@@ -58,7 +58,7 @@ class Watched:
 
     Attributes:
         layers: the numbers of the layers whose calls are recorded; None = all layers.
-        unseen: for each module whose attention could not be recorded, its path and the reason.
+        unseen: by the path of each module whose attention could not be recorded, the reason.
         steps: the recorded attention calls, in order.
     """
 
@@ -135,8 +135,8 @@ class Recorder(AttentionInterceptor):
         ask: the statistics to record of each call instead of its tensors; None = record the tensors.
         n_calls: for each path, how many attention calls the module has made.
         sharing: for each path, the `Sharing` that stores keys and values once for all steps of a generated text.
-        n_recorded: the number of attention calls of which a pattern was made, in all layers.
-        at_start: for each running module, n_calls.total() and n_recorded when it started.
+        n_recorded: the number of attention calls of which a pattern could be made, in all layers.
+        at_start: for each running module, the innermost last: n_calls.total() and n_recorded when it started.
     """
 
     def __init__(self, watched: Watched, ask: Ask | None = None) -> None:
@@ -189,14 +189,15 @@ class Recorder(AttentionInterceptor):
         return self.watched.layers is None or layer_of(path) in self.watched.layers
 
     def enter(self, n_running: int) -> None:
-        """Store how many attention calls were made and recorded before a module starts."""
+        """When a module starts, store how many attention calls were made and recorded before."""
         self.at_start.append((self.n_calls.total(), self.n_recorded))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:
         """When a module ends, list it as unseen if its class is named like attention and it called no attention.
 
         A module without output, which raised an error, is not listed. If attention was recorded in a module that is
-        named like attention, its submodules with such names, such as an output projection, are removed from the list.
+        named like attention, its submodules are removed from the list: one such as an output projection may also be
+        named like attention, and computes none.
         """
         n_calls, n_recorded = self.at_start.pop()
         if not has_output or not ATTENTION_NAME.search(type(module).__name__):

@@ -8,9 +8,9 @@
     weights = softmax(scores)                   over the last axis
     context = dropout(weights) @ value          matmul, bmm, einsum
 
-For each tensor that results from one of these lines, `WrittenOut` stores how it was computed. A softmax followed by a
-product with values is taken as attention. If its scores were computed in another way than above, the scores themselves
-are recorded.
+For each tensor that results from one of these lines, `WrittenOut` stores how the tensor was computed. A softmax that is
+followed by a product with values is taken as attention. If the scores of this softmax were not computed as above, the
+scores themselves are recorded, without queries and keys.
 """
 
 import math
@@ -29,8 +29,9 @@ class Product:
     """How attention scores [... queries keys] were computed: scale · query keyᵀ + bias; -∞ where `keep` is False.
 
     Attributes:
-        sinks: for each head, an extra score in the softmax's denominator, in a column of the scores; None = the scores
-            have no such column.
+        keep: a boolean mask, True = may attend; None = no mask.
+        sinks: for each head, an extra score in the softmax's denominator, stored as one more column of the scores;
+            None = the scores have no such column.
         sinks_first: whether the sinks are the first column of the scores, not the last.
     """
 
@@ -48,10 +49,11 @@ class Normalised:
     """How attention weights [... queries keys] were computed: as the softmax of `scores`.
 
     Attributes:
-        scores: the scores; one column may be sinks (extra scores in the softmax's denominator), which is the last one
-            if `product` is known.
+        scores: the scores. One column of them may be sinks (extra scores in the softmax's denominator); if `product` is
+            not None, this is the last column.
         product: how the scores were computed; None = unknown.
-        with_sinks: how the scores were computed, if the weights still have the column of the sinks; else None.
+        with_sinks: how the scores were computed, if the weights still have a column for the sinks (`product` is then
+            None until this column is cut off); else None.
     """
 
     scores: Tensor
@@ -61,7 +63,13 @@ class Normalised:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedSum:
-    """How attention contexts [... queries d_value] were computed: as weights @ value."""
+    """A matrix product weights @ value that computed attention contexts [... queries d_value].
+
+    Attributes:
+        weights: how the weights were computed.
+        value: the values.
+        context: the result.
+    """
 
     weights: Normalised
     value: Tensor
@@ -94,11 +102,12 @@ class WrittenOut:
             return func(*args, **kwargs), None
         operands = [*args, *(kwargs[name] for name in OPERANDS if name in kwargs)]
         options = {name: option for name, option in kwargs.items() if name not in OPERANDS}
-        origins = {id(tensor): self.origin(tensor) for tensor in tensors_in(operands)}  # before they change in place
+        # read before `func` runs, since `func` may change an operand in place
+        origins = {id(tensor): self.origin(tensor) for tensor in tensors_in(operands)}
         result = func(*args, **kwargs)
         try:
             origin = rule(lambda tensor: origins.get(id(tensor)), result, *operands, **options)
-        except (TypeError, ValueError, IndexError, RuntimeError):  # a form of the operation that the rule does not know
+        except (TypeError, ValueError, IndexError, RuntimeError):  # the rule does not know these arguments
             origin = None
         if isinstance(origin, Product | Normalised):
             self.origins[result] = (origin, version(result))
@@ -188,9 +197,10 @@ def spell_out(axes: str, n_axes: int) -> str:
 
 
 def arrange(tensor: Tensor, axes: list[str], wanted: list[str]) -> Tensor | None:
-    """Permute the axes of a tensor, named by letters, into the order `wanted`; return None if `wanted` lacks one.
+    """Permute the axes of a tensor, named by letters, into the order `wanted`.
 
-    An axis in `wanted` that the tensor does not have is added with size 1.
+    An axis in `wanted` that the tensor does not have is added with size 1. The result is None if the tensor has an axis
+    that is not in `wanted`.
 
     >>> arrange(torch.ones(2, 3), ["j", "b"], ["b", "h", "j"]).shape
     torch.Size([3, 1, 2])
@@ -233,7 +243,7 @@ def addition_origin(origin_of: OriginOf, result: Tensor, left: Any, right: Any, 
     if alpha != 1 or not isinstance(product, Product):
         return None
     if not isinstance(bias, Tensor):
-        return product if math.isfinite(bias) else None  # the same number for all keys leaves the softmax as it is
+        return product if math.isfinite(bias) else None  # the same number for all keys does not change the softmax
     bias = bias.to(torch.result_type(result, bias))  # True and False are added as 1 and 0
     return replace(product, bias=bias if product.bias is None else product.bias + bias)
 
@@ -304,7 +314,7 @@ def cat_origin(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0) 
 def subtraction_origin(
     origin_of: OriginOf, result: Tensor, scores: Any, number: Any, *, alpha: Number = 1
 ) -> Origin | None:
-    """Return how the scores in scores - number were computed, if there is one number for each query; else None.
+    """Return how `scores` were computed, if one number for each query is subtracted from them; else None.
 
     Such a subtraction does not change the softmax of the scores.
     """
@@ -313,7 +323,7 @@ def subtraction_origin(
 
 
 def slice_origin(origin_of: OriginOf, result: Tensor, weights: Any, index: Any) -> Normalised | None:
-    """Return the `Normalised` of weights[..., :-1] or weights[..., 1:], if the column cut off has the weights on sinks.
+    """Return the `Normalised` of weights[..., :-1] or weights[..., 1:], if this cuts off the weights on sinks.
 
     A sink is an extra score in a softmax that belongs to no key; its weight is cut off after the softmax. None if
     another part of `weights` is taken.
@@ -346,9 +356,9 @@ def view_origin(origin_of: OriginOf, result: Tensor, tensor: Any, *_: Any, **__:
 
 
 def reshaped(product: Product, old: torch.Size, new: torch.Size) -> Product:
-    """Return the `Product` of scores whose leading axes a view has changed from `old` to `new`.
+    """Return the `Product` of scores after a view that changed their leading axes from `old` to `new`.
 
-    Query, key, bias and mask are expanded to `old` and then reshaped to `new`.
+    Query, key, bias and mask are expanded to the axes `old`, then reshaped to `new`.
     """
     parts = {name: getattr(product, name) for name in ("query", "key", "bias", "keep")}
     for name, part in parts.items():
@@ -378,4 +388,4 @@ RULES: dict[str, Callable[..., Origin | WeightedSum | None]] = {
 """For each operation, by its name without underscores: the function that returns how its result was computed."""
 
 FIRST_RULES = matmul_origin, baddbmm_origin, einsum_origin, softmax_origin
-"""The rules that return a record even if no operand has one; the others are skipped while no tensor has a record."""
+"""The rules that need no stored operand. All other rules are skipped while `WrittenOut` has stored no tensor."""
