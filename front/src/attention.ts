@@ -24,7 +24,7 @@ export interface Stages {
   masked: Float64Array; // the scores, with -Infinity for keys that the query may not attend to
   highest: number; // the largest of the masked scores and the sink's score; it is subtracted before exp
   exponentials: Float64Array;
-  sink: number | null; // exp of the head's sink (a learned score that belongs to no key); null = the head has none
+  sink: number | null; // exp(score of the head's sink − highest); a sink is a learned score that belongs to no key; null = none
   sum: number; // the sum of the exponentials, with that of the sink; the weights are divided by it
   weights: Float64Array;
 }

@@ -84,7 +84,7 @@ export type Side = "source" | "target";
 export interface Kind {
   queries: Side;
   keys: Side;
-  note: string; // not empty if the query of a step is the token that the decoder has just read; see `decoderNote` in words.ts
+  note: string; // not empty = the page explains that each query is the token just read (see `decoderNote` in words.ts)
   layers: Layer[];
 }
 

@@ -14,7 +14,7 @@ interface HeadWeight {
   weight: number;
 }
 
-export const headWeightsDone = signal(0); // rises whenever more heads are computed
+export const headWeightsDone = signal(0); // rises whenever the weights of more heads are known
 const found = new Map<string, HeadWeight>();
 
 /** The query's largest weight on another word in a head; null until it is computed. */

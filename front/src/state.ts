@@ -16,7 +16,7 @@ export const trace = signal<Trace>(undefined as unknown as Trace);
 export const kindName = signal("");
 export const layerNumber = signal(0);
 export const head = signal<number | null>(0); // null = the average of the layer's heads
-export const compared = signal<{ layer: number; head: number | null }[]>([]); // other heads whose arcs are drawn beside the shown head's
+export const compared = signal<{ layer: number; head: number | null }[]>([]); // other heads that are drawn together with the shown one
 export const query = signal<number | null>(null); // the position of the chosen query; null = none is chosen, and views show all queries
 export const locked = signal(false); // true = the query stays chosen when the pointer moves to another token
 export const key = signal<number | null>(null); // the position of the key under the pointer, or of one chosen by a click; null = none

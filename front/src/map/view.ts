@@ -7,10 +7,10 @@ import type { Place } from "./tiles";
 export interface View {
   queries: number;
   keys: number;
-  turned: boolean; // true = queries from left to right, keys downwards; false = the other way round
+  turned: boolean; // true = queries from left to right, keys downwards; false = keys from left to right, queries downwards
   left: number; // where the part of the canvas that shows weights begins, beside and below the labels
   top: number;
-  width: number; // the size of the part that shows weights
+  width: number; // the width and the height of the part that shows weights
   height: number;
   x: number; // from `left` to the first column of weights (key 0 or, if turned, query 0); negative = it is out of view
   y: number; // from `top` to the first row of weights

@@ -28,7 +28,7 @@ export function withoutStates(trace: Trace): Trace {
  * Compute the movement of the tokens of a trace, for each kind of self-attention.
  *
  * @param projections the matrices W_O, by the names of their blocks.
- * @param goOn called before each layer; if it throws an error, the work ends.
+ * @param goOn is called before each layer; it throws an error to stop the work.
  */
 export async function movementOf(trace: Trace, projections: Record<string, Float32Array>, goOn: () => void): Promise<LateMovement> {
   const found: LateMovement = { movement: {}, numbers: {} };

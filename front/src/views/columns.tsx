@@ -12,7 +12,7 @@ import { colourScale, glance, key, keyItem, lock, queryItem, twoTexts, visibleKe
 import { words } from "../words";
 import { FAINTEST_LINE, figure, type Drawn } from "../drawn";
 
-const PITCHES = [[64, 22], [16, 27], [0, 32]] as const; // with more tokens than the first number, a row has the second number of pixels
+const PITCHES = [[64, 22], [16, 27], [0, 32]] as const; // with more tokens than the first number, rows are as many pixels high as the second
 
 export function Columns({ drawn }: { drawn: Drawn[] }) {
   const say = words();

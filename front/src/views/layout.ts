@@ -11,7 +11,7 @@ export interface Layout {
   size: number; // the width and height of a cell
   x: number;
   y: number;
-  width: number; // the size of the canvas
+  width: number; // the width and the height of the canvas
   height: number;
   turned: boolean; // true = the queries are the columns; false = the rows
   circles: boolean; // true = weights are the areas of circles; false = the colours of cells

@@ -18,7 +18,7 @@ export interface Zoomed {
   turned: boolean; // true = the queries are the columns; false = the rows
   left: number; // the space for the labels at the left and at the top, in pixels
   top: number;
-  width?: number; // the size of the part that shows cells; left out = the size of all cells before they are enlarged
+  width?: number; // the width and the height of the part that shows cells; left out = those of all cells before they are enlarged
   height?: number;
 }
 
