@@ -98,7 +98,12 @@ def parse_inputs(text: str, file: str, title: str) -> ExampleInputs:
 
 
 def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:
-    """Return a value of a TOML file as a matrix; the list of numbers of a bias becomes a matrix of one row."""
+    """Return a value of a TOML file as a matrix; the list of numbers of a bias becomes a matrix of one row.
+
+    Args:
+        name: the key of the value, such as "x" or "b_q".
+        rows: the value.
+    """
     if name in BIASES:
         if not isinstance(rows, list) or not rows or any(isinstance(entry, list) for entry in rows):
             raise InputError(f"{name} must be one row of numbers, like [1, 0, 2].")
@@ -128,6 +133,8 @@ def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[li
     """Return the rows of a matrix in a TOML file, with each entry converted by `read`.
 
     Args:
+        name: the key of the matrix, for messages.
+        rows: the value of this key.
         read: converts one entry; its second argument says where the entry is, such as "x, row 1, column 2".
 
     Raises:
@@ -173,7 +180,15 @@ def read_flag(cell: Any, place: str) -> bool:
 
 
 def read_count(name: str, given: dict[str, Any]) -> int:
-    """Return the integer under the key `name`, 1 if the key is missing; raise InputError unless it is at least 1."""
+    """Return the integer under a key of a TOML file; 1 if the key is missing.
+
+    Args:
+        name: the key.
+        given: the content of the file, by key.
+
+    Raises:
+        InputError: the value is not an integer of at least 1.
+    """
     value = given.get(name, 1)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{name} = {shortened(value)} must be a whole number from 1.")
@@ -181,7 +196,11 @@ def read_count(name: str, given: dict[str, Any]) -> int:
 
 
 def read_text(name: str, given: dict[str, Any]) -> str:
-    """Return the text under the key `name`, empty if the key is missing; raise InputError for values of other types."""
+    """Return the text under the key `name` of a TOML file; an empty text if the key is missing.
+
+    Raises:
+        InputError: the value is not a text.
+    """
     value = given.get(name, "")
     if not isinstance(value, str):
         raise InputError(f"{name} = {shortened(value)} must be a text in quotes.")
@@ -189,7 +208,11 @@ def read_text(name: str, given: dict[str, Any]) -> str:
 
 
 def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
-    """Return the tokens named under the key `name`, None if the key is missing."""
+    """Return the list of words under the key `name` of a TOML file as tokens; None if the key is missing.
+
+    Raises:
+        InputError: the value is not a list of texts, or a text is empty.
+    """
     if name not in given:
         return None
     texts = given[name]

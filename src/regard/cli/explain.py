@@ -113,7 +113,12 @@ def explain(
 
 
 def print_steps(worked: "WorkedAttention", digits: int | None, every_matrix: bool) -> None:
-    """Print a worked example: every matrix, or only the steps of the marked query."""
+    """Print a worked example of attention.
+
+    Args:
+        digits: the number of decimals of each number; None = 4, or fewer where a matrix is too wide.
+        every_matrix: True = print every matrix; False = print only the steps of the marked query.
+    """
     if every_matrix:
         from regard.views.terminal.matrices import show
 

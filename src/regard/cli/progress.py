@@ -37,6 +37,10 @@ CountLines = Callable[[int], None]
 def line_progress(stream: BufferedIOBase, task: str) -> Iterator[tuple[PrintRemark, CountLines]]:
     """Show a progress bar for a stream of lines, if the error stream is a terminal and input and output are not.
 
+    Args:
+        stream: the stream, from which the caller reads the lines.
+        task: the text beside the bar.
+
     Yields:
         Two functions. The first prints a remark on the error stream; the second, called with a number of lines,
         advances the bar by this number.

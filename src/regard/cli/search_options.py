@@ -38,6 +38,7 @@ def check_search_options(
     """Raise InputError if the options choose two search methods, or if an option belongs to a method not chosen.
 
     Args:
+        greedy, sample: whether --greedy and --sample are given.
         beam_options: the values of the options of beam search, by name; None = not given.
         sampling_options: the values of the options of sampling, by name; None = not given.
     """
@@ -58,7 +59,7 @@ def search_from_options(
     """Return the search method that the options choose.
 
     Args:
-        beam_options, sampling_options: as in `check_search_options`.
+        greedy, sample, beam_options, sampling_options: as in `check_search_options`.
 
     Raises:
         InputError: a number is out of range.

@@ -38,6 +38,9 @@ def empty_results(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool)
 
     The operator returns the last layer's hidden state at every token, the last hidden state of every layer, and the
     last LSTM memory of every layer. Each tensor concatenates the states of the forward and the backward direction.
+
+    Args:
+        x, lengths, weights, lstm: as in `onnx_cells`.
     """
     (batch, tokens, _), width = x.shape, 2 * weights[1].shape[2]
     last = x.new_empty(len(weights) // 3, batch, width)
@@ -104,7 +107,12 @@ class EncoderGraph(nn.Module):
         self.weights = nn.ParameterList(onnx_weights(model.encoder.cells))
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return the encoded sources and the state before the first target token, in the order of `tensors_of`."""
+        """Return the encoded sources and the state before the first target token, in the order of `tensors_of`.
+
+        Args:
+            source: the token ids of the sources, padded on the right.
+            lengths: the number of tokens of each source before its padding.
+        """
         encoded = (
             self.encode_with_operator(source, lengths)
             if torch.compiler.is_exporting()
@@ -129,7 +137,10 @@ class DecoderGraph(nn.Module):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], tensors: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the logits of the next token, followed by the tensors of the new decoder state."""
+        """Return the logits of the next token, followed by the tensors of the new decoder state.
+
+        The arguments are those of `step`.
+        """
         return self.tensors_after(self.step(token, lengths, tensors))
 
     def step(

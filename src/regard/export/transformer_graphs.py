@@ -67,13 +67,18 @@ class EncoderGraph(nn.Module):
     def forward(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch heads source d_head"], ...]:
-        """Return, for each decoder block, the key and the value of its cross-attention, as one flat tuple."""
+        """Return, for each decoder block, the key and the value of its cross-attention, as one flat tuple.
+
+        Args:
+            source: the token ids of the sources, padded on the right.
+            lengths: the number of tokens of each source before its padding.
+        """
         return self.encode(source, lengths)[1]
 
     def encode(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Encoded, tuple[Tensor, ...]]:
-        """Return the encoder's output, and the results of `forward`."""
+        """Return the output of the encoder, and the tuple that `forward` returns for the same arguments."""
         encoded = self.encoder(source, lengths)
         return encoded, tensors_of(self.decoder.start(encoded.output, lengths).sources)
 
@@ -92,6 +97,7 @@ class DecoderGraph(nn.Module):
 
         Args:
             token: the id of one target token for each source.
+            lengths: the number of tokens of each source before its padding.
             keys_values: for each block the cross-attention keys and values, in the order in which the encoder graph
                 returns them; then for each block the self-attention keys and values of the tokens before `token`.
         """
@@ -100,7 +106,7 @@ class DecoderGraph(nn.Module):
     def decode(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Decoded, tuple[Tensor, ...]]:
-        """Return the decoder's output, and the results of `forward`."""
+        """Return the output of the decoder, and the tuple that `forward` returns for the same arguments."""
         half = len(keys_values) // 2
         memory, cache = blocks_of(keys_values[:half]), BlockCache(blocks_of(keys_values[half:]))
         decoded = self.decoder(token, DecodingState(lengths=lengths, memory=memory, cache=cache))
@@ -113,7 +119,12 @@ def transformer_graphs(model: Transformer) -> Graphs:
     blocks = range(len(model.decoder.blocks))
 
     def key_value_axes(prefix: str, axis: str) -> dict[str, Axes]:
-        """Return the axes of the keys and values of all blocks by name; `axis` is the name of the token axis."""
+        """Return the axes of the keys and values of all blocks, by names such as "past_key_0".
+
+        Args:
+            prefix: the beginning of each name, such as "past_".
+            axis: the name of the token axis.
+        """
         return {
             f"{prefix}{part}_{i}": ("batch", config.key_heads, axis, config.d_head)
             for i in blocks

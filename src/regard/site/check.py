@@ -93,6 +93,8 @@ def differences_of(
     """Compare an exported model with the original on the tokens `ids`, and return the largest differences.
 
     Args:
+        session: the exported model, loaded in ONNX Runtime.
+        loaded: the original model.
         changed: whether two heads of the first layer are changed: in one, the last token attends to no key; the other
             has half the temperature.
         in_two_runs: whether a causal model reads the text in two runs; the second gets keys and values of the first.
@@ -124,6 +126,7 @@ def run_graph(session: Any, inputs: dict[str, np.ndarray], n_read_first: int = 0
     """Run a graph, and return its outputs by name.
 
     Args:
+        session: the graph, loaded in ONNX Runtime.
         inputs: the inputs by name, without cached keys and values; inputs that the graph lacks are left out.
         n_read_first: the number of tokens that a causal model reads in a first run; a second run gets the keys and
             values of these tokens, and reads the others. 0 = one run.
@@ -155,6 +158,7 @@ def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Diffe
     Args:
         outputs: the query, key and value of each layer, by names such as "encoder layer 0 query"; the hidden vectors of
             each layer with self-attention, and the model's "output", if the trace has them.
+        exact: the trace of the original model.
         weights: whether to compare attention weights, computed from queries and keys; False if heads are changed.
     """
     others = [] if exact.output is None else [relative_difference(outputs["output"], exact.output)]

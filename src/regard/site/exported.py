@@ -68,7 +68,12 @@ class Exported:
 
 
 def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of the JSON data that is the same for all texts: `page` without its texts, tokens and arrays."""
+    """Return the part of a page's JSON data that is the same for all texts: without texts, tokens and arrays.
+
+    Args:
+        first: a trace of the model, of any text.
+        page: the JSON data of the page for this text.
+    """
     kinds = {
         kind: record | {"layers": [layer_shape(first, kind, layer) for layer in first.attended[kind]]}
         for kind, record in page["kinds"].items()
@@ -83,8 +88,13 @@ def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
 def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
     """Return the JSON record of one attention layer of a site, without the numbers of its vectors.
 
-    The page gets the queries, keys and values, unrounded, from the web worker that runs the model; of a recurrent
-    translator it gets the weights. `first` is the trace of any text.
+    The page gets the queries, keys and values, unrounded, from the web worker that runs the model. For a recurrent
+    translator, the page gets the weights instead.
+
+    Args:
+        first: a trace of the model, of any text.
+        kind: the kind of the layer's attention: "encoder", "decoder" or "cross".
+        layer: the number of the layer, from 0.
     """
     pattern = first.attended[kind][layer].pattern
     if is_recurrent(first):
@@ -117,15 +127,24 @@ def is_recurrent(first: Trace) -> bool:
 
 
 def vectors_record(kind: str, layer: int, part: str, n_heads: int, width: int) -> dict[str, Any]:
-    """Return the JSON record of a layer's vectors; `Vectors` in front/src/data.ts describes it."""
+    """Return the JSON record of a layer's vectors; `Vectors` in front/src/data.ts describes the record.
+
+    Args:
+        kind, layer, part: as in `block_name`.
+        n_heads, width: the number of heads, and the number of entries of a vector in one head.
+    """
     return {"block": block_name(kind, layer, part), "step": 1, "heads": n_heads, "width": width}
 
 
 def states_record(first: Trace, kind: str, layer: int) -> dict[str, Any]:
-    """Return a JSON record that names the hidden vectors of a layer.
+    """Return a JSON record that names the hidden vectors of a layer; empty if the trace has no hidden vectors.
 
-    The record is empty for cross-attention, whose hidden vectors are named in the record of the decoder's layer, and if
-    the trace has no hidden vectors.
+    The record of a layer of cross-attention is also empty: the record of self-attention in the same decoder layer names
+    the hidden vectors.
+
+    Args:
+        first: a trace of the model, of any text.
+        kind, layer: as in `block_name`.
     """
     if first.states is None or kind == "cross":
         return {}

@@ -49,7 +49,8 @@ def projection_record(first: Trace, kind: str, layer: int) -> dict[str, Any] | N
     `LayerOutput` in front/src/data.ts describes the JSON.
 
     Args:
-        first: a trace of the model. It has output projections only if it stores states.
+        first: a trace of the model, of any text. It has output projections only if it stores states.
+        kind, layer: as in `block_name`.
     """
     if first.states is None:
         return None

@@ -122,7 +122,11 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
 
 
 def hugging_face_settings(config: TransformerConfig, pad: int, bos: int, eos: int) -> dict[str, Any]:
-    """Return a Transformer's settings and the ids of special tokens, by the names that Marian and Pegasus share."""
+    """Return a Transformer's settings, and three token ids, by their names in a Marian or Pegasus config.
+
+    Args:
+        pad, bos, eos: the ids of padding, of the first token of a target, and of the last token of a text.
+    """
     return {
         "d_model": config.d_model,
         "encoder_layers": config.n_layers,

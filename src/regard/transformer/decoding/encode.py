@@ -47,7 +47,12 @@ class EncodeArguments(ctypes.Structure):
 def encode_reason(
     encoder: StackParameters, decoder: StackParameters, source: Int[Tensor, "sources tokens"]
 ) -> str | None:
-    """Return the reason why the kernel cannot encode sources of padded token ids; None if it can."""
+    """Return the reason why the kernel cannot encode a batch of sources; None if it can.
+
+    Args:
+        encoder, decoder: the parameters of the model's encoder and decoder.
+        source: the token ids of the sources, padded on the right.
+    """
     if source.numel() > MOST_TOKENS:
         return f"there are more than {MOST_TOKENS} tokens"
     if source.shape[1] > encoder.embedding.n_positions:
@@ -69,7 +74,7 @@ def encode(
     """Return the cross-attention keys and values of the sources in each decoder block; 0 for padding.
 
     Args:
-        encoder, decoder: models for which `encode_reason` returns None.
+        encoder, decoder: the parameters of an encoder and a decoder for which `encode_reason` returns None.
         source: the token ids of the sources.
         lengths: the number of tokens of each source before its padding; None = no padding.
     """
