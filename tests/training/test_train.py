@@ -249,7 +249,7 @@ def test_a_damaged_snapshot_is_found(texts, quick, trained):
     (out / "snapshots" / "step-8.safetensors").write_bytes(b"")
     listener = Listener()
     train(*texts, out, quick(), watcher=listener)
-    assert "was saved with another snapshots/step-8.safetensors than the present file" in listener.said[0]
+    assert "snapshots/step-8.safetensors has changed since" in listener.said[0]
 
 
 def test_the_data_may_be_deleted_and_more_steps_added(texts, quick, trained):
@@ -268,7 +268,7 @@ def test_a_changed_vocabulary_is_refused(texts, quick, trained, monkeypatch):
     monkeypatch.setattr(Vocabulary, "train", lambda lines, *given, **named: real(["zero", *lines], *given, **named))
     place = out / "checkpoints" / "step-1"
     assert refusal(InputError, train, *texts, out, config) == (
-        f"{place} was saved with another data/source.spm than the present file (its SHA-256 differs). "
+        f"data/source.spm has changed since {place} was saved (its SHA-256 differs). "
         "There is no other checkpoint; train into another folder with --out."
     )
     assert place.is_dir()

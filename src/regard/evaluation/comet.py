@@ -18,7 +18,7 @@ from regard.errors import InputError, first_paragraph
 from regard.evaluation.records import Comparison, MetricScore
 
 N_SAMPLES, SEED = 1000, 12345
-"""The number of samples of a paired bootstrap, and the seed of their random numbers."""
+"""The number of random samples of the lines in a paired bootstrap (see `compare`), and the seed of the samples."""
 
 
 def comet_score(
@@ -28,10 +28,12 @@ def comet_score(
     reference: Sequence[str],
     against: Sequence[str] | None = None,
 ) -> MetricScore:
-    """Return the mean COMET score over all lines, times 100.
+    """Score translations by COMET: return the mean score of all lines, times 100.
 
     Args:
         model: a checkpoint file, or the name of a model that unbabel-comet downloads.
+        source, hypotheses, reference: the source sentences, the translations to score and the reference translations,
+            line by line.
         against: another system's translations of the same lines, to compare with; None = there is no other system.
 
     Raises:
@@ -67,7 +69,11 @@ def scores_of(model: Any, source: Sequence[str], hypotheses: Sequence[str], refe
 
 
 def compare(scores: Any, other: Any) -> Comparison:
-    """Compare two systems by paired bootstrap resampling, given an array for each system with a score for each line.
+    """Compare two systems by paired bootstrap resampling: the same random lines are drawn for both, many times.
+
+    Args:
+        scores: the score of each line of the first system.
+        other: the score of each line of the other system, in the same order.
 
     Source: Koehn 2004; p-value: the formula of sacreBLEU.
     """

@@ -15,16 +15,16 @@ from regard.evaluation.comet import comet_score
 from regard.evaluation.records import Comparison, Evaluation, LengthGroup, MetricScore, SentenceScore
 
 SMALLEST_LENGTHS = (1, 6, 11, 21, 41, 81)
-"""The smallest length in each group of lines. Lines are grouped by the number of words in their reference."""
+"""The smallest length in each group of lines. The length of a line is the number of words in its reference."""
 
 UNSPACED = {"zh", "ja-mecab"}
 """BLEU's tokenizers for languages written without spaces. With them, TER counts characters instead of words."""
 
 N_SAMPLES = 1000
-"""The number of samples of a paired bootstrap."""
+"""The number of random samples of the lines in a paired bootstrap, which compares two systems on the same samples."""
 
 MAX_COMPARED = 30_000
-"""The most lines that a paired bootstrap compares; sacreBLEU needs about 70 kB of memory per line."""
+"""The most lines for which two systems are compared: for this, sacreBLEU needs about 70 kB of memory per line."""
 
 
 def evaluate(
@@ -138,7 +138,13 @@ def metric_scores(
     references: Sequence[Sequence[str]],
     against: Sequence[str] | None,
 ) -> tuple[MetricScore, ...]:
-    """Compute every metric over all lines; if `against` is given, compare each score with that of the other system."""
+    """Return the score of each metric over all lines.
+
+    Args:
+        metrics: the result of `build_metrics`.
+        references: one or more sequences of references, each with a reference for every line.
+        against: the translations of another system, whose scores are compared with the first; None = no comparison.
+    """
     if against is not None:
         return paired_bootstrap(metrics, hypotheses, references, against)
     found = []
@@ -160,7 +166,7 @@ def paired_bootstrap(
     signatures, results = test()
     found = []
     for name, settings in signatures.items():
-        other, first = results[name]  # in the order of `systems`
+        other, first = results[name]  # in the order of `systems`: the other system comes first
         comparison = Comparison(
             other=float(other.score),
             interval=float(first.ci),
@@ -189,7 +195,7 @@ def exact_matches(hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 
 
 def percent(matches: Sequence[bool]) -> float:
-    """Return the percentage of lines that equal a reference."""
+    """Return the percentage of True in `matches`, which says for each line whether it equals a reference."""
     return 100 * sum(matches) / len(matches)
 
 
@@ -208,7 +214,7 @@ def scores_by_length(
     lengths = [len(tokenizer(line).split()) for line in references[0]]
     groups = []
     for least, next_least in zip(SMALLEST_LENGTHS, (*SMALLEST_LENGTHS[1:], None), strict=True):
-        # Empty references belong to the first group
+        # an empty reference counts as one word, so that its line belongs to the first group
         rows = [
             i for i, n in enumerate(lengths) if max(n, 1) >= least and (next_least is None or max(n, 1) < next_least)
         ]
@@ -237,13 +243,19 @@ def worst_first(
     source: Sequence[str] | None,
     against: Sequence[str] | None,
 ) -> tuple[SentenceScore, ...]:
-    """Return the scores of every single line, lowest chrF first; `matches` says which hypotheses equal a reference."""
+    """Return the scores of every single line, lowest chrF first.
+
+    Args:
+        chrf: sacreBLEU's chrF metric.
+        matches: for each line, whether its hypothesis equals a reference.
+        source, against: the source sentences, and the translations of another system, to be copied into the result.
+    """
     sentences = []
     for i, (hypothesis, *its_references) in enumerate(zip(hypotheses, *references, strict=True)):
         sentences.append(
             SentenceScore(
                 line=i + 1,
-                # For an empty hypothesis and an empty reference sacreBLEU returns 0
+                # 100 also if hypothesis and reference are empty, where sacreBLEU returns 0
                 chrf=100.0 if hypothesis in its_references else chrf.sentence_score(hypothesis, its_references).score,
                 exact=matches[i],
                 hypothesis=hypothesis,

@@ -60,7 +60,7 @@ class LengthGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentenceScore:
-    """The translation of one line, with its chrF.
+    """The translation of one line, its references and its chrF.
 
     Attributes:
         line: the line's number, counted from 1.

@@ -54,7 +54,7 @@ class Batching:
         return await one.answer
 
     async def work(self) -> None:
-        """Translate the waiting requests batch by batch in an endless loop; to be run as an asyncio task."""
+        """Translate the waiting requests batch by batch, in an endless loop that the server runs as an asyncio task."""
         while True:
             await self.arrived.wait()
             batch = self.next_batch()

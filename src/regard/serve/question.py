@@ -11,7 +11,7 @@ MOST_TEXTS, MOST_CHARACTERS = 256, 10_000
 """The largest number of texts in a request, and of characters in a text."""
 
 DIGITS = 6
-"""The number of decimals to which scores are rounded; float32 has about as many."""
+"""Scores in the answer are rounded to this many decimals; float32 has about this precision."""
 
 
 def texts_of(content: Any) -> list[str]:
@@ -38,7 +38,12 @@ def texts_of(content: Any) -> list[str]:
 
 
 def answer_to(translations: Sequence[Translation], alignments: Sequence[Alignment]) -> dict[str, Any]:
-    """Return the answer to a request, {"translations": [{"text", "score", "expected_chrf", "alignment", …}, …]}."""
+    """Return the answer to a request, {"translations": [{"text", "score", "expected_chrf", "alignment", …}, …]}.
+
+    Args:
+        translations: the translations of the texts of the request.
+        alignments: the word alignment of each translation with its source text.
+    """
     return {
         "translations": [
             {

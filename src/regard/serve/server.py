@@ -59,7 +59,10 @@ class Service:
 
     @asynccontextmanager
     async def working(self, application: Starlette) -> AsyncIterator[None]:
-        """Run the task that translates waiting requests while the server runs (Starlette's lifespan)."""
+        """Keep a task running that translates the waiting requests, from the server's start to its end.
+
+        Starlette enters this context manager, its "lifespan", when the server starts, and leaves it at the end.
+        """
         task = asyncio.create_task(self.batching.work())
         try:
             yield
@@ -71,8 +74,9 @@ def application(batching: Batching, hosts: Collection[str] = (), token: str | No
     """Return the translation service as an ASGI application.
 
     Args:
+        batching: translates the texts of all requests.
         hosts: the values of a request's Host header that are accepted, such as "localhost:8000"; empty = all.
-        token: the token that every request must contain; None = no token.
+        token: the secret token that every request must contain (see `Guard`); None = no token.
     """
     service = Service(batching)
     routes = [

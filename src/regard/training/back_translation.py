@@ -44,7 +44,7 @@ STATE = "state.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
-    """The number of lines read from a text, and how many of them became a pair or were left out for each reason.
+    """The number of lines read from a text, how many of them became a pair, and how many were left out and why.
 
     Attributes:
         lines: lines that were read.
@@ -80,6 +80,9 @@ class BackTranslation:
 
     Attributes:
         translator: the folder of a translator from the language of the text into the language of the sources.
+        text: the file with the text to translate, one sentence per line.
+        source, target: the files to write. `source` gets the translations, `target` the lines of the text.
+        search: the search algorithm with its settings, such as beam search or sampling.
     """
 
     translator: Path
@@ -90,11 +93,15 @@ class BackTranslation:
 
     @property
     def folder(self) -> Path:
-        """The folder for the pairs and the state until all lines are translated."""
+        """The temporary folder that has the pairs and the state until all lines are translated."""
         return self.target.with_name(f".{self.target.name}.back-translation")
 
     def run(self, device: str | None, watcher: Watcher) -> Counts | None:
         """Translate the text and write the pairs; return the counts, or None if a signal stopped the run.
+
+        Args:
+            device: cpu, cuda or mps; None = the fastest device available.
+            watcher: shows the progress.
 
         Raises:
             InputError: a file cannot be read or written, exists already, or is named twice, or the text has no lines.
@@ -154,13 +161,14 @@ class BackTranslation:
     def translate_from(
         self, state: State, n_lines: int, translator: Translator, watcher: Watcher, stopped: Callable[[], bool]
     ) -> State:
-        """Translate the lines that no earlier run translated, until `stopped()` is True; return the new state.
+        """Translate the lines that no earlier run translated, in groups; return the new state.
 
-        After every group of lines, the pairs are appended to the files of pairs.
+        After every group of lines, the pairs are appended to the files of pairs, and the state is stored.
 
         Args:
             state: the progress of earlier runs, which translated the first state.counts.lines lines of the text.
             n_lines: the number of lines of the whole text, to estimate the time left.
+            stopped: called before each group; if it returns True, the remaining lines are not translated.
         """
         description, lines = self.description(), islice(clean_lines(self.text), state.counts.lines, None)
         start, first = time.monotonic(), state.counts.lines
@@ -177,7 +185,7 @@ class BackTranslation:
         return state
 
     def append(self, state: State, found: list[Translation]) -> State:
-        """Append the pairs made from the translations `found` to the files of pairs; return the new state."""
+        """Append the pairs made from the translations `found` to the temporary files of pairs; return the new state."""
         counts, pairs = state.counts, list[tuple[str, str]]()
         for one in found:
             outcome = outcome_of(one)
@@ -187,7 +195,7 @@ class BackTranslation:
         sizes = []
         for side, name in enumerate(("source", "target")):
             with (self.folder / name).open("rb+") as file:
-                file.truncate(state.bytes[side])  # removes what a killed run wrote after its last state
+                file.truncate(state.bytes[side])  # removes pairs that a killed run wrote but did not count
                 file.seek(state.bytes[side])
                 file.write("".join(f"{pair[side]}\n" for pair in pairs).encode())
                 file.flush()
@@ -196,12 +204,12 @@ class BackTranslation:
         return State(counts=counts, bytes=(sizes[0], sizes[1]))
 
     def store(self, state: State, description: Mapping[str, Any]) -> None:
-        """Write the state and the inputs of the run to the temporary folder."""
+        """Write `state` and the result of `description()` to the file `STATE` in the temporary folder."""
         values = {"description": description, "counts": asdict(state.counts), "bytes": state.bytes}
         write_atomically(self.folder / STATE, json.dumps(values))
 
     def finish(self) -> None:
-        """Move the files of pairs to their final paths, and remove the temporary folder."""
+        """Move the files of pairs from the temporary folder to their final paths, and remove the folder."""
         for name, path in (("source", self.source), ("target", self.target)):
             (self.folder / name).replace(path)
             sync_folder(path.parent)

@@ -37,7 +37,8 @@ class DevPairs:
     Attributes:
         batches: the batches of all dev pairs, for the loss.
         sources: the token ids, without EOS, of the source sentences that are translated for BLEU.
-        signs: for each of the `sources`, the sign of each item; None = no item is replaced by a sign.
+        signs: for each of the `sources`, a dict from its items (names, numbers, addresses) to the signs that replace
+            them (see regard.text.placeholders); None = the translator uses no signs.
         source_texts: the texts of the sentences in `sources`, in the same order.
         target_texts: the reference translations of the sentences in `sources`, in the same order.
     """
@@ -54,6 +55,7 @@ class DevEvaluation:
     """The result of an evaluation, with one of its translations as an example.
 
     Attributes:
+        result: the dev loss without label smoothing, and BLEU.
         training_loss_nats: the dev loss with label smoothing, as in the training loss, in nats per target token.
         sample: the texts "source", "translation" and "reference" of one sentence.
     """
@@ -87,6 +89,7 @@ class Evaluator:
 
     Attributes:
         model: a model used only for evaluations; after `evaluate` it has the parameters that were evaluated.
+        pairs: the dev set.
         smoothing: the ε of label smoothing in the training loss.
     """
 
@@ -103,6 +106,7 @@ class Evaluator:
         better. Computing both losses takes little time compared with translating.
 
         Args:
+            folder: the folder of the snapshots, which are files with the parameters at the latest evaluations.
             names: the names of the snapshot files in `folder`, the newest last.
             step: the training step of the newest snapshot.
         """
@@ -113,7 +117,7 @@ class Evaluator:
         if chosen is not candidates[-1][0]:
             self.load_mean(folder, chosen)
         training_loss, translations = self.loaded_loss(self.smoothing), self.translations()
-        shown = seed_of(step) % len(translations)  # differs between evaluations, and is the same in every run
+        shown = seed_of(step) % len(translations)  # random, but the same in every run
         return DevEvaluation(
             result=DevResult(step=step, loss_nats=loss, bleu=self.bleu(translations), averaged=len(chosen)),
             training_loss_nats=training_loss,
@@ -142,7 +146,11 @@ class Evaluator:
         return self.loaded_loss()
 
     def loaded_loss(self, smoothing: float = 0.0) -> float:
-        """Return the dev loss of the loaded parameters in nats per target token; `smoothing`: ε of label smoothing."""
+        """Return the dev loss of the parameters that the model has, in nats per target token.
+
+        Args:
+            smoothing: the ε of label smoothing; 0 = labels are not smoothed.
+        """
         self.model.eval()
         total, n_tokens = torch.zeros((), dtype=torch.float64), 0
         with torch.inference_mode():
@@ -174,7 +182,7 @@ class Evaluator:
             .corpus_bleu(
                 list(translations),
                 [references],
-                force=True,  # otherwise every evaluation warns if sentences end with a space and a full stop
+                force=True,  # no warning that the text is tokenized, which would appear at every evaluation
                 tokenize=bleu_tokenizer(references),
             )
             .score

@@ -1,8 +1,8 @@
 """The training loop: optimiser steps, with a log entry, an evaluation or a checkpoint at regular steps.
 
 A `Run` has the objects that live as long as the loop, such as the model and the settings. A `TrainingState` has the
-numbers that change; each step makes a new one. A checkpoint stores the TrainingState, the parameters and the optimiser:
-nothing else is needed to resume.
+numbers that change; each step makes a new TrainingState. A checkpoint stores the TrainingState, the parameters and the
+optimiser: nothing else is needed to resume.
 """
 
 import math
@@ -35,7 +35,7 @@ N_CHECKPOINTS = 2
 """The number of latest checkpoints to keep: if the latest is damaged, training resumes from the one before it."""
 
 DECISION_STEPS = 10
-"""At every step divisible by this number, several processes together decide whether to stop or to save."""
+"""Several processes decide together whether to stop or to save a checkpoint, at the steps divisible by this number."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,10 +43,14 @@ class Run:
     """The objects that the training loop works with; they stay the same throughout the loop.
 
     Attributes:
+        folder: the folder of the training.
+        processes: the processes that train together, as seen by this one.
         batches: the batches of the training pairs.
         module: the model with its loss, wrapped for training in several processes.
+        schedule: a function from a step to the factor that multiplies the peak learning rate.
         evaluator: evaluates the parameters in the main process; None in the other processes.
         log: writes the log in the main process; None in the other processes.
+        watcher: shows the progress.
     """
 
     config: SettledConfig
@@ -76,7 +80,7 @@ class Run:
 
 
 def training_steps(batches: Batches, position: Position, accumulate: int) -> Iterator[tuple[list[Batch], Position]]:
-    """Yield, from `position` on and without end, the batches of each step and the position after the step.
+    """Yield for each step after `position`, endlessly, the batches of the step and the position after the step.
 
     A step has `accumulate` batches, or fewer if it is the last of an epoch.
     """
@@ -96,14 +100,15 @@ def training_steps(batches: Batches, position: Position, accumulate: int) -> Ite
 
 
 def rows_of_process(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[list[Tensor], bool]:
-    """Return the rows of a batch that one process computes, as the tensors of a smaller batch.
+    """Return the rows of a batch that one of n processes computes, as the tensors of a smaller batch.
 
-    Of n processes, the one with this rank gets the rows rank, rank + n, rank + 2n, and so on. Batches are sorted by
-    length, so that all processes get sentences of similar lengths.
+    The process with this rank gets the rows rank, rank + n, rank + 2n, and so on. Batches are sorted by length, so that
+    all processes get sentences of similar lengths.
 
     Returns:
-        The tensors, and True. If the batch has fewer than n rows, a process without rows gets the first row and False:
-            it must compute a loss, here multiplied by 0, before gradients are exchanged.
+        The tensors source, lengths, target and expected; and whether the process has rows. In a batch of fewer than n
+            rows some processes have no row. They get the first row and False: they must compute a loss as well, because
+            all processes exchange gradients, but `train_step` multiplies this loss by 0.
     """
     rows = slice(rank, None, n) if rank < len(batch.source) else slice(0, 1)
     tensors = [tensor[rows].to(device) for tensor in (batch.source, batch.lengths, batch.target, batch.expected)]
@@ -112,6 +117,8 @@ def rows_of_process(batch: Batch, rank: int, n: int, device: torch.device) -> tu
 
 def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
     """Take one optimiser step on the gradients of all `batches`; return the loss summed over this process's tokens.
+
+    `step` is the number of this step, from 1.
 
     Each process computes its rows of each batch. Every summed loss is divided by the number of target tokens of the
     whole step, so that the accumulated gradient is that of the mean loss over one large batch. It is also multiplied by
@@ -137,9 +144,12 @@ def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
 
 
 class StepTotals:
-    """The loss, the numbers of tokens and the time of the steps since the last log entry, summed.
+    """The total loss, numbers of tokens and time of the steps since the last log entry.
 
     The loss is summed on the device, so that adding a step does not wait for the GPU.
+
+    Args:
+        earlier_seconds: the time that earlier runs of this training spent in the training loop.
 
     Attributes:
         loss: the summed loss in nats.
@@ -195,7 +205,7 @@ def train_on(run: Run, state: TrainingState) -> TrainingState:
                 step,
                 handler.requested,
                 totals.elapsed_seconds - saved_seconds > 60 * evaluation.save_minutes,
-                run.processes.is_main and is_out_of_time(run, state),  # only one process decides: clocks differ
+                run.processes.is_main and is_out_of_time(run, state),  # one process decides: clocks differ
             )
             evaluation_is_due = time_is_over or step >= training.max_steps or step % evaluation.every_steps == 0
             if not (stop or save_is_due or evaluation_is_due or step % evaluation.log_steps == 0):
@@ -216,7 +226,7 @@ def any_process(run: Run, step: int, *conditions: bool) -> list[bool]:
     """Return for each condition whether it is true in at least one process.
 
     With one process the result is `conditions`. Several processes exchange their conditions only every `DECISION_STEPS`
-    steps, to save time; at the steps between, all results are False.
+    steps, to save time; at all other steps every result is False.
     """
     if run.processes.n > 1 and step % DECISION_STEPS:
         return [False] * len(conditions)

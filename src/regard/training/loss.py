@@ -1,6 +1,6 @@
 """The training loss: cross-entropy with label smoothing, and optionally R-Drop.
 
-With the smoothing ε and K tokens in the vocabulary:
+With the smoothing ε and K tokens in the vocabulary ([k = expected] is 1 for the expected token, 0 for all others):
 
 q(k) = (1 - ε) [k = expected] + ε / K        loss = - Σ over tokens Σ over k  q(k) log softmax(logits)_k
 
@@ -52,6 +52,7 @@ def smoothed_loss(
     """Return the cross-entropy of `logits` with the smoothed labels `expected` in nats, summed over non-padding tokens.
 
     Args:
+        expected: the expected token ids (labels); 0 = padding.
         smoothing: the ε of label smoothing; 0 = labels are not smoothed.
 
     >>> import torch
@@ -74,6 +75,7 @@ def divergence_loss(
 
     Args:
         logits: the logits of 2n predictions; rows i and n + i are the two predictions of target i.
+        expected: the expected token ids of the 2n predictions, so that rows i and n + i are equal; 0 = padding.
 
     >>> import torch
     >>> divergence_loss(torch.tensor([[[0.0, 1.0]], [[0.0, 2.0]]]), torch.tensor([[1], [1]]))
@@ -101,8 +103,9 @@ def loss_of(
     never in memory at once. Exception: a call compiled by torch.compile computes them all at once.
 
     Args:
-        target: BOS and the target, the input of the decoder.
-        expected: the target and EOS, the labels.
+        lengths: the number of tokens of each source, without padding.
+        target: BOS and the tokens of the target: the input of the decoder.
+        expected: the tokens of the target and EOS: the labels.
         smoothing: ε of label smoothing.
         r_drop: R-Drop's α; 0 = one prediction of each target, without R-Drop.
     """

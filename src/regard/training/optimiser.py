@@ -13,8 +13,8 @@ BETAS, EPSILON = (0.9, 0.98), 1e-9
 def make_optimiser(model: nn.Module, learning_rate: float, weight_decay: float) -> Optimizer:
     """Return AdamW for a model that is already on its training device.
 
-    Weight decay applies to the parameters of two or more dimensions, except embeddings: a token that is rare gets few
-    gradients, and decay would shrink its embedding to 0.
+    Weight decay applies to the parameters of two or more dimensions, except embeddings. A rare token seldom gets a
+    gradient, so that decay would shrink its embedding to 0.
     """
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -35,10 +35,9 @@ LEAST_PREDICTIONS = 128
 
 
 class ProjectedLoss(torch.autograd.Function):
-    """The training loss of the logits `x @ weight.T + bias`, summed over all tokens that are not padding.
+    """The training loss of the logits `x @ weight.T + bias`, as a function for autograd.
 
-    The logits of all tokens are never in memory at once. The first axis of `x` has length 1, or 2 with R-Drop: two
-    predictions of each token. `labels` has each token once.
+    The logits of all tokens are never in memory at once.
     """
 
     @staticmethod
@@ -51,7 +50,18 @@ class ProjectedLoss(torch.autograd.Function):
         smoothing: float,
         r_drop: float = 0.0,
     ) -> Float[Tensor, ""]:
-        """Return the loss summed over tokens; save the gradients for `backward` if an input requires gradients."""
+        """Return the loss in nats, summed over all tokens that are not padding.
+
+        If an input requires gradients, they are computed here and saved for `backward`.
+
+        Args:
+            x: the vectors before the last layer. The first axis has length 1; with R-Drop 2, for two predictions of
+                each token.
+            weight, bias: the parameters of the last layer.
+            labels: the expected token ids; 0 = padding.
+            smoothing: the ε of label smoothing.
+            r_drop: R-Drop's α; 0 = no R-Drop.
+        """
         inputs, device = (x, weight, bias), x.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
         sum_dtype = torch.promote_types(dtype, torch.float32)
@@ -141,7 +151,7 @@ def divergence(
 
 
 def add_product(into: Float[Tensor, "a c"], left: Float[Tensor, "a b"], right: Float[Tensor, "b c"]) -> None:
-    """Add left @ right to `into` in place; the type of `into` may have a higher precision."""
+    """Add the matrix product left @ right to `into`, in place; `into` may have a data type of higher precision."""
     if into.dtype == left.dtype:
         into.addmm_(left, right)
     else:

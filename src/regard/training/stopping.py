@@ -1,4 +1,4 @@
-"""Stopping training by a signal: after SIGINT (Ctrl-C) or SIGTERM it finishes the step, saves and ends."""
+"""Stopping training by a signal: after SIGINT (Ctrl-C) or SIGTERM, training finishes its step, saves and ends."""
 
 import signal
 import threading

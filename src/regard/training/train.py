@@ -154,10 +154,11 @@ def prepare_together(
 
 
 def turn_of(processes: Processes) -> Iterator[None]:
-    """Yield once, when it is the turn of this process, and wait for the other turns.
+    """Yield once, when it is the turn of this process; then wait until all turns are over.
 
-    The main process goes first, then the first process of every other machine, then all others: machines may
-    share a folder, and the processes of a machine do.
+    The first turn is that of the main process, the second that of the first process on every other machine, the third
+    that of all other processes. Processes in one folder thus find what an earlier turn has written there: all
+    processes of a machine use the same folder, and machines may share one.
     """
     turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
     for is_own_turn in turns:
@@ -207,8 +208,8 @@ def restore_checkpoint(
 ) -> TrainingState:
     """Load the latest checkpoint into `module` and `optimiser`, and return its training state.
 
-    Without a checkpoint the state is a new one. The main process alone reads the checkpoint, and sends its tensors and
-    numbers to the other processes.
+    If there is no checkpoint, nothing is loaded, and the state is that of a new training. Only the main process reads
+    the checkpoint; it sends the tensors and numbers to the other processes.
     """
     checkpoint = latest_checkpoint(out / "checkpoints", watcher.say) if processes.is_main else None
     state = TrainingState() if checkpoint is None else state_in(checkpoint)

@@ -36,7 +36,7 @@ class DevResult:
 
     Attributes:
         step: the training step at which the evaluation was made.
-        loss_nats: the mean cross-entropy per target token, without label smoothing.
+        loss_nats: the mean cross-entropy per target token in nats, without label smoothing.
         bleu: Corpus BLEU of greedy translations, from 0 to 100.
         averaged: the number of snapshots whose mean was evaluated; 1 = the parameters of this step alone.
     """
@@ -96,7 +96,8 @@ class TrainingState:
         loss counts even if the metric is BLEU, because BLEU is near 0 and noisy early in training.
 
         Args:
-            keep: best or last: the evaluation that becomes `kept`, whose parameters are the translator.
+            metric: the metric that decides which result is the best.
+            keep: "best" or "last": the evaluation that becomes `kept`, whose parameters are the translator.
         """
         best = result if result.better_than(self.best, metric) else self.best
         lower = self.lowest_loss_nats is None or result.loss_nats < self.lowest_loss_nats

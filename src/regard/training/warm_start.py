@@ -19,13 +19,13 @@ CHANGEABLE = {"dropout", "attention_dropout"}
 """The model settings that may differ from the translator's when it is fine-tuned: parameters do not depend on them."""
 
 PARAMETERS = "start.safetensors"
-"""The file in the data folder with a copy of the initial parameters.
+"""The file in the data folder with a copy of the translator's parameters, with which training starts.
 
-The folder of the translator that training starts from may then be deleted."""
+With this copy, training can be resumed even if the folder of the translator is deleted."""
 
 
 def with_start(config: TrainConfig, start: TranslatorContents) -> TrainConfig:
-    """Return the settings for fine-tuning: those of the model and of its vocabularies are the translator's.
+    """Return the settings for fine-tuning: the model and its vocabularies have the settings of the translator `start`.
 
     Raises:
         InputError: the settings ask for a vocabulary or a model that differs from the translator's.

@@ -6,7 +6,7 @@ from threading import Event, Thread
 from typing import Any
 
 CALLS_PER_LINE = 10
-"""If standard error is not a terminal, one in this many calls of `progress` prints a line."""
+"""If standard error is not a terminal, the first of every ten calls of `progress` prints a line."""
 
 QUIET_SECONDS = 30
 """If standard error is not a terminal, the current task is printed after this many seconds without output."""
@@ -66,7 +66,7 @@ class Watcher:
         """Show the number of optimiser steps so far; called after every step, and before the first one."""
 
     def progress(self, progress: Progress) -> None:
-        """Show the progress; called with every log entry about training steps."""
+        """Show the progress of training; called whenever a log entry about training steps is written."""
 
     def evaluated(self, entry: Mapping[str, Any]) -> None:
         """Show the result of an evaluation: its log entry, whose keys are those of `DevEvaluation.entry`."""
@@ -86,7 +86,7 @@ class Terminal(Watcher):
             console=self.console,
         )
         self.task = self.live.add_task("starting", total=None)
-        self.n_reports = 0  # calls of `progress`
+        self.n_reports = 0  # the number of calls of `progress`
         self.now, self.printed, self.ended = "starting", Event(), Event()
         self.quiet_printer = Thread(target=self.print_while_quiet, daemon=True)
 

@@ -168,7 +168,7 @@ def test_a_checkpoint_of_another_version(three):
     said = []
     latest_checkpoint(three, said.append)
     assert said == [
-        f"{three / 'step-20'} is a regard checkpoint of version 3, and this regard reads version 2. "
+        f"{three / 'step-20'} is a regard checkpoint of version 3; this version of regard reads version 2. "
         "Going on from step 5."
     ]
 
@@ -185,8 +185,8 @@ def test_files_beside_are_checked_too(tmp_path):
     spoil(beside)
     assert latest_checkpoint(folder, said.append).state == {"n": 1}
     assert said == [
-        f"{folder / 'step-3'} was saved with another snapshots/step-3.safetensors than the present file (its "
-        "SHA-256 differs). Going on from step 1."
+        f"snapshots/step-3.safetensors has changed since {folder / 'step-3'} was saved (its SHA-256 differs). "
+        "Going on from step 1."
     ]
     beside.unlink()
     latest_checkpoint(folder, said.append)

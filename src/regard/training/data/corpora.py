@@ -22,10 +22,10 @@ Texts = str | Path | Sequence[str | Path]
 
 
 def text_files(source: Texts, target: Texts, data: Data) -> dict[str, Path]:
-    """Return the text files by name.
+    """Return the text files of a training by name.
 
-    The names are source and target, "source 2" and "target 2" for a second corpus, and so on, and "dev source" and "dev
-    target" if the settings `data` have them.
+    The files of the first corpus have the names "source" and "target", those of the second "source 2" and "target 2",
+    and so on. The files of dev pairs, if the settings `data` name any, have the names "dev source" and "dev target".
 
     Raises:
         InputError: the numbers of source and target files differ, the settings do not fit the number of corpora, or
@@ -51,7 +51,7 @@ def text_files(source: Texts, target: Texts, data: Data) -> dict[str, Path]:
 
 
 def paths(texts: Texts) -> list[Path]:
-    """Return the paths in `texts` as a list; a single text that names no file is split at its commas."""
+    """Return the paths in `texts` as a list; a single str is split at its commas unless a file has this name."""
     if isinstance(texts, Sequence) and not isinstance(texts, str):
         return [Path(one) for one in texts]
     return paths_in(str(texts))
@@ -67,7 +67,11 @@ def names_of_corpus(number: int) -> tuple[str, str]:
 
 
 def check_corpora(n_corpora: int, data: Data) -> None:
-    """Raise InputError unless the settings with a value for each corpus fit the number of corpora."""
+    """Raise InputError unless data.weights and data.synthetic fit the number of corpora.
+
+    There must be a weight for each corpus. The numbers of synthetic corpora must be those of given corpora; at least
+    one corpus must not be synthetic, or dev pairs must be given, as no dev pair is taken from a synthetic corpus.
+    """
     n = counted(n_corpora, "corpus", "corpora")
     if data.weights is not None and len(data.weights) != n_corpora:
         raise InputError(f"data.weights = {list(data.weights)}: got {n}; give a weight for each.")
@@ -84,7 +88,11 @@ def check_corpora(n_corpora: int, data: Data) -> None:
 
 
 def clean_copies(texts: Mapping[str, Path], data: Data, folder: Path) -> list[CleanCopy]:
-    """Return a `CleanCopy` for each corpus: an object whose `write` stores the cleaned pairs in a file in `folder`."""
+    """Return a `CleanCopy` for each corpus: an object whose `write` stores the cleaned pairs in a file in `folder`.
+
+    Args:
+        texts: the text files by name (see `text_files`).
+    """
     copies = list[CleanCopy]()
     for number in range(1, len(texts) + 1):
         source, target = names_of_corpus(number)

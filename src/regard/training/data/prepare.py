@@ -68,7 +68,9 @@ class Prepared:
     """The complete settings of a training, and the contents of its data folder.
 
     Attributes:
+        config: the complete settings.
         batches: the batches of the training pairs.
+        dev: the dev pairs, on which the model is evaluated.
         start: the file of the initial parameters; None = the model starts from random parameters.
     """
 
@@ -80,18 +82,18 @@ class Prepared:
     target_vocabulary: Vocabulary
 
     def model_config(self) -> Any:
-        """Return the config of the model: the user's settings, with the sizes of the vocabularies added."""
+        """Return the config of the model, made from the settings of [model] and the sizes of the vocabularies."""
         return model_config(self.config.model, len(self.source_vocabulary), len(self.target_vocabulary))
 
 
 class Missing(IntEnum):
-    """The part of a training's data that is not in its folder."""
+    """What is missing in the folder of a training. Machines that lack the same make it together."""
 
     NOTHING = 0
     ALL = 1
-    """The data folder and the settings."""
+    """The data folder and the stored settings are missing."""
     DATA = 2
-    """The data folder; the settings are stored."""
+    """The data folder is missing; the settings are stored."""
 
 
 def missing_part(folder: Path) -> Missing:
@@ -109,9 +111,10 @@ def write_missing(
     watcher: Watcher,
     share: Share = ALONE,
 ) -> SettledConfig:
-    """Write the data folder of a training under a temporary name, unless an earlier run wrote it; return the settings.
+    """Write the data folder of a training under a temporary name, unless it exists; return the complete settings.
 
     Args:
+        folder: the folder of the training.
         texts: the text files by name, such as "source", "target", "source 2" and "dev source".
         share: the part of the pairs that this process encodes, if several machines prepare the data together. Each
             machine gets the same files as one machine alone.
@@ -126,7 +129,7 @@ def write_missing(
         return settled
     refuse_different_texts(folder, share)
     data = folder / "data"
-    shutil.rmtree(data, ignore_errors=True)  # without settings: of a run that was killed
+    shutil.rmtree(data, ignore_errors=True)  # a killed run left it, without stored settings
     writing = new_writing_folder(data, share)
     corpora = clean_copies(texts, (settled or config).data, writing)
     if settled is None:
@@ -152,14 +155,16 @@ def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | Non
     """Rename the data folder that `write_missing` wrote to its final name, store the settings, and load the data.
 
     Args:
-        settled: the result of `write_missing`; None = another process of this machine called it.
+        settled: the result of `write_missing`; None = another process of this machine called `write_missing` and stored
+            its settings.
 
     Raises:
         InputError: a file in the data folder is missing or damaged, or a setting differs from the earlier run's.
     """
     data, stored = folder / "data", stored_config(folder)
     for writing in folder.glob(f".{data.name}*.writing"):
-        if data.exists():  # from another machine that shares the folder, or from a run that was killed
+        # `writing` is then the copy of another machine that shares the folder, or was left by a killed run
+        if data.exists():
             shutil.rmtree(writing, ignore_errors=True)
         else:
             writing.replace(data)
@@ -181,16 +186,17 @@ def write_new_data(
     watcher: Watcher,
     share: Share,
 ) -> SettledConfig:
-    """Write the data folder of a new training; return the settings, with a value in place of every None."""
+    """Write the data folder of a new training into the folder `writing`; return the complete settings."""
     genuine, synthetic = ([corpus for corpus in corpora if bool(corpus.tag) == tagged] for tagged in (False, True))
-    # the default settings depend on text that people wrote, if there is any
+    # only sources that people wrote decide the default settings, unless all corpora are synthetic
     survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in genuine or synthetic), watcher)
     others = chain.from_iterable(corpus.write() for corpus in (synthetic if genuine else []))
     n_pairs = survey.n_pairs + survey_corpus(others, watcher).n_pairs
     recipe, user_models = chosen_recipe(n_pairs, device), UserModels.of(config)
     corpus_config = settle_corpus(user_models.settings(config), recipe, survey)
     source, target = write_data(writing, corpora, texts, corpus_config, n_pairs, watcher, user_models, share)
-    model_config(corpus_config.model, len(source), len(target))  # raises before settings are stored
+    # called only to raise InputError for settings that are not valid, before they are stored
+    model_config(corpus_config.model, len(source), len(target))
     encoded, seed = read_corpora(writing, config.data.weights, (len(source), len(target))), config.training.seed
     return settle(corpus_config, recipe, device, lambda n_tokens: Batches(encoded, n_tokens, seed).n_batches())
 
@@ -216,8 +222,11 @@ def write_data(
     """Write the files of the data folder into the folder `writing`; return the source and the target vocabulary.
 
     Args:
-        corpora: the clean copies of the corpora, which are deleted.
+        corpora: the clean copies of the corpora. Their files are deleted at the end.
+        texts: the text files by name, such as "source" and "dev source".
         n_pairs: the number of pairs in all corpora, dev pairs included.
+        user_models: the translator to fine-tune, or the vocabularies, that the user gives.
+        share: the part of the pairs that this process encodes.
 
     Raises:
         InputError: a text cannot be read, no pair is left to learn from, or a setting does not fit a given vocabulary.
@@ -290,7 +299,7 @@ def read_corpora(data: Path, weights: Sequence[float] | None, n_tokens: tuple[in
 
 
 def shared_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int, share: Share) -> Vocabularies:
-    """Return the vocabularies; the first process trains them and sends them to the others."""
+    """Return the source and the target vocabulary. One process trains them and sends them to the others (`share`)."""
     trained = train_vocabularies(split, settings, n_pairs) if share.index == 0 else None
     source, target = share.exchange(trained and tuple(vocabulary.model for vocabulary in trained))[0]
     if trained is not None:
@@ -307,7 +316,12 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
     tags = list(dict.fromkeys(corpus.tag for corpus in split.corpora if corpus.tag))
 
     def vocabulary(lines: Callable[[], Iterator[str]], tags: Sequence[str]) -> Vocabulary:
-        """Train one vocabulary; `lines` is a function because the lines are read twice."""
+        """Train one vocabulary.
+
+        Args:
+            lines: returns the lines to train on; a function, because they are read twice.
+            tags: words that are a piece each, such as the tag of synthetic corpora.
+        """
         n_tokens = vocabulary_size(lines(), n_pairs) if settings.n_tokens is None else settings.n_tokens
         with_bytes = n_tokens >= LEAST_PIECES_WITH_BYTES if settings.byte_fallback is None else settings.byte_fallback
         return Vocabulary.train(lines(), n_tokens, coverage=settings.coverage, tags=tags, byte_fallback=with_bytes)
@@ -370,6 +384,6 @@ def load(data: Path, config: SettledConfig) -> Prepared:
 
 
 def bpe_dropouts(config: SettledConfig, source: Vocabulary, target: Vocabulary) -> tuple[BPEDropout, BPEDropout] | None:
-    """Return BPE-dropout for sources and for targets; None = the settings have a probability of 0."""
+    """Return BPE-dropout for sources and for targets; None if its probability in the settings is 0."""
     probability, longest = config.vocabulary.bpe_dropout, config.data.max_tokens
     return (BPEDropout(source, probability, longest), BPEDropout(target, probability, longest)) if probability else None

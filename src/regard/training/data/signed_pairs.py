@@ -1,7 +1,7 @@
-"""Training pairs in which signs stand in place of names, numbers and addresses, so that the model learns to copy them.
+"""Training pairs in which signs such as ⟐ replace names, numbers and addresses, so that the model learns to copy signs.
 
-Small texts have few of these items in both languages. Therefore pairs with a name, such as 톰 and Tom, are added a
-second time, with a sign in place of the name.
+regard.text.placeholders has the rules. In a small corpus, few pairs have an item that stands in both texts. Therefore
+pairs with a name and its translation, such as 톰 and Tom, are added a second time, with a sign in place of the name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,18 +15,19 @@ from regard.text.placeholders import Placeholders, with_sign_pieces
 from regard.text.vocabulary import Vocabulary
 
 PAIRS_PER_ADDED_PAIR, MOST_ADDED = 5, 20_000
-"""At most one pair is added for each five pairs of a corpus, and at most 20,000 pairs."""
+"""At most one pair with signs for names is added for every five pairs of a corpus, and at most 20,000 in all."""
 
 LEAST_SIGNED_PAIRS, MOST_COUNTED = 100, 100_000
-"""Signs are used if at least 100 of the first 100,000 pairs have signs; from fewer, a model does not learn to copy."""
+"""Signs are used only if the first 100,000 pairs give at least 100 pairs with signs: from fewer, a model does not learn
+to copy signs."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignedPairs:
-    """The training pairs with signs.
+    """A function that puts signs into training pairs, and adds pairs with signs for names.
 
     Attributes:
-        placeholders: the placeholders of the translator that is trained.
+        placeholders: the placeholders of the translator that is trained: which items are replaced.
         names: names in the source language and their translations.
     """
 
@@ -35,14 +36,14 @@ class SignedPairs:
 
     @classmethod
     def of(cls, placeholders: Placeholders, pairs: Iterable[Pair]) -> "SignedPairs":
-        """Find the names in training pairs."""
+        """Find names and their translations in the training pairs `pairs`, and return a function that replaces them."""
         return cls(placeholders, names_in(pairs, capitals=0 if placeholders.latin else 1))
 
     def __call__(self, pairs: Iterable[Pair], report: Report) -> Iterator[Pair]:
-        """Yield the training pairs with signs in place of items, and after some of them a pair with signs for names.
+        """Yield each training pair with signs in place of its items; for some, also a copy with signs for its names.
 
         Args:
-            report: the numbers of pairs with signs, and of pairs added, are added to its counts.
+            report: its count `signed` grows by the number of pairs with signs, `named` by the number of copies.
         """
         n_added = 0
         for n_pairs, pair in enumerate(pairs, start=1):
@@ -60,7 +61,11 @@ class SignedPairs:
 def with_signs_if_learnt(
     vocabularies: tuple[Vocabulary, Vocabulary], pairs: Callable[[], Iterable[Pair]]
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Return the two vocabularies with pieces for the signs, or as they are if too few of the pairs have items."""
+    """Return the two vocabularies with a piece for each sign; unchanged if too few pairs have items to replace.
+
+    Args:
+        pairs: returns the training pairs; a function, because they are read twice.
+    """
     signed = SignedPairs.of(Placeholders.for_language(vocabularies[0]), pairs())
     report = Report()
     for _ in signed(islice(pairs(), MOST_COUNTED), report):

@@ -1,8 +1,9 @@
 """The split of a corpus into training pairs and dev pairs, which are used only to evaluate.
 
-Without files of dev pairs, source sentences are chosen at random, and their pairs are the dev pairs. No sentence of a
-dev pair is in a training pair: if a chosen source shares a target with a training pair, its pairs become training pairs
-again. If no dev pair would be left, the dev and the training pairs may share targets, but never sources.
+If the user gives no files of dev pairs, source sentences are chosen at random, and all pairs with these sources are dev
+pairs. Training pairs and dev pairs have no sentence in common: a chosen source that has the same target as a training
+pair is given back, and its pairs are training pairs. If no dev pair is left after this, none is given back: then dev
+pairs and training pairs may have the same targets, but never the same sources.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,11 +20,11 @@ from regard.training.settings.settled_config import CorpusConfig
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The split into training pairs and dev pairs. The choice of dev pairs depends only on the corpus and the seed.
+    """The split into training pairs and dev pairs. The choice of dev pairs depends only on the corpora and the seed.
 
     Attributes:
         corpora: the corpora. A corpus with a tag is synthetic: no dev pair is taken out of it.
-        dev_files: the files of dev pairs; None = dev pairs are taken out of the corpus.
+        dev_files: the files of dev pairs that the user gives; None = dev pairs are taken out of the corpora.
         held_out: the sources of the dev pairs that are taken out of the corpora.
         held_out_targets: the targets of the dev pairs taken out of the corpora; synthetic pairs with these targets are
             not trained on.
@@ -40,8 +41,11 @@ class Split:
     def of(cls, corpora: Sequence[CleanCopy], texts: Mapping[str, Path], config: CorpusConfig) -> "Split":
         """Choose the dev pairs as the settings describe, and return the split.
 
+        Args:
+            texts: the text files by name; "dev source" and "dev target" if the user gives files of dev pairs.
+
         Raises:
-            InputError: all pairs that are not synthetic are dev pairs, so that no training pair is left.
+            InputError: the corpora that are not synthetic are so small that all their pairs would be dev pairs.
         """
         seed, copies = config.training.seed, tuple(corpora)
         if "dev source" in texts:
@@ -74,7 +78,7 @@ class Split:
         return chain.from_iterable(self.train_of(corpus) for corpus in self.corpora)
 
     def train_of(self, corpus: CleanCopy, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the training pairs of a corpus; add the number of pairs that are left out to `report`."""
+        """Yield the training pairs of a corpus; count the pairs that are left out as dev pairs in `report`."""
         for pair in corpus.pairs():
             held_out = pair[1] in self.held_out_targets if corpus.tag else pair[0] in self.held_out
             if not held_out:
@@ -83,7 +87,7 @@ class Split:
                 report.held_out += 1
 
     def dev(self, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the dev pairs; if there are files of dev pairs, the numbers of pairs read are added to `report`."""
+        """Yield the dev pairs. If they come from files of their own, the pairs read are counted in `report`."""
         if self.dev_files is not None:
             return self.dev_files.pairs(report)
         pairs = chain.from_iterable(corpus.pairs() for corpus in self.corpora if not corpus.tag)
@@ -99,14 +103,14 @@ class Split:
 
 
 def sources_with_own_targets(chosen: Iterable[Pair], others: Iterable[Pair]) -> frozenset[str]:
-    """Return the sources of dev pairs that have no target in common with a training pair.
+    """Return the sources of those chosen dev pairs that have no target in common with a training pair.
 
-    If a dev source has a target of a training pair, all its pairs become training pairs. This is repeated until no such
-    source is left.
+    If a pair of a source has the target of a training pair, all pairs of this source become training pairs. As other
+    dev pairs may have the targets of these pairs, this is repeated until nothing changes.
 
     Args:
         chosen: the pairs that were chosen as dev pairs.
-        others: the training pairs at first.
+        others: all other pairs, which are training pairs.
 
     >>> chosen = [("a", "1"), ("b", "1"), ("b", "2"), ("c", "3"), ("d", "4")]
     >>> sorted(sources_with_own_targets(chosen, [("e", "2"), ("f", "4")]))

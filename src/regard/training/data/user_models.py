@@ -1,4 +1,4 @@
-"""The translator to fine-tune, or the vocabularies, that the user gives for a training."""
+"""The trained models that the user gives for a training: a translator to fine-tune, or vocabularies."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ class UserModels:
         return cls(start, read_user_vocabularies(config.vocabulary))
 
     def settings(self, config: TrainConfig) -> TrainConfig:
-        """Fill in the settings that follow from the translator or the vocabularies; return the result.
+        """Return `config` with the values that the given translator or vocabularies determine, e.g. vocabulary.joint.
 
         Raises:
             InputError: a setting differs from the translator or from the vocabularies.

@@ -1,11 +1,11 @@
-"""TCP connections from the main process to every other process, by which a process notices that another has died.
+"""TCP connections from the main process to every other process. They show each process whether another one has died.
 
 Each process other than the main one sends a greeting at the start, and every process sends one byte when it has
 finished; no message is sent in between. When a process is killed, its operating system closes its connections at once.
 When a machine loses power or network, the operating system of the other machine notices within about a minute by its
 own probes (TCP keep-alive). Without these connections the remaining processes would wait in their next exchange of
-gradients until its timeout. This is days, since processes also wait there while the main process prepares texts or
-evaluates.
+gradients until its timeout. The timeout is several days, since processes also wait there while the main process
+prepares texts or evaluates.
 """
 
 import os
@@ -25,16 +25,16 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPALIVE": 20, "TCP_KEEPINTVL": 10, "TCP
 unanswered probes. macOS has TCP_KEEPALIVE in place of TCP_KEEPIDLE."""
 
 CONNECT_SECONDS = 60
-"""The seconds after which a process gives up connecting to one that does not answer."""
+"""A process stops trying to connect to another one that does not answer after this many seconds."""
 
 GRACE_SECONDS = 10
-"""The seconds after which this process exits if another process is lost; without this it might wait forever."""
+"""If another process is lost, this process exits after this many seconds: otherwise it might wait for it forever."""
 
 LAST_BYTE = b"."
 """The byte that a process sends when it has finished; if its connection closes without this byte, it has died."""
 
 GREETING = struct.Struct("!QI")
-"""The first bytes over a connection: a random number that only this training knows, and the sender's rank."""
+"""The format of the first bytes over a connection: a secret random number of this training, and the sender's rank."""
 
 
 class LostError(InputError):
@@ -75,7 +75,7 @@ class Connections:
             LostError: a process did not connect.
         """
         if rank:
-            port, secret = from_main([0, 0])  # the main process's numbers are returned
+            port, secret = from_main([0, 0])  # the zeros are not used: the main process sends both
             return cls({0: connect(port, secret, rank)}, n)
         with listening_socket() as listening:
             port, secret = from_main([listening.getsockname()[1], secrets.randbits(62)])
@@ -94,7 +94,7 @@ class Connections:
                         return
 
     def report_lost(self, rank: int) -> None:
-        """Store the message that a process is lost; end this process after `GRACE_SECONDS`, unless it ends before."""
+        """Store the message that process `rank` is lost; end this process after `GRACE_SECONDS` if it still runs."""
         self.message = (
             f"process {rank + 1} of {self.n} is lost: it was ended or killed, or its machine or the network failed. "
             "The same command, started again on every machine, resumes from the latest checkpoint."
@@ -110,10 +110,10 @@ class Connections:
             raise LostError(self.message)
 
     def finish(self) -> None:
-        """Tell the other processes that this process has finished; wait up to `GRACE_SECONDS` until they have too."""
+        """Tell the other processes that this one has finished; wait until they have finished, or `GRACE_SECONDS`."""
         self.ended.set()
         for connection in self.connections.values():
-            with suppress(OSError):  # the other process is lost, and no longer needed
+            with suppress(OSError):  # raised if the other process is lost, which does not matter any more
                 connection.sendall(LAST_BYTE)
         self.thread.join(GRACE_SECONDS)
 
@@ -121,7 +121,7 @@ class Connections:
         """Close the connections. Unless `finish` was called before, the other processes report this process as lost."""
         self.ended.set()
         for connection in self.connections.values():
-            with suppress(OSError):  # closed by the other process
+            with suppress(OSError):  # raised if the other process has closed the connection
                 connection.shutdown(socket.SHUT_RDWR)  # wakes the thread in `watch`
         self.thread.join(GRACE_SECONDS)
         for connection in self.connections.values():
@@ -139,7 +139,9 @@ def listening_socket() -> socket.socket:
 
 
 def connect(port: int, secret: int, rank: int) -> socket.socket:
-    """Connect to a port of the main process, send a greeting with `secret` and `rank`, and return the connection.
+    """Connect to the main process, send a greeting with `secret` and `rank`, and return the connection.
+
+    The address of the main process is in the environment variable MASTER_ADDR.
 
     Raises:
         LostError: the main process cannot be reached.
@@ -162,7 +164,7 @@ def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socke
     A connection whose greeting does not have the number `secret` is closed.
 
     Raises:
-        LostError: within `CONNECT_SECONDS` no process connected, and not all had connected before.
+        LostError: some processes are missing, and for `CONNECT_SECONDS` no further process has connected.
     """
     connections: dict[int, socket.socket] = {}
     while len(connections) < n - 1:
@@ -184,7 +186,7 @@ def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socke
 
 
 def read_greeting(connection: socket.socket) -> tuple[int, int] | None:
-    """Read a greeting from a new connection; return its secret and rank, or None if the bytes are not a greeting."""
+    """Read a greeting from a new connection; return its secret and its rank, or None if no greeting arrives."""
     try:
         secret, rank = GREETING.unpack(connection.recv(GREETING.size, socket.MSG_WAITALL))
     except (OSError, struct.error):

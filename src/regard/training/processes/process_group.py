@@ -1,4 +1,4 @@
-"""Training in one process, or in several on one machine or more, by means of Accelerate.
+"""Training in one process, or in several processes on one machine or several, with Hugging Face's Accelerate.
 
     regard train …                                             one process
     torchrun --nproc-per-node 2 $(which regard) train …        two processes; `accelerate launch` works too
@@ -36,10 +36,10 @@ FSDP = "ACCELERATE_USE_FSDP"
 """The environment variable that `accelerate launch` sets to "true" if its config file asks for FSDP."""
 
 UNSUPPORTED = {"ACCELERATE_USE_DEEPSPEED": "DeepSpeed", "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM"}
-"""For each environment variable by which `accelerate launch` asks for an unsupported program, the program's name."""
+"""Programs that regard does not support, by the environment variable in which `accelerate launch` asks for them."""
 
 TIMEOUT = timedelta(days=7)
-"""The longest time that a process waits for another one; the connections show a lost process long before."""
+"""The longest time that a process waits for another one; connections.py finds a lost process much earlier."""
 
 Number = TypeVar("Number", int, float)
 
@@ -52,7 +52,8 @@ class Processes:
 
     Attributes:
         accelerator: the accelerate.Accelerator of this process.
-        launcher_shards: whether Accelerate's config asks for FSDP; used if training.shard is None.
+        launcher_shards: whether Accelerate's config asks for sharding by FSDP; used if the setting training.shard is
+            None.
         connections: the connections by which this process notices that another one has died; None = there is only one
             process.
     """
@@ -66,7 +67,7 @@ class Processes:
         """Join the processes that a launcher such as torchrun started; without a launcher there is only this process.
 
         Args:
-            device: cpu, or cuda, with the number of a GPU only if there is one process.
+            device: cpu or cuda. A number, as in cuda:1, is allowed only if there is one process.
             precision: the data type of matrix products.
 
         Raises:
@@ -78,7 +79,7 @@ class Processes:
         if numbered:
             torch.cuda.set_device(device)  # Accelerate uses the current device, unless a launcher chose one
         accelerate = import_extra("accelerate", "translation")
-        launcher_shards = os.environ.pop(FSDP, "false").lower() == "true"  # regard shards, not Accelerate
+        launcher_shards = os.environ.pop(FSDP, "false").lower() == "true"  # removed, as regard shards, not Accelerate
         timeout = import_extra("accelerate.utils", "translation").InitProcessGroupKwargs(timeout=TIMEOUT)
         processes = cls(
             accelerate.Accelerator(
@@ -146,9 +147,9 @@ class Processes:
         self.accelerator.wait_for_everyone()
 
     def wrap(self, module: nn.Module, sharded: bool | None) -> nn.Module:
-        """Move a module to this process's device and wrap it by DDP, or shard it by FSDP; one process needs neither.
+        """Move a module to this process's device; if there are several processes, wrap it by DDP or shard it by FSDP.
 
-        Create the optimiser from the result: sharding replaces the parameters.
+        The optimiser must be created from the result, because sharding replaces the parameters.
 
         Args:
             module: the module, with equal parameters in all processes.
@@ -159,10 +160,11 @@ class Processes:
         return self.accelerator.prepare_model(shard(module, self.device, self.n), evaluation_mode=True)
 
     def gradient_exchange(self, module: nn.Module, exchange: bool) -> AbstractContextManager[None]:
-        """Return a context manager for a backward pass.
+        """Return a context manager for a backward pass, which determines whether gradients are exchanged.
 
         Args:
-            exchange: after the pass, the processes average their gradients; False = each adds up its own gradients.
+            exchange: True = after the pass, the processes average their gradients. False = each process adds the new
+                gradients to its own ones.
         """
         if exchange or self.n == 1:
             return nullcontext()
@@ -178,7 +180,7 @@ class Processes:
             self.accelerator.clip_grad_norm_(module.parameters(), norm)
 
     def total(self, number: Tensor) -> Tensor:
-        """Return the sum of a number over all processes."""
+        """Return the sum of a tensor over all processes, element by element. All processes must call this method."""
         return number if self.n == 1 else self.accelerator.reduce(number, reduction="sum")
 
     def any(self, conditions: Sequence[bool]) -> list[bool]:
@@ -202,12 +204,12 @@ class Processes:
         return self.total(torch.tensor(numbers, dtype=exact, device=self.device) * self.is_main).tolist()
 
     def share(self, group: int) -> Share:
-        """Return this process's share of work that is done together by all processes that give the same number.
+        """Return this process's share of some work. Processes that call this method with the same `group` share work.
 
         All processes must call this method.
 
         Args:
-            group: a positive number; 0 = this process does not take part, and it gets the share of a process alone.
+            group: a positive number; 0 = this process shares no work, and the result is `ALONE`.
         """
         if self.n == 1:
             return ALONE
@@ -216,7 +218,7 @@ class Processes:
         groups, share = self.total(numbers).tolist(), ALONE
         for number in sorted(set(groups) - {0}):
             ranks = [rank for rank, other in enumerate(groups) if other == number]
-            members = distributed.new_group(ranks, timeout=TIMEOUT)  # every process must call it
+            members = distributed.new_group(ranks, timeout=TIMEOUT)  # all processes must call it, not only members
             if number == group:
                 share = Share(ranks.index(self.rank), len(ranks), partial(exchange_parts, members))
         return share
@@ -231,16 +233,17 @@ class Processes:
     def optimiser_tensors(self, module: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
         """Return the unsharded tensors of the optimiser's state in the main process, an empty dict in other processes.
 
-        A tensor's name has the parameter's name and its name in AdamW's state, e.g. `encoder.bias:exp_avg`.
+        A tensor's name is the parameter's name and AdamW's name of the tensor, e.g. `encoder.bias:exp_avg`. All
+        processes must call this method.
         """
         named, state = self.unwrapped(module).named_parameters(), optimiser.state
         return self.gather({f"{name}:{key}": tensor for name, p in named for key, tensor in state[p].items()})
 
     def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return `tensors`, each put together from its shards, in the main process; an empty dict in other processes.
+        """Return the full `tensors`, put together from their shards, in the main process; elsewhere an empty dict.
 
-        All processes must call this method. With several processes, the result is on the CPU,
-        where there is more memory.
+        All processes must call this method. With several processes, the result is on the CPU, where there is more
+        memory.
         """
         if self.n == 1:
             return {name: tensor.detach() for name, tensor in tensors.items()}
@@ -265,7 +268,8 @@ class Processes:
         Args:
             parameters: the result of the method `parameters` when the checkpoint was written. Only the main process
                 needs it; other processes may pass an empty dict.
-            optimiser_tensors: the result of the method `optimiser_tensors` at that time; also only in the main process.
+            optimiser_tensors: the result of the method `optimiser_tensors` at that time. Here, too, other processes may
+                pass an empty dict.
 
         Raises:
             InputError: a tensor is missing or has another shape: the checkpoint belongs to another model.
@@ -315,14 +319,17 @@ class Processes:
 
 
 def exchange_parts(members: distributed.ProcessGroup, part: Any) -> list[Any]:
-    """Return the objects that the members of a group give, in the order of their ranks; all members must call it."""
+    """Return the `part` of every member of a process group, in the order of ranks. All members must call it."""
     parts = [None] * members.size()
     distributed.all_gather_object(parts, part, group=members)
     return parts
 
 
 def named_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """Return the parameters and persistent buffers of a module by name; a shared parameter has only its first name."""
+    """Return the parameters and persistent buffers of a module by name.
+
+    A parameter that is shared, such as an embedding, is in the result once, with the first of its names.
+    """
     persistent = module.state_dict(keep_vars=True).keys()
     buffers = {name: buffer for name, buffer in module.named_buffers() if name in persistent}
     return {**dict(module.named_parameters()), **buffers}

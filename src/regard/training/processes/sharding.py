@@ -25,7 +25,7 @@ def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
     at once: it gathers parameters only for calls of `forward`, which must return tensors, but decoder blocks also have
     a method `prepare`, and blocks return dataclasses.
     """
-    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")  # views are never modified
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")  # regard changes no view
     mesh = init_device_mesh(device.type, (n,))
     blocks = (block for part in module.modules() if isinstance(part, nn.ModuleList) for block in part)
     for layer in {layer: None for block in blocks for layer in block.modules() if isinstance(layer, nn.Linear)}:
@@ -45,16 +45,16 @@ def without_exchange(sharded: FSDPModule) -> Iterator[None]:
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """Return the full tensor from its shards, or `tensor` if it is not sharded; all processes must call this."""
+    """Return a tensor put together from its shards, or `tensor` if it is not sharded; all processes must call this."""
     tensor = tensor.detach()
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def part_from_main(tensor: Tensor, like: Tensor) -> Tensor:
-    """Send a tensor from the main process to all processes; return this process's shard of it, sharded as `like` is.
+    """Send a tensor from the main process to all processes; return this process's shard of it.
 
-    If `like` is not sharded, the result is the full tensor. All processes must call this function with a tensor of the
-    full shape; only the numbers of the main process are used.
+    The tensor is sharded in the same way as `like`. If `like` is not sharded, the result is the full tensor. All
+    processes must call this function with a tensor of the full shape; only the numbers of the main process are used.
     """
     if isinstance(like, DTensor):
         return distribute_tensor(tensor, like.device_mesh, like.placements)

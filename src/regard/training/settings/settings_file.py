@@ -25,7 +25,7 @@ VOCABULARY_SIZES = {"n_source_tokens", "n_target_tokens"}
 """The fields of a model's config that the user cannot set, because they are the sizes of the vocabularies."""
 
 Tables = dict[str, dict[str, Any]]
-"""The type of the values of settings: `tables["training"]["seed"]` is the value of training.seed."""
+"""Settings as in a TOML file, by section and name: `tables["training"]["seed"]` is the value of training.seed."""
 
 
 def read_config(
@@ -36,7 +36,8 @@ def read_config(
     Args:
         file: the TOML file; None = all settings have their defaults.
         changes: texts such as `training.seed=3`, which override the file; later ones override earlier ones.
-        options: values by section, then by name, which override `file` and `changes`; None = no change.
+        options: for each section, values by name, which override `file` and `changes`; a value that is None changes
+            nothing. None = there are no options.
 
     Raises:
         InputError: the file cannot be read, or a name or a value is not valid.
@@ -60,7 +61,8 @@ def read_tables(file: Path) -> Tables:
         tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"cannot read {file}: {reason(error)}.") from error
-    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and deeply nested brackets
+    # ValueError also stands for a number of thousands of digits, RecursionError for deeply nested brackets
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file} is not TOML: {error}.") from error
     for name, table in tables.items():
         if name in SECTIONS and not isinstance(table, dict):
@@ -88,7 +90,7 @@ def parse_change(change: str) -> tuple[str, str, Any]:
 
 
 def config_from_tables(tables: Tables) -> TrainConfig:
-    """Check the tables of a settings file, and return the settings; a setting that is missing there has its default."""
+    """Check the tables of a settings file and return the settings; a setting missing in the tables has its default."""
     for name in tables:
         if name not in SECTIONS:
             close = nearest(name, list(SECTIONS), n=1)[0]
@@ -97,7 +99,7 @@ def config_from_tables(tables: Tables) -> TrainConfig:
 
 
 def section_from_table(name: str, table: Mapping[str, Any]) -> Section:
-    """Check one table, and return its settings."""
+    """Check the table of the section `name`, and return its settings."""
     if name == "model":
         return model_from_table(table)
     for key in table:
@@ -108,9 +110,9 @@ def section_from_table(name: str, table: Mapping[str, Any]) -> Section:
 def model_from_table(table: Mapping[str, Any]) -> Model:
     """Check the table [model], and return its settings.
 
-    The table may also contain fields of TransformerConfig or RecurrentConfig. If it has no kind, the kind is that of
-    the translator in `start_from`, if there is one. The type and range of each value are checked here; whether the
-    values fit together is checked when the model's config is created.
+    The table may also contain fields of TransformerConfig or RecurrentConfig. If the table has no `kind` but a
+    `start_from`, the kind is that of the translator in this folder. The type and range of each value are checked here;
+    whether the values fit together is checked when the model's config is created.
     """
     settings = {key: value for key, value in table.items() if key in names_of("model")}
     model = Model(**settings)
@@ -126,12 +128,12 @@ def model_from_table(table: Mapping[str, Any]) -> Model:
 
 
 def names_of(section: str) -> list[str]:
-    """Return the names of the settings in a section; for "model" without the fields of the model's config."""
+    """Return the names of the settings in a section. Fields of the model's config, such as d_model, are left out."""
     return [setting.name for setting in fields(SECTIONS[section]) if setting.name != "changes"]  # type: ignore[arg-type]
 
 
 def refuse_unknown(section: str, key: str, valid: list[str]) -> None:
-    """Raise InputError if `key` is not in `valid`, the names of the settings in a section.
+    """Raise InputError if `key` is not in `valid`, the names of the settings in the section `section`.
 
     The message suggests the section that has a setting of this name, or else the most similar valid name.
     """

@@ -1,4 +1,4 @@
-"""Deriving the settings that the user left at None, from a table of recipes by corpus size and device.
+"""Deriving the settings that the user left at None, from recipes (default settings) by corpus size and device.
 
 Each recipe is for corpora up to a number of sentence pairs. Small corpora get small models, much dropout and many
 epochs; large corpora get the opposite. A CPU gets models that it can train within hours. `settle_corpus` derives the
@@ -31,13 +31,13 @@ DEFAULT_MAX_TOKENS = 256
 """The default of data.max_tokens, the longest training sentence in subword pieces, if the model allows it."""
 
 LEAST_SHARED_LETTERS = 0.5
-"""Two languages get a joint vocabulary by default if they have at least this share of letters in common."""
+"""By default two languages have a joint vocabulary if `Survey.shared_letters` (0 to 1) is at least this number."""
 
 PAIRS_PER_DEV_PAIR, MOST_DEV_PAIRS = 20, 1_000
-"""By default the dev set is one pair in 20 of the corpus, but at most 1,000 pairs."""
+"""By default data.dev_pairs is the number of pairs in the corpus divided by 20, but at most 1,000."""
 
 SAFE_RATE = 2e-3
-"""The highest default of the peak learning rate if the user chose another model size than the default."""
+"""If the user chose a model size other than the default, the default peak learning rate is at most this number."""
 
 WARM_START_SHARE = 0.2
 """The factor by which the default peak learning rate is multiplied if training starts from a trained translator."""
@@ -52,8 +52,8 @@ class ModelDefaults:
     Attributes:
         preset: the name of the model's size, e.g. small.
         learning_rate: the peak learning rate for a model of this preset; `peak_rate` has the rule for other sizes.
-        epochs: the number of passes over the corpus from which max_steps is computed, within least_steps and
-            most_steps.
+        epochs: the number of passes over the corpus. max_steps is the number of steps in these passes, but not below
+            `Recipe.least_steps` and not above `Recipe.most_steps`.
         changes: the values that differ from the preset, by field name of the model's config.
     """
 
@@ -69,10 +69,11 @@ class Recipe:
 
     Attributes:
         up_to_pairs: the number of sentence pairs of the largest corpus that the recipe is for.
-        defaults: the defaults of model settings for each kind of model.
+        defaults: the defaults that depend on the kind of model.
+        batch_tokens, warmup_steps, schedule: the defaults of these settings of [training].
         least_steps: the lowest default of max_steps, however small the corpus.
         most_steps: the highest default of max_steps, however large the corpus.
-        evaluations: the number of evaluations in the whole training; None = as many as `ModelDefaults.epochs`.
+        evaluations: the number of evaluations in the whole training; None = one for each of `ModelDefaults.epochs`.
         patience: the number of evaluations in a row without improvement after which training ends.
     """
 
@@ -149,16 +150,21 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
     ),
 }  # fmt: skip
-"""The recipes for each type of device, by the size of the corpus, the smallest first."""
+"""The recipes for a CPU and for all other devices ("gpu"), sorted by the size of the corpus, the smallest first."""
 
 
 def chosen_recipe(n_pairs: int, device: torch.device) -> Recipe:
-    """Return the recipe (default settings) for a corpus of `n_pairs` sentence pairs and the type of `device`."""
+    """Return the recipe (default settings) for a corpus of `n_pairs` sentence pairs on a device."""
     return next(r for r in RECIPES["cpu" if device.type == "cpu" else "gpu"] if n_pairs <= r.up_to_pairs)
 
 
 def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> CorpusConfig:
-    """Derive the settings of [data], [vocabulary] and [model], which are needed to encode the corpus.
+    """Return the settings with complete [data], [vocabulary] and [model], which are needed to encode the corpus.
+
+    Args:
+        config: the user's settings.
+        recipe: the default settings for the corpus.
+        survey: statistics of the corpus, which decide some other defaults.
 
     Raises:
         InputError: the settings of the model contradict each other, or data.max_tokens exceeds model.max_tokens - 1.
@@ -187,7 +193,7 @@ def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> Corpus
 def settle(
     config: CorpusConfig, recipe: Recipe, device: torch.device, count_batches: Callable[[int], int]
 ) -> SettledConfig:
-    """Derive the settings of [training] and [evaluation]; this needs the encoded corpus.
+    """Return the settings with complete [training] and [evaluation] too, for a corpus that has been encoded.
 
     The default number of warm-up steps is the recipe's, but at most a tenth of all steps.
 
@@ -226,8 +232,8 @@ def settle(
 def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
     """Return the settings of [model]; those that the user did not give are taken from a recipe (default settings).
 
-    A Transformer shares all embeddings if the vocabulary is joint; otherwise it shares those of the target with the
-    output layer.
+    By default a Transformer uses one matrix for the embeddings of source and target and for the output layer if the
+    vocabulary is joint (`joint`); otherwise one for the target's embeddings and the output layer.
     """
     defaults = recipe.defaults[model.kind]
     changes = {} if model.preset else dict(defaults.changes)
@@ -255,6 +261,7 @@ def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
     """Return data.max_tokens, the longest training sentence in pieces: the user's number, or the default for the model.
 
     Args:
+        max_tokens: the user's number; None = return the default.
         model_max_tokens: the longest sequence that the model processes; it includes EOS or BOS.
     """
     most = model_max_tokens - 1  # one token is EOS in the source, BOS in the target
@@ -271,8 +278,8 @@ def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
 def peak_rate(model: Model, defaults: ModelDefaults) -> float:
     """Return the default peak learning rate.
 
-    The rate is defaults.learning_rate; for a model of another size than defaults.preset it is at most `SAFE_RATE`.
-    If training starts from a translator, a fifth of this rate is returned.
+    The rate is defaults.learning_rate; for a model of another size than defaults.preset it is at most `SAFE_RATE`. For
+    fine-tuning a translator it is a fifth of this.
     """
     has_preset_size = model.preset == defaults.preset and "d_model" not in model.changes
     rate = defaults.learning_rate if has_preset_size else min(defaults.learning_rate, SAFE_RATE)

@@ -1,9 +1,8 @@
 """The complete settings with which a training runs: those of TrainConfig, with every derived setting filled in.
 
-Each class here repeats the derived fields of a section of TrainConfig, with types that exclude None. A few other
-settings may remain None, with a meaning: no files of dev pairs, weights of 1, no synthetic corpus, no vocabularies of
-the user's own, no preset, no translator to start from, no limit in minutes, vocabulary sizes estimated from the texts,
-and `shard` as in Accelerate's config.
+Each class here repeats the derived fields of a section of TrainConfig, with types that exclude None. A setting that is
+not repeated may be None in complete settings, too. Its description in TrainConfig says what None then means: for
+example, no files of dev pairs, or no limit in minutes.
 """
 
 from dataclasses import dataclass, fields
@@ -66,9 +65,10 @@ class SettledEvaluation(Evaluation):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CorpusConfig(TrainConfig):
-    """Settings whose [data] and [vocabulary] are complete, which is enough to write the encoded corpus.
+    """Settings whose sections [data] and [vocabulary] are complete, which is enough to write the encoded corpus.
 
-    [training] and [evaluation] may have None: their defaults depend on the number of batches in the encoded corpus.
+    Settings of [training] and [evaluation] may still be None: their defaults depend on the number of batches in the
+    encoded corpus.
     """
 
     data: SettledData
@@ -86,6 +86,10 @@ class SettledConfig(CorpusConfig):
 def settled_section(kind: type[SettledSection], section: Section, **derived: Any) -> SettledSection:
     """Return the settings of `section` as an instance of `kind`; a setting that is None gets its value from `derived`.
 
+    Args:
+        kind: the class of the complete section, such as SettledTraining.
+        derived: values by the name of the setting.
+
     Raises:
         InputError: a setting that `kind` requires is None, and `derived` does not have it.
     """
@@ -94,7 +98,7 @@ def settled_section(kind: type[SettledSection], section: Section, **derived: Any
 
 
 def checked_complete(config: TrainConfig) -> SettledConfig:
-    """Check that settings are complete, such as those read from config.toml, and return them as a SettledConfig.
+    """Check that settings, such as those read from config.toml, are complete; return them as a SettledConfig.
 
     Raises:
         InputError: a setting that must have a value is None.

@@ -18,11 +18,11 @@ Kind = Literal["transformer", "recurrent"]
 Metric = Literal["bleu", "loss"]
 
 Kept = Literal["best", "last"]
-"""Which evaluation's parameters become the translator."""
+"""The type of evaluation.keep: the parameters of the best or of the last evaluation become the translator."""
 
 Precision = Literal["float32", "bfloat16"]
 Plain = str | int | float | bool
-"""The types of the values of settings, besides lists."""
+"""The types that the value of a setting can have, besides a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,11 @@ BatchTokens = Annotated[int, Range(8)]
 
 
 class Section:
-    """Base class of the sections: creating one raises InputError if a value has a wrong type or is out of range."""
+    """Base class of the sections of settings: creating an instance checks the type and the range of each value.
+
+    Raises:
+        InputError: a value has a wrong type or is out of range.
+    """
 
     __slots__ = ()
 
@@ -78,10 +82,10 @@ class Data(Section):
     """The training pairs, and the dev pairs: sentence pairs used only to evaluate."""
 
     dev_source: str | None = None
-    """A file with the source sentences of the dev pairs, one per line; None = dev pairs are taken out of the corpus."""
+    """A file with the sources of the dev pairs, one per line; None = dev pairs are taken out of the corpora."""
 
     dev_target: str | None = None
-    """A file with the translations of `dev_source`, line by line."""
+    """A file with the translations of `dev_source`, line by line; None = there is no `dev_source` either."""
 
     dev_pairs: Count | None = None
     """The number of different source sentences whose pairs are taken out of the corpus as dev pairs; None = one in
@@ -93,7 +97,7 @@ class Data(Section):
 
     synthetic: tuple[Count, ...] | None = None
     """The numbers, from 1, of the corpora whose sources were written by a machine. Their sources begin with a tag, so
-    that the model can tell them from other sources; no dev pair is taken out of them. None = no corpus."""
+    that the model can tell them from other sources; no dev pair is taken out of these corpora. None = no corpus."""
 
     max_tokens: Length | None = None
     """The longest training sentence in subword pieces; pairs with a longer sentence are left out and counted. None =
@@ -109,33 +113,35 @@ class VocabularySettings(Section):
     """The vocabularies: the subword pieces that SentencePiece splits texts into."""
 
     file: str | None = None
-    """A SentencePiece model to use for both languages, or two of them with a comma between; None = train new ones."""
+    """The file of a SentencePiece model for both languages, or the files of a source and a target model, with a comma
+    between; None = new vocabularies are trained."""
 
     n_tokens: Annotated[int, Range(16)] | None = None
     """The number of pieces in each vocabulary; None = estimated from the texts."""
 
     joint: bool | None = None
-    """Use one vocabulary for both languages; None = do so if the languages share at least half of
-    their letters."""
+    """Use one vocabulary for both languages; None = use one if the languages share at least half of their letters."""
 
     coverage: Annotated[float, Range(0.9, 1)] = 1.0
-    """The share of the characters in the corpus that the vocabulary must cover; below 1, rare characters become
-    unknown, which suits scripts with thousands of characters."""
+    """The share of the characters in the corpus that the vocabulary must cover. Below 1, the rarest characters become
+    unknown tokens; this suits scripts with thousands of characters."""
 
     byte_fallback: bool | None = None
-    """Have 256 pieces for bytes in each vocabulary, so that no character is unknown; None = if it has at least 1,024
-    pieces."""
+    """Include 256 pieces for bytes in each vocabulary, so that no character is unknown; None = include them in a
+    vocabulary of at least 1,024 pieces."""
 
     placeholders: bool | None = None
-    """Replace names, numbers and addresses by signs, so that translations keep them (regard.text.placeholders). It
-    needs two vocabularies, and 100 training pairs with such items. None = do so if the languages share less than half
-    of their letters."""
+    """Replace names, numbers and addresses by signs, so that translations keep them (regard.text.placeholders).
+
+    This needs two vocabularies; with fewer than 100 training pairs with such items, nothing is replaced. None = replace
+    them if there are two vocabularies and the languages share less than half of their letters.
+    """
 
     bpe_dropout: Annotated[float, Range(0, 1)] = 0.0
-    """BPE-dropout: the probability that a merge of pieces is skipped, drawn anew in every epoch.
+    """BPE-dropout: the probability that a merge of pieces is skipped, drawn anew in every epoch; 0 = none is skipped.
 
-    0.05 gives about a fifth more pieces. Batches are formed by the lengths without BPE-dropout, so a batch may have
-    more than batch_tokens tokens.
+    With 0.05, texts have about a fifth more pieces. Batches are formed by the lengths without BPE-dropout, so a batch
+    may have more than batch_tokens tokens.
     """
 
 
@@ -154,19 +160,20 @@ class Model(Section):
     """The folder of a translator to fine-tune: its vocabularies, config and parameters are used; None = a new model."""
 
     changes: Mapping[str, Plain | None] = field(default_factory=dict)
-    """The values that differ from the preset, by field name of TransformerConfig or RecurrentConfig."""
+    """Fields of TransformerConfig or RecurrentConfig, by name, with values that replace those of the preset."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Training(Section):
-    """The optimisation; a setting that is None is derived from the size of the corpus and the device."""
+    """The settings of the optimisation. One that is None is derived from the size of the corpus and the device, unless
+    its description gives None another meaning."""
 
     seed: Annotated[int, Range(0, 2**63 - 2)] = 1
     """The seed of all random numbers: initial parameters, the order of the pairs, dropout."""
 
     batch_tokens: BatchTokens | None = None
-    """The largest number of source tokens, and of target tokens, in a batch, padding counted. Several processes divide
-    each batch among them."""
+    """The largest number of source tokens, and likewise of target tokens, in a batch, padding counted. Several
+    processes divide each batch among them."""
 
     accumulate: Count = 1
     """The number of batches whose gradients are summed for one step: a step has up to accumulate · batch_tokens
@@ -188,7 +195,7 @@ class Training(Section):
     r_drop: NotNegative = 0.0
     """R-Drop's α, the factor of the divergence between two predictions in the loss; 0 = no R-Drop, 5 is usual.
 
-    With R-Drop the model predicts every pair twice, with different dropout, and a step takes about twice as long.
+    With R-Drop the model predicts every target twice, with different dropout, and a step takes about twice as long.
     """
 
     clip_norm: NotNegative = 1.0
@@ -201,7 +208,7 @@ class Training(Section):
     """The number of steps after which training ends."""
 
     max_minutes: Positive | None = None
-    """The minutes of training, in all runs together, after which it ends; None = no limit."""
+    """Training ends when it has taken this many minutes, in all runs together; None = no limit."""
 
     precision: Precision | None = None
     """The data type of matrix products; None = bfloat16 on a CUDA device that supports it, float32 elsewhere."""
@@ -222,7 +229,7 @@ class Evaluation(Section):
     """The number of dev pairs that are translated to compute BLEU; the loss is computed over all dev pairs."""
 
     metric: Metric = "bleu"
-    """The metric that decides which evaluation is the best; if BLEU is equal, the lower loss wins."""
+    """The metric that decides which evaluation is the best. With bleu, the loss decides between equal values."""
 
     keep: Kept = "best"
     """Which parameters become the translator: those of the best evaluation, or those of the last.
@@ -238,9 +245,9 @@ class Evaluation(Section):
     """
 
     average: Count = 5
-    """The number of snapshots to average: the parameters at this evaluation and at the evaluations before it.
+    """The number of evaluations whose parameters are averaged: the current evaluation and those before it.
 
-    Each evaluation compares their mean with the current parameters, and uses the parameters with the lower dev loss.
+    Each evaluation compares this mean with the current parameters, and uses the parameters with the lower dev loss.
     """
 
     log_steps: Count = 50
@@ -280,7 +287,7 @@ def name_of(section: type) -> str:
 
 
 def check(value: Any, hint: Any, name: str) -> None:
-    """Raise InputError unless a value has the type and the range of a type hint.
+    """Raise InputError unless the value of a setting has the type and the range of its type hint.
 
     Args:
         hint: the type of the setting, e.g. Annotated[int, Range(1)] | None.

@@ -2,8 +2,9 @@
 
 A checkpoint is written to a folder with a temporary name. Every file and then the folder is synced to the disk, and the
 folder is renamed last: a process that is killed at any moment leaves the earlier checkpoint or the new one.
-`manifest.json` lists every file with its size and SHA-256. If a disk fails or a copy is incomplete, the damage is found
-and reported, and training resumes from the previous checkpoint.
+`manifest.json` lists every file with its size and SHA-256. It also lists files outside the checkpoints that are needed
+to resume, such as the vocabularies, under the key "beside". If a disk fails or a copy is incomplete, the damage is
+found and reported, and training resumes from the previous checkpoint.
 
     DIR/checkpoints/step-400/model.safetensors  optimiser.safetensors  state.json  manifest.json
 """
@@ -43,8 +44,8 @@ class Checkpoint:
     """The contents of a checkpoint, whose files have been verified by their checksums.
 
     Attributes:
-        tensors: the tensors of model.safetensors by name, under the key "model"; likewise those of
-            optimiser.safetensors.
+        folder: the folder of this checkpoint.
+        tensors: for each file of tensors ("model", "optimiser"), its tensors by name.
         state: the content of state.json.
     """
 
@@ -59,10 +60,12 @@ def save_checkpoint(
     """Write the checkpoint of a step, completely or not at all; an earlier checkpoint of this step is replaced.
 
     Args:
+        folder: the folder of all checkpoints, in the folder of the training.
         step: the number of steps taken; it becomes part of the checkpoint's name.
-        tensors: the tensors of each file, by the file's name without its suffix.
-        needed_files: files elsewhere in `folder.parent` without which the checkpoint is useless; `read_checkpoint`
-            raises DamagedError if one of them has changed.
+        tensors: for each file of tensors ("model", "optimiser"), its tensors by name.
+        state: the training state, as JSON values.
+        needed_files: files outside `folder`, in the folder of the training, without which the checkpoint is useless;
+            `read_checkpoint` raises DamagedError if one of them has changed.
 
     Returns:
         The folder of the checkpoint.
@@ -75,8 +78,8 @@ def save_checkpoint(
         write_tensors(writing / f"{name}.safetensors", named)
     write_atomically(writing / "state.json", json.dumps(state, indent=1))
     files = {path.name: checksum(path) for path in sorted(writing.iterdir())}
-    files_beside = {str(PurePosixPath(path.relative_to(folder.parent))): checksum(path) for path in needed_files}
-    manifest = {"format": FORMAT, "version": VERSION, "files": files, "beside": files_beside}
+    files_outside = {str(PurePosixPath(path.relative_to(folder.parent))): checksum(path) for path in needed_files}
+    manifest = {"format": FORMAT, "version": VERSION, "files": files, "beside": files_outside}
     write_atomically(writing / "manifest.json", json.dumps(manifest, indent=1))
     sync_folder(writing)
     replace_folder(checkpoint, writing)
@@ -88,12 +91,13 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
     """Read the latest checkpoint that is not damaged; return None if there are no checkpoints.
 
     Args:
+        folder: the folder of all checkpoints.
         say: a function that shows a message to the user; called for each damaged checkpoint that was skipped.
 
     Raises:
         DamagedError: all checkpoints are damaged.
     """
-    restore_folders(folder)
+    restore_folders(folder)  # finishes a replacement of a checkpoint that a killed process left half done
     reasons = []
     for step in sorted(saved_steps(folder), reverse=True):
         try:
@@ -110,13 +114,13 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
 
 
 def saved_steps(folder: Path) -> list[int]:
-    """Return the steps of the checkpoints in `folder`, in ascending order."""
+    """Return the steps of the checkpoints in `folder`, the folder of all checkpoints, in ascending order."""
     names = [path.name.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*")]
     return sorted(int(name) for name in names if name.isdecimal())
 
 
 def keep_latest(folder: Path, n: int, step: int) -> None:
-    """Remove all checkpoints except the latest n up to `step`, and incomplete folders that killed runs left.
+    """Remove all checkpoints except the latest n up to `step`. Also remove incomplete folders that killed runs left.
 
     `step` is the current step. A checkpoint of a later step was left by an earlier run and is damaged: otherwise
     training would have resumed from it.
@@ -134,13 +138,13 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     """Read a checkpoint from its folder and verify the checksums of its files.
 
     Raises:
-        DamagedError: a file, or a file elsewhere that the checkpoint refers to, is missing or was changed.
+        DamagedError: a file of the checkpoint, or a file outside that the checkpoint needs, is missing or has changed.
     """
     manifest = read_manifest(folder)
     for name, written in manifest["files"].items():
-        refuse_damage(folder, folder / name, written)
+        check_file(folder, folder / name, written)
     for name, written in manifest["beside"].items():
-        refuse_change(folder, name, written)
+        check_file_outside(folder, name, written)
     try:
         return Checkpoint(
             folder=folder,
@@ -161,16 +165,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     try:
         manifest = read_json(folder / "manifest.json")
-        kind, version, files, files_beside = (manifest[name] for name in ("format", "version", "files", "beside"))
+        kind, version, files, files_outside = (manifest[name] for name in ("format", "version", "files", "beside"))
     except OSError as error:
         raise DamagedError(f"{folder} is incomplete: its manifest.json is missing or cannot be read.") from error
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"{folder} is damaged: its manifest.json is not what regard writes.") from error
     if (kind, version) != (FORMAT, VERSION):
         raise DamagedError(
-            f"{folder} is a {kind!s:.40} of version {version!r:.40}, and this regard reads version {VERSION}."
+            f"{folder} is a {kind!s:.40} of version {version!r:.40}; this version of regard reads version {VERSION}."
         )
-    if not (are_checksums(files) and are_checksums(files_beside)):
+    if not (are_checksums(files) and are_checksums(files_outside)):
         raise DamagedError(f"{folder} is damaged: its manifest.json is not what regard writes.")
     return dict(manifest)
 
@@ -192,7 +196,7 @@ def are_checksums(files: object) -> bool:
 
 
 def files_needed(folder: Path) -> set[Path]:
-    """Return the paths of all files outside the checkpoints in `folder` without which a checkpoint is useless."""
+    """Return the paths of all files outside `folder`, the folder of all checkpoints, that one of these needs."""
     names: set[str] = set()
     for step in saved_steps(folder):
         with suppress(DamagedError):  # a damaged checkpoint is never read again
@@ -200,7 +204,7 @@ def files_needed(folder: Path) -> set[Path]:
     return {folder.parent / name for name in names}
 
 
-def refuse_damage(folder: Path, path: Path, written: Mapping[str, Any]) -> None:
+def check_file(folder: Path, path: Path, written: Mapping[str, Any]) -> None:
     """Raise DamagedError unless the file `path` of a checkpoint has the size and checksum `written` in the manifest."""
     if not path.is_file():
         raise DamagedError(f"{folder} is incomplete: {path.name} is missing.")
@@ -212,7 +216,7 @@ def refuse_damage(folder: Path, path: Path, written: Mapping[str, Any]) -> None:
         raise DamagedError(f"{folder} is damaged: {path.name} is not what was written (its SHA-256 differs).")
 
 
-def refuse_change(folder: Path, name: str, written: Mapping[str, Any]) -> None:
+def check_file_outside(folder: Path, name: str, written: Mapping[str, Any]) -> None:
     """Raise DamagedError if a file outside a checkpoint, which the checkpoint needs, is missing or has changed.
 
     Args:
@@ -224,4 +228,4 @@ def refuse_change(folder: Path, name: str, written: Mapping[str, Any]) -> None:
     if not path.is_file():
         raise DamagedError(f"{folder} is incomplete: {name} is missing.")
     if checksum(path) != written:
-        raise DamagedError(f"{folder} was saved with another {name} than the present file (its SHA-256 differs).")
+        raise DamagedError(f"{name} has changed since {folder} was saved (its SHA-256 differs).")

@@ -25,7 +25,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def replace_folder(folder: Path, new: Path) -> None:
-    """Rename the folder `new` to `folder`; a folder that already has this name is removed.
+    """Rename the folder `new` to `folder`; an earlier folder with this name is removed.
 
     The earlier folder is renamed first, and removed last. If the process is killed between the two renames,
     `restore_folders` gives the earlier folder its name back.
@@ -41,7 +41,7 @@ def replace_folder(folder: Path, new: Path) -> None:
 def restore_folders(parent: Path) -> None:
     """Repair the folders in `parent` if a process was killed during `replace_folder`.
 
-    A renamed earlier folder gets its name back, or is removed if the new folder is in its place.
+    If there is no new folder, the earlier folder gets its name back; otherwise it is removed.
     """
     for earlier in parent.glob(f".*{REPLACED}"):
         folder = parent / earlier.name.removeprefix(".").removesuffix(REPLACED)

@@ -17,7 +17,7 @@ from regard.errors import InputError
 from regard.tensor_file import open_tensor_file, tensor_shapes_in, write_tensors
 
 DELETE = "delete the latest checkpoint, and training resumes from the one before it."
-"""The advice at the end of every message about a damaged snapshot file."""
+"""The advice with which every message about a damaged snapshot file ends, after a semicolon."""
 
 
 def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) -> str:

@@ -47,7 +47,9 @@ CHECKED_BY_CONTENT = {"data.dev_source", "data.dev_target"}
 
 
 def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = None) -> None:
-    """Create the folder of a new training, or check that an existing folder is of a training on these texts; lock it.
+    """Create the folder of a new training and lock it.
+
+    A folder that exists is locked, too. It must be empty or belong to a training on these texts.
 
     Args:
         texts: the text files by name: source, target, and "dev source" and "dev target" if they are given.
@@ -86,9 +88,9 @@ def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = 
 
 @contextmanager
 def removed_if_refused(folder: Path, is_new: bool) -> Iterator[None]:
-    """If the with-block refuses a new training by InputError, remove what the training has written in its folder.
+    """If the with-block raises InputError, remove what a new training has written in its folder.
 
-    After settings are stored in the folder, nothing is removed. The training must have called `claim` on the folder.
+    If settings are stored in the folder, nothing is removed. `claim` must have been called before on the folder.
 
     Args:
         is_new: whether this training created the folder, so that the folder is removed too.
@@ -101,7 +103,8 @@ def removed_if_refused(folder: Path, is_new: bool) -> Iterator[None]:
                 rmtree(path, ignore_errors=True)
             for name in (ABOUT, LOCK):
                 (folder / name).unlink(missing_ok=True)
-            with suppress(OSError):  # it has files, or another machine that shares it has removed it
+            # raised if the folder has other files, or if another machine that shares the folder has removed it
+            with suppress(OSError):
                 if is_new:
                     folder.rmdir()
         raise
@@ -152,7 +155,7 @@ def read_about(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged, or regard did not write it; name a new folder with --out.") from error
     if (kind, version) != (FORMAT, VERSION):
-        raise InputError(f"{path} is a {kind} of version {version}, and this regard reads version {VERSION}.")
+        raise InputError(f"{path} is a {kind} of version {version}; this version of regard reads version {VERSION}.")
     if not isinstance(texts, dict):
         raise InputError(f"{path} is damaged: texts must be an object; name a new folder with --out.")
     return texts
@@ -166,6 +169,7 @@ def refuse_other_texts(
     Args:
         before: the checksums of the texts when training began, by name.
         now: the checksums of the present texts, by name.
+        texts: the paths of the present texts, by name.
     """
     for name in (*texts, *sorted(before.keys() - now.keys())):
         if before.get(name) == now.get(name):
@@ -227,7 +231,7 @@ def resumed_section(folder: Path, name: str, stored: Section, requested: Section
         old, new, unset = (getattr(section, key) for section in (stored, requested, default))
         if new in (unset, old) or path in CHECKED_BY_CONTENT:
             continue
-        if key == "changes":  # fields of the model's config
+        if key == "changes":  # fields of the model's config, none of which may change
             for changed, value in new.items():
                 if old.get(changed) != value:
                     raise changed_setting(folder, f"{name}.{changed}", value, old.get(changed, "the preset's"))

@@ -19,21 +19,23 @@ from regard.errors import InputError
 from regard.json_file import parse_json
 
 Entry = Mapping[str, Any]
-"""An entry of the log: its numbers, and perhaps a sample of a translation, by name."""
+"""An entry of the log: numbers by name; after an evaluation, also a sample of a translation under the name "sample"."""
 
 TAGS = {
     "loss_nats": "loss/training",
     "dev_training_loss_nats": "loss/dev",
     "dev_loss_nats": "loss/dev_without_label_smoothing",
 }
-"""For each number that has a different name in TensorBoard than in the log: its name in TensorBoard."""
+"""The names in TensorBoard of the numbers that have another name in the log, by their names in the log."""
 
 
 class Log:
     """The log of a training: writes log.jsonl and TensorBoard events to the folder of the training.
 
     Args:
-        step: the step from which training resumes; entries of an earlier run after this step are removed.
+        folder: the folder of the training.
+        step: the step from which training resumes, 0 for a new training. Entries of an earlier run after this step are
+            removed.
     """
 
     def __init__(self, folder: Path, step: int) -> None:
@@ -70,7 +72,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     An incomplete last line, which a killed run may leave, is ignored.
 
     Raises:
-        InputError: another line of the file is not JSON, or has no step.
+        InputError: a line before the last one is not JSON, or has no step.
     """
     if not path.exists():
         return []
