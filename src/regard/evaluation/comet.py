@@ -18,7 +18,7 @@ from regard.errors import InputError, first_paragraph
 from regard.evaluation.records import Comparison, MetricScore
 
 N_SAMPLES, SEED = 1000, 12345
-"""The number of random samples of the lines in a paired bootstrap (see `compare`), and the seed of the samples."""
+"""The number of random samples of the lines in a paired bootstrap (see `compare`), and the seed of random numbers."""
 
 
 def comet_score(

@@ -121,8 +121,8 @@ def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
             f"no tokenizer {tokenize!r}; nearest: {', '.join(nearest(tokenize, valid))}; there are {', '.join(valid)}."
         )
     try:
-        bleu = metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # force: no warnings
-    except (ImportError, OSError, RuntimeError) as error:  # its dictionary or model is missing
+        bleu = metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # no warning about tokenized text
+    except (ImportError, OSError, RuntimeError) as error:  # the tokenizer's dictionary or model is missing
         raise InputError(f"the tokenizer {tokenize} cannot run here: {' '.join(str(error).split())}") from error
     by_characters = tokenize in UNSPACED
     return {
@@ -227,7 +227,7 @@ def scores_by_length(
                 least=least,
                 most=None if next_least is None else next_least - 1,
                 n_lines=len(rows),
-                bleu=bleu.score if bleu.totals[-1] else None,  # without sequences of four words there is no BLEU
+                bleu=bleu.score if bleu.totals[-1] else None,  # no sequence of four words: no BLEU
                 chrf=metrics["chrF"].corpus_score(group, their_references).score,
                 exact=percent([matches[i] for i in rows]),
             )

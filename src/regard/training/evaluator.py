@@ -117,7 +117,7 @@ class Evaluator:
         if chosen is not candidates[-1][0]:
             self.load_mean(folder, chosen)
         training_loss, translations = self.loaded_loss(self.smoothing), self.translations()
-        shown = seed_of(step) % len(translations)  # random, but the same in every run
+        shown = seed_of(step) % len(translations)  # another example at each step, the same in every run
         return DevEvaluation(
             result=DevResult(step=step, loss_nats=loss, bleu=self.bleu(translations), averaged=len(chosen)),
             training_loss_nats=training_loss,

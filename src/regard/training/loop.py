@@ -80,9 +80,9 @@ class Run:
 
 
 def training_steps(batches: Batches, position: Position, accumulate: int) -> Iterator[tuple[list[Batch], Position]]:
-    """Yield for each step after `position`, endlessly, the batches of the step and the position after the step.
+    """Yield for each step after `position`, without end, the batches of the step and the position after the step.
 
-    A step has `accumulate` batches, or fewer if it is the last of an epoch.
+    A step has `accumulate` batches; the last step of an epoch may have fewer.
     """
     while True:
         group: list[Batch] = []

@@ -157,8 +157,8 @@ def turn_of(processes: Processes) -> Iterator[None]:
     """Yield once, when it is the turn of this process; then wait until all turns are over.
 
     The first turn is that of the main process, the second that of the first process on every other machine, the third
-    that of all other processes. Processes in one folder thus find what an earlier turn has written there: all
-    processes of a machine use the same folder, and machines may share one.
+    that of all other processes. The processes of a machine use one folder, and machines may share it: so the first
+    process that uses a folder writes the files, and the processes after it find them complete.
     """
     turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
     for is_own_turn in turns:

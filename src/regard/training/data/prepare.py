@@ -87,7 +87,7 @@ class Prepared:
 
 
 class Missing(IntEnum):
-    """What is missing in the folder of a training. Machines that lack the same make it together."""
+    """What is missing in the folder of a training. Machines with the same value make the missing files together."""
 
     NOTHING = 0
     ALL = 1

@@ -27,7 +27,7 @@ class SignedPairs:
     """A function that puts signs into training pairs, and adds pairs with signs for names.
 
     Attributes:
-        placeholders: the placeholders of the translator that is trained: which items are replaced.
+        placeholders: the placeholders of the translator that is trained; they determine which items are replaced.
         names: names in the source language and their translations.
     """
 

@@ -1,9 +1,9 @@
 """The split of a corpus into training pairs and dev pairs, which are used only to evaluate.
 
 If the user gives no files of dev pairs, source sentences are chosen at random, and all pairs with these sources are dev
-pairs. Training pairs and dev pairs have no sentence in common: a chosen source that has the same target as a training
-pair is given back, and its pairs are training pairs. If no dev pair is left after this, none is given back: then dev
-pairs and training pairs may have the same targets, but never the same sources.
+pairs. Training pairs and dev pairs have no sentence in common: if a chosen source has a target that a training pair has
+too, all pairs with this source become training pairs again. If no dev pair would be left by this rule, it is not
+applied: then dev pairs and training pairs may have the same targets, but never the same sources.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -247,7 +247,7 @@ def model_config(model: Model, n_source_tokens: int = 1, n_target_tokens: int = 
     """Return the TransformerConfig or RecurrentConfig that the settings of [model] describe.
 
     Args:
-        n_source_tokens, n_target_tokens: the sizes of the vocabularies; 1 = not known yet.
+        n_source_tokens, n_target_tokens: the sizes of the vocabularies; 1 stands for a size that is not known yet.
     """
     changes = {**model.changes, "n_source_tokens": n_source_tokens, "n_target_tokens": n_target_tokens}
     kind = model_kinds()[model.kind].config
@@ -264,7 +264,7 @@ def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
         max_tokens: the user's number; None = return the default.
         model_max_tokens: the longest sequence that the model processes; it includes EOS or BOS.
     """
-    most = model_max_tokens - 1  # one token is EOS in the source, BOS in the target
+    most = model_max_tokens - 1  # the model also reads EOS after a source, and BOS before a target
     longest = value_or_default(max_tokens, min(DEFAULT_MAX_TOKENS, most))
     if longest > most:
         raise InputError(

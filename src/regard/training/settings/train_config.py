@@ -229,7 +229,7 @@ class Evaluation(Section):
     """The number of dev pairs that are translated to compute BLEU; the loss is computed over all dev pairs."""
 
     metric: Metric = "bleu"
-    """The metric that decides which evaluation is the best. With bleu, the loss decides between equal values."""
+    """The metric that decides which evaluation is the best; evaluations of equal BLEU are compared by loss."""
 
     keep: Kept = "best"
     """Which parameters become the translator: those of the best evaluation, or those of the last.
@@ -333,7 +333,7 @@ def refuse_type(name: str, value: Any, kind: type) -> None:
 
 
 def refuse(name: str, value: Any, allowed: str) -> None:
-    """Raise InputError for the setting `name`; the message has its value, and `allowed` to describe the valid ones."""
+    """Raise InputError for the setting `name`; `allowed` is a text that says which values are valid."""
     if value is None:
         raise InputError(f"{name} is missing: it must be {allowed}.")
     text = f'"{value}"' if isinstance(value, str) else str(value)

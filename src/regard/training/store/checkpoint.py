@@ -32,7 +32,7 @@ PREFIX, SUFFIX = "step-", ".safetensors"
 """The beginning of the name of a checkpoint's folder, and the ending of the names of its files of tensors."""
 
 LONGEST_NAME = 255
-"""The most bytes in the name of a file in a manifest: no file system allows longer names."""
+"""A manifest with a file whose path has more bytes than this is refused: no file system allows longer names."""
 
 
 class DamagedError(InputError):
@@ -196,7 +196,7 @@ def are_checksums(files: object) -> bool:
 
 
 def files_needed(folder: Path) -> set[Path]:
-    """Return the paths of all files outside `folder`, the folder of all checkpoints, that one of these needs."""
+    """Return the paths of the files outside `folder`, the folder of all checkpoints, that any checkpoint needs."""
     names: set[str] = set()
     for step in saved_steps(folder):
         with suppress(DamagedError):  # a damaged checkpoint is never read again

@@ -3,7 +3,7 @@
 If TensorBoard is installed, the same numbers are also written as TensorBoard events. `loss_nats` and
 `dev_training_loss_nats` are the same loss, with label smoothing, so that they can be compared; TensorBoard has them as
 loss/training and loss/dev. `dev_loss_nats` is the dev loss without label smoothing, the logarithm of the perplexity.
-Dropout and R-Drop are a part of the training loss alone.
+Only the training loss is computed with dropout and R-Drop.
 
     {"step": 400, "epoch": 3, "loss_nats": 2.1, "learning_rate": 0.001, "tokens_per_second": 9000, …}
     {"step": 400, "epoch": 3, "dev_loss_nats": 1.9, "dev_bleu": 31.2, "averaged": 5, "sample": {…}, …}
