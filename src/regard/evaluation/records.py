@@ -9,7 +9,8 @@ class Comparison:
 
     Attributes:
         other: the other system's score.
-        interval, other_interval: half the width of the 95 % confidence interval of each system's score.
+        interval: half the width of the 95 % confidence interval of the first system's score.
+        other_interval: the same for the other system's score.
         p_value: the probability of a difference at least as large as the observed one, if the systems were equally
             good.
     """
@@ -84,7 +85,7 @@ class Evaluation:
     """The result of an evaluation.
 
     Attributes:
-        scores: BLEU, chrF and TER, in this order.
+        scores: BLEU, chrF, TER and, if it was asked for, COMET, in this order.
         exact: the percentage of lines whose translation equals a reference.
         other_exact: the percentage of exact matches of the other system; None = there is no other system.
         by_length: the scores of groups of lines, from short to long; groups without lines are left out.

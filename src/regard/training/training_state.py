@@ -92,8 +92,8 @@ class TrainingState:
     def after_evaluation(self, result: DevResult, metric: Metric, keep: Kept) -> "TrainingState":
         """Return this state updated with the result of an evaluation: its best, kept, lowest loss and since_best.
 
-        `since_best` becomes 0 if the result is the best so far or has the lowest loss so far, and else grows by 1. The
-        loss counts even if the metric is BLEU, because BLEU is near 0 and noisy early in training.
+        `since_best` becomes 0 if the result is the best so far or has the lowest loss so far; otherwise it grows by 1.
+        The loss counts even if the metric is BLEU, because BLEU is near 0 and noisy early in training.
 
         Args:
             metric: the metric that decides which result is the best.

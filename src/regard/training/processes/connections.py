@@ -28,7 +28,7 @@ CONNECT_SECONDS = 60
 """A process stops trying to connect to another one that does not answer after this many seconds."""
 
 GRACE_SECONDS = 10
-"""If another process is lost, this process exits after this many seconds: otherwise it might wait for it forever."""
+"""This process exits this many seconds after another process is lost, even while waiting for the lost process."""
 
 LAST_BYTE = b"."
 """The byte that a process sends when it has finished; if its connection closes without this byte, it has died."""
@@ -110,7 +110,7 @@ class Connections:
             raise LostError(self.message)
 
     def finish(self) -> None:
-        """Tell the other processes that this one has finished; wait until they have finished, or `GRACE_SECONDS`."""
+        """Tell the other processes that this one has finished; wait for them to finish, at most `GRACE_SECONDS`."""
         self.ended.set()
         for connection in self.connections.values():
             with suppress(OSError):  # raised if the other process is lost, which does not matter any more

@@ -104,8 +104,8 @@ class Data(Section):
     256, but at most the model's max_tokens - 1, to leave room for the end-of-sentence token."""
 
     max_ratio: Annotated[float, Range(1)] = 9.0
-    """The largest ratio of the longer sentence of a pair to the shorter one, in subword pieces; other pairs are left
-    out and counted."""
+    """The largest ratio of the longer sentence of a pair to the shorter one, in subword pieces; pairs with a larger
+    ratio are left out and counted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
