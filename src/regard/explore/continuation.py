@@ -1,4 +1,7 @@
-"""Continue a text with a causal language model, token by token, as the reader of a page chooses."""
+"""Continue a text with a causal language model.
+
+The reader of the explorer's page chooses the next tokens, or lets the model generate them.
+"""
 
 import copy
 from dataclasses import replace
@@ -22,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def check_continues(loaded: LoadedModel, continuation: tuple[int, ...]) -> None:
-    """Raise InputError unless a model is a causal language model whose vocabulary has all ids of a continuation."""
+    """Raise InputError unless a model can read these token ids after a text.
+
+    The model must be a causal language model, and each id in `continuation` must be in its vocabulary.
+    """
     config = loaded.model.config
     if config.is_encoder_decoder or not (is_causal(loaded.model) and loaded.model.can_generate()):
         raise InputError(f"{loaded.name} is not a causal language model, so it cannot go on with a text.")
@@ -34,10 +40,10 @@ def check_continues(loaded: LoadedModel, continuation: tuple[int, ...]) -> None:
 
 
 def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
-    """Return the trace of a text with the tokens after it: `question.continuation`, then those that the model writes.
+    """Return the trace of a text, the tokens in `question.continuation`, and the tokens that the model then generates.
 
     Raises:
-        InputError: the model cannot read or write the text.
+        InputError: the model cannot read the text or cannot generate tokens.
     """
     tokenizer = loaded.tokenizer
     inputs, tokens = encode_text(loaded.model, tokenizer, prompt_of(tokenizer, question.text, writes=True), False)
@@ -51,7 +57,7 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
         generation=drawing_config(loaded, question),
         changes=question.change_objects(),
     )
-    assert found.output is not None  # a model that continues a text has logits
+    assert found.output is not None  # the output of a causal language model are its logits
     ids += ids_of(tokenizer, found)
     target = (*tokens, *found.target[n_read:])
     return replace(
@@ -70,12 +76,13 @@ def ids_of(tokenizer: Any, found: Trace) -> list[int]:
 
 
 def drawing_config(loaded: LoadedModel, question: Question) -> "GenerationConfig | None":
-    """Return how a model writes the tokens of a request: with the request's temperature and nucleus.
+    """Return the settings with which a model generates tokens: its own, but the temperature and nucleus of the request.
 
-    At temperature 0, each token is the most probable one. The other settings are those of the model.
+    Temperature 0 means that each token is the most probable one. `Question` describes temperature and nucleus.
 
     Returns:
-        A config; None if the request lets the model write nothing, or gives no temperature.
+        A GenerationConfig of transformers. None if the model shall generate no tokens, or if the request has no
+        temperature; the model's own settings then hold.
     """
     if question.new_tokens is None or question.temperature is None:
         return None

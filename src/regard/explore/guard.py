@@ -1,9 +1,11 @@
 """Refuse HTTP requests that come neither from the server's own page nor from its user.
 
-A page of another site, open in the same browser, can send requests to this machine too. The server recognises such
-requests by three headers: Host, Origin, and Content-Type, which a page of another site may set to JSON only with the
-server's permission. If the server listens on an address that other machines can reach, every request needs a secret
-token. The size of a request is limited.
+A page of another web site, open in the same browser, can send requests to this machine too. So a request is refused if
+its header Host is not the server's address, if its header Origin is not the address of the server's page, or if its
+header Content-Type is not JSON. (The browser lets a page of another site set this header to JSON only if the server
+allows it, and this server does not.)
+
+If other machines can reach the server, every request needs a secret token. The size of a request is limited.
 """
 
 import hmac
@@ -18,7 +20,7 @@ MOST_BYTES = 1_000_000
 """The largest size of a request's body, in bytes."""
 
 COOKIE = "regard-token"
-"""The name of the cookie in which the browser keeps the token."""
+"""The name of the cookie in which the browser keeps the secret token of the server."""
 
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -30,13 +32,14 @@ HEADERS = {
 
 
 class Guard:
-    """An ASGI application that refuses some requests, and passes the others on to another application.
+    """An ASGI application that refuses some requests, and passes the others on to another ASGI application.
 
     Args:
+        application: the application that answers the requests that are not refused.
         hosts: the accepted values of the Host header, such as "127.0.0.1:8000"; empty = any.
         token: the secret token that every request needs: in its URL, as a cookie, or in the header "Authorization:
             Bearer TOKEN"; None = no token.
-        name: the word for the server in messages to the client.
+        name: what messages to the client call the server, such as "explorer".
     """
 
     def __init__(self, application: ASGIApp, hosts: Collection[str], token: str | None, name: str = "explorer") -> None:
@@ -67,7 +70,7 @@ class Guard:
         await self.application(scope, receive, send_guarded)
 
     def refusal(self, request: Request) -> tuple[int, str] | None:
-        """Return the HTTP status and the reason of a refusal; None if the request is not refused."""
+        """Return the HTTP status and the reason if the request must be refused; None if it may be answered."""
         headers = request.headers
         host = headers.get("host", "")
         if self.hosts and host not in self.hosts:
@@ -91,5 +94,5 @@ class Guard:
         return None
 
     def is_token(self, given: str | None) -> bool:
-        """Return whether a text is the secret token, compared in constant time."""
+        """Return whether a text is the secret token. The time that this takes does not tell where the texts differ."""
         return hmac.compare_digest((given or "").encode(), (self.token or "").encode())

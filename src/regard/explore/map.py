@@ -1,8 +1,10 @@
-"""The map of a trace that is too long for a page: its weights in tiles, from the whole text down to single weights.
+"""The map of a long text: the attention weights of one head as an image, into which the reader of a page can zoom.
 
-The weights of a head are reduced to several levels, its `Pyramid`: a cell of level n is the mean or the largest of
-2^n × 2^n weights. A tile is 256 × 256 cells of one level. The high levels are computed once for each head, in short
-turns: the page asks for the next turn until all are done. The pyramids of the heads that were read last stay in memory.
+The image exists at several levels of detail, which form the head's `Pyramid`. A cell of level n is the mean or the
+largest of 2^n × 2^n weights, so level 0 shows single weights. The page loads an image in tiles of 256 × 256 cells.
+
+The high levels are computed once for each head and stored. This takes long, so each request computes only some rows (a
+turn), and the page sends requests until all rows are done. The pyramids requested last stay in memory.
 """
 
 from collections import OrderedDict
@@ -23,27 +25,28 @@ from regard.tracing.trace import Trace
 from regard.typed_fields import check_fields
 
 TILE = 256
-"""The number of rows and of columns of a tile; tiles at the end of the text may have fewer."""
+"""The number of rows and of columns of cells in a tile; tiles at the end of the text may have fewer."""
 
 TURN_SECONDS = 0.5
-"""How long cells of a map are computed without a pause, before other requests are answered."""
+"""How long one request computes rows of a map; other requests are answered after it."""
 
 MOST_BYTES = 2**29
-"""The most bytes of the stored maps of all heads; the map of one head at 131,072 tokens takes a quarter of this."""
+"""The most bytes of the stored levels of all heads; one head at 131,072 tokens takes a quarter of this."""
 
 N_STRONGEST = 8
-"""How many keys with the largest weights are returned for a query."""
+"""The number of keys that `strongest` returns for a query: the keys with the largest weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadRequest:
-    """A request about one head of a long text, whose weights the page shows as a map (an image).
+    """A request about one head, whose weights for a long text the page shows as a map (an image).
 
     Attributes:
-        map: the number of the map, different for each text, so that a request for an earlier text is refused.
-        kind, layer: the kind of attention, and the number of the layer.
+        map: the number that `Map.record` returned. Each text has another number, so that a request for a text that is
+            no longer in memory is refused.
+        kind, layer: the kind of attention ("encoder", "decoder" or "cross"), and the number of the layer.
         head: the number of the head; None = the mean over all heads of the layer.
-        hidden: True = the map has no special tokens; if the text has none, the map leaves out the first token.
+        hidden: True = the map leaves out all special tokens, or the first token if the text has no special tokens.
     """
 
     map: int
@@ -54,18 +57,18 @@ class HeadRequest:
 
     @property
     def name(self) -> str:
-        """The name in messages: "L3H1" for a head, "L3 average" for the mean over all heads of a layer."""
+        """The name of the head in messages, such as "L3H1"; "L3 average" for the mean over all heads of a layer."""
         return f"L{self.layer} average" if self.head is None else f"L{self.layer}H{self.head}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileRequest(HeadRequest):
-    """A request for one tile (square part) of the map of a head.
+    """A request for one tile, a square part of the map of a head.
 
     Attributes:
         level: a cell of the map is a square of 2^level queries × 2^level keys.
         row, column: the position of the tile among the tiles of this level, counted in tiles.
-        pool: whether a cell has the mean or the largest of the weights in its square.
+        pool: whether the number of a cell is the mean ("mean") or the largest ("max") of the weights in its square.
     """
 
     level: int
@@ -76,7 +79,7 @@ class TileRequest(HeadRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRequest(HeadRequest):
-    """A request for the strongest keys of the query at position `query`, in one head."""
+    """A request for the keys with the largest weights of the query at position `query`, in one head."""
 
     query: int
 
@@ -85,7 +88,7 @@ Requested = TypeVar("Requested", bound=HeadRequest)
 
 
 def read_request(cls: type[Requested], content: object) -> Requested:
-    """Check the JSON of a request, and return it as an object of `cls`, such as `TileRequest`.
+    """Check the decoded JSON of a request, and return it as an object of `cls`, such as `TileRequest`.
 
     Raises:
         InputError: the JSON is not an object with exactly the fields of the class, or a field has a wrong type.
@@ -101,15 +104,16 @@ def read_request(cls: type[Requested], content: object) -> Requested:
 
 
 class Map:
-    """Answers requests for the weights of a long text: tiles (square images) of the map of a head, and single rows.
+    """Answers requests for the weights of a long text: tiles of the image of a head, and the strongest keys of a query.
 
     The methods must not be called concurrently.
 
     Args:
-        number: the map's number, which every request for this map contains (`HeadRequest.map`).
+        trace: the trace of the text; it must contain queries and keys, from which the weights are computed.
+        number: the number of this map, which every request for it contains (`HeadRequest.map`).
 
     Raises:
-        InputError: the trace is too long, or was stored without queries and keys.
+        InputError: the text is too long for a map, or the trace was stored without queries and keys.
     """
 
     def __init__(self, trace: Trace, number: int) -> None:
@@ -126,24 +130,28 @@ class Map:
                 )
 
     def record(self) -> dict[str, int]:
-        """Return what the page needs to request tiles: the map's "number", the side of a "tile" in cells, and "stored".
+        """Return what the page needs to request tiles, as a dict with three entries.
 
-        "stored" is the lowest level that is kept in memory; a cell of level n stands for 2^n × 2^n weights.
+        "number" is the number of the map, "tile" the side of a tile in cells, and "stored" the lowest level that is
+        computed once and kept in memory. A cell of level n stands for 2^n × 2^n weights.
         """
         return {"number": self.number, "tile": TILE, "stored": STORED_LEVEL}
 
     def turn(self, request: HeadRequest) -> dict[str, int]:
-        """Compute rows of the stored map of a head for a short time; return {"done": rows so far, "of": all rows}.
+        """Compute rows of the stored level of a head's map for `TURN_SECONDS`.
+
+        Returns:
+            {"done": the number of rows computed so far, "of": the number of all rows}.
 
         Raises:
-            InputError: there is no such head, or its scores are NaN or infinite.
+            InputError: the head does not exist, or one of its scores is NaN or infinite.
         """
         pyramid = self.pyramid(request)
         rows = iter([row for row, is_stored in enumerate(pyramid.row_is_stored) if not is_stored])
         end = perf_counter() + TURN_SECONDS
 
         def compute_rows() -> None:
-            for row in rows:  # each row goes to one of the threads
+            for row in rows:  # the threads share this iterator, so each row is computed by one thread
                 pyramid.compute(row)
                 if perf_counter() > end:
                     return
@@ -152,10 +160,10 @@ class Map:
         return {"done": sum(pyramid.row_is_stored), "of": len(pyramid.row_is_stored)}
 
     def tile(self, request: TileRequest) -> bytes:
-        """Return the numbers of a tile (square of the map), row after row, as little-endian float32; NaN = masked out.
+        """Return the cells of a tile, row after row, as little-endian float32; NaN = the mask hides the whole cell.
 
         Raises:
-            InputError: there is no such tile, or its cells are not computed yet, or a score is NaN or infinite.
+            InputError: the tile does not exist, its cells are not computed yet, or a score is NaN or infinite.
         """
         pyramid = self.pyramid(request)
         if not 0 <= request.level < 64:
@@ -174,10 +182,13 @@ class Map:
         return numbers.numpy().astype("<f4").tobytes()
 
     def strongest(self, request: QueryRequest) -> dict[str, list[Any]]:
-        """Return {"keys": …, "weights": …}: the keys with a query's largest nonzero weights, largest first.
+        """Return the keys with the largest weights of a query, at most `N_STRONGEST`, without keys of weight 0.
+
+        Returns:
+            {"keys": positions, "weights": numbers}, the largest weight first.
 
         Raises:
-            InputError: there is no such query.
+            InputError: the head or the query does not exist.
         """
         pattern = self.pattern(request)
         if not 0 <= request.query < pattern.shape[2]:
@@ -193,7 +204,7 @@ class Map:
         return {"keys": keys[is_nonzero].tolist(), "weights": weights[is_nonzero].tolist()}
 
     def shown_positions(self, request: HeadRequest) -> tuple[list[int], list[int]]:
-        """Return the positions of the queries, and of the keys, that the map shows if `hidden` (see `HeadRequest`)."""
+        """Return the positions of the queries, and of the keys, in a map with `hidden=True` (see `HeadRequest`)."""
         head = self.trace.heads(request.kind)[0]
         any_special = any(token.special for token in (*self.trace.source, *self.trace.target))
 
@@ -205,14 +216,14 @@ class Map:
         return shown_in(head.queries), shown_in(head.keys)
 
     def pattern(self, request: HeadRequest) -> Pattern:
-        """Return the pattern of a head's layer; raise InputError if there is no such head."""
+        """Return the attention pattern of the layer of a head. Raise InputError if the head does not exist."""
         pattern = self.layers.get(request.kind, {}).get(request.layer)
         if pattern is None or (request.head is not None and not 0 <= request.head < pattern.n_heads):
             raise InputError(f"there is no head {request.head} in layer {request.layer} of {request.kind!r:.50}.")
         return pattern
 
     def pyramid(self, request: HeadRequest) -> Pyramid:
-        """Return the `Pyramid` of a head, which computes its map; the pyramids requested last stay in memory."""
+        """Return the `Pyramid` that computes the map of a head. The pyramids requested last stay in memory."""
         pattern, name = self.pattern(request), (request.kind, request.layer, request.head, request.hidden)
         if name not in self.pyramids:
             self.pyramids[name] = Pyramid(
@@ -225,12 +236,12 @@ class Map:
 
 
 def in_threads(request: HeadRequest, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Run each task in a thread of its own, in which torch uses one core; return their results.
+    """Run each task in its own thread, in which torch uses one core; return the results of the tasks, in order.
 
-    The tensors of a map are so small that to split one operation among cores would take longer than it saves.
+    The tensors of a map are small: to split a single operation among several cores takes longer than it saves.
 
     Raises:
-        InputError: a task raises ValueError; the message names the head of `request`.
+        InputError: a task raised ValueError; the message names the head of `request`.
     """
     n_threads = torch.get_num_threads()
     try:
@@ -239,4 +250,4 @@ def in_threads(request: HeadRequest, tasks: Sequence[Callable[[], Any]]) -> list
     except ValueError as error:
         raise InputError(f"{request.name}: {error}") from error
     finally:
-        torch.set_num_threads(n_threads)  # threads that start later begin with the number that was set last
+        torch.set_num_threads(n_threads)  # because the number that a thread sets (here 1) holds for all threads that start later

@@ -1,4 +1,4 @@
-"""The content of a request: a text, how many tokens the model writes after it, and changes to the model's heads."""
+"""The content of a request: the text to read, how to generate tokens after it, and changes to attention heads."""
 
 import math
 from collections.abc import Mapping
@@ -10,31 +10,34 @@ from regard.errors import InputError
 from regard.typed_fields import check_fields
 
 MOST_LETTERS = 200_000
-"""The most letters of a text in a request."""
+"""The largest number of characters of a text in a request."""
 
 MOST_NEW_TOKENS = 512
-"""The most tokens that a model writes for one request."""
+"""The largest number of tokens that a model generates for one request, and that a continuation may have."""
 
 MOST_CHANGES = 1_000
-"""The most changes to heads in one request."""
+"""The largest number of changes to heads in one request."""
 
 CHANGES: dict[str, type[Change]] = {"cut": Cut, "silence": Silence, "sharpen": Sharpen}
-"""The classes of changes, by the value of "kind" in the JSON of a change."""
+"""For each value of "kind" in the JSON of a change: the class of the change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The content of a request.
+    """The content of a request: the text to read, how to generate tokens after it, and changes to attention heads.
 
     Attributes:
+        text: the text that the model reads.
         model: the name of a Hugging Face model or its folder; None = the model in memory.
-        target: the text that the decoder of an encoder-decoder model reads; None = no text.
-        new_tokens: the most tokens that the model writes after the text; None = it writes nothing.
-        temperature: the temperature at which each of these tokens is drawn; 0 = it is the most probable token. None =
-            the model writes as its generation_config says.
-        nucleus: each token is drawn from the most probable tokens that together have this share of the probability.
-        continuation: the ids of tokens that a causal language model reads after the text, before it writes.
-        changes: changes to the heads, as JSON: {"kind": "cut", "query": 7, "key": 2, "heads": ["L3H1"]}.
+        target: the text that the decoder of an encoder-decoder model reads; None = the decoder gets no text.
+        new_tokens: the largest number of tokens that the model generates after the text; None = it generates nothing.
+        temperature: the temperature at which the new tokens are sampled; 0 = each new token is the most probable one.
+            None = as the model's generation_config says.
+        nucleus: new tokens are sampled only from the most probable tokens whose probabilities together reach this
+            number, above 0 and at most 1 (top-p sampling); 1 = from all tokens.
+        continuation: the ids of tokens that a causal language model reads after the text, before it generates tokens.
+        changes: changes to attention heads, as decoded JSON such as
+            {"kind": "cut", "query": 7, "key": 2, "heads": ["L3H1"]}.
     """
 
     text: str
@@ -64,7 +67,7 @@ class Question:
 
     @classmethod
     def of(cls, content: object) -> "Question":
-        """Check the content of a request, read from JSON, and return it as a Question.
+        """Check the decoded JSON of a request, and return it as a Question.
 
         Raises:
             InputError: the JSON is not an object, lacks "text", has an unknown field, or a field has a wrong type.

@@ -1,17 +1,17 @@
 """The endpoints of the explorer's HTTP server:
 
 GET  /          the HTML page, which shows a first trace
-POST /trace     a text and options as JSON; the answer is the trace, as JSON data of the page
-POST /effect    a text, and changes to heads; the answer is how they change the output and all heads' attention
+POST /trace     request: a text and options (`Question`); answer: the trace of the text, as JSON data of the page
+POST /effect    request: a text and changes to heads; answer: how the changes affect the output and the attention
 
-and for a text that is too long for a page, whose weights are shown as a map, an image made of tiles (`map.py`):
+The page shows the weights of a very long text as a map: an image that it loads in tiles (see `map.py`). For maps:
 
-POST /map/turn        a head; computes rows of its map for a short time; the answer is how many rows are done
-POST /map/tile        a tile; the answer is its weights, as float32
-POST /map/strongest   a query; the answer is the keys with its largest weights
+POST /map/turn        request: a head; computes rows of its map for a short time; answer: how many rows are done
+POST /map/tile        request: a tile; answer: the numbers of its cells, as float32
+POST /map/strongest   request: a query; answer: the keys on which the query has its largest weights
 
-If a request is wrong, the answer is {"error": "…"} with status 400. The model answers one request at a time while
-others wait. A request is dropped if its client disconnects while it waits.
+If a request is wrong, the answer is {"error": "…"} with status 400. The model works on one request at a time, while
+other requests wait. A waiting request is dropped if its client disconnects.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
 
 MOST_WAITING = 32
-"""The most requests that wait for the model; further ones are refused with status 503."""
+"""The largest number of requests that run or wait; further requests are refused with status 503."""
 
 CLIENT_DISCONNECTED = 499
 """The HTTP status of a request whose client has disconnected; nobody receives it."""
@@ -52,7 +52,7 @@ class Explorer:
         self.waiting = 0
 
     async def page(self, request: Request) -> Response:
-        """Answer GET / with the HTML page and a first trace; if no trace can be made, with the reason as text."""
+        """Answer GET / with the HTML page of a first trace; if that fails, with the reason as plain text."""
         answer = await self.run_alone(request, self.session.first_page, lambda data: HTMLResponse(live_page(data)))
         if isinstance(answer, JSONResponse):
             return PlainTextResponse(json.loads(bytes(answer.body))["error"], status_code=answer.status_code)
@@ -68,9 +68,9 @@ class Explorer:
         """Answer a request whose body is JSON.
 
         Args:
-            read: checks the JSON and returns it as an object.
-            answer: runs the model on what `read` returns, and returns the data of the response.
-            respond: makes the response from the data.
+            read: a function that checks the decoded JSON and returns it as an object, such as a `Question`.
+            answer: a function that runs the model for this object, and returns the data of the response.
+            respond: a function that makes the response from these data.
         """
         try:
             question = read(json.loads(await request.body()))
@@ -84,12 +84,12 @@ class Explorer:
     ) -> Response:
         """Call `answer` as soon as no other request uses the model, and return its result as a response.
 
-        The response is a JSON error if too many requests wait or `answer` raises InputError. `answer` is not called if
-        the client has disconnected in the meantime.
+        The response is a JSON error if too many requests wait or `answer` raises InputError. If the client disconnects
+        while the request waits, `answer` is not called.
 
         Args:
-            answer: runs the model and returns the data of the response.
-            respond: makes the response from the data.
+            answer: a function that runs the model and returns the data of the response.
+            respond: a function that makes the response from these data.
         """
         if self.waiting >= MOST_WAITING:
             return JSONResponse({"error": "too many requests wait for the model; try again later."}, status_code=503)
@@ -111,6 +111,7 @@ def application(session: Session, hosts: Collection[str] = (), token: str | None
     """Return the explorer as an ASGI application.
 
     Args:
+        session: the model, and its answers to requests.
         hosts: the accepted values of a request's Host header, such as "localhost:8000"; empty = any.
         token: the secret token that every request needs; None = no token.
     """

@@ -1,4 +1,4 @@
-"""The model in memory, and answers to requests: the trace of a text as JSON, or the effect of changes to heads."""
+"""The model of the explorer, and its answers to requests: the trace of a text, or the effect of changes to heads."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,19 +22,21 @@ from regard.translation.translator_folder import holds_translator
 from regard.views.page.data import fits_page, going_record, map_data, page_data
 
 FIRST_TEXT = "The snake is very dangerous because it has a venom."
-"""The text that is shown first, if no other is given."""
+"""The text that the explorer shows first, if it is started without a text."""
 
 MAX_VALUES = 2_000_000
-"""The most numbers in the value vectors of an answer: more than in a file, since nobody stores the answer."""
+"""An answer contains value vectors only if they have at most this many numbers in all layers together.
+
+The limit is higher than for a page in a file, because an answer is not stored."""
 
 N_HEADS = 12
-"""The number of heads in the answer to a request that changes the attention: the heads that it changes most."""
+"""The number of heads in the answer of `effect`: the heads whose attention changes most."""
 
 
 class Session:
-    """The model in memory, which is loaded when it is first needed, and its answers to requests.
+    """Answers the requests to the explorer, with one model in memory at a time.
 
-    One model is in memory at a time. The methods must not be called concurrently.
+    A model is loaded when a request first needs it. The methods must not be called concurrently.
     """
 
     def __init__(self, model: str | None = None, shown: Trace | None = None, text: str = FIRST_TEXT) -> None:
@@ -42,8 +44,10 @@ class Session:
 
         Args:
             model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.
-            shown: a saved trace; without `model`, only this trace can be shown.
-            text: the text that is shown first; a translator reads only the beginning of a text that is too long.
+            shown: a saved trace, which is shown first; None = no saved trace. If `shown` is given and `model` is not,
+                no other text can be traced.
+            text: the text that is shown first if `shown` is None. A translator reads only the beginning of a text
+                that is too long.
         """
         self.model = model
         self.text = text
@@ -52,7 +56,7 @@ class Session:
         self.loaded: tuple[tuple[str | None, bool], LoadedModel | Translator] | None = None
 
     def first_page(self) -> dict[str, Any]:
-        """Return the JSON data of the page that is shown first."""
+        """Return the JSON data of the first page: the saved trace, or the trace of the first text."""
         if self.shown is None:
             return self.answer(Question(text=self.text))
         return self.page(self.shown) | {"live": self.model is not None, "next": []}
@@ -73,15 +77,18 @@ class Session:
         answer = self.page(found, alignment) | {"live": True, "next": likely}
         if likely and found.kinds == ("decoder",) and "map" not in answer:
             assert isinstance(model, LoadedModel)
-            assert found.output is not None  # it has likely next tokens
+            assert found.output is not None  # next_tokens() found next tokens in it
             answer["going"] = going_record(question.text, ids_of(model.tokenizer, found), found.output[0, -1])
         return answer
 
     def page(self, found: Trace, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return a trace as the JSON data of a page; for a long text without weights, which the page requests later.
+        """Return a trace as the JSON data of a page.
 
-        The `Map` that answers these requests stays in memory until the next long text. `alignment` is the result of
-        `Translation.page_record` if the trace is of a translation, else None.
+        The data of a long text contain no weights: the page requests them later from a `Map`, which stays in memory
+        until another long text is read.
+
+        Args:
+            alignment: the result of `Translation.page_record`; None = the trace is not of a translation.
         """
         if fits_page(found):
             return page_data(found, focus_on(found), alignment, MAX_VALUES)
@@ -90,17 +97,19 @@ class Session:
         return map_data(found, self.map.record())
 
     def map_for(self, request: HeadRequest) -> Map:
-        """Return the map in memory; raise InputError if the request is for the map of an earlier text."""
+        """Return the map in memory. Raise InputError if the request asks for another map, of an earlier text."""
         if self.map is None or self.map.number != request.map:
             raise InputError("this map is no longer in memory, because another text was read; load the page again.")
         return self.map
 
     def effect(self, question: Question) -> dict[str, Any]:
-        """Return how the changes to heads in a request affect the model's output and the attention of its heads.
+        """Run the model without and with the changes to heads in a request, and return the differences.
 
-        "output" is the largest absolute difference of the outputs. "heads" lists the heads whose attention changes
-        most: "token" is the query whose weights change most, "moved" half the sum of its weights' absolute changes.
-        "before" and "after" are the most probable next tokens without and with the changes, with probabilities.
+        Returns:
+            "output": the largest absolute difference between the two outputs of the model; None without outputs.
+            "heads": the heads whose attention changes most. For each head, "token" is the query whose weights change
+            most, and "moved" is the fraction of this query's attention that goes to other keys.
+            "before", "after": the most probable next tokens without and with the changes, with probabilities.
 
         Raises:
             InputError: there is no change, or a change does not fit the model.
@@ -125,9 +134,9 @@ class Session:
         }
 
     def trace(self, question: Question) -> Trace:
-        """Run the model that a request names on its text, and return the trace.
+        """Run the model on the text of a request, and return the trace.
 
-        The request may contain changes to the attention, such as an edge to cut; they are made during the run.
+        Changes to attention heads in the request, such as an edge to cut, are made during the run.
         """
         model = self.load(question.model, writes=question.new_tokens is not None)
         if isinstance(model, Translator):
@@ -146,24 +155,24 @@ class Session:
         )
 
     def translation(self, translator: Translator, question: Question) -> Translation:
-        """Translate the text of a request; if the request has a target text, score it as the translation instead."""
+        """Translate the text of a request; or, if the request has a target text, score that text as its translation."""
         if question.changes or question.continuation or question.new_tokens is not None:
             raise InputError("a translator's heads cannot be changed here, and it writes its whole translation.")
         is_first = question.text == self.text
         return translate_or_score(translator, question.text, question.target, is_first, n_best=Beam().size)
 
     def load(self, name: str | None, writes: bool) -> LoadedModel | Translator:
-        """Return the model with this name; load it unless it is in memory.
+        """Return the model with a name. Load it unless it is in memory.
 
         Args:
-            name: the name or folder of a model; None = the model used last, at first the one given to the session.
-            writes: whether the model is to write tokens, for which it needs its language modelling head.
+            name: the name or folder of a model; None = the model used last; before any use, the session's `model`.
+            writes: whether the model shall generate tokens, which requires a language modelling head.
         """
         if self.shown is not None and self.model is None:
             raise InputError("this explorer shows a saved trace; start it with a model to type another text.")
         name = self.model if name is None else name
         if self.loaded is None or self.loaded[0] not in ((name, writes), (name, True)):
-            self.loaded = None  # frees the other model's memory before this one is loaded
+            self.loaded = None  # frees the memory of the old model before the new model is loaded
             if name is not None and holds_translator(Path(name)):
                 self.loaded = (name, True), Translator.load(name)
             else:
@@ -173,7 +182,7 @@ class Session:
         return self.loaded[1]
 
     def next_tokens(self, found: Trace) -> list[tuple[str, float]]:
-        """Return the most probable tokens after a traced text, with probabilities; empty if none are predicted."""
+        """Return the most probable next tokens after a text, with probabilities; empty if the model has no logits."""
         model = self.loaded[1] if self.loaded else None
         if not isinstance(model, LoadedModel) or found.output is None or not found.target:
             return []

@@ -1,6 +1,6 @@
-"""The lessons of `regard learn`: what attention is and does, each with numbers that the reader can follow.
+"""The lessons of `regard learn`, which explain what attention is and does, with numbers that the reader can follow.
 
-lesson.py         a lesson: its texts in English and Korean, and the attention that it shows
-texts/            the lessons, one TOML file each
+lesson.py         read a lesson: its texts in English and Korean, and which attention it shows
+texts/            one TOML file for each lesson
 course_page.py    all lessons as one web page
 """

@@ -1,4 +1,4 @@
-"""All lessons as one web page that needs no network; its views are those of the page of a trace."""
+"""All lessons as one web page, which needs no network and shows attention as the page of a trace does."""
 
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,11 @@ def write_course(path: Path, first: Lesson | None = None, language: str | None =
 
 
 def course_data(model: LoadedModel, first: Lesson | None = None, language: str | None = None) -> dict[str, Any]:
-    """Return all lessons as the JSON data of a page, which `Course` in `front/src/course.ts` describes.
+    """Return all lessons as the JSON data of a page; the interface `Course` in `front/src/course.ts` describes it.
 
     Args:
         model: MiniLM, which reads the sentences of the lessons.
-        first, language: as for `write_course`.
+        first, language: what the page shows first (see `write_course`).
     """
     lessons = [lesson(name) for name in NAMES]
     subjects = list(dict.fromkeys(subject for one in lessons if (subject := subject_of(one)) is not None))
@@ -48,14 +48,22 @@ def course_data(model: LoadedModel, first: Lesson | None = None, language: str |
 
 
 def subject_of(lesson: Lesson) -> tuple[str | int | None, ...] | None:
-    """Return a key for the attention that a lesson shows, the same for lessons that share it; None if it shows none."""
+    """Return a key that identifies the attention that a lesson shows; None if the lesson shows no attention.
+
+    Lessons that show the same attention have equal keys, so that the page contains it only once.
+    """
     if lesson.example is None and lesson.sentence is None:
         return None
     return lesson.example, lesson.query, lesson.sentence, lesson.head, lesson.token
 
 
 def lesson_record(lesson: Lesson, subjects: list[Any]) -> dict[str, Any]:
-    """Return a lesson as JSON; "trace" is the index of the attention that it shows in `subjects`, or null."""
+    """Return a lesson as JSON data for the page.
+
+    Args:
+        subjects: the keys from `subject_of` of all lessons, each once. "trace" is the index of this lesson's key, or
+            None if the lesson shows no attention.
+    """
     subject = subject_of(lesson)
     return {
         "name": lesson.name,
@@ -70,7 +78,7 @@ def lesson_record(lesson: Lesson, subjects: list[Any]) -> dict[str, Any]:
 
 
 def trace_data(lesson: Lesson, model: LoadedModel) -> dict[str, Any]:
-    """Return the attention that a lesson shows as the JSON data of a page: its example's, or MiniLM's."""
+    """Return the attention that a lesson shows, as JSON data: its worked example, or the trace of its sentence."""
     if lesson.example is not None:
         return worked_data(worked_example(lesson.example, lesson.query))
     trace = trace_for_page(model.model, lesson.sentence, tokenizer=model.tokenizer)

@@ -1,4 +1,4 @@
-"""A lesson about attention: texts in English and Korean, and the worked example or the sentence that it shows."""
+"""A lesson about attention: its texts in English and Korean, and the worked example or the sentence that it shows."""
 
 import tomllib
 from dataclasses import dataclass
@@ -20,50 +20,50 @@ NAMES = (
     "explanation",
     "translator",
 )
-"""The names of the lessons, in their order."""
+"""The names of the lessons, from the first to the last."""
 
 Language = Literal["en", "ko"]
 
 FORMULA = "= "
-"""The characters with which a paragraph begins that is a formula."""
+"""If a paragraph begins with these characters, it is a formula."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessonText:
-    """The texts of a lesson in one language; words between backticks are tokens or code."""
+    """The texts of a lesson in one language. Words between backticks are shown as code."""
 
     title: str
     text: tuple[str, ...]
-    """The paragraphs; one that begins with FORMULA is a formula."""
+    """The paragraphs of the lesson. A paragraph that begins with FORMULA is a formula."""
     try_: tuple[str, ...]
     """Suggestions for the reader of the web page, such as which button to press."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """One lesson; it shows a worked example, or MiniLM's attention to a sentence, or neither."""
+    """One lesson. It shows a worked example, or the attention of the model MiniLM to a sentence, or neither."""
 
     name: str
     texts: dict[str, LessonText]
-    """The texts by language, "en" and "ko"."""
+    """For each language, "en" and "ko", the texts of the lesson."""
     commands: tuple[str, ...]
-    """Shell commands that show more of the subject."""
+    """Shell commands with which the reader can see more about the subject of the lesson."""
     views: tuple[str, ...]
-    """The views of the web page that the lesson shows, as their elements name them in `data-view`."""
+    """The panels of the web page that the lesson shows: values of the attribute `data-view` of their HTML elements."""
     example: str | None = None
-    """The name of a built-in worked example."""
+    """The name of a built-in worked example; None = the lesson shows no worked example."""
     query: int = 0
-    """The query of the example that is shown first."""
+    """The position of the query that is shown first, if the lesson shows a worked example."""
     sentence: str | None = None
-    """The sentence that MiniLM reads."""
+    """The sentence that MiniLM reads; None = the lesson shows no sentence."""
     head: str | None = None
-    """The head that is shown first, such as "L3H1"."""
+    """The head that is shown first, such as "L3H1"; None = chosen by `focus_on`."""
     token: str | None = None
-    """The token of the sentence that is shown first."""
+    """The query token that is shown first, by its text in the sentence; None = chosen by `focus_on`."""
 
 
 def lesson(name: str) -> Lesson:
-    """Return the lesson with a name, or with a number from 1; raise InputError if there is none."""
+    """Return the lesson with a name or a number, counted from "1". Raise InputError if there is no such lesson."""
     if name.isdecimal() and 1 <= int(name) <= len(NAMES):
         name = NAMES[int(name) - 1]
     if name not in NAMES:

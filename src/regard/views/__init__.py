@@ -1,7 +1,9 @@
-"""Show traces and other results in the terminal, as a picture or as a web page; nothing here runs a model.
+"""Show traces and other results in the terminal, as pictures or as web pages. No module here runs a model.
 
-terminal/        a trace, the matrices of worked attention, tables
-picture/         a trace, all heads of a trace: PNG, SVG or PDF
+A trace is the record of one run of a model on a text: its tokens and the attention of all heads.
+
+terminal/        views in the terminal: a trace, attention worked out by hand, tables
+picture/         pictures as PNG, SVG or PDF: one query of a trace, or all heads of a trace
 page/            a trace as one web page
 evaluation/      an evaluation in the terminal and as one web page
 alignment.py     an alignment in the terminal and as a picture

@@ -1,4 +1,4 @@
-"""The alignment of target words with source words, as a table in the terminal or as a picture."""
+"""The alignment of a translation's words with the words of its source, as a table in the terminal or as a picture."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from regard.views.terminal.columns import Columns
 from regard.views.terminal.trace import weight_block
 
 LARGEST_CELL = 0.34
-"""The largest side of a cell of the picture's grid, in inches."""
+"""The largest side of a cell of the grid of words, in inches."""
 
 LARGEST_FONT_SIZE = 10.0
 """The largest font size of the source and target words, in points."""
@@ -37,16 +37,20 @@ Weights = Float[Tensor, "target source"]
 
 
 def alignment_table(source: Words, target: Words, weights: Weights) -> Columns:
-    """Return a table with a row for each target word and a column for each source word, to print in the terminal.
+    """Return an alignment as a table for the terminal: a row for each target word, a column for each source word.
 
-    Each cell shows an alignment weight as a block character, which is fuller for a larger weight.
+    A cell shows the weight of the row's target word on the column's source word as block characters, fuller for a
+    larger weight.
+
+    Args:
+        weights: the weight of each target word on each source word, from 0 to 1.
     """
     rows = [[weight_block(weight) for weight in row] for _, row in zip(target, weights.tolist(), strict=True)]
     return Columns(target, source, rows, gap=2)
 
 
 def write_alignment(path: Path, source: Words, target: Words, weights: Weights, title: str = "") -> Path:
-    """Write the picture of an alignment: a row for each target word, a column for each source word. Return the path.
+    """Draw an alignment into a file (see `alignment_figure` for the arguments), and return the path.
 
     Raises:
         InputError: `path` does not end in .png, .svg or .pdf, or the file cannot be written.
@@ -56,9 +60,13 @@ def write_alignment(path: Path, source: Words, target: Words, weights: Weights, 
 
 
 def alignment_figure(source: Words, target: Words, weights: Weights, title: str = "") -> Figure:
-    """Return a figure with a row for each target word, a column for each source word, a circle for each weight.
+    """Return an alignment as a figure: a row for each target word, a column for each source word.
 
-    The weight of each target word on each source word is from 0 to 1.
+    The area of a circle in a cell is proportional to the weight of the target word on the source word.
+
+    Args:
+        weights: the weight of each target word on each source word, from 0 to 1.
+        title: the text above the grid; empty = no title.
     """
     fonts = fonts_for(title + "".join([*source, *target]))
     target_width, source_width = (

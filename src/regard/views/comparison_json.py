@@ -7,16 +7,18 @@ from regard.tracing.comparison import Comparison
 
 
 def as_json(comparison: Comparison) -> str:
-    """Return a comparison of two traces as JSON text. In a layer with fewer heads, missing heads are null.
+    """Return a comparison of two traces of one text as JSON text of this form:
 
         {"models": [name, name], "at_most": 0.001, "first": {"head": "L3H1", "token": "it"} or null, "output": number,
          "layers": [{"kind": "encoder", "layer": 3, "heads": [number for each head], "tokens": [token for each head],
                      "weights": [number for each head]}]}
 
-    "first" is the head and query token where the traces first differ by more than "at_most"; "output" is the largest
-    difference of the models' outputs. For each head, "heads" has the largest fraction of a query's attention that goes
-    to other keys in the second trace, "tokens" the token of this query, and "weights" the largest difference of a
-    weight.
+    "first" is the head and the query token where the traces first differ by more than "at_most"; null = nowhere.
+    "output" is the largest absolute difference between the outputs of the models; null if they cannot be compared.
+
+    Each list of a layer has an entry for each head; null if the layer has fewer heads than others. "heads" has the
+    largest fraction of a query's attention that goes to other keys in the second trace than in the first, "tokens" has
+    the token of the query with this fraction, and "weights" has the largest absolute difference of a weight.
     """
     layers = []
     for row, (kind, layer) in enumerate(comparison.layers):

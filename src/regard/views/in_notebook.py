@@ -1,6 +1,6 @@
-"""IPython's display of patterns: a notebook shows a `Pattern`, and the result of `attend`, as a picture of its weights.
+"""Notebooks show a `Pattern`, and the result of `attend`, as a picture of the attention weights.
 
-`import regard` calls `show_patterns` in a notebook.
+In a notebook, `import regard` calls `show_patterns`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from regard.attention.pattern import Pattern
 
 MAX_DRAWN = 2**24
-"""The most weights of a pattern that a notebook draws; computing more would take seconds."""
+"""A notebook draws a pattern only if it has at most this many weights; to compute more would take seconds."""
 
 
 def show_patterns(display: Any) -> None:
     """Make an IPython `DisplayFormatter` show patterns as pictures.
 
-    IPython gets the names of the classes instead of the classes, so that torch is imported only when needed.
+    IPython is given the names of the classes, not the classes, so that `import regard` does not import torch.
     """
     pictures = display.formatters["image/png"]
     pictures.for_type_by_name("regard.attention.pattern", "Pattern", picture_of)
@@ -23,7 +23,10 @@ def show_patterns(display: Any) -> None:
 
 
 def picture_of(pattern: "Pattern") -> bytes | None:
-    """Return a pattern's weights as a PNG picture; None (IPython then shows text) if there are more than MAX_DRAWN."""
+    """Return the weights of a pattern as a PNG picture; None if there are more than MAX_DRAWN.
+
+    If the result is None, IPython shows the pattern as text.
+    """
     if pattern.shape.numel() > MAX_DRAWN:
         return None
     from regard.views.picture.canvas import rendered

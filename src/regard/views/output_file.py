@@ -1,4 +1,4 @@
-"""Write a file that the user named, and check before long work that it can be written."""
+"""Write a file whose path the user gave; check, before a long computation, that the file can be written."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,10 @@ from regard.errors import InputError, reason
 
 
 def write_output(path: Path, content: str | bytes) -> Path:
-    """Write text (as UTF-8) or bytes into a file, completely or not at all, and return the path.
+    """Write text (as UTF-8) or bytes into a file, and return the path. An existing file is replaced.
 
     Raises:
-        InputError: the file cannot be written; an existing file is unchanged.
+        InputError: the file cannot be written; an existing file then stays as it was.
     """
     try:
         write_atomically(path, content)
@@ -21,7 +21,7 @@ def write_output(path: Path, content: str | bytes) -> Path:
 
 
 def check_writable(path: Path) -> Path:
-    """Check that a file can be written at a path, and return the path.
+    """Check that a file can be written at a path, without writing it, and return the path.
 
     Raises:
         InputError: the folder of the path does not exist, the path is a folder, or writing is not permitted.
@@ -31,7 +31,7 @@ def check_writable(path: Path) -> Path:
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}; make it first or name another file.")
     must_be_writable = [path] if path.exists() else []
-    if path.is_file() or not path.exists():  # a new file takes its place in the folder
+    if path.is_file() or not path.exists():  # write_output replaces the file, so the folder must be writable
         must_be_writable.append(Path(os.path.realpath(path)).parent)
     if not all(os.access(one, os.W_OK) for one in must_be_writable):
         raise InputError(f"cannot write {path}: writing there is not permitted; name another file.")

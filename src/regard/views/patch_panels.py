@@ -1,4 +1,4 @@
-"""The weights of a query on the patches of pictures, grouped by picture."""
+"""The attention weights of a query on image patches, grouped by picture."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,14 @@ from regard.tracing.tokens.places import Patch
 
 @dataclass(frozen=True, slots=True)
 class PatchPanel:
-    """The weights of a query on the patches of one picture, one thumbnail, or merged frames of a video.
+    """The weights of a query on the patches of one picture, one thumbnail, or several merged frames of a video.
 
     Attributes:
         name: the name of the picture, such as "picture 1"; empty if there is only one panel.
         weights: each patch with the query's weight on the patch.
-        rows, columns: from the first to the last row, and column, in which there is a patch.
+        first: the first patch.
+        total: the sum of the weights.
+        rows, columns: the range of rows, and of columns, from the first to the last that contains a patch.
     """
 
     name: str
@@ -41,7 +43,7 @@ class PatchPanel:
         return range(min(columns), max(columns) + 1)
 
     def grid(self) -> Float[np.ndarray, "rows columns"]:
-        """Return the weights as a matrix, in which patches lie as in the picture; 0 where there is no patch."""
+        """Return the weights as a matrix, arranged as the patches are in the picture; 0 where there is no patch."""
         grid = np.zeros((len(self.rows), len(self.columns)))
         for patch, weight in self.weights:
             grid[patch.row - self.rows.start, patch.column - self.columns.start] = weight
@@ -49,10 +51,11 @@ class PatchPanel:
 
 
 def patch_panels(focus: Focus, n_images: int) -> list[PatchPanel]:
-    """Return a panel for each picture and thumbnail among the keys of a query, in the order of the pictures.
+    """Return a `PatchPanel` for each picture and thumbnail whose patches are keys, in the order of the pictures.
 
     Args:
-        n_images: how many pictures or frames the model read.
+        focus: the query, and the head whose weights are returned.
+        n_images: the number of pictures, or frames of a video, that the model read.
     """
     panels: dict[tuple[int, bool], list[tuple[Patch, float]]] = {}
     for token, weight in zip(focus.head.keys, focus.weights, strict=True):
@@ -65,7 +68,13 @@ def patch_panels(focus: Focus, n_images: int) -> list[PatchPanel]:
 
 
 def picture_name(patch: Patch, n_images: int) -> str:
-    """Return the name of the picture of a patch; an empty text if there is only one picture, without a thumbnail.
+    """Return the name of the picture that contains a patch, such as "picture 1".
+
+    The name is empty if the model read only one picture, and the patch is not in a thumbnail of it.
+
+    Args:
+        patch: a patch of a picture, of a thumbnail, or of frames of a video.
+        n_images: the number of pictures, or frames of a video, that the model read.
 
     >>> picture_name(Patch(1, 0, 0, 16.0, 16.0, thumbnail=True), n_images=2)
     'thumbnail of picture 1'

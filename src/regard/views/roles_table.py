@@ -1,4 +1,7 @@
-"""Write a CSV or Parquet file with a row for each head: how much the head attends to the previous token, …"""
+"""Write the roles of attention heads as a table (CSV or Parquet).
+
+The row of a head says how much the head attends to the previous token, to the first token, and to other kinds of keys.
+"""
 
 import csv
 import io
@@ -12,7 +15,12 @@ ENDINGS = (".csv", ".parquet")
 
 
 def check_table_path(path: Path) -> Path:
-    """Check that a table can be written at a path, and return the path."""
+    """Check that a table can be written at a path, and return the path.
+
+    Raises:
+        InputError: `path` does not end in .csv or .parquet, pyarrow is missing for .parquet, or the file cannot be
+            written.
+    """
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"cannot tell what kind of table {path} is; its name must end in .csv or .parquet.")
     if path.suffix.lower() == ".parquet":
@@ -21,7 +29,10 @@ def check_table_path(path: Path) -> Path:
 
 
 def write_table(roles: Roles, path: Path) -> Path:
-    """Write a table with a row for each head: the name, the mean weight on the previous token, …; return the path."""
+    """Write a table with a row for each head and a column for each role, and return the path.
+
+    The ending of the path, .csv or .parquet, determines the format.
+    """
     if path.suffix.lower() == ".csv":
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Text that several views show: the name of a token, the size of a model, how to read a decoder's weights."""
+"""Texts that several views show: the label of a token, the size of a model, a note on decoders, a caution."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from regard.tracing.trace import Trace
 
 DECODER_NOTE = "A query is the token just read; its weights help to predict the next token."
-"""The note beside a decoder's weights: the weights of a query help to predict the token after the query.
+"""The note beside the attention weights of an encoder-decoder model's decoder.
 
-An alignment needs no note: its rows are the predicted tokens.
+A word alignment does not need the note: its rows are the predicted tokens.
 """
 
 CAUTION = "Attention shows where a head reads; by itself it does not explain the answer."
-"""The caution beside pictures of attention; `caution` in front/src/words.ts is the same sentence."""
+"""The sentence of caution beside views of attention; `caution` in front/src/words.ts is the same sentence."""
 
 
 def single_line(text: str) -> str:
-    """Replace each run of white space by one space, and other control characters by visible symbols."""
+    """Return a text on one line: white space becomes one space, and control characters become visible symbols."""
     return escape_controls(" ".join(text.split()))
 
 
 def token_label(position: int, tokens: "Sequence[Token]") -> str:
-    """Return the text of the token at a position, with a number if several tokens have this text: "it:2"."""
+    """Return the text of the token at a position. If several tokens have this text, a number follows: "it:2"."""
     return escape_controls(reference_of(position, tokens))
 
 
 def size_label(heads: "Sequence[Head]") -> str:
-    """Return the number of layers, and of heads in each layer: "6 layers × 12 heads"."""
+    """Return the number of layers, and of heads in each layer, as text such as "6 layers × 12 heads"."""
     n_heads = Counter(head.layer for head in heads)
     fewest, most = min(n_heads.values()), max(n_heads.values())
     layers = counted(len(n_heads), "layer")
@@ -42,8 +42,9 @@ def size_label(heads: "Sequence[Head]") -> str:
 
 
 def decoder_note(trace: "Trace", kind: str) -> str:
-    """Return DECODER_NOTE for attention in the decoder of an encoder-decoder model; an empty text otherwise.
+    """Return DECODER_NOTE if the attention is in the decoder of an encoder-decoder model, else an empty text.
 
-    `kind` is the kind of attention: "encoder", "decoder" or "cross".
+    Args:
+        kind: the kind of attention that the view shows: "encoder", "decoder" or "cross".
     """
     return DECODER_NOTE if kind != "encoder" and trace.source else ""

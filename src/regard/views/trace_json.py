@@ -8,11 +8,11 @@ from regard.tracing.head import Head
 from regard.tracing.trace import Trace
 
 MAX_WEIGHTS = 20_000_000
-"""The most weights in one JSON file; each takes about 10 bytes."""
+"""The largest number of weights in one JSON file; each takes about 10 bytes."""
 
 
 def as_json(trace: Trace, focus: Focus, heads: list[Head]) -> str:
-    """Return the tokens, the weights of the query in `focus`, and all weights of the given heads, as JSON.
+    """Return a trace as JSON text: its tokens, the weights of one query in one head, and all weights of some heads.
 
         {"model", "text", "target_text", "kind", "queries": [token], "keys": [token],
          "focus": {"head": "L3H1", "query": 7, "token": "it", "weights": [number for each key]},
@@ -20,9 +20,10 @@ def as_json(trace: Trace, focus: Focus, heads: list[Head]) -> str:
 
     Args:
         focus: the query token and the head whose weights are under "focus".
+        heads: the heads whose weights, of all queries, are under "weights".
 
     Raises:
-        InputError: the heads have more than MAX_WEIGHTS weights.
+        InputError: `heads` have more than MAX_WEIGHTS weights in all.
     """
     n_weights = len(heads) * len(focus.head.queries) * len(focus.head.keys)
     if n_weights > MAX_WEIGHTS:
@@ -49,5 +50,5 @@ def as_json(trace: Trace, focus: Focus, heads: list[Head]) -> str:
 
 
 def round_trip_digits(weights: list[float]) -> list[float]:
-    """Return weights rounded to nine significant digits, which identify every float32."""
+    """Return weights rounded to nine significant digits, which suffice to tell every two float32 numbers apart."""
     return [float(f"{weight:.9g}") for weight in weights]

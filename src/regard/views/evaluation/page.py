@@ -1,7 +1,8 @@
-"""An evaluation as one web page that needs no network and no script: scores, lengths, and the worst lines.
+"""An evaluation of translations as one web page: scores, scores by length, and the worst lines.
 
-The texts may contain markup, and the page may be opened by someone else. So all texts are escaped, and the page's
-content security policy forbids the browser to load or run anything but one style sheet, named by its hash.
+The page needs no network and no script. The evaluated texts may contain HTML, which could harm whoever opens the page.
+So all texts are escaped, and the page's content security policy allows the browser to load nothing but one style sheet,
+which the policy identifies by its hash.
 """
 
 import base64
@@ -24,15 +25,15 @@ from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.views.output_file import check_writable, write_output
 
 N_WORST = 200
-"""The number of lines that the page shows: the lines with the lowest chrF."""
+"""The largest number of translated lines that the page shows: the lines with the lowest chrF."""
 
 
 def write_page(evaluation: Evaluation, path: Path, name: str, against: str | None = None) -> Path:
     """Write an evaluation as one web page, and return the path.
 
     Args:
-        name: the name of the evaluated system, the page's title.
-        against: the name of the second system, if there is one.
+        name: the name of the evaluated system, which is the title of the page.
+        against: the name of the second system; None = only one system was evaluated.
 
     Raises:
         InputError: the file cannot be written.
@@ -42,7 +43,7 @@ def write_page(evaluation: Evaluation, path: Path, name: str, against: str | Non
 
 
 def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
-    """Return an evaluation as one HTML document with the title `name`; `against` is the name of the second system."""
+    """Return an evaluation as one HTML document; see `write_page` for `name` and `against`."""
     views = files("regard.views")
     # The page of a trace and this page share one style sheet.
     style = "".join(
@@ -66,7 +67,7 @@ def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
 
 
 def summary_line(evaluation: Evaluation, against: str | None) -> str:
-    """Return the HTML line below the title: how many lines and references were evaluated, and against which system."""
+    """Return the HTML line below the title: the numbers of lines and references, and the name of the second system."""
     n_references = len(evaluation.sentences[0].references)
     parts = [f"{evaluation.n_lines:,} lines", f"{n_references} reference{'s' if n_references > 1 else ''}"]
     if against is not None:
@@ -84,7 +85,11 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
 
 
 def score_card(score: MetricScore, note: str) -> str:
-    """Return the HTML card of one metric: its score, the second system's score if there is one, and a note."""
+    """Return the HTML card (a small panel) of one metric: its score, the score of a second system, and a note.
+
+    Args:
+        note: a sentence from `score_note`; empty = no note.
+    """
     notes = [note] if note else []
     comparison = score.comparison
     if comparison is not None:
@@ -111,7 +116,7 @@ def card(name: str, number: str, notes: list[str]) -> str:
 
 
 def length_row(group: LengthGroup) -> str:
-    """Return the HTML table row of one group of lines of similar length: its scores, and its chrF as a bar."""
+    """Return the HTML table row of a group of lines of similar length: the scores of the group, and a bar for chrF."""
     numbers = f"{group.n_lines:,}", score_text(group.bleu), score_text(group.chrf), score_text(group.exact)
     cells = "".join(f"<td>{number}</td>" for number in (length_range(group), *numbers))
     label = f"chrF {group.chrf:.1f} of 100"
@@ -123,9 +128,10 @@ def length_row(group: LengthGroup) -> str:
 
 
 def line_item(line: SentenceScore) -> str:
-    """Return one translated line as an item of an HTML list: its source, reference and translations.
+    """Return one translated line as an item of an HTML list: the source, the reference and the translations.
 
-    Words that the translation lacks are <ins> elements in the reference; its wrong words are <del> elements.
+    Words of the reference that the translation lacks are <ins> elements. Words of the translation that the reference
+    lacks are <del> elements.
     """
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)
@@ -139,5 +145,9 @@ def line_item(line: SentenceScore) -> str:
 
 
 def marked(parts: list[Part], tag: str) -> str:
-    """Return the text made of `parts` as HTML; a part that `differs` is a <tag> element, such as <del>."""
+    """Return a text, given in parts, as HTML. Each part that differs from the other text is a <tag> element.
+
+    Args:
+        tag: the name of the HTML element, "ins" or "del".
+    """
     return "".join(f"<{tag}>{escape(part.text)}</{tag}>" if part.differs else escape(part.text) for part in parts)

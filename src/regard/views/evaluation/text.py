@@ -1,4 +1,4 @@
-"""An evaluation in the terminal: the scores, a table of scores by length, the worst lines, the metrics' settings."""
+"""An evaluation of translations in the terminal: scores, scores by length, worst lines, settings of the metrics."""
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -18,16 +18,23 @@ from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.visible_text import escape_controls
 
 BAR_CELLS = 20
-"""The width of a bar of chrF 100, in characters."""
+"""The width of the bar for a chrF of 100, in terminal cells."""
 
 
 def show(evaluation: Evaluation, n_worst: int = 5, console: Console | None = None) -> None:
-    """Print an evaluation, with the `n_worst` lines whose chrF is lowest."""
+    """Print an evaluation.
+
+    Args:
+        n_worst: the number of translated lines to print, the lines with the lowest chrF; a line that equals a reference
+            is not printed.
+        console: None = standard output.
+    """
     console = console or Console(highlight=False)
     console.print(overview(evaluation, n_worst))
     console.print("\n[bold]signatures[/bold]")
     for score in evaluation.scores:
-        console.print(Text(f"  {score.signature}", style="dim"), soft_wrap=True)  # not broken, so that it can be copied
+        # soft_wrap: the signature is not broken into lines, so that a reader can copy it
+        console.print(Text(f"  {score.signature}", style="dim"), soft_wrap=True)
 
 
 def overview(evaluation: Evaluation, n_worst: int) -> RenderableType:
@@ -86,7 +93,11 @@ def length_table(evaluation: Evaluation) -> Table:
 
 
 def line_table(line: SentenceScore) -> Table:
-    """Return a table about one translated line: source, reference, translations; missing and wrong words coloured."""
+    """Return a table about one translated line: the source, the reference and the translations.
+
+    Words of the reference that the translation lacks are green; words of the translation that the reference lacks are
+    red.
+    """
     reference = nearest_reference(line.hypothesis, line.references)
     wrong, missing = differences(line.hypothesis, reference)
     table = Table.grid(padding=(0, 2, 0, 0), expand=False)

@@ -1,4 +1,4 @@
-"""The numbers and notes of an evaluation as text, and the choice of the lines to show."""
+"""The numbers and notes of an evaluation as text, and the worst lines, for the views in the terminal and on a page."""
 
 from itertools import islice
 
@@ -6,13 +6,13 @@ from regard.evaluation.records import Evaluation, LengthGroup, MetricScore, Sent
 
 
 def worst_lines(evaluation: Evaluation, limit: int) -> list[SentenceScore]:
-    """Return at most `limit` lines, those with the lowest chrF; lines that equal a reference are left out."""
+    """Return the translated lines with the lowest chrF, at most `limit`; a line that equals a reference is left out."""
     lines = (line for line in evaluation.sentences if not line.exact)
     return list(islice(lines, limit))
 
 
 def signed_difference(value: float, other: float) -> str:
-    """Return value - other with its sign, rounded to one decimal; never -0.0.
+    """Return value - other as text with a sign and one decimal; a difference rounded to 0 is "+0.0", never "-0.0".
 
     >>> signed_difference(39.41, 39.44), signed_difference(39.41, 38.2)
     ('+0.0', '+1.2')
@@ -21,7 +21,7 @@ def signed_difference(value: float, other: float) -> str:
 
 
 def length_range(group: LengthGroup) -> str:
-    """Return how many words a reference in a group of lines has: "6–10", or "81+" without an upper bound.
+    """Return the number of words in the references of a group of lines, such as "6–10"; "81+" if there is no maximum.
 
     >>> length_range(LengthGroup(least=6, most=10, n_lines=2, bleu=None, chrf=31.4, exact=0.0))
     '6–10'
@@ -30,7 +30,7 @@ def length_range(group: LengthGroup) -> str:
 
 
 def p_value_text(p_value: float) -> str:
-    """Return a p-value as text; below 0.001 only the bound, because bootstrap samples do not resolve smaller values.
+    """Return a p-value as text. Below 0.001 the text is "p ≤ 0.001": bootstrap samples do not resolve smaller values.
 
     >>> p_value_text(0.000999), p_value_text(0.25)
     ('p ≤ 0.001', 'p = 0.250')
@@ -43,9 +43,9 @@ def score_text(score: float | None) -> str:
 
 
 def score_note(score: MetricScore, evaluation: Evaluation) -> str:
-    """Return a note that helps to read a metric's score; empty for most metrics.
+    """Return a note that helps to read the score of a metric; empty for most metrics.
 
-    The note on TER says that less is better; the note on BLEU, if all lines are too short, why there is no score.
+    The note about TER says that less is better. If all lines are too short for BLEU, the note about BLEU says so.
     """
     if score.name == "TER":
         return "less is better"

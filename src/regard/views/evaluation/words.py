@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
-"""The letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
+"""The letters of scripts that have no spaces between words (Thai, Lao, Burmese, Khmer, Japanese, Chinese), as ranges
+in a regular expression."""
 
 WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]|.")
-"""Matches one word, one character of a script without spaces, one punctuation mark, or a series of white space."""
+"""Matches one word, one letter in UNSPACED, one punctuation mark, or several characters of white space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,8 @@ class Part:
     """Some consecutive words of a text that was compared with another text.
 
     Attributes:
-        differs: whether the other text lacks these words at this place.
+        text: the words, with the white space between them.
+        differs: True = the other text lacks these words; False = both texts have them.
     """
 
     text: str
@@ -25,7 +27,7 @@ class Part:
 
 
 def differences(first: str, second: str) -> tuple[list[Part], list[Part]]:
-    """Compare two texts word by word; return the equal and different parts of the first text, and of the second.
+    """Compare two texts word by word. Return the equal and differing parts of the first text, and of the second text.
 
     >>> [part.text for part in differences("the cat sat", "the dog sat")[0] if part.differs]
     ['cat']
@@ -42,6 +44,6 @@ def differences(first: str, second: str) -> tuple[list[Part], list[Part]]:
 
 
 def nearest_reference(hypothesis: str, references: Sequence[str]) -> str:
-    """Return the reference that has the most words in common with a translation, relative to their lengths."""
+    """Return the reference most similar to a translation: most words in common, relative to both texts' lengths."""
     words = WORD.findall(hypothesis)
     return max(references, key=lambda text: SequenceMatcher(None, words, WORD.findall(text), autojunk=False).ratio())

@@ -1,20 +1,21 @@
-"""A trace as one interactive web page that needs no network and shows every weight of every head.
+"""A trace as one interactive web page, which needs no network and shows every attention weight of every head.
 
-page.html      the document around the script
+page.html      the HTML document that contains the script
 built/         the script, the style sheet, and the web worker of `regard site`, bundled from front/ by `make front`
 comparison.py  two traces of one text side by side
 data.py        the data of a page: a trace as JSON
-vectors.py     queries and keys, from which the page computes weights
-weights.py     weights that the page cannot compute
+vectors.py     queries and keys, from which the page computes attention weights
+weights.py     attention weights that the page cannot compute
 movement.py    how each layer changes each token's hidden vector
-outputs.py     what the output projection makes of the heads' context vectors
+outputs.py     the contribution of each head to a layer's attention output
 blocks.py      arrays as base64 text
+worked.py      the page of attention worked out by hand
 notebook.py    the page in an HTML frame, for a notebook
-widget.py      the page as a Jupyter widget, which tells Python what its reader chooses
+widget.py      the page as a Jupyter widget, which tells Python what the reader of the page chooses
 
-The text that the model read may contain markup, and the page may be opened by someone else. So the text is put into the
-page only as JSON in which no character can end the script element, the script shows it only as text, and the page's
-content security policy forbids everything but one script and one style sheet, named by their hashes.
+The text that the model read may contain HTML, which could harm whoever opens the page. So the page contains the text
+only as JSON in which no character can end the script element, and the script shows it only as text. The page's content
+security policy allows nothing but one script and one style sheet, which the policy identifies by their hashes.
 """
 
 import base64
@@ -34,7 +35,7 @@ from regard.views.page.data import page_data
 from regard.views.shared_text import single_line
 
 TITLE_LENGTH = 60
-"""The most characters of the text in the page's title."""
+"""The title of a page contains at most this many characters of the text that the model read."""
 
 
 def write_page(
@@ -49,41 +50,47 @@ def write_page(
     Args:
         token: the query token that the page shows first, by position or text; None = chosen by `focus_on`.
         head: the name of the head that the page shows first, such as "L3H1"; None = chosen by `focus_on`.
-        alignment: the alignments of a translation, from `Translation.page_record`; None = no translation.
+        alignment: the word alignments of a translation, from `Translation.page_record`; None = the trace is not of a
+            translation.
 
     Raises:
-        InputError: the token or head does not exist, the trace has more weights than a page takes, or the file cannot
-            be written.
+        InputError: the token or head does not exist, the trace has more weights than a page may show, or the file
+            cannot be written.
     """
     check_writable(path)
     return write_output(path, page(trace, focus_on(trace, token=token, head=head), alignment))
 
 
 def page(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None) -> str:
-    """Return a trace as one HTML document, which first shows the query and head in `focus`.
+    """Return a trace as one HTML document.
 
-    `alignment` is a translation's alignments, from `Translation.page_record`; None = the trace is not of a translation.
+    Args:
+        focus: the query token and the head that the page shows first.
+        alignment: the word alignments of a translation, from `Translation.page_record`; None = the trace is not of a
+            translation.
     """
     return document(page_data(trace, focus, alignment), trace.text)
 
 
 def live_page(data: dict[str, Any]) -> str:
-    """Return the HTML page of the explorer; `data` is the first trace, as `page_data` or `map_data` returns it.
+    """Return the HTML page of the explorer, which may ask its server for traces of other texts.
 
-    The page's script may send requests to the server for traces of other texts.
+    Args:
+        data: the first trace that the page shows, as `page_data` or `map_data` returns it.
     """
     return document(data, data["text"], sources="connect-src 'self'")
 
 
 def site_page(data: dict[str, Any], site: dict[str, Any]) -> str:
-    """Return the HTML page of a static site; `data` is the first trace, as `page_data` returns it.
+    """Return the HTML page of a static web site, which runs a model in the reader's browser (see `regard site`).
 
-    The folder of the page also has the model, which a web worker runs in the reader's browser for other texts.
+    The model lies in the folder of the page. If the reader types another text, a web worker of the page runs the model.
 
     Args:
+        data: the first trace that the page shows, as `page_data` returns it.
         site: the settings of the worker, as `Site` in front/src/site/messages.ts describes them.
     """
-    # The page makes the worker from a script that it has loaded, so that the worker has the page's policy.
+    # blob: the page makes the worker from the text of a script, so that the page's policy holds for the worker too.
     sources = "connect-src 'self'; worker-src blob:"
     return document(data, data["text"], sources, scripts="'wasm-unsafe-eval'", site=site)
 
@@ -94,15 +101,15 @@ def document(
     """Return the HTML document of a page.
 
     Args:
-        data: the trace, as `page_data` returns it.
-        text: the text that the model read; the title of the page begins with it.
-        sources: further directives of the content security policy, such as "connect-src 'self'"; without them, the page
-            may load nothing.
-        scripts: the scripts that may run in addition to the page's own, in the notation of the policy.
+        data: what the page shows, such as a trace, as `page_data` returns it.
+        text: the title of the page, which is cut off if it is long; usually the text that the model read.
+        sources: directives that are added to the content security policy, such as "connect-src 'self'"; empty = the
+            page may load nothing.
+        scripts: sources of scripts that may run besides the page's own script, in the notation of the policy.
         site: the settings of a worker that runs the model (see `site_page`); None = the page has no worker.
     """
     style, script = read_source("built/page.css"), read_source("built/page.js")
-    images = "img-src data:"  # the page's own pictures
+    images = "img-src data:"  # allows images that are stored in the page
     loaded = f"{images}; {sources}" if sources else images
     allowed = f"script-src {digest(script)}{scripts and f' {scripts}'}; style-src {digest(style)}"
     return Template(read_source("page.html")).substitute(
@@ -120,7 +127,7 @@ def read_source(name: str) -> str:
 
 
 def digest(text: str) -> str:
-    """Return the SHA-256 of an inline script or style in the notation of a content security policy."""
+    """Return the SHA-256 hash of an inline script or style sheet, in the notation of a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
@@ -130,7 +137,7 @@ def page_title(text: str) -> str:
 
 
 def safe_json(value: Any) -> str:
-    """Return a value as JSON that can neither begin nor end an HTML element.
+    """Return a value as JSON without <, > and &, so that it can neither begin nor end an HTML element.
 
     >>> safe_json({"text": "</script>"})
     '{"text":"\\\\u003c/script\\\\u003e"}'

@@ -1,4 +1,4 @@
-"""The page of a comparison: two traces of one text, whose patterns are shown side by side on one scale."""
+"""The web page of a comparison of two traces of one text: their attention patterns side by side, on one scale."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from regard.views.page import document
 from regard.views.page.data import Blocks, encode_layers, page_data, trace_record
 
 N_LISTED = 8
-"""The number of heads in the list of those that differ most."""
+"""The number of heads in the page's list of the heads that differ most between the two traces."""
 
 
 def write_page(
@@ -20,11 +20,14 @@ def write_page(
     """Write a comparison as one web page and return the path.
 
     Args:
-        token, head: the query token and the head that the page shows first; None = those where the traces first
-            differ, or as for a trace if they differ nowhere.
+        token: the query token that the page shows first, by position or text; None = chosen for the reader.
+        head: the name of the head that the page shows first, such as "L3H1"; None = chosen for the reader.
+
+    If both are None, the page first shows the head and the token where the traces first differ. If the traces differ
+    nowhere, or if only one argument is None, `focus_on` chooses.
 
     Raises:
-        InputError: the token or head does not exist, a trace has more weights than a page takes, or the file cannot
+        InputError: the token or head does not exist, a trace has more weights than a page may show, or the file cannot
             be written.
     """
     check_writable(path)
@@ -36,9 +39,12 @@ def write_page(
 
 
 def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
-    """Return a comparison as the JSON data of a page: that of the first trace, with the second one as `second`.
+    """Return a comparison as the JSON data of a page: the data of the first trace, and "second".
 
-    `SecondTrace` in front/src/data.ts describes it.
+    "second" has the second trace and the heads that differ most; `SecondTrace` in front/src/data.ts describes it.
+
+    Args:
+        focus: the query token and the head that the page shows first.
     """
     first, second = comparison.traces
     blocks: Blocks = {}

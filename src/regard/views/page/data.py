@@ -1,6 +1,6 @@
-"""The data of a page: one trace as JSON, in which arrays are base64 text.
+"""The data of a page: one trace as JSON, in which arrays of numbers are base64 text.
 
-The interface `Trace` in `front/src/data.ts` describes the same data for the script of the page.
+The page's script reads this data; the interface `Trace` in `front/src/data.ts` describes its fields.
 """
 
 import base64
@@ -31,20 +31,25 @@ from regard.views.shared_text import decoder_note
 from regard.visible_text import escape_controls
 
 MAX_WEIGHTS = 300_000_000
-"""The most weights that a page may show, stored or computed by the page; the time to write a page grows with them."""
+"""The largest number of attention weights of a page, stored in the page or computed by it.
+
+The time to write a page grows with this number.
+"""
 
 MOST_TOKENS = 4_096
-"""The most tokens of a text that `regard explore` shows with all its weights; a longer text is shown as a map: an image
-of its weights into which the reader zooms."""
+"""The largest number of tokens of a text that `regard explore` shows with all weights.
+
+The weights of a longer text are shown as a map: an image into which the reader of the page zooms.
+"""
 
 MAX_VALUES = 400_000
-"""The most numbers in the value vectors of a page in a file (about a megabyte); of more, none is stored."""
+"""A page in a file contains value vectors only if they have at most this many numbers (about a megabyte)."""
 
 MAX_COLUMNS = 200_000
-"""The most numbers in the stored columns of all output projections (about a megabyte); of more, none is stored."""
+"""A page contains columns of output projections only if they have at most this many numbers (about a megabyte)."""
 
 Blocks = dict[str, str]
-"""The encoded arrays of a page by name: `blocks[name]` is the text of one array (see `blocks.py`)."""
+"""The encoded arrays of a page: `blocks[name]` is the array with this name, as text (see `blocks.py`)."""
 
 
 @torch.no_grad()
@@ -55,13 +60,13 @@ def page_data(
 
     Args:
         focus: the query token and the head that the page shows first.
-        alignment: the alignments of a translation's candidates, as `Translation.page_record` returns them; None = the
-            trace is not of a translation.
-        max_values: the most numbers in the value vectors of the page; above it, the page has no values. None = the
-            limit of a file, MAX_VALUES.
+        alignment: the word alignments of a translation, from `Translation.page_record`; None = the trace is not of a
+            translation.
+        max_values: the page contains value vectors only if they have at most this many numbers in all layers
+            together. None = MAX_VALUES, the limit for a page in a file.
 
     Raises:
-        InputError: the trace has more weights than a page takes, or a NaN among them.
+        InputError: the trace has more weights than a page may show, or a weight is NaN.
     """
     blocks: Blocks = {}
     layers, small_step = encode_layers(trace, blocks, max_values)
@@ -79,11 +84,13 @@ def page_data(
 
 
 def going_record(text: str, continuation: Sequence[int], logits: Float[Tensor, " vocabulary"]) -> dict[str, Any]:
-    """Return what a page needs to let a causal language model go on; `Going` in front/src/data.ts describes it.
+    """Return the data with which a page lets the reader choose how a causal language model continues a text.
+
+    `Going` in front/src/data.ts describes the data.
 
     Args:
-        text: the text that was typed.
-        continuation: the ids of the tokens after the text.
+        text: the text that the reader typed.
+        continuation: the ids of the tokens that were generated or chosen after the text.
         logits: the logits of the next token.
     """
     logits = logits.detach().float().cpu()
@@ -96,12 +103,13 @@ def going_record(text: str, continuation: Sequence[int], logits: Float[Tensor, "
 
 
 def map_data(trace: Trace, map_record: dict[str, Any]) -> dict[str, Any]:
-    """Return a long trace as the JSON data of a page, without weights: the page requests them from a server.
+    """Return the trace of a long text as the JSON data of a page, without weights.
 
-    The page first shows the last query in the first head of the last kind of attention.
+    The page requests the weights from the server of the explorer. It first shows the last query, in the first head of
+    the last kind of attention in `trace.kinds`.
 
     Args:
-        map_record: how the page asks for weights; `WeightMap` in front/src/data.ts describes it.
+        map_record: how the page requests weights, from `Map.record`; `WeightMap` in front/src/data.ts describes it.
     """
     layers = {
         kind: [
@@ -121,7 +129,7 @@ def map_data(trace: Trace, map_record: dict[str, Any]) -> dict[str, Any]:
 
 
 def fits_page(trace: Trace) -> bool:
-    """Return whether a trace is short enough to be shown with all its weights, by `page_data`."""
+    """Return whether a trace is short enough for a page that shows all its weights (see `page_data`)."""
     return n_weights(trace) <= MAX_WEIGHTS and max(len(trace.source), len(trace.target)) <= MOST_TOKENS
 
 
@@ -134,8 +142,8 @@ def trace_record(trace: Trace, layers: dict[str, list[dict[str, Any]]], blocks: 
     """Return the texts, the tokens and the layers of a trace as JSON data.
 
     Args:
-        layers: for each kind of attention, a record for each layer.
-        blocks: the encoded arrays, by the names that are in these records.
+        layers: for each kind of attention, a list with the JSON record of each layer (see `encode_layers`).
+        blocks: the encoded arrays; the records of the layers contain their names.
     """
     return {
         "model": escape_controls(trace.model),
@@ -171,17 +179,19 @@ def encode_layers(
     """Encode all layers of a trace for a page, and add the encoded arrays to `blocks`.
 
     Args:
-        max_values: the most numbers in all value vectors; above it, none are encoded. None = MAX_VALUES.
+        max_values: value vectors are encoded only if they have at most this many numbers in all layers together. None =
+            MAX_VALUES.
 
     Returns:
-        For each kind of attention ("encoder", "decoder", "cross") a list with one record for each layer, and the
-        rounding step of stored weights below 0.01, in units of 1/10,000. The entries of a record name arrays in
-        `blocks`:
-        - "query" and "key", and "value" if the text is short; or "weights", if the page cannot compute the weights.
-        - "mask": the array of the layer's mask, or None if no weight is masked. "masks" is the number of masks in that
-          array: one for each head, or one for all heads.
-        - "output": the record of the layer's output projection (see `outputs.py`), if there are values, and the trace
-          has hidden vectors.
+        A dict and a number. The dict has, for each kind of attention ("encoder", "decoder", "cross"), a list with the
+        record of each layer. The number is the step to whose multiples stored weights below 0.01 are rounded, in units
+        of 1/10,000 (see `weights.py`). A record has these entries:
+        - "query" and "key", from which the page computes the weights, and "value" unless the text is too long. Or
+          "weights", the name of the weights in `blocks`, if the page cannot compute them.
+        - "mask": the name of the layer's mask in `blocks`; None if no weight is masked. "masks": the number of masks in
+          this array: one for each head, or 1 if all heads have the same mask.
+        - "output": the record of the layer's output projection (see `outputs.py`), only if values are encoded and the
+          trace has hidden vectors.
     """
     patterns = {(kind, n): step.pattern for kind in trace.kinds for n, step in trace.attended[kind].items()}
     check_size(trace)
@@ -214,13 +224,13 @@ def encode_layers(
 
 
 def n_columns(trace: Trace) -> int:
-    """Return how many numbers of output projections a page of a trace stores, in all layers together."""
+    """Return how many numbers the page of a trace stores from the output projections of all layers."""
     states = [state for layers in (trace.states or {}).values() for state in layers.values()]
     return sum(state.projection.weight[:, :, :N_SHOWN].numel() for state in states)
 
 
 def check_size(trace: Trace) -> None:
-    """Raise InputError if a trace has more weights than a page shows."""
+    """Raise InputError if a trace has more weights than a page may show (MAX_WEIGHTS)."""
     if n_weights(trace) > MAX_WEIGHTS:
         raise InputError(
             f"the trace has {n_weights(trace):,} weights, more than the {MAX_WEIGHTS:,} that one page takes; "
@@ -229,9 +239,11 @@ def check_size(trace: Trace) -> None:
 
 
 def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
-    """Encode the mask of a layer into `blocks`, one bit for each query and key (1 = the query may attend to the key).
+    """Encode the mask of a layer, with a bit for each query and key, and add it to `blocks`.
 
-    Nothing is added if `blocks` already has an equal mask, or if the mask hides no key from any query.
+    A bit of 1 means that the query may attend to the key.
+
+    Nothing is added if `blocks` already contains an equal mask, or if every query may attend to every key.
 
     Returns:
         The entries "mask" and "masks" of the layer's record (see `encode_layers`).
@@ -249,7 +261,7 @@ def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
 
 
 def token_records(tokens: tuple[Token, ...]) -> list[dict[str, Any]]:
-    """Return a JSON record for each token. Fields that are False or equal to the token's text are omitted."""
+    """Return a JSON record for each token. Flags that are False are omitted, and "piece" if it equals "text"."""
     words = is_word(tokens).tolist()
     return [token_record(token, word) for token, word in zip(tokens, words, strict=True)]
 
@@ -272,7 +284,7 @@ def token_record(token: Token, word: bool) -> dict[str, Any]:
 
 
 def with_visible_controls(content: Any) -> Any:
-    """Return a JSON value in which all strings have their control characters escaped, so that a reader sees them."""
+    """Return a JSON value in which the control characters of all strings are replaced by visible symbols."""
     if isinstance(content, str):
         return escape_controls(content)
     if isinstance(content, dict):
@@ -281,11 +293,12 @@ def with_visible_controls(content: Any) -> Any:
 
 
 def medium_record(name: str, medium: Tensor | None, axes: tuple[str, str], blocks: Blocks) -> dict[str, Any] | None:
-    """Encode an image or spectrogram that the model read into `blocks`, a byte for each number; return its record.
+    """Encode an image or a spectrogram, add it to `blocks`, and return its JSON record.
 
     Args:
-        name: the name in `blocks`.
-        axes: the names of height and width in the record.
+        name: the name of the array in `blocks`; the numbers of "spectrogram" are scaled to the range from 0 to 1.
+        medium: the image or spectrogram that the model read; None = there is none.
+        axes: the names that height and width have in the record.
 
     Returns:
         {"block": name, axes[0]: height, axes[1]: width}; None if `medium` is None.

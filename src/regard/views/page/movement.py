@@ -1,6 +1,7 @@
-"""Encode for a page how each layer changes each token's hidden vector; the page draws the changes as arrows in a plane.
+"""Encode for a page how each layer changes the hidden vector of each token.
 
-Each array is stored as integers and a rounding step, by which the page multiplies them.
+The page draws these changes as arrows in a plane. Arrays of coordinates and angles are stored as integers; the page
+multiplies the integers by a rounding step.
 """
 
 from typing import Any
@@ -16,21 +17,24 @@ from regard.views.page.blocks import encode_integers
 from regard.views.page.vectors import integers_of, step_of
 
 MOST_ARROWS = 8
-"""For each token and layer, the most heads and the most source tokens with separate arrows; one arrow sums the rest."""
+"""For each token and layer, at most this many heads, and at most this many source tokens, have an arrow of their own.
+
+One more arrow is the sum of the other heads, or of the other source tokens.
+"""
 
 MAX_MOVES = 6_000
-"""The most layers × tokens for which a page has the changes of hidden vectors; these take about two megabytes."""
+"""A page contains the changes of hidden vectors only if layers × tokens is at most this, about two megabytes."""
 
 BITS = 23
 """The number of bits, without the sign bit, to which coordinates and angles of hidden vectors' changes are rounded."""
 
 
 def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | None:
-    """Encode how the layers of a trace change the hidden vectors, for a page; add its arrays, as text, to `blocks`.
+    """Encode how the layers of a trace change the hidden vectors, and add the encoded arrays to `blocks`.
 
     Returns:
-        A record for "encoder" and for "decoder", if present; None if the trace has no hidden vectors,
-        or more layers × tokens than MAX_MOVES.
+        For "encoder" and "decoder", if the trace has them, a JSON record. None if the trace has no hidden vectors, or
+        if layers × tokens is above MAX_MOVES.
     """
     kinds = [kind for kind in trace.kinds if kind != "cross"]
     if trace.states is None:
@@ -40,9 +44,12 @@ def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | N
 
 
 def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str, Any]:
-    """Encode how the layers with one kind of self-attention change the hidden vectors; return a JSON record.
+    """Encode how the layers of the encoder, or of the decoder, change the hidden vectors; return a JSON record.
 
-    `front/src/data.ts` describes the record.
+    `front/src/data.ts` describes the record. The encoded arrays are added to `blocks`.
+
+    Args:
+        kind: "encoder" or "decoder".
     """
     assert trace.states is not None
     states = trace.states[kind]
@@ -69,12 +76,12 @@ def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str
 
 
 def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
-    """Stack the arrows of all layers; return the fields of `Arrows` by name, each with an axis for the layers in front.
+    """Stack one group of arrows of all layers; return each field of `Arrows`, with the layers as its first axis.
 
-    Layers with fewer arrows are padded with zeros, and with -2 in "names".
+    If a layer has fewer arrows than others, it is padded with arrows whose numbers are 0 and whose "names" are -2.
 
     Args:
-        group: a field of `LayerArrows`: "parts", "heads" or "sources".
+        group: the group of arrows, a field of `LayerArrows`: "parts", "heads" or "sources".
     """
     groups: list[Arrows] = [getattr(layer, group) for layer in layers]
     most = max(arrows.names.shape[1] for arrows in groups)
@@ -88,7 +95,7 @@ def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
 
 
 def array_record(name: str, array: Shaped[Tensor, "*shape"], blocks: dict[str, str]) -> dict[str, Any]:
-    """Encode an array into `blocks`; return a JSON record with its name there, its rounding step and its shape."""
+    """Encode an array, add it to `blocks` as `name`, and return a JSON record of its name, rounding step and shape."""
     step = step_of(array, BITS) if array.is_floating_point() else 1.0
     blocks[name] = encode_integers(integers_of(array, step))
     return {"block": name, "step": step, "shape": list(array.shape)}

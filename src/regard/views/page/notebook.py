@@ -1,7 +1,7 @@
-"""The web page of a trace as notebook output: an HTML frame on top of a picture of the trace.
+"""The web page of a trace as the output of a notebook cell: an HTML frame on top of a picture of the trace.
 
-A notebook that is not trusted, GitHub, and most formats of nbconvert remove the frame, because it runs a script. The
-reader then sees the picture behind it; of a translation, first a picture of its word alignment.
+Notebooks that are not trusted, GitHub, and most formats of nbconvert remove the frame, because it runs a script. The
+reader then sees the picture; for a translation, also a picture of the word alignment above it.
 """
 
 import base64
@@ -21,21 +21,22 @@ from regard.views.picture.canvas import rendered
 from regard.views.picture.trace import figure
 
 MAX_WEIGHTS = 5_000_000
-"""The most weights that a trace may have to be shown as a page in a notebook. The page then takes a few megabytes."""
+"""The largest number of weights of a trace that a notebook shows as a page. Such a page takes a few megabytes."""
 
 BOX = "position: relative; min-height: 860px"
 FRAME = "position: absolute; inset: 0; width: 100%; height: 100%; border: 0; background: white"
-"""The CSS of the frame, which covers the pictures."""
+"""The CSS of the HTML frame with the page; the frame covers the pictures."""
 
 
 def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str:
     """Return the HTML that a notebook shows for a trace: the page in a frame, which covers a picture of the trace.
 
-    The picture is seen where the notebook removes the frame; above it is the word alignment of a translation. If the
-    trace is too large for a page, the HTML is a line of text with the reason.
+    The picture is visible if the notebook removes the frame. If a page cannot show the trace, for example because the
+    trace has too many weights, the HTML is a line of text with the reason.
 
     Args:
-        alignment: the alignments of a translation, from `Translation.page_record`; None = no translation.
+        alignment: the word alignments of a translation, from `Translation.page_record`; None = the trace is not of a
+            translation. A picture of the best candidate's alignment is then above the picture of the trace.
     """
     try:
         check_size(trace)
@@ -56,12 +57,12 @@ def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str
 
 
 def image(figure: Figure, text: str) -> str:
-    """Return a figure as an HTML image, with a text for readers who do not see it."""
+    """Return a figure as an HTML image. `text` describes the image for readers who cannot see it."""
     return f'<img alt="{escape(text)}" src="data:image/png;base64,{base64.b64encode(rendered(figure)).decode()}">'
 
 
 def check_size(trace: Trace) -> None:
-    """Raise InputError if a trace has more weights than a notebook shows."""
+    """Raise InputError if a trace has more weights than a notebook shows (MAX_WEIGHTS)."""
     if n_weights(trace) > MAX_WEIGHTS:
         raise InputError(
             f"{n_weights(trace):,} weights, and a notebook shows at most {MAX_WEIGHTS:,}; write a page with "

@@ -1,9 +1,10 @@
-"""Encode for a page what the output projection W_O of a layer makes of the heads' context vectors.
+"""Encode a layer's output projection W_O, so that a page shows how much each head contributes to the layer's output.
 
     output = context of head 0 · W_O[0] + … + context of the last head · W_O[last] + bias
 
-The page computes the first numbers of each term itself, from queries, keys, values and the first columns of W_O. The
-lengths of the whole vectors are stored, since W_O is too large for a page.
+Each term is the contribution of one head. The page computes the first numbers of each term itself, from queries, keys,
+values and the first columns of W_O. The whole matrix W_O is too large for a page, so the length (L2 norm) of each term
+is stored.
 """
 
 from typing import Any
@@ -16,30 +17,32 @@ from regard.effects.movement import LayerStates
 from regard.views.page.movement import array_record
 
 N_SHOWN = 8
-"""The number of dimensions of a layer's output that the page shows."""
+"""The page shows the first numbers of output vectors: this many dimensions."""
 
 
 def output_record(name: str, attended: Attended, state: LayerStates, blocks: dict[str, str]) -> dict[str, Any] | None:
-    """Encode a layer's output projection into `blocks`; return the JSON record of these arrays:
+    """Encode a layer's output projection, add these arrays to `blocks`, and return a JSON record:
 
         columns        [heads × d_value, N_SHOWN]   the first columns of W_O
         bias           [N_SHOWN]                    the first numbers of the bias; missing if there is no bias
         output         [queries, N_SHOWN]           the first numbers of the output, as the model's layer returned it
-        lengths        [heads, queries]             the length of context · W_O
-        value_lengths  [heads, keys]                the length of value · W_O
+        lengths        [heads, queries]             the length of each context vector · W_O
+        value_lengths  [heads, keys]                the length of each value vector · W_O
 
     Args:
-        name: the beginning of the names in `blocks`.
-        attended, state: the layer's attention, and the vectors of all tokens in the layer.
+        name: the name of the layer, with which the names of the arrays in `blocks` begin.
+        attended: the attention of the layer.
+        state: the output projection of the layer, and the output of its attention for each token.
 
     Returns:
-        The record; None if the layer's output does not have a row for each query, because the layer merges queries.
+        The JSON record. None if the layer merges queries, so that the number of output vectors differs from the number
+        of queries.
     """
     projection, pattern = state.projection, attended.pattern
     if len(state.attention) != pattern.shape[2]:
         return None
     weight = projection.weight
-    group = pattern.n_heads // pattern.value.shape[1]  # the number of query heads that share a value head
+    group = pattern.n_heads // pattern.value.shape[1]  # how many query heads share one value head
     values = pattern.value[0].repeat_interleave(group, dim=0).to(weight)
     arrays = {
         "columns": rearrange(weight[:, :, :N_SHOWN], "h v d -> (h v) d"),

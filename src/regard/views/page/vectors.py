@@ -1,8 +1,9 @@
-"""Encode the queries and keys of a layer, so that a page computes the layer's weights itself.
+"""Encode the queries and keys of a layer, so that a page computes the layer's attention weights itself.
 
-The page computes softmax(scale · query · key), with softcap, bias, mask and sinks (an extra score in each softmax). It
-multiplies the stored integers by a rounding step, a power of two, to get queries and keys. The step is as large as
-possible while no weight that the page computes differs by more than `PRECISION` from the weight in the pattern.
+The page computes softmax(scale · query · key) with the layer's bias, mask, softcap (tanh limits the scores) and sinks
+(an extra score in each softmax). Queries and keys are stored as integers, which the page multiplies by a rounding step,
+a power of two. `coarsest_steps` looks for large steps with which no weight is wrong by more than `PRECISION`, because
+small integers compress better.
 """
 
 import math
@@ -25,25 +26,29 @@ from regard.attention.scores.dot import ScaledDot
 from regard.views.page.blocks import encode_integers
 
 PRECISION = 5e-6
-"""The largest error of a weight that may result from rounding queries and keys."""
+"""The largest absolute error of a weight that may result from rounding queries and keys."""
 
 FEWEST_BITS, MOST_BITS = 14, 23
-"""The fewest and the most bits, without the sign bit, to which numbers of queries and keys are rounded."""
+"""Numbers of queries and keys are rounded to at least FEWEST_BITS and at most MOST_BITS bits, plus a sign bit."""
 
 WEIGHTS_AT_ONCE = 2**22
-"""The most weights for which the effect of rounding queries and keys is measured at one time."""
+"""At most this many weights are computed at one time to measure the effect of rounding queries and keys."""
 
 VALUE_BITS = 20
-"""The number of bits, without the sign bit, to which value vectors are rounded; no weight is computed from values."""
+"""The number of bits, without the sign bit, to which numbers of value vectors are rounded.
+
+A fixed number suffices, since no weight is computed from values.
+"""
 
 
 def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """Encode the queries and keys of a layer, from which the page computes the weights.
+    """Encode the queries and keys of the first batch item of a layer, from which the page computes the weights.
 
     Returns:
-        The layer's JSON record, and the encoded arrays "query" and "key". None if the page cannot compute the weights:
-            they are not the softmax of dot products, or the bias depends on more than head and distance, or rounding to
-            MOST_BITS bits changes a weight by more than PRECISION.
+        The layer's JSON record, and the encoded arrays "query" and "key". None if the page cannot compute the weights,
+        because the weights are not the softmax of dot products, the bias depends on more than head and distance, the
+        temperature is 0, a query or key contains NaN or infinity, or rounding to MOST_BITS bits changes a weight by
+        more than PRECISION.
     """
     formula = pattern.call.formula
     if formula is None or formula.other_score is not None or formula.temperature == 0:
@@ -51,6 +56,7 @@ def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None
     bias = bias_by_distance(formula, pattern.grid)
     if formula.bias is not None and bias is None:
         return None
+    # If the score has projections, such as query · W · key, these are the projected queries and keys.
     query, key = (vectors[:1].float() for vectors in formula.vectors(pattern.query, pattern.key))
     if not (torch.isfinite(query).all() and torch.isfinite(key).all()):
         return None
@@ -72,7 +78,7 @@ def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None
 
 
 def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
-    """Encode the values of a layer, rounded to VALUE_BITS bits; return their JSON record and the encoded array."""
+    """Encode the values of the first batch item, rounded to VALUE_BITS bits; return their JSON record and text."""
     values = pattern.value[:1].float()
     step = step_of(values, VALUE_BITS)
     record = {"step": step, "heads": values.shape[1], "width": values.shape[3]}
@@ -80,10 +86,12 @@ def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
 
 
 def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> tuple[float, float] | None:
-    """Return the largest steps for rounding queries and keys with which no weight changes by more than PRECISION.
+    """Return steps for rounding queries and keys with which no weight changes by more than PRECISION.
+
+    The search begins with FEWEST_BITS bits (large steps) and adds bits until the error is small enough.
 
     Returns:
-        The step for the queries, and for the keys; None if even MOST_BITS bits do not suffice.
+        The step for queries and the step for keys; None if even MOST_BITS bits do not suffice.
     """
     bits = FEWEST_BITS
     while bits <= MOST_BITS:
@@ -91,15 +99,16 @@ def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key
         error = largest_error(pattern, formula, *(rounded(v, s) for v, s in zip((query, key), steps, strict=True)))
         if error <= PRECISION:
             return steps
-        # A weight's error falls by half with each bit; one bit at least, so that this ends.
+        # Each further bit halves the error of a weight. At least one bit is added, so that the loop ends.
         bits += max(1, math.ceil(math.log2(error / PRECISION))) if math.isfinite(error) else 1
     return None
 
 
 def step_of(vectors: Tensor, bits: int) -> float:
-    """Return the step for rounding vectors to multiples of it: a power of two, with largest number / step < 2^bits.
+    """Return the rounding step for vectors: a power of two such that largest absolute number / step < 2^bits.
 
-    If all numbers are 0, or there are none, the step is 1.
+    A number divided by the step and rounded needs at most `bits` bits and a sign bit. If all numbers are 0, or there
+    are no numbers, the step is 1.
     """
     largest = float(vectors.abs().max()) if vectors.numel() else 0.0
     return 2.0 ** (math.frexp(largest)[1] - bits) if largest else 1.0
@@ -115,7 +124,11 @@ def integers_of(vectors: Tensor, step: float) -> Int[np.ndarray, "*shape"]:
 
 
 def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> float:
-    """Return the largest change of a weight if the weights are computed from these rounded queries and keys."""
+    """Return the largest absolute difference between the pattern's weights and weights from rounded queries and keys.
+
+    Args:
+        query, key: the rounded queries and keys of the first batch item.
+    """
     score = ScaledDot(formula.scale, formula.softcap, unrounded(formula.bias))
     normalise = Softmax(formula.temperature, formula.sinks)
     value = pattern.value[:1].float()
@@ -129,21 +142,19 @@ def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key:
 
 
 def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] | None:
-    """Return the bias of each head for each distance between query and key, if the bias depends on nothing else.
-
-    A list has the biases of one head, from the lowest distance in `grid` (last query, first key) to the highest (first
-    query, last key).
+    """Return the bias for each head and distance (key position - query position), if it depends on nothing else.
 
     Returns:
-        A list for each head; None if there is no bias, or if it depends on anything else.
+        For each head, a list of biases, from the lowest distance in `grid` (last query, first key) to the highest
+        (first query, last key). None if there is no bias, or if the bias depends on more than head and distance.
     """
     bias = formula.bias
     if bias is None or not isinstance(unrounded(bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:
         return None
     ends = grid.whole().part(queries=torch.tensor([0, grid.queries - 1]))
     numbers = numbers_of_bias(bias, ends, torch.device("cpu"))[0].float()
-    # The last query has the lowest distances, the first query the highest. The first `overlap` distances of the first
-    # query are also distances of the last query.
+    # The last query has the lowest distances, and the first query has the highest. The first `overlap` distances of the
+    # first query are also distances of the last query, so they are left out.
     first, last = numbers[:, 0], numbers[:, 1]
     overlap = grid.keys - grid.queries + 1
     return torch.cat([last, first[:, overlap:]], dim=-1).tolist()

@@ -1,10 +1,10 @@
-"""Encode the weights of layers that a page cannot compute from queries and keys: rounded to four decimals.
+"""Encode attention weights, rounded to four decimals, of layers whose weights a page cannot compute itself.
 
-A layer is an array of integers, each a weight in units of 1/10,000.
+The weights of a layer become an array of integers: a weight of 1 is 10,000.
 
-Many heads and a long text would take tens of megabytes, mostly for the last digits of weights near 0. If the weights
-would take more than `PAGE_BYTES`, weights below 0.01 are rounded to multiples of a larger step: the smallest of
-`SMALL_STEPS` with which the weights fit. The page says so. Larger weights keep four decimals.
+The weights of many heads and a long text would take tens of megabytes, mostly for the last digits of weights near 0. If
+the weights would take more than `PAGE_BYTES`, weights below 0.01 are rounded more: to multiples of the smallest step in
+`SMALL_STEPS` with which all weights fit. The page then says so. Weights from 0.01 keep four decimals.
 """
 
 from collections.abc import Mapping
@@ -17,24 +17,26 @@ from regard.errors import InputError
 from regard.views.page.blocks import encode_units
 
 UNITS = 10_000
-"""The number of units in a weight of 1, which gives four decimals."""
+"""The integer for a weight of 1: weights are stored in units of 1/10,000, so with four decimals."""
 
 SMALL_BELOW = 100
-"""Weights below this number of units (below 0.01) may be rounded to a multiple of more than one unit."""
+"""Weights below this number of units of 1/10,000 (below 0.01) may be rounded to multiples of several units."""
 
 SMALL_STEPS = (1, 5, 10, 20, 50)
-"""The steps, in units of 1/10,000, to whose multiples small weights may be rounded; each divides SMALL_BELOW."""
+"""The possible rounding steps of weights below 0.01, in units of 1/10,000; each divides SMALL_BELOW."""
 
 PAGE_BYTES = 9_800_000
-"""The most bytes that the weights of a page may take, unless even the largest of SMALL_STEPS needs more."""
+"""The largest number of bytes of the encoded weights of a page; more only if the largest of SMALL_STEPS needs more."""
 
 
 def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]:
-    """Encode the weights of layers as exactly as the size of a page allows.
+    """Encode the weights of layers with the smallest rounding step that PAGE_BYTES allows.
+
+    Args:
+        patterns: the pattern of each layer, by the name of the layer.
 
     Returns:
-        The step, in units of 1/10,000, to whose multiples weights below 0.01 are rounded; and the encoded weights of
-            each layer by name.
+        The rounding step of weights below 0.01, in units of 1/10,000; and the encoded weights by layer name.
 
     Raises:
         InputError: a weight is NaN.
@@ -54,7 +56,7 @@ def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray
     """Return the weights of a pattern as integers, in units of 1/10,000.
 
     Args:
-        small_step: weights below SMALL_BELOW units are rounded to multiples of this number.
+        small_step: weights below SMALL_BELOW units are rounded to multiples of this number of units.
         name: the name of the layer, for the error message.
     """
     weights = np.asarray(pattern)[0].astype(np.float64) * UNITS
@@ -63,6 +65,6 @@ def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray
             f"the weights of {name} contain NaN, which a page cannot show; check the model's parameters for NaN."
         )
     units = np.rint(weights)
-    # Rounding the rounded units to steps, instead of the weights, could add an error of half a unit.
+    # From `weights`, not from `units`: to round a second time would add an error of up to half a unit.
     small = np.rint(weights / small_step) * small_step
     return np.where(weights < SMALL_BELOW, small, units).astype(np.uint16)

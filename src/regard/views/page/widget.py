@@ -1,8 +1,9 @@
-"""The page of a trace as a Jupyter widget: Python reads and sets which head and which token the page shows.
+"""The page of a trace as a Jupyter widget: Python reads and sets which head and which query token the page shows.
 
-The page runs in a sandboxed frame. Whenever the reader chooses another head or token, the page posts its URL fragment
-(such as #head=L3H1&query=7) to the notebook. The page shows the head and token of any fragment that the notebook posts.
-A widget that is displayed twice shows the same head and token in both frames; each frame has its own other settings.
+The page runs in a sandboxed HTML frame. Frame and notebook exchange messages with a URL fragment, such as
+#head=L3H1&query=7. The page sends a message when its reader chooses another head or token. When the notebook
+sends a message, the page shows its head and token. If a widget is displayed twice, both frames show the same head and token, but each frame
+has its own other settings.
 """
 
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from regard.views.picture.canvas import rendered
 from regard.views.picture.trace import figure
 
 SCRIPT = """
-const PAUSE_MILLISECONDS = 100; // Python hears what the page shows once the pointer rests
+const PAUSE_MILLISECONDS = 100; // Python is told what the page shows after this time without a change
 
 function render({ model, el }) {
   const frame = document.createElement("iframe");
@@ -31,7 +32,7 @@ function render({ model, el }) {
   frame.sandbox = "allow-scripts";
   frame.style.cssText = "width: 100%; height: 860px; border: 0; background: white";
   frame.srcdoc = model.get("document");
-  let known = model.get("address"); // what the frame shows
+  let known = model.get("address"); // the head and token that the frame shows, as a URL fragment
   let timer;
   const hear = ({ source, data }) => {
     if (source !== frame.contentWindow || typeof data?.regard !== "string") return;
@@ -61,13 +62,13 @@ function render({ model, el }) {
 
 export default { render };
 """
-"""The JavaScript of the widget: a frame with the page, and messages between this frame and Python."""
+"""The JavaScript of the widget: makes an HTML frame with the page, and passes messages between the frame and Python."""
 
 
 class TraceWidget(anywidget.AnyWidget):
     """The page of a trace in a notebook. `head` and `token` are the head and the query token that the page shows.
 
-    Where widgets cannot be shown (GitHub, a notebook that is not trusted), the notebook shows a picture instead.
+    If widgets cannot be shown, as on GitHub or in a notebook that is not trusted, a picture is shown instead.
     """
 
     _esm = SCRIPT
@@ -75,7 +76,11 @@ class TraceWidget(anywidget.AnyWidget):
     address = traitlets.Unicode(help="what the page shows, in the form of a link to it").tag(sync=True)
 
     def __init__(self, trace: Trace, token: TokenReference | None = None, head: str | None = None) -> None:
-        """Make the widget; the page first shows `token` and `head`, as in `Trace.html`.
+        """Make the widget of a trace.
+
+        Args:
+            token: the query token that the page shows first, by position or text; None = chosen by `focus_on`.
+            head: the name of the head that the page shows first, such as "L3H1"; None = chosen by `focus_on`.
 
         Raises:
             InputError: the token or head does not exist, or the trace has more weights than a notebook shows.
@@ -87,18 +92,22 @@ class TraceWidget(anywidget.AnyWidget):
 
     @property
     def head(self) -> Head:
-        """The head that the page shows; an average over the heads of a layer if the reader has chosen the average."""
+        """The head that the page shows; the mean over all heads of a layer if the reader has chosen the average."""
         shown = parse_qs(self.address)
         (kind,) = shown.get("kind", self.trace.kinds[-1:])
         return self.trace[f"{kind} {shown['head'][0]}"]
 
     @property
     def token(self) -> Token | None:
-        """The query token that the page shows; None if the page shows the weights of every token."""
+        """The query token whose weights the page shows; None if the page shows the weights of all query tokens."""
         return None if self._query is None else self.head.queries[self._query]
 
     def select(self, head: str | None = None, token: TokenReference | None = None) -> None:
-        """Show another head or token on the page; None = the one that is shown now.
+        """Show another head or query token on the page.
+
+        Args:
+            head: the name of a head, such as "L3H1"; None = the head that the page shows now.
+            token: the position or text of a query token; None = the token that the page shows now.
 
         Raises:
             InputError: the token or head does not exist.
@@ -107,7 +116,7 @@ class TraceWidget(anywidget.AnyWidget):
         self.address = urlencode(choice_of(self.trace, focus) | {"locked": 1})
 
     def on_select(self, function: Callable[["TraceWidget"], object]) -> None:
-        """Call function(widget) whenever the page shows another head or token."""
+        """Call `function`, with this widget as its argument, whenever the page shows another head or token."""
         self.observe(lambda change: function(self), "address")
 
     @property
@@ -116,19 +125,24 @@ class TraceWidget(anywidget.AnyWidget):
         return None if query == "all" else int(query)
 
     def _focus(self, token: TokenReference | None, head: str | None = None) -> Focus:
-        """Return a query token (None = chosen by `focus_on`) in a head (None = the head shown now)."""
+        """Return the `Focus` on a query token and a head.
+
+        Args:
+            token: the position or text of the token; None = chosen by `focus_on`.
+            head: the name of the head; None = the head that the page shows now.
+        """
         return focus_on(self.trace, token, head or f"{self.head.kind} {self.head.name}")
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the widget for a notebook, and a picture of what it shows for programs that cannot show widgets."""
+        """Return the widget for IPython, with a picture of its head and token for programs that cannot show widgets."""
         shown = super()._repr_mimebundle_(**options)
-        assert shown is not None  # a widget with a script has a view
+        assert shown is not None  # anywidget returns a tuple for a widget with a script
         data, metadata = shown
         picture = rendered(figure(self.trace, self._focus(self._query)))
         return data | {"text/plain": repr(self.trace), "image/png": picture}, metadata
 
 
 def choice_of(trace: Trace, focus: Focus) -> dict[str, Any]:
-    """Return the head and token in `focus` as parts of the page's URL fragment: {"head": "L3H1", "query": 7}."""
+    """Return the head and token in `focus` as parameters of the page's URL fragment: {"head": "L3H1", "query": 7}."""
     kind = {"kind": focus.head.kind} if len(trace.kinds) > 1 else {}
     return kind | {"head": focus.head.name, "query": focus.query}

@@ -1,7 +1,7 @@
-"""Attention worked out by hand as a web page, which shows only the steps of the computation.
+"""Attention worked out by hand (a worked example) as a web page, which shows the steps of the computation.
 
-The page computes every step itself, from Q, K and V. The page also has the matrices from which Q, K and V were
-computed, and W_o, so that each number can be traced back to the given numbers.
+The page computes every step itself, from the matrices Q, K and V. It also contains W_o and the matrices from which Q, K
+and V were computed, so that a reader can follow each number back to the numbers that were given.
 """
 
 from pathlib import Path
@@ -25,10 +25,10 @@ from regard.views.page.weights import SMALL_BELOW, UNITS
 from regard.visible_text import escape_controls
 
 GIVEN = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o")
-"""The matrices from which Q, K and V are computed, and W_o, by which the concatenated heads are multiplied."""
+"""The names of the matrices from which Q, K and V are computed, and of the output projection W_o."""
 
 BITS = 23
-"""The number of bits, without the sign bit, to which the numbers of matrices are rounded."""
+"""The number of bits, without the sign bit, to which the numbers of Q, K and V are rounded."""
 
 
 def write_worked_page(worked: WorkedAttention, path: Path) -> Path:
@@ -41,7 +41,7 @@ def write_worked_page(worked: WorkedAttention, path: Path) -> Path:
 
 
 def worked_data(worked: WorkedAttention) -> dict[str, Any]:
-    """Return a worked example as the JSON data of a page, which `front/src/data.ts` describes.
+    """Return a worked example as the JSON data of a page; `front/src/data.ts` describes the data.
 
     Raises:
         InputError: the temperature is 0.
@@ -84,11 +84,11 @@ def worked_data(worked: WorkedAttention) -> dict[str, Any]:
 
 
 def layer_record(inputs: ExampleInputs, blocks: dict[str, str]) -> dict[str, Any]:
-    """Return a worked example as the JSON record of a layer, and add the encoded Q, K, V and mask to `blocks`."""
+    """Return the JSON record of a worked example's attention layer; add the encoded Q, K, V and mask to `blocks`."""
     projected = projections(inputs)
     d_key = projected["Q"].shape[1] // inputs.n_heads
     keep, bias = inputs.keep, None
-    if inputs.bias is not None:  # None replaces -∞, which JSON does not have
+    if inputs.bias is not None:  # None replaces -∞, because JSON has no infinity
         flat = inputs.bias.reshape(len(inputs.bias), -1).tolist()
         bias = {"numbers": [[None if number == -np.inf else number for number in head] for head in flat], "full": True}
     if keep is not None:
@@ -112,7 +112,11 @@ def layer_record(inputs: ExampleInputs, blocks: dict[str, str]) -> dict[str, Any
 def vectors_record(
     name: str, matrix: Float[np.ndarray, "tokens columns"], n_heads: int, blocks: dict[str, str]
 ) -> dict[str, Any]:
-    """Encode Q, K or V, with the columns of all heads, into `blocks` as `name`, and return a JSON record of it."""
+    """Encode Q, K or V, add it to `blocks` as `name`, and return its JSON record.
+
+    Args:
+        matrix: one row for each token, with the columns of head 0, then the columns of head 1, and so on.
+    """
     heads = torch.from_numpy(np.stack(np.split(matrix, n_heads, axis=1)))
     step = step_of(heads, BITS)
     blocks[name] = encode_integers(integers_of(heads, step))

@@ -1,4 +1,7 @@
-"""The page on which a picture is drawn, with positions in inches; the colours of all pictures; writing the file."""
+"""The page on which a picture is drawn, the colours of all pictures, and the file of a picture.
+
+Positions on the page are in inches from its top left.
+"""
 
 import io
 from collections.abc import Sequence
@@ -18,30 +21,33 @@ from regard.views.output_file import check_writable, write_output
 from regard.views.picture.fonts import Fonts
 
 WIDTH, MARGIN = 9.0, 0.35
-"""The width and margin of a page, in inches. A README shows 9 inches as 900 pixels, so 9 points are 12.5 pixels."""
+"""The width and the margin of a page, in inches.
+
+A README shows a picture of 9 inches 900 pixels wide; a font of 9 points is then 12.5 pixels high.
+"""
 
 DPI = 200
 """The resolution of a PNG in dots per inch."""
 
 INK, FAINT, EDGE, RULE, MASKED = "#16202c", "#5d6875", "#b9c1ca", "#e9edf1", "#e3e5e8"
-"""The colours of text (and of the outline around the selected row or head), captions, frames, the lines between grid
-cells, and masked cells."""
+"""The colours of: text, and the outline around the selected row or head; captions; frames; lines between grid cells;
+masked cells."""
 
 BLUE = "#1c5fa8"
-"""The colour of circles, arcs and written weights."""
+"""The colour of circles, of arcs, and of weights written as numbers."""
 
 BLUES = ("#ffffff", "#dceaf7", "#b7d4ea", "#84bcdb", "#539ecd", "#2b7bba", "#0f5aa3", "#08306b")
 """The colours of weights from white for 0 to deep blue for 1, after ColorBrewer's Blues: darker means larger."""
 
 STEPS = [step * 10**power for power in range(12) for step in (1, 2, 5)]
-"""The possible distances between two labelled positions along an axis: 1, 2, 5, 10, 20, 50 and so on."""
+"""The possible distances between two labelled positions on an axis: 1, 2, 5, 10, 20, 50, and so on."""
 
 METADATA: dict[str, dict[str, str | None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-"""The metadata of picture files by ending: without date and program, so that equal figures give equal bytes."""
+"""The metadata of a picture file, by its ending: no date and no program, so that equal figures give equal bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +58,11 @@ class Page:
     fonts: Fonts
 
     def area(self, left: float, top: float, width: float, height: float) -> Axes:
-        """Add an area without frame or ticks to the page, and return its axes.
+        """Add a rectangle to the page, without frame and ticks, and return its matplotlib axes.
 
-        The position and size of the area, and the coordinates inside it, are inches from the top left.
+        Args:
+            left, top: the position of the rectangle, in inches from the top left of the page.
+            width, height: its size, in inches. The coordinates of the axes are inches from its top left.
         """
         page_width, page_height = self.figure.get_size_inches()
         box = (left / page_width, 1 - (top + height) / page_height, width / page_width, height / page_height)
@@ -68,21 +76,30 @@ class Page:
     ) -> None:
         """Write a text at the position (x, y) in the coordinates of `axes`.
 
-        A $ is written as it is: it does not begin a formula. `size` is the font size in points.
+        A $ in the text is written as $; it does not begin a formula. Letters that no font has are written as □.
+
+        Args:
+            size: the font size in points.
+            style: further arguments of matplotlib's `Axes.text`.
         """
         font = self.fonts.properties(size, bold)
         style = {"color": INK, "va": "baseline", **style}
         axes.text(x, y, self.fonts.drawable(text), fontproperties=font, parse_math=False, clip_on=False, **style)
 
     def write_lines(self, axes: Axes, lines: Sequence[str], height: float, **style: Any) -> None:
-        """Write lines of small text from the top of an area downwards; `height` is the height of a line in inches."""
+        """Write lines of small text into `axes`, from the top downwards.
+
+        Args:
+            height: the distance between two lines, in inches.
+            style: further arguments of matplotlib's `Axes.text`.
+        """
         for number, line in enumerate(lines):
             self.write(axes, 0.0, height * number + 0.12, line, 8.5, **style)
 
 
 def blank_page(height: float, fonts: Fonts) -> Page:
     figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
-    FigureCanvasAgg(figure)  # draws without a display and without pyplot
+    FigureCanvasAgg(figure)  # so that matplotlib needs no display and no pyplot
     return Page(figure, fonts)
 
 
@@ -95,7 +112,7 @@ def draw_cells(axes: Axes, image: np.ndarray, scale: Normalize, gid: str) -> Non
 
     Args:
         image: [rows columns] of weights, coloured by `weight_colours`, or [rows columns 3] of RGB colours.
-        scale: maps weights to the range from 0 to 1 of the colour map.
+        scale: maps weights to numbers from 0 (white) to 1 (deep blue).
         gid: the name of the image in an SVG file.
     """
     extent = (0.0, axes.get_xlim()[1], axes.get_ylim()[0], 0.0)
@@ -103,7 +120,11 @@ def draw_cells(axes: Axes, image: np.ndarray, scale: Normalize, gid: str) -> Non
 
 
 def outline(colour: str, points: float) -> dict[str, Any]:
-    """Return the matplotlib style of an outline that is drawn on top; `points` is the width of the line."""
+    """Return the matplotlib style of an outline that is drawn above all else.
+
+    Args:
+        points: the width of the line, in points.
+    """
     return {"facecolor": "none", "edgecolor": colour, "linewidth": points, "clip_on": False, "zorder": 3}
 
 
@@ -112,25 +133,33 @@ def text_colour(weight: float) -> str:
 
 
 def check_picture_path(path: Path) -> Path:
-    """Check that a picture can be written at a path, and return the path."""
+    """Check that a picture can be written at a path, and return the path.
+
+    Raises:
+        InputError: the path does not end in .png, .svg or .pdf, or the file cannot be written.
+    """
     if path.suffix.lower() not in METADATA:
         raise InputError(f"cannot tell what kind of picture {path} is; its name must end in .png, .svg or .pdf.")
     return check_writable(path)
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a figure in the format of the path's ending, and return the path; equal figures give equal bytes."""
+    """Write a figure into a file, in the format that its ending names, and return the path.
+
+    Equal figures give files with equal bytes.
+    """
     return write_output(path, rendered(figure, path.suffix.lower(), DPI))
 
 
 def rendered(figure: Figure, ending: str = ".png", dpi: int = 90) -> bytes:
-    """Return a figure as the bytes of an image file in the format of `ending`; equal figures give equal bytes.
+    """Return a figure as the bytes of an image file. Equal figures give equal bytes.
 
     Args:
-        dpi: dots per inch; the default suits a picture that a notebook stores.
+        ending: the format, ".png", ".svg" or ".pdf".
+        dpi: dots per inch; the default is low, because a notebook stores the picture.
     """
     content = io.BytesIO()
-    # Without hinting, a text has the same width at every resolution.
+    # No hinting (moving the outlines of letters to whole pixels): a text has the same width at every resolution.
     settings = {"svg.hashsalt": "regard", "svg.fonttype": "path", "svg.image_inline": True, "text.hinting": "none"}
     with matplotlib.rc_context(settings):
         figure.savefig(content, format=ending[1:], dpi=dpi, facecolor="white", metadata=METADATA[ending])

@@ -1,6 +1,7 @@
-"""Draws the differences between two traces as a grid of layers × heads.
+"""Draw the differences between two traces of one text as a grid of layers × heads.
 
-A cell shows the largest fraction of its attention that a query of the head gives to other keys in the second trace.
+The cell of a head shows, for the query that differs most, the fraction of its attention that goes to other keys in the
+second trace than in the first.
 """
 
 from pathlib import Path
@@ -21,7 +22,7 @@ TALLEST_GRID = 9.0
 
 
 def write_figure(comparison: Comparison, path: Path) -> Path:
-    """Write a comparison as a picture into a file whose ending is .png, .svg or .pdf, and return the path."""
+    """Draw a comparison into a file whose name ends in .png, .svg or .pdf, and return the path."""
     check_picture_path(path)
     return save_figure(comparison_figure(comparison), path)
 

@@ -1,9 +1,9 @@
-"""Fonts for the text of a picture: which installed fonts have its letters, how wide it is, where its lines break.
+"""The fonts for the text of a picture: which fonts have its letters, how wide the text is, where its lines break.
 
-matplotlib's own font has no Korean, Japanese or Chinese letters, so letters that it lacks are looked for in the other
-installed fonts, and then in the font that comes with regard: letters/NotoSansCJK-subset.otf has all Hangul syllables,
-the kana, and 5,009 Chinese characters (those of GB 2312 level 1 and JIS X 0208 level 1). Letters that no font has are
-drawn as □, and `Fonts.advice` names a font to install.
+matplotlib's own font has no Korean, Japanese or Chinese letters. Letters that it lacks are drawn with other installed
+fonts, or with the font that comes with regard: letters/NotoSansCJK-subset.otf has all Hangul syllables, the kana, and
+5,009 Chinese characters (those of GB 2312 level 1 and JIS X 0208 level 1). A letter that no font has is drawn as □,
+and `Fonts.advice` names a font to install.
 """
 
 import unicodedata
@@ -20,7 +20,7 @@ from matplotlib.font_manager import FontEntry, FontProperties, findSystemFonts, 
 from regard.visible_text import FIRST_STRONG_ISOLATE, POP_ISOLATE, escape_controls
 
 BASE = "DejaVu Sans"
-"""The font that matplotlib installs, so it is the same on every machine."""
+"""The font that comes with matplotlib and is therefore the same on every machine."""
 
 OWN_FONT = "Noto Sans CJK of regard"
 OWN_FONT_FILE = Path(__file__).parent / "letters" / "NotoSansCJK-subset.otf"
@@ -35,14 +35,14 @@ SCRIPTS = {
     "HANGUL": ("Noto Sans CJK KR", "Noto Sans KR", "Apple SD Gothic Neo", "Malgun Gothic", "NanumGothic"),
     "CJK": ("Noto Sans CJK SC", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Zen Hei", "SimHei"),
 }
-"""The preferred fonts of each script, by the script's name in Unicode. Japanese fonts, which have Chinese letters too,
-come before Chinese fonts."""
+"""For each script, by its name in Unicode, the preferred fonts. Japanese fonts come before Chinese fonts, since they
+have Chinese letters too."""
 
 WESTERN = ("LATIN", "GREEK", "CYRILLIC", "COMBINING", "MODIFIER")
-"""The scripts whose letters are in the font Noto Sans; each other script has its own Noto font."""
+"""The scripts whose letters the font Noto Sans has. Each other script has its own font, such as Noto Sans Thai."""
 
 DPI = 288
-"""The resolution at which text is measured, in dots per inch."""
+"""The resolution at which the width of a text is measured, in dots per inch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Fonts:
     """The fonts of a picture's text.
 
     Attributes:
-        family: names of fonts; a letter is drawn with the first font that has it.
+        family: the names of fonts; each letter is drawn with the first of these fonts that has the letter.
         missing: the letters of the text that no installed font has.
     """
 
@@ -58,7 +58,7 @@ class Fonts:
     missing: frozenset[str] = frozenset()
 
     def drawable(self, text: str) -> str:
-        """Return a text in which □ replaces missing letters and from which format characters are removed.
+        """Return a text without format characters, and with □ in place of letters that no font has.
 
         >>> Fonts(("DejaVu Sans",), missing=frozenset("뱀")).drawable("뱀​=snake")
         '□=snake'
@@ -78,7 +78,7 @@ class Fonts:
         return f"{MISSING} stands for letters that no installed font has ({codes}); install {names} to see them."
 
     def properties(self, size: float, bold: bool = False) -> FontProperties:
-        """Return the fonts as matplotlib's FontProperties, with a size in points."""
+        """Return the fonts as FontProperties of matplotlib; `size` is the font size in points."""
         return FontProperties(family=list(self.family), size=size, weight="bold" if bold else "normal")
 
     def width(self, text: str, size: float, bold: bool = False) -> float:
@@ -89,14 +89,14 @@ class Fonts:
         return float(pixels) / DPI
 
     def shortened(self, text: str, size: float, width: float, bold: bool = False) -> str:
-        """Return a text, cut off with … if it is wider than `width` inches in a font of `size` points."""
+        """Return a text whose end is replaced by … if the text, in `size` points, is wider than `width` inches."""
         if self.width(text, size, bold) <= width:
             return text
         n_letters = bisect(range(1, len(text)), width, key=lambda length: self.width(f"{text[:length]}…", size, bold))
         return f"{text[: max(1, n_letters)]}…"
 
     def lines(self, text: str, size: float, width: float) -> list[str]:
-        """Return a text broken between words into lines at most `width` inches wide, if no word alone is wider."""
+        """Return a text as lines of at most `width` inches, broken between words; a wider word is a line of its own."""
         lines: list[str] = []
         for word in text.split():
             longer = f"{lines[-1]} {word}" if lines else word
@@ -108,7 +108,7 @@ class Fonts:
 
 
 def fonts_for(text: str) -> Fonts:
-    """Return the fonts for a text: matplotlib's own font, then other fonts with the letters that it lacks."""
+    """Return the fonts for a text: matplotlib's own font, then fonts with the letters that matplotlib's font lacks."""
     text = escape_controls(text)
     missing = set(filter(has_glyph, text)) - letters_in_font(BASE, text)
     if not missing:
@@ -119,7 +119,7 @@ def fonts_for(text: str) -> Fonts:
 
 
 def fonts_with(letters: set[str]) -> Fonts:
-    """Return the fonts for text made of these letters: matplotlib's own font, then fonts for the letters it lacks."""
+    """Return matplotlib's own font, and other fonts that together have these letters as far as possible."""
     family, missing = [BASE], set(letters)
     for entry in candidate_fonts(letters):
         if found := letters_in_file(entry.fname, missing):
@@ -131,7 +131,10 @@ def fonts_with(letters: set[str]) -> Fonts:
 
 
 def add_own_font() -> None:
-    """Add the font that comes with regard to matplotlib's list of fonts, as regular and as bold, to avoid a warning."""
+    """Add the font that comes with regard to matplotlib's list of fonts.
+
+    The font is listed as regular and as bold, because matplotlib warns if a bold text has no bold font.
+    """
     if all(entry.name != OWN_FONT for entry in fontManager.ttflist):
         fontManager.addfont(OWN_FONT_FILE)
         fontManager.ttflist.append(replace(fontManager.ttflist[-1], weight=700))
@@ -142,15 +145,15 @@ def add_fonts_installed_since() -> bool:
     listed = {Path(entry.fname) for entry in fontManager.ttflist}
     new = [path for path in map(Path, findSystemFonts()) if path not in listed]
     for path in new:
-        with suppress(OSError, RuntimeError):  # not a readable font
+        with suppress(OSError, RuntimeError):  # the file is not a readable font
             fontManager.addfont(path)
     return bool(new)
 
 
 def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
-    """Yield all fonts but matplotlib's own, best first.
+    """Yield all installed fonts except matplotlib's own, the most suitable first.
 
-    First come the preferred fonts of the scripts of `letters`, then regard's font, then all other fonts.
+    First come the preferred fonts for the scripts of `letters`, then the font that comes with regard, then all others.
     """
     scripts = {script_of(letter) for letter in letters}
     preferred = [name for script, names in SCRIPTS.items() if script in scripts for name in names]
@@ -165,14 +168,14 @@ def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
 
 
 def letters_in_font(name: str, text: str) -> set[str]:
-    """Return the letters of a text that the installed fonts with a name have."""
+    """Return the letters of a text that the font called `name` has."""
     return set().union(
         *(letters_in_file(entry.fname, set(text)) for entry in fontManager.ttflist if entry.name == name)
     )
 
 
 def letters_in_file(path: str, letters: set[str]) -> set[str]:
-    """Return the letters of `letters` that a font file has; an empty set if the file is not a readable font."""
+    """Return those of `letters` that the font in a file has; an empty set if the file is not a readable font."""
     try:
         font = get_font(path)
     except (OSError, RuntimeError):
@@ -181,17 +184,20 @@ def letters_in_file(path: str, letters: set[str]) -> set[str]:
 
 
 def quoted(label: str) -> str:
-    """Return a label in quotation marks, isolated so that Arabic or Hebrew in it does not reverse the sentence."""
+    """Return a label in quotation marks.
+
+    Unicode isolates around the label keep Arabic or Hebrew in it from reversing the sentence around it.
+    """
     return f"“{FIRST_STRONG_ISOLATE}{label}{POP_ISOLATE}”"
 
 
 def has_glyph(letter: str) -> bool:
-    """Return whether a character is visible: format characters, such as a zero-width joiner, are not drawn."""
+    """Return whether a character is drawn. Format characters, such as a zero-width joiner, are not."""
     return unicodedata.category(letter) != "Cf"
 
 
 def free_font(letter: str) -> str:
-    """Return the name of a font, free of charge, that has a letter.
+    """Return the name of a free font that has a letter, for the advice to the user.
 
     >>> free_font("뱀"), free_font("क"), free_font("🐍")
     ('Noto Sans CJK KR', 'Noto Sans Devanagari', 'Noto Emoji')
@@ -205,7 +211,7 @@ def free_font(letter: str) -> str:
 
 
 def script_of(letter: str) -> str:
-    """Return the script of a letter: the first word of its name in Unicode."""
+    """Return the script of a letter, which is the first word of the letter's name in Unicode, such as "HANGUL"."""
     return unicodedata.name(letter, "SYMBOLS").split()[0]
 
 

@@ -1,6 +1,6 @@
-"""Draws a small grid of layers × heads that shows the largest weight of one query in every head.
+"""Draw a small grid of layers × heads that shows the largest weight of one query in each head.
 
-Only weights on words count: those on special tokens, on punctuation and on the query itself are left out.
+Only weights on other words count. Weights on special tokens, on punctuation and on the query itself are left out.
 """
 
 from collections.abc import Sequence
@@ -23,22 +23,23 @@ LARGEST_CELL = 0.24
 """The largest side of a cell of the grid, in inches."""
 
 NUMBERS_WIDTH, LINE_HEIGHT = 0.4, 0.17
-"""The width of the layer numbers left of the grid, and the height of a line of text, in inches."""
+"""The space for the layer numbers left of the grid, and the height of a line of text, in inches."""
 
 N_LISTED = 8
-"""The number of heads that are listed below the grid."""
+"""At most this many heads are listed below the grid: the heads with the largest weights."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadGrid:
     """A grid of layers × heads, and below it a list of the heads with the largest weights of one query.
 
-    A cell shows the query's largest weight, in that head, on a key that belongs to another word. Lengths are in inches.
+    The cell of a head shows the query's largest weight, in this head, on another word. Lengths are in inches.
 
     Attributes:
         focus: the query token, and the head whose cell is outlined.
         n_heads: the largest number of heads in a layer.
-        strongest: a tuple (head, key position, weight) for the largest weight in each head, by falling weight.
+        layers: the number of the layer of each row.
+        strongest: for each head, its largest weight as a tuple (head, key position, weight), the largest weight first.
         width: the width of the grid and its labels.
         tallest: the largest height of the grid.
         side: the side of a cell.
@@ -74,7 +75,11 @@ class HeadGrid:
         return self.above + self.side * len(self.layers) + 0.9 + LINE_HEIGHT * min(N_LISTED, len(self.strongest))
 
     def draw(self, page: Page, left: float, top: float) -> None:
-        """Draw title, grid and list of the strongest heads; `left` and `top` are inches from the page's top left."""
+        """Draw the title, the grid, the colour scale and the list of heads.
+
+        Args:
+            left, top: the position of the drawing, in inches from the top left of the page.
+        """
         n_heads, layers, side = self.n_heads, self.layers, self.side
         page.write_lines(page.area(left, top, self.width, self.above), self.title, LINE_HEIGHT)
         weights = {(head.layer, head.head): weight for head, _, weight in self.strongest}
@@ -100,7 +105,12 @@ class HeadGrid:
 
 
 def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, width: float, tallest: float) -> HeadGrid:
-    """Return a `HeadGrid` for the query in `focus`, `width` inches wide, its grid at most `tallest` inches high."""
+    """Return a `HeadGrid` for the query in `focus`.
+
+    Args:
+        width: the width of the grid and its labels, in inches.
+        tallest: the largest height of the grid, in inches.
+    """
     heads = trace.heads(focus.head.kind)
     layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.number for head in heads)
     return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, width, tallest)
@@ -109,13 +119,15 @@ def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, width: float, ta
 def draw_grid(
     page: Page, left: float, top: float, image: np.ndarray, layers: Sequence[int], side: float, gid: str
 ) -> Axes:
-    """Draw a grid of layers × heads with their numbers, and return its axes, in which a cell is one unit wide.
+    """Draw a grid of layers × heads with the numbers of layers and heads, and return the axes of the grid.
 
-    If there is no space for all numbers, only some are written. Lengths are in inches.
+    A cell is 1 × 1 in the coordinates of the axes. If there is no space for all numbers, only some are written.
 
     Args:
-        image: a number from 0 to 1 for each layer and head; NaN = the layer has no such head.
-        layers, side: the number of each row's layer, and the side of a cell.
+        left, top: the position of the grid, in inches from the top left of the page.
+        image: [layers heads], a number from 0 to 1 for each layer and head; NaN = the layer has no such head.
+        layers: the number of the layer of each row.
+        side: the side of a cell, in inches.
         gid: the name of the image in an SVG file.
     """
     rows, columns = image.shape
@@ -136,7 +148,12 @@ def draw_grid(
 
 
 def draw_scale(page: Page, left: float, top: float, label: str = "weight") -> None:
-    """Draw the colour scale for numbers from 0 to 1; `label` is the name of these numbers."""
+    """Draw the colour scale for numbers from 0 to 1.
+
+    Args:
+        left, top: the position of the scale, in inches from the top left of the page.
+        label: the text beside the scale, which says what the numbers are.
+    """
     axes = page.area(left, top, 1.2, 0.1)
     draw_cells(axes, np.linspace(0, 1, 121)[None], Normalize(0, 1), "scale")
     axes.add_patch(Rectangle((0, 0), 1.2, 0.1, **outline(EDGE, 0.5)))

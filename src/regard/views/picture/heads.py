@@ -38,28 +38,32 @@ from regard.views.picture.pattern import SHADES, PatternCells, half_capital, lab
 from regard.views.shared_text import CAUTION, decoder_note, single_line, size_label
 
 INNER_WIDTH, TITLE_HEIGHT, LINE_HEIGHT = WIDTH - 2 * MARGIN, 0.72, 0.165
-"""The width inside the margins, the height of the title, the height of a line of the caption, in inches."""
+"""The width of the page inside its margins, the height of the title, and the height of a caption line, in inches."""
 
 MOST_ROW_CELLS, LEAST_CELLS = 1600, 8
-"""The most cells in a row of the image, shared equally by its patterns; the cells that a pattern may always have."""
+"""MOST_ROW_CELLS is the largest number of cells across the image, which the patterns in a row share equally.
+
+But each pattern may have up to LEAST_CELLS cells across, even if there are many patterns.
+"""
 
 MOST_NAMED = 20
-"""If a text has at most this many tokens, all tokens are written beside the patterns of one layer."""
+"""In a picture of one layer, all tokens are written beside the patterns if there are at most this many tokens."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mosaic:
-    """The patterns of several heads as one image: in rows and columns, with white cells between them.
+    """The patterns of several heads, arranged in rows and columns as one image.
 
-    A pattern is drawn as a grid of cells. A cell shows one weight, or the largest of several weights. All lengths are
-    numbers of cells.
+    A pattern is drawn as a grid of cells. A cell shows one weight, or the largest of several weights. White cells
+    separate the patterns. All lengths are numbers of cells.
 
     Attributes:
-        cells: for each layer, the grids of cells of its heads.
-        places: for each head, the row and the column of its pattern, counted in patterns.
-        between: the number of white cells between two patterns of a row.
+        heads: the heads, layer after layer.
+        cells: for each layer, the cells of all its heads.
+        places: for each head, which row and which column of patterns its pattern is in.
+        between: the number of white cells between two patterns side by side.
         below: the number of white cells between two rows of patterns.
-        n_places: the number of rows and of columns of patterns.
+        n_places: the number of rows, and of columns, of patterns.
         size: the height and width of one pattern.
         shape: the height and width of the whole image.
     """
@@ -86,12 +90,16 @@ class Mosaic:
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:
-        """Return the top left corner, in cells, of the pattern in row place[0] and column place[1] of patterns."""
+        """Return the row and column of cells at which a pattern begins.
+
+        Args:
+            place: the row and the column of patterns that the pattern is in.
+        """
         rows, columns = self.size
         return place[0] * (rows + self.below), place[1] * (columns + self.between)
 
     def image(self) -> Float[np.ndarray, "rows columns 3"]:
-        """Return the whole image as RGB colours from 0 to 1; the background is white."""
+        """Return the whole image as RGB colours from 0 to 1: white between the patterns, grey for masked cells."""
         (rows, columns), image = self.size, np.ones((*self.shape, 3))
         panels = [panel for layer in self.cells for panel in zip(layer.weights, layer.allowed, strict=True)]
         for place, (weights, allowed) in zip(self.places, panels, strict=True):
@@ -102,22 +110,23 @@ class Mosaic:
 
 
 def write_heads(trace: Trace, path: Path, layer: int | None = None, kind: str | None = None) -> Path:
-    """Write the patterns of all heads as one picture in the format of the path's ending, and return the path.
+    """Draw the patterns of all heads into a picture file, and return the path.
 
     Args:
-        layer: draw only the heads of this layer, larger; None = all layers × heads.
-        kind: "encoder", "decoder" or "cross"; None = the last of these that the trace has.
+        path: the path of the file, which ends in .png, .svg or .pdf.
+        layer: draw only the heads of the layer with this number, larger; None = the heads of all layers.
+        kind: the kind of attention, "encoder", "decoder" or "cross"; None = the last of these that the trace has.
 
     Raises:
-        InputError: the path does not end in .png, .svg or .pdf; there is no such layer or kind; the file cannot be
-            written.
+        InputError: the path does not end in .png, .svg or .pdf; the layer or kind does not exist; or the file cannot
+            be written.
     """
     check_picture_path(path)
     return save_figure(heads_figure(trace, layer, kind), path)
 
 
 def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None) -> Figure:
-    """Return the figure of the heads of one layer, or of all layers × heads; see `write_heads` for the arguments."""
+    """Return a figure of the patterns of all heads, or of one layer; see `write_heads` for the arguments."""
     heads = select_heads(trace, layer, kind)
     sides = heads[0].queries, heads[0].keys
     fonts = fonts_for(trace.model + trace.text + "".join(token.text for side in sides for token in side))
@@ -151,7 +160,7 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
 
 
 def whole_pixels(side: float) -> float:
-    """Return the side of a cell in inches, rounded down to a whole number of pixels; below one pixel, unchanged.
+    """Return the side of a cell, in inches, rounded down to whole pixels; a side below one pixel is not changed.
 
     >>> whole_pixels(0.0234) * DPI, whole_pixels(0.001)
     (4.0, 0.001)
@@ -160,7 +169,15 @@ def whole_pixels(side: float) -> float:
 
 
 def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head]:
-    """Return the heads of one kind of attention, or only those of one layer."""
+    """Return the heads of one kind of attention.
+
+    Args:
+        layer: return only the heads of the layer with this number; None = of all layers.
+        kind: "encoder", "decoder" or "cross"; None = the last of these that the trace has.
+
+    Raises:
+        InputError: the layer or kind does not exist.
+    """
     heads = trace.heads(kind or trace.kinds[-1])
     layers = {head.layer for head in heads}
     if layer is not None and layer not in layers:
@@ -169,7 +186,11 @@ def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head
 
 
 def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
-    """Arrange the patterns of heads: the heads of one layer as a square, several layers as one row for each layer."""
+    """Arrange the patterns of heads as an image, with one row of patterns for each layer.
+
+    Args:
+        one_layer: True = all heads are of one layer; their patterns form about a square.
+    """
     layers = group_by_layer(heads)
     columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))
     if one_layer:
@@ -185,7 +206,7 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
 
 
 def notes(mosaic: Mosaic) -> list[str]:
-    """Return the sentences below the picture, which explain how to read it."""
+    """Return the sentences of the caption below the picture, which explain how to read the picture."""
     n_queries, n_keys = len(mosaic.heads[0].queries), len(mosaic.heads[0].keys)
     rows, columns = mosaic.cells[0].weights.shape[1:]
     pooled = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
@@ -198,7 +219,11 @@ def notes(mosaic: Mosaic) -> list[str]:
 
 
 def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | None) -> None:
-    """Write the model's name, and below it the kind of attention, the number of heads, and the text."""
+    """Write the title: the name of the model; below it, the kind of attention, the number of heads, and the text.
+
+    Args:
+        layer: the number of the only layer in the picture; None = the picture has all layers.
+    """
     axes = page.area(MARGIN, MARGIN, INNER_WIDTH, TITLE_HEIGHT)
     page.write(axes, 0.0, 0.16, page.fonts.shortened(trace.model, 15.0, INNER_WIDTH, bold=True), 15.0, bold=True)
     heads_label = size_label(heads) if layer is None else f"layer {layer} · {counted(len(heads), 'head')}"
@@ -208,7 +233,11 @@ def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | No
 
 
 def draw_frames(axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Draw a frame around each pattern, thinner if patterns are small; `side` is the side of a cell in inches."""
+    """Draw a frame around each pattern; small patterns have thin frames.
+
+    Args:
+        side: the side of a cell, in inches.
+    """
     rows, columns = mosaic.size
     corners = [mosaic.corner(place) for place in mosaic.places]
     frames = [[(x, y), (x + columns, y), (x + columns, y + rows), (x, y + rows)] for y, x in corners]
@@ -219,9 +248,12 @@ def draw_frames(axes: Axes, mosaic: Mosaic, side: float) -> None:
 
 
 def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Write the numbers of the layers left of the patterns and the numbers of the heads above them.
+    """Write the number of each layer left of the patterns, and the number of each head above the patterns.
 
-    If there is no space for all numbers, only some are written. `side` is the side of a cell in inches.
+    If there is no space for all numbers, only some are written.
+
+    Args:
+        side: the side of a cell, in inches.
     """
     rows, columns = mosaic.size
     step = next(step for step in STEPS if step * (columns + mosaic.between) * side >= 0.2)
@@ -248,7 +280,7 @@ def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
     """Write the query tokens left of each row of patterns, and the key tokens above the first row of patterns.
 
     Args:
-        side: the side length of a cell of the patterns, in inches.
+        side: the side of a cell, in inches.
     """
     size = min(8.0, side * 72 * 0.8)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):

@@ -1,4 +1,4 @@
-"""Pictures of attention to images or a recording: one query's weights on image patches, or on moments of sound."""
+"""Draw the attention of one query to images or to a recording: its weights on image patches, or on moments of sound."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,29 +29,30 @@ from regard.views.picture.canvas import (
 from regard.views.picture.fonts import Fonts, fonts_for, quoted
 from regard.views.shared_text import CAUTION, token_label
 
-TITLE_HEIGHT, GAP, PICTURE_WIDTH = 0.72, 0.3, 4.0
-"""The height of the title, the space between two pictures, and the width of a picture, in inches."""
+TITLE_HEIGHT, GAP, LIST_WIDTH = 0.72, 0.3, 4.0
+"""In inches: the height of the title, the space between two drawings, and the width of the list of other keys."""
 
 NAME_HEIGHT = 0.22
-"""The height of the name of a picture above it, in inches."""
+"""The height of the line above a picture with its name, in inches."""
 
 SOUND_HEIGHT, N_LISTED, LINE_HEIGHT = 1.6, 6, 0.17
-"""The height of a spectrogram, and of the weights below it, in inches; the most keys listed; the height of a line."""
+"""SOUND_HEIGHT is the height of a spectrogram, and of the weights below it, in inches. At most N_LISTED keys that are
+neither patches nor sound are listed; a line of this list is LINE_HEIGHT inches high."""
 
 
 def frame_weights(focus: Focus) -> list[tuple[Frame, float]]:
-    """Return the sound frames among the keys, each with the weight that the query in `focus` has on it."""
+    """Return the keys that are sound frames, each with the weight of the query in `focus` on this frame."""
     pairs = zip(focus.head.keys, focus.weights, strict=True)
     return [(token.place, weight) for token, weight in pairs if isinstance(token.place, Frame)]
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One drawing of a picture: the picture itself, or the query's weights over the picture.
+    """One drawing of a picture that the model read: the picture alone, or the picture under the query's weights.
 
     Attributes:
         panel: the name of the picture, and the query's weights on its patches.
-        has_weights: whether the weights are drawn over the picture.
+        has_weights: True = the weights are drawn over the picture; False = the picture alone is drawn.
         left, top, width, height: the position and the size of the drawing, in inches.
     """
 
@@ -64,7 +65,7 @@ class Cell:
 
 
 def image_figure(trace: Trace, focus: Focus) -> Figure:
-    """Return a figure of the pictures, the query's weights on their patches, and its largest weights on other keys."""
+    """Return a figure of the pictures that the model read, with the query's weights on patches and on other keys."""
     panels, listed = patch_panels(focus, len(trace.images)), other_keys(focus)
     cells = lay_out_pictures(trace, panels)
     bottom = max(cell.top + cell.height for cell in cells)
@@ -80,13 +81,13 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
     below = page.area(MARGIN, bottom + 0.2, WIDTH - 2 * MARGIN, 0.5 + LINE_HEIGHT * len(listed))
     total = sum(panel.total for panel in panels)
     text = f"from 0 (dark, faint) to {largest:.3f} (bright); all patches together {total:.3f}"
-    page.write(below, PICTURE_WIDTH + GAP, 0.12, text, 8.5, color=FAINT)
+    page.write(below, LIST_WIDTH + GAP, 0.12, text, 8.5, color=FAINT)
     write_other_keys(page, below, listed)
     return page.figure
 
 
 def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
-    """Return the positions and sizes of all drawings: each picture, and beside it the query's weights over it."""
+    """Return the positions and sizes of all drawings: each picture, and beside it the picture under the weights."""
     pictures = [list(group) for _, group in groupby(panels, key=lambda panel: panel.first.image)]
     n_drawings = 1 + max(map(len, pictures))
     at_once = 2 if n_drawings == 2 and len(pictures) > 2 else 1
@@ -107,11 +108,11 @@ def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
 
 
 def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, largest: float) -> None:
-    """Draw a picture, or the query's weights over it, into `axes`.
+    """Draw a picture, alone or under the query's weights, into `axes`.
 
     Args:
-        cell: which of the two, and which picture.
-        largest: the weight that has the brightest colour.
+        cell: says which picture, and whether with weights.
+        largest: the weight with the brightest colour.
     """
     first = cell.panel.first
     _, height, width = trace.images[first.image].shape
@@ -140,7 +141,7 @@ def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, largest: fl
 
 
 def sound_figure(trace: Trace, focus: Focus) -> Figure:
-    """Return a figure of the query's weights over time, with the spectrogram that the model read, if it read one."""
+    """Return a figure of the query's weights over time; above it the spectrogram, if the model read one."""
     weights = frame_weights(focus)
     listed = other_keys(focus)
     spectrogram = trace.spectrogram
@@ -153,7 +154,7 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
     width, seconds, top = WIDTH - 2 * MARGIN, weights[-1][0].end_seconds, MARGIN + TITLE_HEIGHT
     if spectrogram is not None:
         axes = page.area(MARGIN, top, width, SOUND_HEIGHT)
-        bands = spectrogram.cpu().numpy()[::-1]  # low frequencies at the bottom
+        bands = spectrogram.cpu().numpy()[::-1]  # reversed, so that low frequencies are at the bottom
         axes.imshow(bands, cmap="Greys", extent=(0.0, width, SOUND_HEIGHT, 0.0), aspect="auto", gid="spectrogram")
         axes.add_patch(Rectangle((0, 0), width, SOUND_HEIGHT, **outline(EDGE, 0.5)))
         top += height
@@ -182,7 +183,10 @@ def draw_image(axes: Axes, image: np.ndarray) -> None:
 
 
 def other_keys(focus: Focus) -> list[tuple[str, float]]:
-    """Return the keys that are neither patches nor frames and have the query's largest weights, with these weights."""
+    """Return the names and weights of the strongest keys that are neither image patches nor sound frames.
+
+    There are at most N_LISTED keys, with weights of at least 0.0005, the largest weight first.
+    """
     keys = [
         (token_label(position, focus.head.keys), weight)
         for position, (token, weight) in enumerate(zip(focus.head.keys, focus.weights, strict=True))
@@ -192,7 +196,7 @@ def other_keys(focus: Focus) -> list[tuple[str, float]]:
 
 
 def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]]) -> None:
-    """Write the names and weights of keys that are neither patches nor frames, one a line, and under them CAUTION."""
+    """Write the keys in `listed`, with a line for the name and weight of each key, and the sentence CAUTION below."""
     for line, (name, weight) in enumerate(listed):
         page.write(axes, 0.0, 0.12 + LINE_HEIGHT * line, page.fonts.shortened(name, 8.5, 2.5), 8.5)
         page.write(axes, 3.0, 0.12 + LINE_HEIGHT * line, f"{weight:.3f}", 8.5, color=INK, ha="right")
@@ -200,7 +204,7 @@ def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]]) ->
 
 
 def write_title(page: Page, trace: Trace, focus: Focus, finding: str) -> None:
-    """Write the title: the names of model and head, and below them the sentence `finding`."""
+    """Write the title: the names of the model and the head, and below them the line `finding`."""
     axes, fonts = page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, TITLE_HEIGHT), page.fonts
     name = f"{focus.head.kind} {focus.head.name}" if len(trace.kinds) > 1 else focus.head.name
     model = fonts.shortened(trace.model, 15.0, WIDTH - 2 * MARGIN - fonts.width(f" {name}", 15.0), bold=True)
@@ -210,7 +214,11 @@ def write_title(page: Page, trace: Trace, focus: Focus, finding: str) -> None:
 
 
 def query_label(focus: Focus, n_images: int) -> str:
-    """Return the name of the query: a token of text, a patch of one of `n_images` pictures, or a time."""
+    """Return a name for the query in `focus`: its text, the position of its image patch, or its time in a recording.
+
+    Args:
+        n_images: the number of pictures that the model read.
+    """
     place = focus.token.place
     if isinstance(place, Patch):
         picture = picture_name(place, n_images)

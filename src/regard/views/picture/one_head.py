@@ -1,4 +1,4 @@
-"""Draws the attention pattern of one head, with the name of the head above it."""
+"""Draw the attention pattern of one head, with the name of the head above it."""
 
 from matplotlib.figure import Figure
 
@@ -13,9 +13,9 @@ TITLE_HEIGHT, TALLEST_PATTERN = 0.4, 6.0
 
 
 def head_figure(head: Head) -> Figure:
-    """Return the figure of one head: its name and its pattern.
+    """Return the figure of one head: its name and its attention pattern.
 
-    The row of one query is outlined: the query whose largest weight stands out most.
+    The row of the query that `most_salient` chooses is outlined.
     """
     fonts = fonts_for("".join(token.text for token in (*head.queries, *head.keys)))
     focus = most_salient([head], None)[1]

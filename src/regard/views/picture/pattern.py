@@ -1,7 +1,7 @@
-"""Draw the pattern of one head: queries as rows, keys as columns, and a circle or a shaded cell for each weight.
+"""Draw the attention pattern of one head: queries as rows, keys as columns, a circle or a shaded cell for each weight.
 
-The area of a circle is proportional to its weight. A text of more than 40 tokens has shaded cells instead of circles,
-and in a text of more than 256 tokens each cell shows the largest of several weights.
+The area of a circle is proportional to its weight. If the text has more than 40 tokens, shaded cells replace the
+circles. If it has more than 256 tokens, each cell shows the largest of several weights.
 """
 
 import math
@@ -27,28 +27,33 @@ from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, MASKED, RULE, ST
 from regard.views.picture.fonts import Fonts
 
 MOST_CIRCLES, MOST_CELLS, MOST_NAMED = 40, 256, 60
-"""The most queries or keys for which each weight is a circle, has its own cell, and each token has a label."""
+"""Up to MOST_CIRCLES queries and keys, each weight is drawn as a circle; above that, as a shaded cell.
+
+Up to MOST_CELLS queries and keys, each weight has its own cell. Up to MOST_NAMED, each token has a label.
+"""
 
 LARGEST_CELL, LARGEST_CIRCLE = 0.36, 0.94
-"""The largest side of a cell in inches; the diameter of the circle for a weight of 1, as a share of the side."""
+"""The largest side of a cell, in inches; the diameter of the circle for a weight of 1, as a fraction of the side."""
 
 SMALLEST_DRAWN = 0.0005
-"""The smallest weight that is drawn as a circle."""
+"""The smallest weight that is drawn as a circle; a smaller weight is not drawn."""
 
 LABEL_WIDTH = 1.1
 """The largest width of a label, in inches."""
 
 SHADES = PowerNorm(0.5, 0, 1)
-"""Shaded cells darken with the square root of the weight: in a long text most weights are small."""
+"""The darkness of a shaded cell grows with the square root of its weight; most weights of a long text are small."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PatternCells:
-    """The weights of some heads, reduced to a grid of at most `MOST_CELLS` × `MOST_CELLS` cells for drawing.
+    """The weights of some heads as a grid of cells, to be drawn.
+
+    If there are too many queries or keys, a cell stands for several weights.
 
     Attributes:
-        weights: for each cell the weight that it shows, or the largest of the weights that it stands for.
-        allowed: for each cell whether the mask allows any of these weights.
+        weights: for each cell, its weight, or the largest of its weights.
+        allowed: for each cell, whether the mask allows its weight, or one of its weights.
     """
 
     weights: Float[Tensor, "heads rows columns"]
@@ -56,12 +61,15 @@ class PatternCells:
 
 
 def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS) -> PatternCells:
-    """Return the weights of the heads with the numbers `heads` as cells, in at most `most` rows and columns.
+    """Return the weights of some heads of a layer as a grid of cells (see `PatternCells`).
 
-    If there are more queries or keys, a cell shows the largest of several weights.
+    Args:
+        pattern: the pattern of the layer.
+        heads: the numbers of the heads.
+        most: the largest number of rows, and of columns, of the grid.
     """
     rows, columns = (min(most, tokens) for tokens in pattern.shape[2:])
-    if (rows, columns) == pattern.shape[2:]:  # a cell for each weight
+    if (rows, columns) == pattern.shape[2:]:  # each weight has its own cell
         weights = pattern[0, list(heads)].detach()
     else:
         weights = pattern.pooled(rows, columns, "max")[0, list(heads)]
@@ -71,13 +79,14 @@ def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS
 def allowed_cells(
     pattern: Pattern, heads: Sequence[int], rows: int, columns: int
 ) -> Bool[Tensor, "heads rows columns"]:
-    """Return, for each cell of a drawn pattern, whether the mask allows one of the weights that the cell stands for.
+    """Return, for each cell of a grid, whether the mask allows at least one of the weights that the cell stands for.
 
     Args:
-        rows, columns: the numbers of cells; a cell may stand for several queries and keys.
+        heads: the numbers of the heads.
+        rows, columns: the shape of the grid; a cell may stand for several queries and keys.
     """
     selected_heads = pattern.grid.whole().part(range(1), torch.tensor(heads))
-    like = torch.empty((), device=pattern.device)  # gives the type and device of the result
+    like = torch.empty((), device=pattern.device)  # an example of the data type and the device of the result
     cells = Pooled(replace(pattern.grid, batch=1, heads=len(heads)), like, rows, columns, "max")
     for queries in spans(pattern.grid.queries, max(1, BLOCK_WEIGHTS // (len(heads) * pattern.grid.keys))):
         tile = selected_heads.part(queries=queries)
@@ -90,14 +99,14 @@ def allowed_cells(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """The pattern of one head, laid out: its cells and labels with their sizes in inches.
+    """The drawing of the pattern of one head: its cells and the sizes of its parts. All lengths are in inches.
 
     Attributes:
         focus: the head, and the query whose row is outlined.
-        weights: for each cell the weight that it shows, or the largest of the weights that it stands for.
-        allowed: for each cell whether the mask allows any of these weights.
+        weights: for each cell, its weight, or the largest of the weights that it stands for.
+        allowed: for each cell, whether the mask allows its weight, or one of its weights.
         side: the side of a cell.
-        left, top, right, bottom: the space for labels on each side of the cells.
+        left, top, right, bottom: the space for labels on each side of the grid of cells.
     """
 
     focus: Focus
@@ -119,7 +128,7 @@ class Drawing:
 
     @property
     def notes(self) -> list[str]:
-        """The sentences of the caption, which explain how to read the pattern."""
+        """The sentences of the caption, which explain to the reader of the picture how to read the pattern."""
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
         rows, columns = self.weights.shape
         axes_note = "rows are queries, columns are keys"
@@ -133,14 +142,18 @@ class Drawing:
         return notes + ["Grey: hidden by the mask."] * (not bool(self.allowed.all()))
 
     def draw(self, page: Page, left: float, top: float) -> None:
-        """Draw the pattern and its labels; `left` and `top` are inches from the page's top left."""
+        """Draw the pattern and its labels.
+
+        Args:
+            left, top: the position of the drawing, in inches from the top left of the page.
+        """
         rows, columns = self.weights.shape
         axes = page.area(left + self.left, top + self.top, columns * self.side, rows * self.side)
         axes.set(xlim=(0, columns), ylim=(rows, 0))
         draw = draw_circles if fits_circles(self.weights) else draw_heat
         draw(axes, self.weights, self.allowed)
         row = self.focus.query * rows // len(self.focus.head.queries)
-        line = 1.3 / 72 / self.side  # the outline's width in cells: it is drawn around the row, not over it
+        line = 1.3 / 72 / self.side  # the width of the outline, in cells
         corner, size = (-line / 2, row - line / 2), (columns + line, 1 + line)
         axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
         axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.3), gid="chosen-row"))
@@ -159,9 +172,9 @@ class Drawing:
             self._write_slanted(page, axes, (column + 0.5, -0.07 / self.side), token, size)
 
     def _label_strongest(self, page: Page, axes: Axes) -> None:
-        """Label the row of the query in `focus`, and the columns of the five keys with its largest weights, by tokens.
+        """Write the query in `focus` beside its row, and its five strongest keys above their columns.
 
-        Some rows and columns are also numbered, by the positions of their tokens in the text.
+        Some other rows and columns get a number, the position of the token in the text.
         """
         rows, columns = self.weights.shape
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
@@ -182,10 +195,10 @@ class Drawing:
             page.write(axes, columns + 0.06 / self.side, y + 0.035 / self.side, str(position), 7.0, color=FAINT)
 
     def _write_slanted(self, page: Page, axes: Axes, position: tuple[float, float], token: Token, size: float) -> None:
-        """Write a key's token above its column, rotated so that it reads upwards.
+        """Write the token of a key above its column, rotated so that the text runs upwards.
 
         Args:
-            position: the point at which the text begins, in cells from the top left of the pattern.
+            position: (x, y), where the text begins, in cells from the top left of the pattern.
             size: the font size in points.
         """
         angle = label_angle(self.focus) if names_all_tokens(self.focus) else 45
@@ -196,7 +209,7 @@ class Drawing:
 
 
 def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing:
-    """Lay out the pattern of the head in `focus` as large as fits, with labels, into `width` × `tallest` inches."""
+    """Return the drawing of the pattern of the head in `focus`, as large as fits into `width` × `tallest` inches."""
     cells = pattern_cells(focus.head.pattern, [focus.head.number])
     rows, columns = cells.weights.shape[1:]
     left, top, right, bottom = margins(focus, fonts, LARGEST_CELL)
@@ -205,10 +218,10 @@ def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) ->
 
 
 def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, float, float]:
-    """Return the space for the labels at the left, top, right and bottom of a pattern, in inches.
+    """Return the space for labels left of, above, right of and below a pattern, in inches.
 
     Args:
-        side: the side of a cell in inches.
+        side: the side of a cell, in inches.
     """
     if not names_all_tokens(focus):
         longest = max(
@@ -226,7 +239,7 @@ def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, floa
 
 
 def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
-    """Draw each weight as a circle of proportional area; a cell whose weights the mask hides is grey."""
+    """Draw each weight as a circle whose area is proportional to the weight; a cell that the mask hides is grey."""
     rows, columns = weights.shape
     masked = [cell_corners(int(row), int(column)) for row, column in (~allowed).nonzero()]
     grey = PolyCollection(masked, facecolors=MASKED, edgecolors="none", gid="masked", zorder=0)
@@ -251,7 +264,7 @@ def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bo
 
 
 def draw_heat(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
-    """Draw a shaded cell for each weight; a cell whose weights the mask hides is grey."""
+    """Draw each weight as a shaded cell; a cell that the mask hides is grey."""
     draw_cells(axes, np.ma.masked_array(weights.numpy(), ~allowed.numpy()), SHADES, "weights")
 
 
@@ -264,12 +277,16 @@ def names_all_tokens(focus: Focus) -> bool:
 
 
 def label_angle(focus: Focus) -> int:
-    """Return the angle in degrees by which the labels of the keys are rotated."""
+    """Return the angle by which the labels of the keys are rotated, in degrees."""
     return 45 if len(focus.head.keys) <= 24 else 90
 
 
 def label_size(side: float) -> float:
-    """Return the font size of labels in points, for cells of the side `side` in inches."""
+    """Return the font size of labels, in points.
+
+    Args:
+        side: the side of a cell, in inches.
+    """
     return max(4.5, min(9.5, side * 72 * 0.75))
 
 
@@ -278,17 +295,20 @@ def label_text(token: Token, size: float, fonts: Fonts) -> str:
 
 
 def cell_corners(row: int, column: int) -> list[tuple[int, int]]:
-    """Return the corners (x, y) of a cell, in cells from the top left of the pattern."""
+    """Return the four corners (x, y) of a cell, in cells from the top left of the pattern."""
     return [(column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1)]
 
 
 def half_capital(size: float) -> float:
-    """Return half the height of a capital letter in inches, in a font of `size` points."""
+    """Return half the height of a capital letter, in inches, in a font of `size` points."""
     return size * 0.36 / 72
 
 
 def spread(positions: Sequence[float], distance: float, end: float) -> list[float]:
-    """Move positions, given in rising order, until neighbours are at least `distance` apart and none is above `end`.
+    """Return positions moved so that neighbours are at least `distance` apart and no position is above `end`.
+
+    Args:
+        positions: the positions in rising order.
 
     >>> spread([1.0, 1.5, 9.5], 2.0, 10.0)
     [1.0, 3.0, 9.5]
@@ -302,7 +322,7 @@ def spread(positions: Sequence[float], distance: float, end: float) -> list[floa
 
 
 def axis_positions(n_tokens: int) -> range:
-    """Return about five to ten round numbers below `n_tokens`, at equal distances from 0 on.
+    """Return the positions to number on an axis: about five to ten round numbers from 0, below `n_tokens`.
 
     >>> list(axis_positions(100)), list(axis_positions(1300))[:3]
     ([0, 10, 20, 30, 40, 50, 60, 70, 80, 90], [0, 200, 400])

@@ -1,6 +1,7 @@
-"""Draws how much of its attention each head gives to certain keys, such as the previous token or the first token.
+"""Draw how much attention each head gives to certain kinds of keys, such as the previous token or the first token.
 
-Such a kind of key is called a role. The picture has a grid of layers × heads for each role.
+A head that attends to one kind of key has a role, such as "previous". The picture has a grid of layers × heads for each
+role.
 """
 
 from pathlib import Path
@@ -26,19 +27,23 @@ TITLES = {
     "duplicate": "same text elsewhere",
     "induction": "after an earlier copy",
 }
-"""For each role, the title of its grid: the key to which a head with this role attends."""
+"""For each role, the title of its grid: the kind of key to which a head with this role attends."""
 
 
 def write_figure(roles: Roles, path: Path, title: str = "") -> Path:
-    """Draw how much each head attends to the previous token, the first token, …; return the path of the image file."""
+    """Draw the roles of heads into a picture file (see `roles_figure`), and return the path.
+
+    Args:
+        title: the text above the grids; empty = no title.
+    """
     check_picture_path(path)
     return save_figure(roles_figure(roles, title), path)
 
 
 def roles_figure(roles: Roles, title: str) -> Figure:
-    """Return a figure with a grid of layers × heads for each role (a kind of key, such as the previous token).
+    """Return a figure with a grid of layers × heads for each role, such as "attends to the previous token".
 
-    A cell is darker if the head gives more of its attention to keys of this role.
+    The cell of a head is darker if the head gives more of its attention to the keys of the role.
     """
     layers = list(dict.fromkeys(int(head[1:].partition("H")[0]) for head in roles.heads))
     n_heads = 1 + max(int(head.partition("H")[2]) for head in roles.heads)
@@ -46,7 +51,7 @@ def roles_figure(roles: Roles, title: str) -> Figure:
     for role in KEY_ROLES:
         share = {head: float(mean) for head, mean in zip(roles.heads, roles[role], strict=True)}
         rows = [[share.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers]
-        grids[role] = np.array(rows)  # NaN: a layer with fewer heads than others
+        grids[role] = np.array(rows)  # NaN: the layer has fewer heads than others
     width = (WIDTH - 2 * MARGIN - GAP * (COLUMNS - 1)) / COLUMNS
     side = min(0.3, (width - NUMBERS_WIDTH) / n_heads)
     fonts = fonts_for(title)

@@ -1,8 +1,9 @@
-"""Draw the text of a picture: each key tinted by the query's weight on it, and arcs from the query to the keys.
+"""Draw the text that a model read, with one query's attention weights in one head.
 
-The width of an arc is proportional to its weight, and the largest weights are written under their tokens. A long text
-takes several lines. If the lines are too many, only the tokens near the query and near its strongest keys are shown,
-and … stands for the other tokens.
+The background colour of a key shows the query's weight on the key. Arcs lead from the query to the keys. The width of
+an arc is proportional to the weight. The largest weights are written under their keys. A long text takes several lines.
+If there are too many lines, only the tokens near the query and near its strongest keys are shown, and … stands for the
+other tokens.
 """
 
 import unicodedata
@@ -28,29 +29,33 @@ LINE_WIDTH = WIDTH - 2 * MARGIN
 """The width of a line of tokens, in inches."""
 
 PAD, WORD_GAP, TOKEN_GAP = 0.04, 0.06, 0.01
-"""The space between a token's letters and the edge of its box; between two words; between two tokens of one word, in
-inches."""
+"""In inches: the space between the letters of a token and the edge of its box, between two words, and between two
+tokens of one word."""
 
 BOX_HEIGHT, LABEL_HEIGHT, TALLEST_ARC = 0.27, 0.19, 1.0
-"""The height of a token's box, of the weight written under it, and of the tallest arc over a single line, in inches."""
+"""In inches: the height of a token's box, of the weight written under the box, and of the tallest arc over one line."""
 
 FONT_SIZES = (14.0, 13.0, 12.0)
-"""The font sizes of a text of one line, in points; the first that fits is taken."""
+"""The font sizes for a text on one line, in points; the first size with which the text fits is used."""
 
 WRAPPED_FONT_SIZE, MOST_LINES, N_WRITTEN = 10.5, 8, 5
-"""The font size in points of a long text; the most lines of a text shown whole; the most weights written."""
+"""A text of several lines has WRAPPED_FONT_SIZE points. A whole text has at most MOST_LINES lines; a longer text is
+shown in parts. At most N_WRITTEN weights are written under their keys."""
 
 AROUND_QUERY, AROUND_KEY = 9, 4
-"""How many tokens are shown on each side of the query, and of each strongest key, if the text is not shown whole."""
+"""The number of tokens shown on each side of the query, and on each side of a strong key, if only parts of a text are
+shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A token with its position on the page. Lengths are in inches.
+    """A token as it is drawn, with its place on the page. Lengths are in inches.
 
     Attributes:
-        position: the token's position in the text; -1 for a … that stands for tokens that are left out.
-        left: the distance from the left of the line.
+        position: the position of the token in the text; -1 = this is a … in place of tokens that are left out.
+        text: the letters that are drawn.
+        left: the distance of the box from the beginning of the line.
+        width: the width of the box.
         line: the number of the line, counted from 0.
     """
 
@@ -67,14 +72,14 @@ class Box:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
-    """The text of a picture, laid out: each token with its size and position. Lengths are in inches.
+    """The drawing of a text: a box for each token. Lengths are in inches.
 
     Attributes:
         focus: the query and the head whose weights are drawn.
-        size: the font size in points.
+        size: the font size, in points.
         keys: the boxes of the keys.
-        queries: in cross-attention the boxes of the queries, above the keys; otherwise empty.
-        written: the strongest keys, whose weights are written under their tokens.
+        queries: for cross-attention, the boxes of the queries, which are drawn above the keys; otherwise empty.
+        written: the strongest keys, under which their weights are written.
     """
 
     focus: Focus
@@ -94,7 +99,7 @@ class Sentence:
 
     @property
     def notes(self) -> list[str]:
-        """The sentences of the caption: how to read the text, and how many of its tokens are shown."""
+        """The sentences of the caption, which say what colours and arcs mean, and how many tokens are shown."""
         name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), self.size, 2.0)
         sides = [("read", self.keys, self.focus.head.keys)]
         if self.queries:
@@ -107,7 +112,7 @@ class Sentence:
         ]
 
     def draw(self, page: Page, axes: Axes) -> None:
-        """Draw the text into `axes`, whose coordinates are inches from its top left."""
+        """Draw the text into `axes`; the coordinates of the axes must be inches from their top left."""
         weights = self.focus.weights
         step = self.focus.head.pattern.steps(0, self.focus.head.number, self.focus.query)
         allowed = (step.masked > -float("inf")).tolist()
@@ -141,7 +146,7 @@ class Sentence:
         start = self._start
         ends = [box for box in self.keys if box.position >= 0 and weights[box.position] > 0]
         shown = [weights[box.position] for box in ends]
-        thickest, pale = (9.0, 0.3) if self.n_lines < 3 else (6.0, 0.1)  # arcs that cross lines must leave them legible
+        thickest, pale = (9.0, 0.3) if self.n_lines < 3 else (6.0, 0.1)  # arcs must not hide lines of text
         arcs = PathCollection(
             [self._arc(start, end) for end in ends],
             facecolors="none",
@@ -154,9 +159,9 @@ class Sentence:
         axes.add_collection(arcs, autolim=False)
 
     def _arc(self, start: Box, end: Box) -> Curve:
-        """Return the arc from the query's box to a key's box.
+        """Return the arc from the box of the query to the box of a key.
 
-        On one line the arc joins the tops of the boxes; otherwise it joins the edges that face each other.
+        If both boxes are on one line, the arc joins their tops. Otherwise it joins the edges that face each other.
         """
         if start.line == end.line:
             ends = [(start.middle, self._top(start)), (end.middle, self._top(end))]
@@ -170,9 +175,9 @@ class Sentence:
         return Curve([ends[0], *controls, ends[1]], [Curve.MOVETO, *3 * [Curve.CURVE4]])
 
     def _edge(self, box: Box, other: Box) -> float:
-        """Return the height on the page of the edge of `box`, lower or upper, that faces `other` on another line.
+        """Return the y coordinate of the edge of `box`, upper or lower, that faces `other` on another line.
 
-        The weight written below a box counts as part of the box.
+        If a weight is written under `box`, the lower edge is below this weight.
         """
         below = LABEL_HEIGHT if box in self.keys and any(key.position == box.position for key in self.written) else 0.0
         return self._top(box) + (BOX_HEIGHT + below if other.line > box.line else 0.0)
@@ -194,7 +199,7 @@ class Sentence:
 
 
 def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
-    """Place the tokens of a text: in one line of large letters, in several lines of smaller letters, or an excerpt."""
+    """Return the drawing of a text: on one line in large letters, or on several lines in small letters, or in parts."""
     head = focus.head
     written = [key for key in head.top(focus.query, N_WRITTEN) if key.weight >= 0.0005]
     strongest = {key.position for key in written}
@@ -205,7 +210,7 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
         excerpts = (excerpt(around_keys or {0: AROUND_KEY}, len(head.keys)), excerpt(around_query, len(head.queries)))
     else:
         excerpts = (excerpt(around_keys | around_query, len(head.keys)), [])
-    # for each layout, the first that fits is taken: font size, most lines, positions of the keys and of the queries
+    # The first layout that fits is used. A layout is (font size, most lines, (positions of keys, of queries)).
     one_line = [(size, 1, all_positions) for size in FONT_SIZES]
     for size, most_lines, (keys, queries) in (
         *one_line,
@@ -221,10 +226,10 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
 
 
 def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
-    """Return the positions near some tokens of a text, in rising order; -1 stands for tokens that are left out.
+    """Return the positions of the tokens to show of a long text, in rising order; -1 = here tokens are left out.
 
     Args:
-        reaches: the positions of these tokens, each with the number of neighbours to keep on each side.
+        reaches: for each position around which tokens are shown, the number of tokens on each side.
         n_tokens: the number of tokens of the text.
 
     >>> excerpt({3: 1, 7: 2}, 12)
@@ -241,12 +246,14 @@ def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
 def place_boxes(
     tokens: Sequence[Token], positions: Sequence[int], fonts: Fonts, size: float, first_line: int, written: set[int]
 ) -> list[Box]:
-    """Place tokens side by side in lines, as boxes; a token with its weight below it is wide enough for the number.
+    """Arrange tokens side by side in lines, and return their boxes.
 
     Args:
-        positions: the positions of the tokens to place; -1 = a box with ….
-        size, first_line: the font size in points, and the number of the first of the lines.
-        written: the positions of the tokens whose weights are written below them.
+        tokens: all tokens of the text.
+        positions: the positions of the tokens to show; -1 = a box with ….
+        size: the font size, in points.
+        first_line: the number of the first line.
+        written: the positions of tokens with a weight written below; their boxes are wide enough for it.
     """
     placed: list[Box] = []
     right, line = 0.0, first_line
@@ -270,7 +277,7 @@ def place_boxes(
 
 
 def reads_from_right(texts: Iterable[str]) -> bool:
-    """Return whether most letters are of scripts that are written from right to left, such as Arabic and Hebrew.
+    """Return whether most letters of the texts are written from right to left, as in Arabic and Hebrew.
 
     >>> reads_from_right(["ארס", "[CLS]"]), reads_from_right(["the", "word", "ארס"])
     (False, False)

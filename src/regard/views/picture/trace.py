@@ -1,4 +1,4 @@
-"""A trace as one picture: its text with arcs, the pattern of one head, and a grid of all heads."""
+"""A trace as one picture: the text with one query's weights, the pattern of one head, and a grid of all heads."""
 
 from pathlib import Path
 
@@ -17,24 +17,25 @@ from regard.views.picture.sentence import lay_out_sentence
 from regard.views.shared_text import CAUTION, decoder_note, token_label
 
 GRID_WIDTH, TALLEST_GRID, GRID_GAP, TALLEST_PATTERN = 2.45, 3.5, 0.4, 6.0
-"""The width in inches of the grid of heads, its largest height, the space left of the grid, and the largest height of
-the pattern."""
+"""In inches: the width of the grid of heads, its largest height, the space between pattern and grid, and the largest
+height of the pattern."""
 
 CAPTION_LINE = 0.165
 """The height of a line of the caption, in inches."""
 
 
 def write_figure(trace: Trace, path: Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-    """Write a trace as a picture in the format of the path's ending, and return the path.
+    """Draw one query's attention in one head of a trace into a picture file, and return the path.
 
-    If the query attends to a picture or a recording, its weights are drawn over the picture, or over time.
+    If the keys are image patches or moments of sound, the weights are drawn over the image or over time.
 
     Args:
-        token: the position or text of the query; None = chosen by `focus_on`.
-        head: the head, "L3H1"; None = chosen by `focus_on`.
+        path: the path of the file, which ends in .png, .svg or .pdf.
+        token: the position or text of the query token; None = chosen by `focus_on`.
+        head: the name of the head, such as "L3H1"; None = chosen by `focus_on`.
 
     Raises:
-        InputError: the path does not end in .png, .svg or .pdf; there is no such token or head; the file cannot be
+        InputError: the path does not end in .png, .svg or .pdf; the token or head does not exist; or the file cannot be
             written.
     """
     check_picture_path(path)
@@ -42,9 +43,9 @@ def write_figure(trace: Trace, path: Path, token: TokenReference | None = None, 
 
 
 def figure(trace: Trace, focus: Focus) -> Figure:
-    """Return the figure of the query and the head in `focus`.
+    """Return a figure of the attention of the query in `focus`, in the head in `focus`.
 
-    If the query attends to image patches or to sound frames, its weights are drawn over the image or over time.
+    If the keys are image patches or moments of sound, the weights are drawn over the image or over time.
     """
     if trace.images and any(isinstance(token.place, Patch) for token in focus.head.keys):
         return image_figure(trace, focus)
@@ -52,7 +53,7 @@ def figure(trace: Trace, focus: Focus) -> Figure:
 
 
 def text_figure(trace: Trace, focus: Focus) -> Figure:
-    """Return the figure of the query and head in `focus`: the text, the head's pattern, and the grid of all heads."""
+    """Return a figure of the query and head in `focus`: the text, the head's pattern, and a grid of all heads."""
     tokens = (*focus.head.queries, *focus.head.keys)
     fonts = fonts_for(trace.model + "".join(token.text for token in tokens))
     text = lay_out_sentence(focus, fonts)
@@ -76,7 +77,7 @@ def text_figure(trace: Trace, focus: Focus) -> Figure:
 
 
 def strongest_key(focus: Focus, fonts: Fonts) -> str:
-    """Return a line of text that names the query, and the key with the query's largest weight."""
+    """Return a line such as "“it” looks most at “snake” (0.512)", with the query and its strongest key."""
     strongest = focus.head.top(focus.query, 1)
     words = [token_label(focus.query, focus.head.queries)]
     words += [token_label(key.position, focus.head.keys) for key in strongest]

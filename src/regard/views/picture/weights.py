@@ -1,4 +1,4 @@
-"""Draws the attention weights of a `Pattern`: a square of queries × keys for each head of the first batch item."""
+"""Draw the attention weights of a `Pattern`: a grid of queries × keys for each head of the first batch item."""
 
 from matplotlib.figure import Figure
 
@@ -15,7 +15,7 @@ TITLE_HEIGHT, CAPTION_GAP = 0.4, 0.2
 
 
 def weights_figure(pattern: Pattern) -> Figure:
-    """Return the figure of the weights of a pattern: one square for each head of the first batch item."""
+    """Return a figure of the weights of a pattern: a grid of queries × keys for each head of the first batch item."""
     queries, keys = ((Token("", ""),) * tokens for tokens in pattern.shape[2:])
     mosaic = mosaic_of([Head("", 0, head, pattern, queries, keys) for head in range(pattern.n_heads)], one_layer=True)
     fonts = fonts_for(repr(pattern))

@@ -1,1 +1,1 @@
-"""Views in the terminal: a trace, attention worked out by hand as matrices, tables."""
+"""Views in the terminal: a trace, a comparison, the roles of heads, and attention worked out by hand."""

@@ -1,4 +1,4 @@
-"""A table for the terminal; columns that do not fit beside the others are shown below them."""
+"""A table for the terminal. Columns for which the terminal is too narrow are printed below the first columns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,14 @@ from regard.visible_text import escape_controls, isolated
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """A table of many columns, which is printed as several tables below one another if the terminal is narrow.
+    """A table of many columns. In a narrow terminal it is printed as several tables, one below the other.
 
-    A label or header wider than half of the terminal is cut off with ….
+    A label or header that is wider than half the terminal is cut off with ….
 
     Attributes:
-        labels: the label of each row, printed in each of the tables.
+        labels: the label of each row, which is printed in each of the tables.
         headers: the header of each column.
+        rows: the cells of each row.
         gap: the number of terminal cells between two columns.
     """
 
@@ -38,7 +39,7 @@ class Columns:
         return measure_renderables(console, options, list(self.blocks(options.max_width)))
 
     def blocks(self, max_width: int) -> Iterator[Table]:
-        """Yield the blocks of columns from top to bottom, each a table of at most `max_width` terminal cells."""
+        """Yield the tables to print one below the other, each with some of the columns, at most `max_width` wide."""
         longest = (max_width - self.gap) // 2
         labels, headers = ([truncated(name, longest) for name in names] for names in (self.labels, self.headers))
         widths = [max(cell.cell_len for cell in column) for column in zip(headers, *self.rows, strict=True)]
@@ -64,7 +65,7 @@ class Columns:
 
 
 def truncated(name: str, cells: int) -> Text:
-    """Return a name as dim text, cut off with … if it is wider than `cells` terminal cells."""
+    """Return a name as text in a dim style, cut off with … if it is wider than `cells` terminal cells."""
     text = Text(escape_controls(name))
     text.truncate(cells, overflow="ellipsis")
     return Text(isolated(text.plain), style="dim")

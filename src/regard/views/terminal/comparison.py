@@ -1,7 +1,8 @@
-"""A comparison of two traces in the terminal.
+"""A comparison of two traces of one text, in the terminal.
 
-It names the head and the token where the traces first differ, lists the heads that differ most, and shows all heads as
-a grid.
+The view names the head and the token where the traces first differ, lists the heads that differ most, and shows all
+heads as a grid. The measure for a head is the fraction of a query's attention that goes to other keys in the second
+trace than in the first.
 """
 
 import math
@@ -18,7 +19,7 @@ from regard.views.terminal.trace import colour
 from regard.visible_text import visible_name
 
 N_LISTED = 6
-"""The number of heads in the list of those that differ most."""
+"""The number of heads in the list of the heads that differ most."""
 
 
 def show(comparison: Comparison, console: Console | None = None) -> None:
@@ -52,9 +53,10 @@ def view(comparison: Comparison) -> RenderableType:
 
 
 def head_table(comparison: Comparison) -> Table:
-    """Return a table of the heads that differ most.
+    """Return a table of the heads that differ most between the traces.
 
-    A row has the head, the query token, and the fraction of its attention that goes to other keys in the second trace.
+    A row has the name of the head, the query token that differs most, and the fraction of this query's attention that
+    goes to other keys in the second trace.
     """
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, token, share in comparison.largest(N_LISTED):
@@ -64,9 +66,10 @@ def head_table(comparison: Comparison) -> Table:
 
 
 def grid(comparison: Comparison) -> Columns:
-    """Return a grid of layers × heads: how much of a query's attention goes to other keys in the second trace.
+    """Return a grid of layers × heads with a percentage for each head.
 
-    The numbers are percentages, the largest of all queries. The head in which the traces first differ is in brackets.
+    The percentage is the largest part of a query's attention that goes to other keys in the second trace. The head in
+    which the traces first differ is in brackets.
     """
     first = comparison.first
     several = len(comparison.tokens) > 1
@@ -81,7 +84,11 @@ def grid(comparison: Comparison) -> Columns:
 
 
 def percent_cell(share: float, is_first: bool) -> Text:
-    """Return a fraction as a percentage, 99 at most, in four terminal cells; if `is_first`, in brackets."""
+    """Return a fraction as a percentage, four terminal cells wide; above 99 it is shown as 99.
+
+    Args:
+        is_first: whether this is the head in which the traces first differ; its percentage is in brackets.
+    """
     percent = f"{min(99, round(100 * share)):2d}"
     style = Style(color=colour(share)) if share >= 0.005 else Style(dim=True)
     return Text.assemble("[" if is_first else " ", (percent, style), "]" if is_first else " ")

@@ -1,7 +1,8 @@
-"""Print attention worked out by hand: every matrix as a labelled block, side by side where there is room.
+"""Print attention worked out by hand: every matrix as a block of lines, several blocks side by side if they fit.
 
-If a matrix does not fit, names are shortened first, then digits are left out, then rows and columns in the middle. The
-first and last rows and columns stay, and so do the keys with the largest weights of the query `worked.query` (▸).
+If a matrix does not fit into the terminal, first the names of columns are shortened, then decimals are left out, and
+then rows and columns in the middle are left out. The first and last rows and columns stay, and so do the keys with the
+largest weights of one query, `worked.query`, whose row is marked with ▸.
 
     python -m regard.views.terminal.matrices        prints the example "self-attention"
 """
@@ -31,25 +32,25 @@ from regard.views.terminal.number_text import (
 )
 
 PIPED_WIDTH = 120
-"""The width, in terminal cells, of output that does not go to a terminal."""
+"""The width of the output, in terminal cells, if it goes to a file or to another program."""
 
 MAX_ROWS = 24
-"""Matrices with at most this many rows are shown whole."""
+"""All rows of a matrix are shown if there are at most this many."""
 
 TOKEN_ROWS, NUMBER_ROWS = 16, 8
-"""The number of rows shown of a matrix with more than MAX_ROWS rows: if its rows are tokens, and if they are not."""
+"""The number of rows shown of a matrix with more than MAX_ROWS rows: if the rows have names (tokens), and if not."""
 
 N_NOTABLE = 4
-"""The number of keys that are always shown: those on which the explained query has its largest weights."""
+"""The number of keys that are always shown: the keys with the largest weights of the query `worked.query`."""
 
 RULE_CELLS = 80
-"""The largest width of the title line above a group of matrices, in terminal cells."""
+"""The largest width, in terminal cells, of the line with a title above a group of matrices."""
 
 INDENT, BETWEEN = 2, 4
-"""The number of spaces left of a printed matrix, and between two matrices side by side."""
+"""The number of spaces left of a matrix, and between two matrices side by side."""
 
 QUERY_MARK = "▸ "
-"""The text before the label of the row of the query `worked.query`."""
+"""The text before the label of the row of the query that is explained, `worked.query`."""
 
 SUM_LABEL = "  sum"
 """The label of the row that shows the sum of each column."""
@@ -64,11 +65,11 @@ MASKED_STYLE = Style(color="#6e6e6e", bgcolor="#c8c8c8")
 
 
 def show(worked: WorkedAttention, console: Console | None = None, digits: int | None = None) -> None:
-    """Print every matrix of attention worked out by hand, no wider than the console.
+    """Print every matrix of a worked example of attention, no wider than the console.
 
     Args:
-        console: None = standard output, 120 columns wide if it is not a terminal and COLUMNS is not set.
-        digits: the decimals of rounded numbers; None = 4, or fewer if the columns do not fit otherwise.
+        console: None = standard output, 120 cells wide if it is not a terminal and the variable COLUMNS is not set.
+        digits: the number of decimals of rounded numbers; None = 4, or fewer if the columns do not fit otherwise.
     """
     console = console or standard_output()
     plain = console.color_system is None or console.no_color
@@ -79,7 +80,11 @@ def show(worked: WorkedAttention, console: Console | None = None, digits: int | 
 
 
 def standard_output() -> Console:
-    """Return a console on standard output; PIPED_WIDTH cells wide if it is not a terminal and COLUMNS is not set."""
+    """Return a rich console on standard output.
+
+    If standard output is not a terminal, and the environment variable COLUMNS is not set, the console is PIPED_WIDTH
+    cells wide.
+    """
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
@@ -87,7 +92,7 @@ def standard_output() -> Console:
 
 
 def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Iterator[Text]:
-    """Yield the lines that `show` prints, no wider than `width` terminal cells."""
+    """Yield the lines that `show` prints, each at most `width` terminal cells wide; see `show` for `digits`."""
     yield from wrapped(printable(worked.title), width, "bold")
     for note in filter(None, (worked.inputs.source, *worked.notes)):
         yield from wrapped(printable(note), width)
@@ -112,7 +117,7 @@ def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Ite
 
 
 def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
-    """Yield for each head a line that names the keys on which `worked.query` has its largest weights."""
+    """Yield a line for each head, with the three keys on which the query `worked.query` has its largest weights."""
     if worked.query is None:
         return
     token = printable(worked.inputs.queries[worked.query].text)
@@ -125,18 +130,18 @@ def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
         yield Text.assemble((token, "bold"), f"{within} looks most at {listing or 'nothing'}")
 
 
-# One matrix
+# Part 2 of this file: one matrix as lines of text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A matrix as lines of text, to be printed beside other matrices.
+    """One matrix as lines of text, to be printed beside other matrices.
 
     Attributes:
         heading: a line with the matrix's name and formula, and a line with its shape.
-        header: the line with the names of the columns; None if they have no names.
-        rows: a line for each row, with its name.
-        left_out: whether rows, columns or digits are left out.
+        header: the line with the names of the columns; None = the columns have no names.
+        rows: a line for each row of the matrix, with the name of the row and its numbers.
+        left_out: whether rows, columns or decimals of the matrix are left out, or names are shortened.
         width: the width of the widest line, in terminal cells.
     """
 
@@ -154,7 +159,7 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
     """Return a matrix as lines of text, at most `width` terminal cells wide.
 
     Args:
-        stage: the matrix, with its names and its formula.
+        stage: the matrix, its formula, and the names of its rows and columns.
         digits: the number of decimals of rounded numbers; None = 4, or fewer if the columns do not fit otherwise.
     """
     notable = worked.strongest[:N_NOTABLE]
@@ -197,9 +202,10 @@ def row_text(
     """Return the numbers of one row of a matrix as coloured text.
 
     Args:
-        columns: the columns to show; None = a gap, where columns are left out.
+        layout: says how wide the columns are.
+        columns: the indices of the columns to show; None = a gap, because columns are left out.
         cells, values: the numbers of the row, as text and as floats.
-        tint: gives the background colour of each number.
+        tint: the background colours of numbers.
     """
     line = Text()
     for column in columns:
@@ -211,7 +217,7 @@ def row_text(
 
 
 def heading(stage: Stage) -> tuple[Text, Text]:
-    """Return the lines above a matrix: its name with its formula, and its shape."""
+    """Return the two lines above a matrix: the name and formula of the matrix, and its shape."""
     formula = f" = {printable(stage.formula)}" if stage.formula else ""
     return (
         Text.assemble(" " * INDENT, (stage.name, "bold"), formula),
@@ -220,11 +226,12 @@ def heading(stage: Stage) -> tuple[Text, Text]:
 
 
 def row_label(stage: Stage, row: int | None, marking: bool) -> str:
-    """Return the label of a row of a matrix; ⋮ if `row` is None, which stands for rows that are left out.
+    """Return the label of a row of a matrix.
 
     Args:
-        marking: whether a row of the worked example is marked: then QUERY_MARK, or space of its width, comes before the
-            label.
+        row: the index of the row; None = rows are left out here, and the label is ⋮.
+        marking: whether the worked example has a marked query. The label then begins with QUERY_MARK if this is the row
+            of the query, else with spaces.
     """
     if not stage.rows:
         return "⋮" if row is None else ""
@@ -235,7 +242,7 @@ def row_label(stage: Stage, row: int | None, marking: bool) -> str:
 
 
 def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
-    """Yield a text broken between words into lines of at most `width` terminal cells, if no word alone is wider."""
+    """Yield a text as lines of at most `width` terminal cells, broken between words; a wider word has its own line."""
     line = ""
     for word in text.split():
         if line and cell_len(f"{line} {word}") > width:
@@ -246,17 +253,17 @@ def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
     yield Text(line, style=style)
 
 
-# Colour
+# Part 3 of this file: the colours of numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Tint:
-    """The background colours of the numbers of a matrix: white for 0, the deepest colour for `largest`.
+    """The background colours of the numbers of a matrix, from white for 0 to a deep colour for `largest`.
 
     Attributes:
         positive, negative: the colours of numbers above and below 0.
-        largest: the absolute value that gets the deepest colour; 0 = no background.
-        deepest: the fraction of `positive` or `negative` in the deepest colour; the rest is white.
+        largest: the absolute value of the numbers with the deepest colour; 0 = no number has a background colour.
+        deepest: how the deepest colour is mixed: this fraction of `positive` or `negative`, and white.
     """
 
     positive: RGB
@@ -266,7 +273,7 @@ class Tint:
 
     @classmethod
     def of(cls, stage: Stage) -> "Tint":
-        """Return the colours for a matrix: blue for weights from 0 to 1, fainter colours for other computed numbers."""
+        """Return the colours for a matrix: blue for attention weights, fainter colours for other computed numbers."""
         if stage.name.split("_")[0] == "weights":
             return cls(BLUE, BLUE, largest=1.0, deepest=1.0)
         finite = np.abs(stage.matrix[np.isfinite(stage.matrix)])
@@ -274,7 +281,7 @@ class Tint:
         return cls(ORANGE, PURPLE, largest, deepest=0.75)
 
     def style(self, number: float) -> Style:
-        """Return the text and background colour of a number: grey for -inf, no colour if `largest` is 0."""
+        """Return the text colour and the background colour of a number. A masked score (-inf) is grey."""
         if number == -math.inf:
             return MASKED_STYLE
         if self.largest == 0:
@@ -286,11 +293,11 @@ class Tint:
         return Style.parse(f"{'#ffffff' if dark else '#000000'} on #{red:02x}{green:02x}{blue:02x}")
 
 
-# Blocks side by side
+# Part 4 of this file: several matrices side by side
 
 
 def side_by_side(blocks: Iterable[Block], width: int) -> Iterator[list[Block]]:
-    """Arrange blocks in rows, each with as many blocks as fit into `width` terminal cells."""
+    """Yield rows of blocks. A row has as many of the next blocks as fit side by side into `width` terminal cells."""
     row: list[Block] = []
     for block in blocks:
         if row and sum(other.width for other in row) + (BETWEEN - INDENT) * len(row) + block.width > width:
@@ -302,7 +309,7 @@ def side_by_side(blocks: Iterable[Block], width: int) -> Iterator[list[Block]]:
 
 
 def joined_lines(row: Sequence[Block]) -> Iterator[Text]:
-    """Yield the lines of several blocks printed side by side; the first rows of their matrices are on one line."""
+    """Yield the lines of several blocks printed side by side, with the first rows of all matrices on the same line."""
     has_header = any(block.header is not None for block in row)
     columns = [[*block.heading, *([block.header or Text()] if has_header else []), *block.rows] for block in row]
     for height in range(max(map(len, columns))):

@@ -1,7 +1,8 @@
-"""Format the numbers and names of a matrix as text of equal width, and choose the columns to show if not all fit.
+"""Format the numbers and names of a matrix as text for the terminal, and choose the columns to show if not all fit.
 
-Numbers are aligned on the decimal point. An exact number has no more digits than it needs (2, 1.5); a rounded number
-has all its digits (0.1361). If the columns do not fit, names are shortened first, then digits and columns are left out.
+The numbers of a matrix have texts of equal width and are aligned on the decimal point. A number that few decimals show
+exactly has no zeros at its end (2, 1.5); a rounded number has all its decimals (0.1361). If the columns do not fit,
+names are shortened first, then decimals are left out, then columns.
 """
 
 import math
@@ -16,10 +17,13 @@ DIGITS = 4
 """The default number of decimals of a rounded number."""
 
 FEWEST_DIGITS = 2
-"""The least number of decimals with which a matrix is shown, if all its numbers are below 10 (see `fewest_digits`)."""
+"""The smallest number of decimals of a matrix whose numbers are all below 10 (see `fewest_digits`)."""
 
 ROUNDING = 1e-12
-"""The relative rounding error of float64 sums; a number this close to a short decimal is shown as that decimal."""
+"""A number is shown as a short decimal number, such as 1.5, if their relative difference is at most this.
+
+The difference is then only the rounding error of sums in float64.
+"""
 
 LABEL_CELLS = 16
 """The largest width of a column's name, in terminal cells."""
@@ -30,11 +34,11 @@ GAP = "…"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """A matrix as text, with a certain number of decimals and names of a certain length.
+    """One way to print a matrix, with a certain number of decimals and names of a certain length.
 
     Attributes:
-        cells: the numbers as text, all equally wide.
-        headers: the names of the columns.
+        cells: the numbers of each row, as texts of equal width.
+        headers: the names of the columns, possibly shortened.
         tight: True = one space before the numbers of a column; False = one space before and one after them.
     """
 
@@ -43,30 +47,37 @@ class Layout:
     tight: bool
 
     def width(self, column: int) -> int:
-        """Return the width of one column, its spaces included, in terminal cells."""
+        """Return the width of a column in terminal cells, including the spaces around it."""
         return max(len(self.cells[0][column]), cell_len(self.headers[column])) + (1 if self.tight else 2)
 
     def total_width(self, columns: Iterable[int | None]) -> int:
-        """Return the width of some columns in terminal cells; None stands for a gap where columns are left out."""
+        """Return the width of some columns in terminal cells.
+
+        Args:
+            columns: the indices of the columns; None = a gap, because columns are left out.
+        """
         return sum(self.width(column) if column is not None else 3 for column in columns)
 
     def padded(self, text: str, column: int) -> str:
-        """Return a number or a name, padded on the left to the width of its column."""
+        """Return a number or a name with spaces on its left, so that it is as wide as its column."""
         inside = self.width(column) - (1 if self.tight else 2)
         return " " + " " * (inside - cell_len(text)) + text + ("" if self.tight else " ")
 
     def columns_to_show(
         self, candidates: Sequence[int], count: int, notable: Sequence[int], room: int
     ) -> list[int | None]:
-        """Choose as many columns of a wide matrix as fit into `room` terminal cells, the notable ones first.
+        """Choose as many columns of a matrix as fit into `room` terminal cells.
+
+        The layout may have only some columns of a very wide matrix.
 
         Args:
-            candidates: the columns of the matrix that this layout has: their indices in the matrix.
+            candidates: for each column of this layout, its index in the matrix.
             count: the number of columns of the matrix.
-            notable: the columns to choose first, by their indices in the matrix.
+            notable: the columns to choose first, as indices in the matrix.
+            room: the width in terminal cells that the columns may take.
 
         Returns:
-            The indices, in this layout, of the columns to show; None wherever columns between them are left out.
+            The columns to show, as indices in this layout; None = a gap, because columns are left out.
         """
         index = {column: i for i, column in enumerate(candidates)}
 
@@ -77,7 +88,11 @@ class Layout:
         return [None if column is None else index[column] for column in positions_to_show(count, notable, fits)]
 
     def header(self, columns: Sequence[int | None]) -> str:
-        """Return one line with the names of the given columns; None stands for a gap."""
+        """Return a line with the names of some columns.
+
+        Args:
+            columns: the indices of the columns; None = a gap, because columns are left out.
+        """
         return "".join(
             f" {GAP} " if column is None else self.padded(self.headers[column], column) for column in columns
         )
@@ -86,21 +101,23 @@ class Layout:
 def choose_layout(
     numbers: Sequence[Sequence[float]], names: Sequence[str], room: int, digits: int | None
 ) -> tuple[Layout, bool]:
-    """Choose how to print a matrix: the first of several layouts whose columns all fit, or the most compact one.
+    """Choose how to print a matrix: the first of several layouts in which all columns fit; if none fits, the last.
+
+    The layouts have shorter and shorter names, narrower gaps, and fewer decimals.
 
     Args:
         numbers: the numbers of each row.
-        names: the names of the columns; empty if they have none.
+        names: the names of the columns; empty = the columns have no names.
         room: the width in terminal cells that the columns may take.
-        digits: the decimals of rounded numbers; None = DIGITS, or fewer if the columns do not fit otherwise.
+        digits: the number of decimals of rounded numbers; None = DIGITS, or fewer if the columns do not fit otherwise.
 
     Returns:
-        The layout, and whether it is the first choice: all digits, wide gaps, and names of up to LABEL_CELLS cells.
+        The layout, and whether it is the first one, with all decimals, wide gaps, and names of up to LABEL_CELLS cells.
     """
     most = DIGITS if digits is None else digits
     fewest = min(most, fewest_digits(numbers)) if digits is None else most
     n_columns = len(numbers[0])
-    options = [(most, False, False)]  # decimals, whether names are cut, whether columns are tight; best first
+    options = [(most, False, False)]  # best first: (number of decimals, are names cut off?, are columns tight?)
     if names:
         options += [(most, True, False), *((decimals, True, True) for decimals in range(most, fewest - 1, -1))]
     for step, (decimals, cut_names, tight) in enumerate(options):
@@ -113,25 +130,29 @@ def choose_layout(
 
 
 def fewest_digits(numbers: Sequence[Sequence[float]]) -> int:
-    """Return the fewest decimals with which the numbers of a matrix may be shown.
+    """Return the smallest number of decimals with which the numbers of a matrix may be shown.
 
-    They are FEWEST_DIGITS if all numbers are below 10, one fewer if they are below 100, and so on; at least 0.
+    The result is FEWEST_DIGITS if all numbers are below 10, one less if all are below 100, and so on, but at least 0.
     """
     largest = max((abs(number) for row in numbers for number in row if math.isfinite(number)), default=0.0)
     return max(0, FEWEST_DIGITS - max(0, math.floor(math.log10(largest)))) if largest else FEWEST_DIGITS
 
 
-# Rows and columns to show
+# Part 2 of this file: which rows and columns to show
 
 
 def positions_to_show(
     count: int, notable: Sequence[int], fits: Callable[[Sequence[int | None]], bool]
 ) -> list[int | None]:
-    """Choose as many of the rows or columns 0 to count - 1 as fit, at least one; None stands for a gap between them.
+    """Choose as many rows (or columns) of a matrix as fit, but at least one.
 
     Args:
-        notable: the rows or columns that are chosen first.
-        fits: returns whether a choice, with None for each gap, fits into the space.
+        count: the number of rows of the matrix.
+        notable: the rows to choose first.
+        fits: a function of rows, with None for each gap between them, that returns whether they fit into the space.
+
+    Returns:
+        The chosen rows in rising order, with None for each gap.
 
     >>> positions_to_show(9, (4,), lambda positions: len(positions) <= 6)
     [0, 1, None, 4, None, 8]
@@ -148,9 +169,9 @@ def positions_to_show(
 
 
 def by_priority(count: int, notable: Sequence[int]) -> list[int]:
-    """Return the rows or columns 0 to count - 1 in the order in which they are chosen.
+    """Return the rows (or columns) 0 to count - 1 in the order in which `positions_to_show` chooses them.
 
-    Those in `notable` come first, then two from the front for each one from the back.
+    The rows in `notable` come first. Then come two rows from the front for each row from the back.
 
     >>> by_priority(6, (3,))
     [3, 0, 1, 5, 2, 4]
@@ -160,7 +181,7 @@ def by_priority(count: int, notable: Sequence[int]) -> list[int]:
 
 
 def with_gaps(positions: Iterable[int], count: int) -> list[int | None]:
-    """Sort rows or columns, and put None wherever some of the numbers 0 to count - 1 are missing.
+    """Return rows (or columns) in rising order, with None wherever one or more of the rows 0 to count - 1 are missing.
 
     >>> with_gaps({0, 1, 5}, 7)
     [0, 1, None, 5, None]
@@ -173,7 +194,7 @@ def with_gaps(positions: Iterable[int], count: int) -> list[int | None]:
     return shown if before == count - 1 else [*shown, None]
 
 
-# Numbers and names
+# Part 3 of this file: numbers and names as text
 
 
 def aligned(numbers: Sequence[Sequence[float]], digits: int) -> list[list[str]]:
@@ -202,7 +223,7 @@ def format_number(number: float, digits: int, scientific: bool = False) -> str:
     """Return a number as text: exactly if `digits` decimals suffice, else rounded to `digits` decimals.
 
     Args:
-        scientific: write the number as 1.2e-05.
+        scientific: True = write the number in the form 1.2e-05.
 
     >>> format_number(2.0, 4), format_number(1.5, 4), format_number(1 / 3, 4), format_number(-math.inf, 4)
     ('2', '1.5', '0.3333', '−∞')
@@ -218,7 +239,7 @@ def format_number(number: float, digits: int, scientific: bool = False) -> str:
 
 
 def shortened(text: str, cells: int) -> str:
-    """Return a printable text, cut off with … where it is wider than `cells` terminal cells.
+    """Return a text without control characters, cut off with … if it is wider than `cells` terminal cells.
 
     >>> shortened("dangerous", 5), shortened("위험하기", 5)
     ('dang…', '위험…')
@@ -228,10 +249,13 @@ def shortened(text: str, cells: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text with control characters replaced by symbols, and isolated if it runs from right to left."""
+    """Return a text that is safe to print: symbols replace control characters.
+
+    A text that runs from right to left gets Unicode isolates, so that it does not reverse the text around it.
+    """
     return isolated(without_controls(text))
 
 
 def without_controls(text: str) -> str:
-    """Return a text with control characters replaced by symbols, and other unprintable characters by �."""
+    """Return a text with symbols in place of control characters, and � in place of other unprintable characters."""
     return "".join(letter if letter.isprintable() else "�" for letter in escape_controls(text))

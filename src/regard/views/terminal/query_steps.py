@@ -1,4 +1,4 @@
-"""Print the steps of one query of a model's head: a row for each key, a column for each step, sums below."""
+"""Print how the attention weights of one query are computed: a row for each key, a column for each step, sums below."""
 
 from collections.abc import Iterator
 
@@ -14,24 +14,26 @@ from regard.views.terminal.matrices import show, standard_output, strongest_keys
 from regard.views.terminal.number_text import aligned, printable, shortened
 
 MOST_KEYS = 12
-"""The most keys that have a row each, those with the largest weights; all others share one row."""
+"""The number of keys with a row of their own: the keys with the largest weights. All other keys share one row."""
 
 LABEL_CELLS, GAP = 16, 3
-"""The largest width of a key's name, and the spaces before each column, in terminal cells."""
+"""In terminal cells: the largest width of a key's name, and the space before each column."""
 
 BAR_CELLS = 20
-"""The width of the bar of the weight 1, in terminal cells."""
+"""The width of the bar for a weight of 1, in terminal cells."""
 
 DIGITS = 4
-"""The default number of decimals."""
+"""The default number of decimals of a rounded number."""
 
 
 def show_query(worked: WorkedAttention, console: Console | None = None, digits: int | None = None) -> None:
-    """Print the steps of the query `worked.query`; if the temperature is 0 (no softmax), print every matrix instead.
+    """Print the steps that compute the attention weights of the query `worked.query`.
+
+    If the temperature is 0, there is no softmax; every matrix is then printed instead.
 
     Args:
         console: None = standard output, as in `show`.
-        digits: the decimals of the numbers; None = 4.
+        digits: the number of decimals of rounded numbers; None = 4.
     """
     console = console or standard_output()
     if worked.inputs.temperature == 0:
@@ -42,10 +44,11 @@ def show_query(worked: WorkedAttention, console: Console | None = None, digits: 
 
 
 def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
-    """Yield the lines to print: title and notes, the formula of each column, the table, the strongest keys.
+    """Yield the lines that `show_query` prints: title, notes, a formula for each column, the table, the strongest keys.
 
     Args:
         width: the width of the terminal, in cells.
+        digits: the number of decimals of rounded numbers.
     """
     assert worked.query is not None
     steps = query_steps(worked)
@@ -64,7 +67,7 @@ def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
 
 
 def softmax_formulas(steps: QuerySteps, digits: int) -> list[tuple[str, str]]:
-    """Return the name and the formula of the columns "exp" and "weights" of `table`."""
+    """Return the names and formulas of the last two columns of the table of steps: "exp" and "weights"."""
     last = list(steps.before)[-1]
     return [
         ("exp", f"exp({last} - {steps.largest:.{digits}f}), the largest subtracted, which changes no weight"),
@@ -73,7 +76,11 @@ def softmax_formulas(steps: QuerySteps, digits: int) -> list[tuple[str, str]]:
 
 
 def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[Text]:
-    """Yield the lines of the table: the strongest keys in text order, one row for all other keys, and the sums."""
+    """Yield the lines of the table of steps.
+
+    The strongest keys have a row each, in the order of the text. Below are a row for all other keys, a row for the sink
+    (an extra score in the softmax) if there is one, and a row for the sums.
+    """
     keys = sorted(largest_first(steps.weights)[:MOST_KEYS])
     others = [key for key in range(len(steps.weights)) if key not in keys]
     columns = {**steps.before, "exp": steps.exponentials, "weights": steps.weights}
@@ -96,7 +103,7 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
     for place, label in enumerate(labels):
         cells = "".join(" " * GAP + column[place].rjust(width) for column, width in zip(texts, widths, strict=True))
         line = Text("  " + label + " " * (label_cells - cell_len(label)) + cells)
-        if place < len(keys):  # a row of one key
+        if place < len(keys):  # the row of a single key
             line.append("  " + "█" * round(BAR_CELLS * float(steps.weights[keys[place]])))
         else:
             line.stylize("bold" if label == "sum" else "dim")
@@ -105,7 +112,7 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
 
 
 def columns_text(numbers: tuple[float, ...], digits: int) -> list[str]:
-    """Return the numbers of a column as text, aligned on the decimal point; NaN becomes an empty text."""
+    """Return the numbers of a column as texts, aligned on the decimal point; NaN = the cell is empty."""
     shown = [[number] for number in numbers if not np.isnan(number)]
     texts = iter([text for (text,) in aligned(shown, digits)])
     return ["" if np.isnan(number) else next(texts) for number in numbers]

@@ -1,4 +1,4 @@
-"""Print the roles of a model's heads: which heads attend most to the previous token, to the first token, and so on."""
+"""Print the roles of a model's attention heads: which heads attend most to the previous token, to the first token, …"""
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -21,25 +21,30 @@ PHRASES = {
     "distance": "mean distance, in tokens",
     "entropy": "entropy, in nats",
 }
-"""For each role, a phrase for the keys to which a head attends; for distance and entropy, for the number."""
+"""For each role, a phrase for the keys to which a head attends; "distance" and "entropy" are numbers, not keys."""
 
 LETTERS = {role: role[0].upper() for role in KEY_ROLES} | {"separator": "|", "same": "="}
-"""For each role, such as "previous" (attends to the previous token), its character in the grid of all heads."""
+"""For each role, such as "previous" (attends to the previous token), the character that stands for it in the grid."""
 
 N_LISTED = 4
 """The number of heads that are listed for each role."""
 
 
 def show(roles: Roles, title: str = "", console: Console | None = None) -> None:
-    """Print which heads attend most to the previous token, to the first token and so on, and a grid of all heads."""
+    """Print which heads have each role most strongly, and a grid of all heads.
+
+    Args:
+        title: the line above; empty = no title.
+        console: None = standard output.
+    """
     (console or Console(highlight=False)).print(view(roles, title))
 
 
 def view(roles: Roles, title: str) -> RenderableType:
-    """Return what `show` prints: the heads that attend most to each kind of key (role), and a grid of all heads.
+    """Return what `show` prints: for each role, the heads that have it most strongly; and a grid of all heads.
 
-    The grid shows the role of each head: the kind of key, such as the previous token, for which the head's share of
-    attention is furthest above the mean over all heads.
+    A role is a kind of key, such as the previous token, to which a head attends. The grid shows one role for each head:
+    the role in which the head exceeds the mean over all heads most.
     """
     legend = ", ".join(f"{LETTERS[role]} {role}" for role in KEY_ROLES)
     return Group(
@@ -55,9 +60,9 @@ def view(roles: Roles, title: str) -> RenderableType:
 
 
 def table(roles: Roles) -> Table:
-    """Return a table with a row for each role ("the previous token", "entropy", …): the heads with its largest values.
+    """Return a table with a row for each role, such as "the previous token": the heads with the largest values.
 
-    A role is left out if no text has a key of this role, or if no head attends to such keys.
+    A role is left out if no text has such a key, or if no head attends to such keys.
     """
     rows = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for role in ROLES:
@@ -67,9 +72,10 @@ def table(roles: Roles) -> Table:
 
 
 def head_map(roles: Roles) -> Columns:
-    """Return a grid of layers × heads; a cell has the letter of the head's role (P: previous token) and a percentage.
+    """Return a grid of layers × heads, with a letter and a percentage for each head.
 
-    The percentage is the share of its attention that the head gives to keys of this role.
+    The letter is the role of the head, such as P for the previous token. The percentage is the share of its attention
+    that the head gives to such keys; above 99 it is shown as 99.
     """
     layers: dict[str, list[Text]] = {}
     for head in roles.heads:

@@ -1,7 +1,7 @@
-"""A trace in the terminal: one token's weights in one head, and its largest weight in every head.
+"""A trace in the terminal: the weights of one query token in one head, and its largest weight in each head.
 
-Weights are shown as numbers and as block characters. Colour adds nothing to these, so that the output stays readable in
-a pipe, or with NO_COLOR.
+Weights are shown as numbers and as block characters. Colours repeat what these show, so that the output is readable
+without colours too: in a file, or with the environment variable NO_COLOR.
 """
 
 from collections.abc import Sequence
@@ -24,16 +24,16 @@ from regard.views.terminal.columns import Columns
 from regard.visible_text import escape_controls, isolated, visible_name
 
 SHADES = " ·░▒▓█"
-"""Blocks for weights from 0 to 1; only a weight of 0 is blank."""
+"""The characters for weights from 0 to 1; only a weight of 0 is a space."""
 
 PALE, DEEP = (222, 235, 247), (8, 81, 156)
-"""Background colours of a weight just above 0 and of a weight of 1."""
+"""The colours of a weight just above 0 and of a weight of 1, as red, green and blue from 0 to 255."""
 
 BAR_CELLS = 32
 """The width of a bar for a weight of 1, in terminal cells."""
 
 N_LISTED = 6
-"""The number of keys, and of other heads, that are listed."""
+"""The number of keys in the list of keys, and of heads in the list of heads."""
 
 
 def show(
@@ -42,18 +42,19 @@ def show(
     head: str | None = None,
     console: Console | None = None,
 ) -> None:
-    """Print one query's weights in one head, and its largest weight in every head.
+    """Print the weights of one query token in one head, and its largest weight in each head.
 
     Args:
         token: the query token, by position or text; None = chosen by `focus_on`.
         head: the name of the head, such as "L3H1"; None = chosen by `focus_on`.
+        console: None = standard output.
     """
     console = console or Console(highlight=False)
     console.print(view(trace, focus_on(trace, token, head)))
 
 
 def view(trace: Trace, focus: Focus) -> RenderableType:
-    """Return what `show` prints: a title, the query's weights in the head in `focus`, and its weights in all heads."""
+    """Return what `show` prints: a title, the query's weights in the head of `focus`, and its weights in all heads."""
     note = decoder_note(trace, focus.head.kind)
     return Group(
         title(trace, focus),
@@ -72,7 +73,11 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
 
 
 def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType]:
-    """Return the query's largest weights on other words: a table of the top `n_heads` heads, a grid of all heads."""
+    """Return, for each head, the largest weight of the query on a word other than itself: a table and a grid.
+
+    Args:
+        n_heads: the number of heads in the table: the heads with the largest weights. The grid has all heads.
+    """
     heads = trace.heads(focus.head.kind)
     strongest = strongest_other_words(heads, focus.query)
     name = (isolated(token_label(focus.query, focus.head.queries)), "bold")
@@ -89,7 +94,7 @@ def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType
 
 
 def title(trace: Trace, focus: Focus) -> Text:
-    """Return a line with the names of model and attention, and the numbers of layers, heads and tokens."""
+    """Return a line with the name of the model, the kind of attention, and the numbers of layers, heads and tokens."""
     queries, keys = focus.head.queries, focus.head.keys
     tokens = counted(len(queries), "token")
     if focus.head.kind == "cross":
@@ -101,7 +106,7 @@ def title(trace: Trace, focus: Focus) -> Text:
 
 
 def occurrence_note(focus: Focus) -> Text:
-    """Return a note such as "('it' occurs twice; this is it:1)"; empty if only one query token has this text."""
+    """Return a note on the query token, such as "('it' occurs twice; this is it:1)"; empty if its text occurs once."""
     same = [i for i, token in enumerate(focus.head.queries) if token.text == focus.token.text]
     if len(same) == 1:
         return Text()
@@ -113,7 +118,10 @@ def occurrence_note(focus: Focus) -> Text:
 
 
 def sentence(focus: Focus) -> Text:
-    """Return the keys as running text, tinted by their weights; the query is underlined if it is one of the keys."""
+    """Return the keys as running text, each with a background colour for its weight.
+
+    The query is underlined if it is one of the keys.
+    """
     text = Text()
     for position, (token, weight) in enumerate(zip(focus.head.keys, focus.weights, strict=True)):
         if position and not token.joined:
@@ -124,9 +132,9 @@ def sentence(focus: Focus) -> Text:
 
 
 def patch_map(trace: Trace, focus: Focus) -> Text | None:
-    """Return the weights on the patches of pictures as rows of block characters; None without patches.
+    """Return the weights on image patches as rows of block characters; None if no key is an image patch.
 
-    The block of the largest weight is full. If there are several pictures, each has its name above it.
+    The largest weight is a full block. If there are several pictures, the name of each is above its patches.
     """
     panels = patch_panels(focus, len(trace.images))
     if not panels:
@@ -137,11 +145,13 @@ def patch_map(trace: Trace, focus: Focus) -> Text | None:
 
 
 def panel_map(panel: PatchPanel, largest: float, query: Place | None) -> Text:
-    """Return the weights on the patches of one picture as rows of block characters; only its name if all are 0.
+    """Return the weights on the patches of one picture as rows of block characters.
+
+    If the picture has a name, and all weights are 0, only the name is returned.
 
     Args:
         largest: the weight that is shown as a full block.
-        query: the patch of the query, shown as [] if it is one of the patches.
+        query: the place of the query; if it is a patch of this picture, it is shown as []. None = it is not shown.
     """
     if panel.name and panel.total == 0:
         return Text(f"{panel.name}: 0", style="dim")
@@ -158,7 +168,7 @@ def panel_map(panel: PatchPanel, largest: float, query: Place | None) -> Text:
 
 
 def key_table(focus: Focus, n: int) -> Table:
-    """Return a table of the n keys with the largest weights of the query in `focus`, as numbers and bars."""
+    """Return a table of the n strongest keys of the query in `focus`; each row has a weight and a bar for it."""
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     table.add_column()
     table.add_column(justify="right")
@@ -170,7 +180,11 @@ def key_table(focus: Focus, n: int) -> Table:
 
 
 def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Table:
-    """Return a table with a row for each (head, key position, weight) in `strongest`; the head in `focus` is bold."""
+    """Return a table of heads, each with a key and a weight; the head in `focus` is bold.
+
+    Args:
+        strongest: (head, key position, weight) for each row.
+    """
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, key, weight in strongest:
         style = "bold" if head.name == focus.head.name else ""
@@ -181,11 +195,12 @@ def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Ta
 
 
 def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Columns:
-    """Return a grid of layers × heads with the weight of each head as a block character.
+    """Return a grid of layers × heads, with a weight for each head as block characters.
 
     Args:
-        strongest: (head, key position, weight) for each head that has a weight above 0.
-        focus: the head in brackets.
+        heads: the heads of the grid.
+        strongest: (head, key position, weight) for each head whose weight is above 0.
+        focus: contains the head that is shown in brackets.
     """
     weights = {head.name: weight for head, _, weight in strongest}
     layers = group_by_layer(heads)
@@ -201,12 +216,12 @@ def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]
 
 
 def weight_block(weight: float) -> Text:
-    """Return two block characters, fuller and in a deeper colour for larger weights."""
+    """Return a weight as two equal block characters; a larger weight has fuller blocks and a deeper colour."""
     return Text(shade(weight) * 2, style=Style(color=colour(weight)))
 
 
 def shade(weight: float) -> str:
-    """Return a block character that is fuller for larger weights.
+    """Return the block character for a weight from 0 to 1; a larger weight has a fuller block.
 
     >>> [shade(weight) for weight in (0.0, 0.01, 0.3, 1.0)]
     [' ', '·', '░', '█']
@@ -215,7 +230,7 @@ def shade(weight: float) -> str:
 
 
 def shades_legend() -> str:
-    """Return the range of the weights that each block stands for.
+    """Return a line that says which weights each block character stands for.
 
     >>> shades_legend()
     '·· to 0.2  ░░ to 0.4  ▒▒ to 0.6  ▓▓ to 0.8  ██ to 1'
@@ -225,13 +240,13 @@ def shades_legend() -> str:
 
 
 def bar(weight: float) -> str:
-    """Return a bar whose length is proportional to the weight, to an eighth of a terminal cell."""
+    """Return a bar whose length is proportional to a weight, rounded to eighths of a terminal cell."""
     eighths = round(weight * BAR_CELLS * 8)
     return "█" * (eighths // 8) + (" ▏▎▍▌▋▊▉"[eighths % 8]).strip()
 
 
 def tint(weight: float) -> Style:
-    """Return a background colour that is deeper for larger weights; none for weights below 0.005."""
+    """Return the style with the background colour of a weight; a weight below 0.005 has no background colour."""
     if weight < 0.005:
         return Style()
     ink = "black" if weight < 0.5 else "white"
@@ -239,7 +254,7 @@ def tint(weight: float) -> Style:
 
 
 def colour(weight: float) -> str:
-    """Return the colour of a weight, interpolated between PALE for 0 and DEEP for 1.
+    """Return the colour of a weight from 0 to 1: a mixture of PALE (for 0) and DEEP (for 1).
 
     >>> colour(0.5)
     'rgb(115,158,202)'

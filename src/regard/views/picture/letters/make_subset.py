@@ -1,9 +1,10 @@
-"""Make the font that comes with regard from Noto Sans CJK.
+"""Make the font file that comes with regard, from the font Noto Sans CJK.
 
     python -m regard.views.picture.letters.make_subset NotoSansCJK-Regular.ttc
 
 The subset has all Hangul syllables and jamo, the kana, full-width forms, and the Chinese characters of GB 2312 level 1
-and of JIS X 0208 level 1. Hints and layout tables are left out: pictures do not need them.
+and of JIS X 0208 level 1. The hints and layout tables of Noto Sans CJK are left out, because pictures do not need
+them.
 """
 
 import sys
@@ -14,20 +15,29 @@ from fontTools import subset
 from regard.views.picture.fonts import OWN_FONT, OWN_FONT_FILE
 
 RANGES = (0x1100, 0x11FF), (0x3000, 0x30FF), (0x3131, 0x318E), (0xAC00, 0xD7A3), (0xFF01, 0xFFE6)
-"""The first and last code point of each block of characters."""
+"""The first and the last code point of each block of characters in the font, besides the Chinese characters."""
 
 KOREAN_FACE = 1
-"""The index of the font with Korean letter forms in the file NotoSansCJK-Regular.ttc."""
+"""The index, in the file NotoSansCJK-Regular.ttc, of the font with the Korean forms of letters."""
 
 
 def level_1(encoding: str, first: int, last: int) -> set[str]:
-    """Return the characters whose first byte is from `first` to `last` in an encoding with two bytes a character."""
+    """Return the characters of level 1 of a Chinese or Japanese character set.
+
+    Args:
+        encoding: a Python codec with two bytes for each character.
+        first, last: the range of the first byte of the characters of level 1.
+    """
     pairs = (bytes([row, cell]) for row in range(first, last + 1) for cell in range(0xA1, 0xFF))
     return {letter for pair in pairs if (letter := pair.decode(encoding, errors="ignore"))}
 
 
 def make_subset(source: Path) -> None:
-    """Write `OWN_FONT_FILE`, the font file in this package, a part of `source`, the font file of Noto Sans CJK."""
+    """Write `OWN_FONT_FILE`, the font that comes with regard.
+
+    Args:
+        source: the font file of Noto Sans CJK, from which letters are taken.
+    """
     letters = {chr(code) for first, last in RANGES for code in range(first, last + 1)}
     letters |= level_1("gb2312", 0xB0, 0xD7) | level_1("euc_jp", 0xB0, 0xCF)
     options = subset.Options(
