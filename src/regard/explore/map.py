@@ -250,4 +250,5 @@ def in_threads(request: HeadRequest, tasks: Sequence[Callable[[], Any]]) -> list
     except ValueError as error:
         raise InputError(f"{request.name}: {error}") from error
     finally:
-        torch.set_num_threads(n_threads)  # because the number that a thread sets (here 1) holds for all threads that start later
+        # The number that a thread sets (here 1) also holds for threads that start later.
+        torch.set_num_threads(n_threads)

@@ -182,7 +182,10 @@ class Session:
         return self.loaded[1]
 
     def next_tokens(self, found: Trace) -> list[tuple[str, float]]:
-        """Return the most probable next tokens after a text, with probabilities; empty if the model has no logits."""
+        """Return the most probable next tokens after a text, with probabilities.
+
+        The list is empty for a translator, and for a model without a language modelling head.
+        """
         model = self.loaded[1] if self.loaded else None
         if not isinstance(model, LoadedModel) or found.output is None or not found.target:
             return []

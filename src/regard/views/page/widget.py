@@ -1,9 +1,9 @@
 """The page of a trace as a Jupyter widget: Python reads and sets which head and which query token the page shows.
 
 The page runs in a sandboxed HTML frame. Frame and notebook exchange messages with a URL fragment, such as
-#head=L3H1&query=7. The page sends a message when its reader chooses another head or token. When the notebook
-sends a message, the page shows its head and token. If a widget is displayed twice, both frames show the same head and token, but each frame
-has its own other settings.
+#head=L3H1&query=7. The page sends a message when its reader chooses another head or token. When the notebook sends a
+message, the page shows the head and token of this message. If a widget is displayed twice, both frames show the same
+head and token, but each frame has its own other settings.
 """
 
 from collections.abc import Callable
