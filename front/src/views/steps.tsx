@@ -61,7 +61,8 @@ export function StepByStep() {
     if (cell) table.current!.scrollLeft = cell.offsetLeft + cell.offsetWidth + EDGE - table.current!.clientWidth;
   }, [at, now === null]);
   if (!now) {
-    const reason = query.value === null && head.value !== null ? say.stepsToken : say.stepsNone;
+    const ready = decoded.value.has(layer.value); // before that, whether the layer has steps is not known
+    const reason = query.value === null && head.value !== null ? say.stepsToken : ready && say.stepsNone;
     return <Panel view="steps" title={say.steps}><p class="caption">{reason}</p></Panel>;
   }
   const go = (to: number) => ([stage.value, playing.value, cellSum.value] = [to, false, ""]);

@@ -13,7 +13,7 @@ import matplotlib.image
 import pytest
 import torch
 from axe import violations
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from regard import Alibi, Causal, Keep, ScaledDot, Softmax, Trace, attend, trace
 from regard.tracing.focus import strongest_other_words
@@ -651,6 +651,19 @@ def test_words_from_right_to_left_do_not_turn_the_arrow(
         }"""
     )
     assert places == sorted(places)
+
+
+def test_no_head_is_called_without_steps_before_its_layer_is_decoded(
+    browser: Browser, snake: Trace, tmp_path: Path
+) -> None:
+    page = browser.new_page()
+    page.add_init_script("""new MutationObserver(() => {
+        window.refused ||= !!document.querySelector("[data-view=steps]")?.textContent.includes("choose such a head");
+    }).observe(document, { childList: true, subtree: true, characterData: true })""")
+    page.goto(write_page(snake, tmp_path / "page.html", token="it", head="L3H1").as_uri())
+    expect(view(page, "steps")).to_contain_text("Point at a number")
+    assert not page.evaluate("window.refused")
+    page.close()
 
 
 def test_axe_finds_nothing_that_keeps_anybody_out(shown: Callable[..., Page], snake: Trace) -> None:
