@@ -129,7 +129,7 @@ class Trace:
         return self.heads(kind)[0].queries
 
     def stage(self, of: int | str | None = None) -> "Trace":
-        """Return the part of the trace whose layers have the same tokens: a stage of a model such as Swin.
+        """Return one stage of a model such as Swin: encoder layers with the same tokens. The last has the decoder too.
 
         Views show one stage; `rollout`, `roles`, `words` and `compare` need one. A trace without stages is unchanged.
 
@@ -286,7 +286,7 @@ class Trace:
         """Print in the terminal the weights of one query token in one head, and its largest weight in every head.
 
         Args:
-            token: the position or the text of the query token; None = the one with the most salient weight, a large
+            token: the position or the text of the query token; None = the token with the most salient weight: a large
                 weight on a distant token.
             head: a name such as "L3H1"; None = the head of the most salient weight.
         """
@@ -298,7 +298,7 @@ class Trace:
         """Write the trace to one HTML file that works offline.
 
         Args:
-            token, head: what the page shows first; None = chosen by salience, a large weight on a distant token.
+            token, head: what the page shows first; None = those of the most salient (large and distant) weight.
         """
         from regard.views.page import write_page
 
@@ -308,7 +308,7 @@ class Trace:
         """Write a picture of the weights of one query token in one head to a file; `path` ends in .png, .svg or .pdf.
 
         Args:
-            token, head: the query token and the head; None = chosen by salience, a large weight on a distant token.
+            token, head: the query token and the head; None = those of the most salient (large and distant) weight.
         """
         from regard.views.picture.trace import write_figure
 
@@ -367,7 +367,7 @@ class Trace:
         """Return the trace's page as a `TraceWidget` for Jupyter, whose `head` and `token` follow the reader's choices.
 
         Args:
-            token, head: what the page shows first; None = chosen by salience, a large weight on a distant token.
+            token, head: what the page shows first; None = those of the most salient (large and distant) weight.
 
         Raises:
             InputError: the token or head does not exist, the trace is too large, or anywidget is not installed.

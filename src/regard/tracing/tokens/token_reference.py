@@ -58,8 +58,8 @@ def reference_of(position: int, tokens: Sequence[Token]) -> str:
 def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
     """Return the positions of the tokens that a text names.
 
-    Tokens whose text is `text` come first; if there are none, tokens with this vocabulary entry (`piece`); if there are
-    none either, tokens whose text is `text`, ignoring case.
+    These are the tokens whose text is `text`. If there are none, they are the tokens whose vocabulary entry (`piece`)
+    is `text`. If there are none either, they are the tokens whose text is `text`, ignoring case.
     """
     criteria: list[Callable[[Token], bool]] = [
         lambda token: token.text == text,

@@ -4,7 +4,7 @@ The parts of a layer are found while the model runs, without a list of architect
 
     layer               the module whose path ends with the first number in it, such as "encoder.layer.3"
     output projection   the linear layer whose input is the concatenated contexts of all heads
-    feed-forward        the last other linear layer in the layer whose output has the width of the model
+    feed-forward        the last linear layer in the layer, outside of its attention, whose output has width d_model
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ from regard.tracing.watching.watching import Watched, WatchedStep
 
 
 class StatesNotFoundError(InputError):
-    """Raised when a part of a layer was not found, so that the vectors of the layer cannot be recorded."""
+    """Raised when a part of a layer, such as its output projection, was not found: its vectors cannot be recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class LayerPaths:
     """The paths of a layer's modules in its model.
 
     Attributes:
-        layer: the module of the layer, such as "encoder.layer.3".
-        projection: the linear layer that is the output projection of the layer's attention.
-        feed_forward: the last linear layer of the feed-forward network.
+        layer: the path of the layer itself, such as "encoder.layer.3".
+        projection: the path of the linear layer that is the output projection of the layer's attention.
+        feed_forward: the path of the last linear layer of the feed-forward network.
     """
 
     layer: str

@@ -62,7 +62,10 @@ class ShiftedWindows:
     def order(self, n_windows: int) -> Int[Tensor, " tokens"]:
         """Return, for each patch, its index in the order in which the layer reads the patches: window by window.
 
-        The patches are numbered row by row, picture after picture.
+        The result has the patches row by row, picture after picture.
+
+        Args:
+            n_windows: the number of windows of all pictures together.
         """
         rows, columns = self.padded_grid
         grid = torch.arange(n_windows * self.side**2).view(-1, rows, columns)

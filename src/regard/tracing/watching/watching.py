@@ -84,7 +84,7 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
 
     The module may be from torch, diffusers, transformers or your own code. Its outputs are the same bit for bit, with
     one exception: torch's encoder layers do not use their fast path inside the block, which may change the rounding.
-    Recorded are calls of F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention (unless compiled) and
+    regard records calls of F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention (unless compiled) and
     `attend`, and attention that consists of a matrix product, a softmax and a second matrix product. A module whose
     class is named like attention, but in which no attention is recorded, is listed in `watched.unseen`.
 
