@@ -43,8 +43,8 @@ class State:
         memory: the encoded sources.
         hidden: the states of the cells after the last token.
         output: the attention vector s̃ of the last step: context vector and state, combined; 0 before the first step.
-        weights: the attention weights of the last step if the score depends on them (is location-aware); otherwise, and
-            before the first step, 0.
+        weights: with a location-aware score, which depends on them, the attention weights of the last step, or 0 before
+            the first step; with any other score, 0.
         n_tokens: the number of target tokens read so far.
     """
 

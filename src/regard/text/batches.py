@@ -1,8 +1,9 @@
 """Batches of sentence pairs of similar lengths, with a limited number of tokens, in a new order in every epoch.
 
 The batches depend only on the seed, the epoch and the lengths of the texts. A resumed training run therefore continues
-with exactly the batches that were left, without reading the texts of earlier batches. The order of the pairs of an
-epoch takes 8 bytes of memory for each pair. Pools of 10,000 pairs are sorted by length and divided into batches.
+with exactly the batches that were left, without reading the texts of earlier batches. The pairs of an epoch are
+first put into a random order, which takes 8 bytes of memory for each pair. Then each pool, which is 10,000 successive
+pairs, is sorted by length and divided into batches.
 """
 
 from collections.abc import Iterator

@@ -196,8 +196,8 @@ class EncodedPairs:
     """Pairs of texts as token ids.
 
     Attributes:
-        ids: the ids of all sources, concatenated, and those of all targets.
-        lengths: the number of ids in each source, and in each target.
+        ids: two arrays: the ids of all sources, concatenated, and the ids of all targets, concatenated.
+        lengths: two arrays: the number of ids in each source, and the number of ids in each target.
         report: the numbers of pairs kept, and of pairs left out for each reason.
     """
 

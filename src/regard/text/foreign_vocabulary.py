@@ -1,7 +1,8 @@
 """Make vocabularies of regard from SentencePiece models of other programs.
 
 In a vocabulary of regard, the special pieces have the ids 0 to 3. The other pieces, their scores and the normalisation
-of texts are copied. So a text is divided into the same pieces as by the SentencePiece model; only the ids differ.
+of texts are copied from the SentencePiece model. So a text is divided into the same pieces as by that model; only the
+ids differ.
 """
 
 from collections.abc import Sequence

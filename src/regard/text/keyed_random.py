@@ -1,7 +1,7 @@
 """Random numbers that depend only on a key: a resumed training run draws the same numbers as an uninterrupted run.
 
-A key is a tuple of numbers and names, such as (seed, epoch). Its hash is the key of a Philox generator, whose stream of
-random integers is the same in all versions of NumPy.
+A key is a tuple of numbers and names, such as (seed, epoch). A hash of the tuple seeds a Philox generator, whose stream
+of random integers is the same in all versions of NumPy.
 
 Source: Salmon, Moraes, Dror & Shaw 2011, "Parallel Random Integers: As Easy as 1, 2, 3".
 """
@@ -30,7 +30,7 @@ def permutation(n: int, *key: int | str) -> Integers:
 
 
 def uniform_numbers(generator: np.random.Philox, n: int) -> NDArray[np.float64]:
-    """Return n random numbers from 0 to below 1, all equally probable."""
+    """Return n random numbers, uniformly distributed in [0, 1)."""
     return (generator.random_raw(n) >> np.uint64(11)).astype(np.float64) / 2**53
 
 

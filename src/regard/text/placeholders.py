@@ -99,7 +99,7 @@ class Placeholders:
     def signed_pair(self, source: str, target: str, names: Mapping[str, str] | None = None) -> tuple[str, str]:
         """Return a training pair with a sign in place of each item that stands in both texts.
 
-        The first sign depends on the source text, so that all signs are learnt.
+        Which sign the first item gets depends on the source text, so that a model learns all signs.
 
         Args:
             names: names in the source language and their translations. If a name occurs exactly once in the source, and

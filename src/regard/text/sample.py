@@ -83,7 +83,7 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
     """Return n different numbers below `below` in random order, except that the numbers below 10 come first.
 
     There are equally many numbers of 1, 2, 3, … digits; if too few numbers of a length exist, all of them are taken.
-    Integers below 10 come first, so that they are in the training split, because their names cannot be composed from
+    Numbers below 10 come first, so that they are in the training split, because their names cannot be composed from
     the names of other numbers.
 
     Raises:

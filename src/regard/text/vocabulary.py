@@ -227,8 +227,9 @@ def sample_lines(lines: Iterable[str], n: int) -> list[str]:
 def train_model(lines: list[str], n_tokens: int, coverage: float, tags: Sequence[str], byte_fallback: bool) -> bytes:
     """Train a SentencePiece model on lines, with the options of `Vocabulary.train`; return the model as bytes.
 
-    SentencePiece leaves out lines with "▅", and text that looks like a special piece, such as "<s>". With a coverage of
-    1, every letter is therefore listed in `required_chars`; "▅" itself never has a piece of its own.
+    SentencePiece ignores lines with "▅", and text that looks like a special piece, such as "<s>". Letters that occur
+    only there would have no piece. With a coverage of 1, every letter is therefore listed in `required_chars`, except
+    "▅", which never has a piece of its own.
     """
     letters = sorted(set().union(*lines) - {" ", "▅"}) if coverage == 1 else []
     model = BytesIO()

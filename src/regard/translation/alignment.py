@@ -109,7 +109,7 @@ class Alignment:
 
         Args:
             rows: the indices of the target pieces in all groups.
-            group_of_row: for each of these pieces, the number of its group.
+            group_of_row: for each of these pieces, the index of its group.
             n_groups: the number of groups.
         """
         columns = representative_pieces(self.source_pieces, self.source_word_of)

@@ -3,9 +3,9 @@
     expected chrF = f(mean log-probability of the translation's pieces)
 
 f is fitted by isotonic regression to dev texts: of all functions that never decrease, f has the smallest squared
-distance to the chrF of the dev translations. It is constant on groups of neighbouring dev texts; here a group has at
-least `FEWEST_IN_GROUP` texts, and between the centres (the means) of two groups f is a straight line. Beyond the
-outermost centres f is constant. When training ends, the centres are stored in the translator's folder.
+distance to the chrF of the dev translations. That function is constant on groups of neighbouring dev texts. Here a
+group has at least `FEWEST_IN_GROUP` texts; f is a straight line between the centres (the means) of two groups, and
+constant beyond the outermost centres. When training ends, the centres are stored in the translator's folder.
 
 Source: Ayer et al. 1955, "An empirical distribution function for sampling with incomplete information" (pool adjacent
 violators); Zadrozny & Elkan 2002, "Transforming classifier scores into accurate multiclass probability estimates".

@@ -10,10 +10,10 @@ from regard.translation.alignment import Alignment
 from regard.translation.translation import Translation
 
 SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
-"""Matches the gap between two sentences: white space after . ! ? or …, and after 。！？ also no white space."""
+"""Matches the gap between two sentences: white space after . ! ? or …; after 。！？ the gap may be empty."""
 
 CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<=[、，；：])\s*")
-"""Matches the gap between two clauses: white space after , ; or :, and after 、，；： also no white space."""
+"""Matches the gap between two clauses: white space after , ; or :; after 、，；： the gap may be empty."""
 
 
 def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | None:

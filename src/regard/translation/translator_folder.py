@@ -1,6 +1,6 @@
 """Writing a translator's model and vocabularies into a folder, and reading the folder.
 
-    translator.json      the description: format, version, kind of model, the model's config
+    translator.json      the description: format, version, the model's kind and config, the alignment rule
     model.safetensors    the parameters; a parameter that several modules share is stored once
     vocabulary.spm       the vocabulary of both languages; or source.spm and target.spm
 

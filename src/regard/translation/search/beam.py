@@ -3,6 +3,7 @@
     score(y) = log P(y | x) / lp(y) + cp(x, y)
     lp(y) = ((5 + |y|) / 6)^α                       |y|: the number of y's tokens, EOS included
     cp(x, y) = β Σ_i log min(Σ_j p_ij, 1)           p_ij: attention weight of y's token j, EOS included, on x's token i
+    α, β                                            `length_penalty` and `coverage_penalty` of `Beam`
 
 A beam has `size` slots for each sentence. Every step extends the active hypotheses by every token, and the most
 probable extensions take the slots. An extension by EOS is a finished hypothesis: it is not extended further, but
@@ -204,7 +205,7 @@ def best_extensions(
 def coverage_weights(decoding: Decoding) -> Float[Tensor, "rows source"]:
     """Return the cross-attention weights of the newest tokens, which the coverage penalty adds up.
 
-    They are those of the last decoder layer but one (or the only one), averaged over its heads.
+    The weights are taken from the last decoder layer but one (or the only one), as the mean over its heads.
     """
     cross = decoding.cross
     return cross[max(len(cross) - 2, 0)].dense().mean(dim=1).flatten(0, 1)

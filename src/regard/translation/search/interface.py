@@ -79,7 +79,7 @@ class SourceBatch:
             model: the model that will translate; no target is longer than its config allows.
             sources: the token ids of each sentence, EOS last.
             prefixes: the token ids with which each target must begin, equally many for each; None = no prefix.
-            numbers: a number for each sentence, which selects its random numbers; None = 0, 1, 2, and so on.
+            numbers: a number for each sentence, from which sampling derives its random numbers; None = 0, 1, …
         """
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         source, lengths = pad_sequences(sources, device)
