@@ -51,5 +51,5 @@ def isolated(text: str) -> str:
 
 
 def visible_name(text: object) -> str:
-    """Return a name that a terminal shows in a line with other text: `escape_controls`, and then `isolated`."""
+    """Return a name as it can be printed in a line with other text: `escape_controls` is applied, then `isolated`."""
     return isolated(escape_controls(text))

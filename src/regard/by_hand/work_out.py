@@ -61,7 +61,10 @@ def worked_example(name: str, token: TokenReference | None = None) -> WorkedAtte
 
 
 def projections(inputs: ExampleInputs) -> dict[str, Matrix]:
-    """Return the matrices Q, K and V: the given ones, or x (or memory) times W_q, W_k and W_v, plus the biases."""
+    """Return the matrices Q, K and V by name: as they are given, or else computed as in example_inputs.py.
+
+    They are computed from x, W_q, W_k, W_v and the biases; K and V from `memory` instead of x if it is given.
+    """
     matrices = inputs.matrices
     if "Q" in matrices:
         return {name: matrices[name] for name in ("Q", "K", "V")}

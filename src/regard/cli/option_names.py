@@ -11,7 +11,7 @@ OPTIONS = {
     r"\bnew_tokens=": "--new-tokens ",
     r"\blayers=\[(\d+)[^]]*\]": r"--layer \1",
 }
-"""Regular expressions of Python arguments in messages, and the command line options with the same meaning."""
+"""The command line option for a Python argument in a message, by a regular expression that finds the argument."""
 
 
 def with_option_names(message: str) -> str:

@@ -1,7 +1,7 @@
 """Print remarks on the error stream, for all verbs that show a text.
 
-There are four remarks: a text is the name of a file, a model does not know most tokens of a text, only a part of the
-layers is shown, or no font has a letter of a picture.
+A remark says one of four things: that a text is the name of a file, that a model does not know most tokens of a text,
+that only a part of the layers is shown, or that no font has a letter of a picture.
 """
 
 import os

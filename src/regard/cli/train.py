@@ -157,7 +157,7 @@ def numbers(
 
 
 def print_result(trained: "Trained") -> None:
-    """Print how the training ended, and the next command."""
+    """Print how the training ended, and the command to run next."""
     if trained.reason is None:
         print(f"stopped at step {trained.step:,} and saved; the same command continues from there")
         return

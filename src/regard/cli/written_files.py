@@ -11,7 +11,7 @@ from regard.errors import InputError
 from regard.visible_text import escape_controls
 
 STDOUT = Path("-")
-"""The path of --json with which the JSON, and nothing else, is written to standard output."""
+"""The value of --json with which a verb writes the JSON, and nothing else, to standard output."""
 
 NEVER_READ = {".html", ".png", ".svg", ".pdf", ".csv", ".parquet"}
 """The endings of pages, pictures and tables. A file with such an ending is never a part of a model."""
@@ -55,9 +55,13 @@ def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | str | None] =
 
 
 def is_part_of(output: Path, read: Path) -> bool:
-    """Return whether the existing file `output` is the input `read`, or a file of the model in the folder `read`.
+    """Return whether an existing file is the input `read`, or a part of the model in the folder `read`.
 
     A page, a picture or a table in the folder of a model is not part of the model.
+
+    Args:
+        output: the path of the file, which the verb would overwrite.
+        read: the path of an input of the verb: a file, or the folder of a model.
     """
     if not read.is_dir():
         return output.samefile(read)

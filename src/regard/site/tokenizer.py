@@ -42,7 +42,9 @@ def tokenizer_tables(tokenizer: Any, n_ids: int) -> dict[str, Any]:
 
 
 def check_added_tokens(description: dict[str, Any], name: str) -> None:
-    """Raise InputError if a token that is found anywhere in a text, such as [MASK], depends on the letters around it.
+    """Raise InputError if the tokenizer finds an added token, such as [MASK], only between certain letters.
+
+    The page finds added tokens anywhere in a text, whatever letters are around them.
 
     Args:
         description: the tokenizer as the dict that its tokenizer.json would hold.

@@ -49,7 +49,7 @@ BLOCK: Mapping[str, tuple[str, Axes]] = {
     "feed_forward.narrow": ("fc2", OUTPUT_AXES),
     "feed_forward_norm": ("final_layer_norm", OUTPUT_AXES),
 }
-"""By the name of a linear layer or norm of a block: its name in Marian, and the d_model axis of its parameters."""
+"""The linear layers and norms of a block, by their names in `Transformer`: the name in Marian, and the `Axes`."""
 
 CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_query": ("encoder_attn.q_proj", INPUT_AXES),
@@ -58,8 +58,7 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_output": ("encoder_attn.out_proj", OUTPUT_AXES),
     "cross_attention_norm": ("encoder_attn_layer_norm", OUTPUT_AXES),
 }
-"""By the name of a linear layer or norm of cross-attention: its name in Marian, and the d_model axis of its parameters.
-"""
+"""The linear layers and the norm of cross-attention, by name: the name in Marian, and the `Axes`."""
 
 
 def from_marian(model: "MarianMTModel | str | Path") -> Transformer:

@@ -4,6 +4,8 @@
 
 state.py        the state of a decoder between two steps
 cache.py        the keys and values of earlier tokens
+encode.py       the encoder as one C call
 kernel.py       the incremental decoding step as one C call
+parameters.py   the arguments of the C kernels: pointers to a model's parameters
 supported.py    which decoders the C kernel supports
 """

@@ -38,7 +38,7 @@ MOST_ROWS_AT_ONCE = 32
 """The most target texts that a thread computes together, so that their vectors fit into the processor's cache."""
 
 PRODUCTS_OF_A_THREAD = 2**18
-"""The output projection uses one thread for each such number of products, but at most as many threads as PyTorch.
+"""The number of products for each thread of the output projection, which has at most as many threads as PyTorch.
 
 For fewer products, waking a thread takes longer than it saves.
 """

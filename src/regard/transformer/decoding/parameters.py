@@ -47,7 +47,7 @@ class NormParameters(ctypes.Structure):
 
 
 class EmbeddingParameters(ctypes.Structure):
-    """The C struct `Embedding` of kernels/blocks.h: the vectors of tokens and positions, and their numbers."""
+    """The C struct `Embedding` of kernels/blocks.h: the vectors of tokens and positions, and how many there are."""
 
     _fields_ = (
         ("vectors", FLOATS),
@@ -121,7 +121,7 @@ class StackParameters:
 
     Attributes:
         stack: pointers to the parameters of the blocks, and their sizes.
-        embedding: the vectors of tokens and positions.
+        embedding: the vectors of tokens and positions, and how many there are.
         memory_layers: in a decoder, the key layer and the value layer of each cross-attention.
         projection: in a decoder, the output projection.
         storages: the memory of parameters and buffers, stored here so that it is not freed if a module replaces one.
