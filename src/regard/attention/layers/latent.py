@@ -69,8 +69,8 @@ class LatentAttention(nn.Module):
     """Multi-head self-attention that caches only d_latent + d_rotary numbers for each token, for any number of heads.
 
     With a cache, keys and values are not computed: the queries are projected to the width of the latents and attend to
-    the latents. Output and pattern are equal to those without a cache, but `attended.context` contains weighted sums
-    of latents, [batch heads queries d_latent].
+    the latents. Output and pattern are the same with and without a cache. Only `attended.context` differs: with a cache
+    it contains weighted sums of latents, [batch heads queries d_latent].
 
     Args:
         d_model: width of the input and output tokens.

@@ -62,8 +62,8 @@ class MultiHeadAttention(nn.Module):
         n_heads: int,
         *,
         n_key_heads: int | None = None,
-        score: Score = ScaledDot(),  # noqa: B008 (shared, but frozen)
-        normalise: Normaliser = Softmax(),  # noqa: B008 (shared, but frozen)
+        score: Score = ScaledDot(),  # noqa: B008 (frozen, so safe to share)
+        normalise: Normaliser = Softmax(),  # noqa: B008 (frozen, so safe to share)
         positions: Rotary | None = None,
         dropout: float = 0.0,
     ) -> None:

@@ -106,7 +106,7 @@ class StraightThrough(Choice):
     Source: Bengio, Léonard & Courville 2013, section 4; with Gumbel-softmax: Jang, Gu & Poole 2017, section 2.2.
     """
 
-    soft: Normaliser = Softmax()  # noqa: RUF009 (shared, but frozen)
+    soft: Normaliser = Softmax()  # noqa: RUF009 (frozen, so safe to share)
 
     def __post_init__(self) -> None:
         if self.soft.across_heads:

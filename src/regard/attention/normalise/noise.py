@@ -7,8 +7,9 @@ each time. So each random number is a hash of the seed and of the indices (batch
     bits  = mix(state + key·γ)                                            SplitMix64 with this state
     g     = -log(-log(u)),  u = (the first 52 bits + 1/2) / 2⁵²           standard Gumbel distribution
 
-u is never 0 or 1, because the sum has 53 bits, which float64 represents exactly. A device without float64 uses float32
-and the first 23 bits.
+`mix` is a hash of one number, γ is the constant `GOLDEN`, and SplitMix64 is a generator of random bits. u is never 0
+or 1, because the sum has 53 bits, which float64 represents exactly. A device without float64 uses float32 and the first
+23 bits.
 
 Source: Salmon et al. 2011 (Parallel random numbers: as easy as 1, 2, 3), section 2, for counter-based generators;
 Steele, Lea & Flood 2014 (Fast splittable pseudorandom number generators), for mix and γ.

@@ -48,7 +48,7 @@ class TalkingHeads(nn.Module, Normaliser):
     across_heads = True
     signed = True
 
-    def __init__(self, n_heads: int, normalise: Normaliser = Softmax()) -> None:  # noqa: B008 (shared, but frozen)
+    def __init__(self, n_heads: int, normalise: Normaliser = Softmax()) -> None:  # noqa: B008 (frozen, so safe to share)
         super().__init__()
         if n_heads < 1:
             raise ValueError(f"n_heads={n_heads} is too small; it must be at least 1.")

@@ -63,7 +63,7 @@ class Stretch(Described, ABC):
 class Interpolate(Stretch):
     """Linear interpolation: all positions are divided by the factor, so that they stay in the range seen in training.
 
-        angle of pair p at position m = m / factor · base^(-2p / d_rotary)
+        angle of pair p at position m = (m / factor) · base^(-2p / d_rotary)
 
     Source: Chen et al. 2023, equation 4.
     """
@@ -107,8 +107,8 @@ class Yarn(Stretch):
     Raises:
         ValueError: factor or max_tokens is below 1, or 0 < slow < fast is not true.
 
-    Source: Peng et al. 2024, sections 3.2 and 3.4; as in the paper's code, the interpolation begins and ends at a whole
-    pair.
+    Source: Peng et al. 2024, sections 3.2 and 3.4; as in the paper's code, the interpolation begins and ends at a
+    whole index.
     """
 
     max_tokens: int

@@ -16,7 +16,7 @@ def sinusoidal(
     """Return a vector of sines and cosines for each position, to be added to the embedding of the token there.
 
         vector[2p]     = sin(position / 10000^(2p / d_model))
-        vector[2p + 1] = cos(position / 10000^(2p / d_model))
+        vector[2p + 1] = cos(position / 10000^(2p / d_model))          for p = 0, 1, 2, …
 
     Args:
         n_tokens: the number of consecutive positions.

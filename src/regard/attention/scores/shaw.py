@@ -1,6 +1,8 @@
 """Shaw's relative keys: a learned vector for the distance between query and key is added to the key.
 
-scores = scale · query · (key + a[clip(j - i)])          for the query at position i and the key at position j
+scores = scale · query · (key + a[clip(j - i)])
+
+a[d] is the learned vector for the distance d; i is the position of the query, and j the position of the key.
 """
 
 import math
@@ -18,9 +20,9 @@ class Shaw(nn.Module, Score):
 
         scores = scale · query · (key + a[clip(j - i, -max_distance, max_distance)])
 
-    i and j are the positions of query and key. The products of a query with all 2 · max_distance + 1 vectors are
-    computed once and then selected by distance, so that no tensor of queries × keys × d_key numbers is stored. All
-    heads share the vectors.
+    i and j are the positions of query and key, and a[d] is the learned vector for the distance d. The products of a
+    query with all 2 · max_distance + 1 vectors are computed once and then selected by distance, so that no tensor of
+    queries × keys × d_key numbers is stored. All heads share the vectors.
 
     Departure: the paper also adds learned vectors to the values (equation 3), with little gain (section 4.3). Here the
     values are not changed, so that the context is the weighted sum of the values.

@@ -18,8 +18,8 @@ class RelativeBias(nn.Module, Bias):
 
         scores += b_h[bucket(j - i)]
 
-    i and j are the positions of query and key. Half of the buckets are for one small distance each: 0, 1, 2, …. Larger
-    distances share buckets whose size grows exponentially. The learned numbers are initialised to 0.
+    i and j are the positions of query and key, and b_h are the learned numbers of head h, initialised to 0. Half of the
+    buckets are for one small distance each: 0, 1, 2, …. Larger distances share buckets whose size grows exponentially.
 
     Args:
         n_heads: the number of heads.
