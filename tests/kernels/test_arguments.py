@@ -12,6 +12,8 @@ from regard.kernels.library import check_arguments
 
 N = 2**40
 
+HEADS = "batch is below 0, heads or group is below 1, or heads is not a multiple of group"
+
 WRONG: dict[str, tuple[Callable[[Arguments], None], str]] = {
     "queries": (lambda a: setattr(a.statistics, "queries", -1), "queries or keys_of_head is below 0"),
     "fewer queries": (lambda a: setattr(a.statistics, "queries", 3), "a block goes past the last query"),
@@ -24,20 +26,23 @@ WRONG: dict[str, tuple[Callable[[Arguments], None], str]] = {
     ),
     "received": (
         lambda a: setattr(a.statistics.received, "error", None),
-        "received has only one of the pointers to sums and to errors",
+        "received has only one of the pointers rounded and error",
     ),
     "pooled": (
         lambda a: setattr(a.statistics.pooled, "rounded", None),
-        "pooled has only one of the pointers to sums and to errors",
+        "pooled has only one of the pointers rounded and error",
     ),
-    "map": (lambda a: setattr(a.statistics, "map_columns", 0), "only one of map_rows and map_columns is above 0"),
+    "map": (
+        lambda a: setattr(a.statistics, "map_columns", 0),
+        "map_rows or map_columns is below 0, or only one of them is 0",
+    ),
     "map rows": (
         lambda a: setattr(a.statistics, "map_rows", 1),
         "map_row_of_query has a row that the map does not have",
     ),
     "batch": (lambda a: setattr(a, "batch", 1), "a block has a batch item or a head that does not exist"),
-    "heads": (lambda a: setattr(a, "heads", 3), "heads must be a multiple of group"),
-    "group": (lambda a: setattr(a, "group", 0), "heads must be a multiple of group"),
+    "heads": (lambda a: setattr(a, "heads", 3), HEADS),
+    "group": (lambda a: setattr(a, "group", 0), HEADS),
     "query": (lambda a: setattr(a.query, "numbers", None), "query or key is a null pointer"),
     "d_key": (lambda a: setattr(a, "d_key", -1), "d_key is below 0"),
     "stops": (lambda a: setattr(a, "stops", None), "only one of starts and stops is a null pointer"),
@@ -55,7 +60,7 @@ BOUNDS = {
     3: (N, "a block goes past the last query"),
     4: (5, "a block goes past the last key"),
     5: (N, "a block goes past the last key"),
-    6: (0, "the width of a block must be 1 to its number of keys, or 0 if it has no keys"),
+    6: (0, "the width of a block (the keys in a part) must be 1 to its number of keys, or 0 if it has no keys"),
 }
 """By the index among a block's bounds: a wrong number, and the kernel's error message."""
 

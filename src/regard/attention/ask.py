@@ -1,7 +1,7 @@
 """Statistics of all attention weights: `Ask` says which statistics to compute, `Summary` stores the results.
 
-The weights are computed only once for all requested statistics, block by block, so that memory grows linearly with the
-number of tokens.
+The weights are computed only once for all requested statistics, one block of queries at a time, so that memory grows
+linearly with the number of tokens.
 """
 
 from dataclasses import dataclass
@@ -118,8 +118,8 @@ class Top:
 class Summary:
     """The computed statistics of the attention weights, one field for each statistic.
 
-    `ask` is the request. All other fields have the names and meanings of the fields of `Ask`; a field is None if the
-    statistic was not requested.
+    `ask` is the request. Each other field has the statistic that the field of the same name in `Ask` describes. The
+    field is None if this statistic was not requested.
     """
 
     ask: Ask

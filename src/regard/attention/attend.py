@@ -62,14 +62,15 @@ def attend(
     """Return the context of each query (the weighted sum of the values), and the pattern of the attention weights.
 
     Key and value may have fewer heads than query: each key head is then shared by a group of query heads, as in
-    grouped-query attention. A batch of 1 is broadcast. A query that may attend to no key has weights 0 and context 0.
-    A NaN in a query, or in a key or value that the query may attend to, gives NaN in its context. On a CPU, if scores
-    of finite input overflow float32, the call is computed again in float64.
+    grouped-query attention. A tensor with batch size 1 is used for all batch items of the other tensors. A query that
+    may attend to no key has weights 0 and context 0. A NaN in a query, or in a key or value that the query may attend
+    to, gives NaN in the context of this query. On a CPU, if scores of finite input overflow float32, the call is
+    computed again in float64.
 
     Args:
         score: computes the scores from queries and keys; by default their dot products divided by √d_key.
-        mask: which keys a query may attend to: a `Mask` such as `Causal()`, masks joined with & | ~, or a boolean
-            tensor that broadcasts to [batch heads queries keys], True = may attend. None = all keys.
+        mask: which keys a query may attend to: a `Mask` such as `Causal()`, a combination of masks by &, | and ~, or a
+            boolean tensor that broadcasts to [batch heads queries keys], True = may attend. None = all keys.
         normalise: turns the scores of each query over all keys into weights; by default softmax.
         dropout: the probability with which a weight is set to 0, for training; the other weights are divided by
             1 - dropout. The pattern shows the weights before dropout.
@@ -79,8 +80,8 @@ def attend(
     Raises:
         ValueError: shapes, types or devices do not fit together, or `use_backend` names a backend that does not
             support these arguments.
-        TypeError: query, key or value is not a tensor, mask is not boolean, or score, normalise or ask has another
-            type.
+        TypeError: query, key or value is not a tensor; a tensor given as mask is not boolean; or mask, score, normalise
+            or ask is an object of another type than annotated.
 
     >>> import torch
     >>> from regard import attend, Causal
@@ -89,7 +90,7 @@ def attend(
     >>> seen.context.shape, seen.pattern
     (torch.Size([2, 8, 64, 16]), Pattern(batch=2, heads=8, queries=64, keys=64, mask=Causal()))
     """
-    if has_torch_function((query, key, value)):  # tensor subclasses and TorchFunctionModes get the call as one function
+    if has_torch_function((query, key, value)):  # tensor subclasses and TorchFunctionModes may replace attend
         stages = {"score": score, "mask": mask, "normalise": normalise}
         return handle_torch_function(
             attend,
@@ -109,7 +110,7 @@ def attend(
         if doubtful and may_be_wrong(call, context):
             call, backend, summary = without_overflow(call), "tiled", None
             context = tiled_context(call, dropout).to(value.dtype)
-        elif backend == "reference" and not cannot_overflow(call):  # the pattern must be float64, as the context was
+        elif backend == "reference" and not cannot_overflow(call):  # reference uses float64, so the pattern must too
             call = without_overflow(call)
     if ask is not None and (summary is None or may_hold_nan_statistics(summary)):
         summary = Pattern(call).answer(ask)

@@ -100,7 +100,8 @@ class Call:
     def changed(self, **arguments: Any) -> "Call":
         """Return a copy of this call with new values of some arguments: query, key, value, score, mask or normalise.
 
-        The new arguments are not checked: tensors must have the old shapes, and a score the data type of the query.
+        The new arguments are not checked. A new query, key or value must have the shape of the old one, and the tensors
+        in a new score must have the data type of the query.
         """
         score, normalise = arguments.get("score", self.score), arguments.get("normalise", self.normalise)
         formula = SoftmaxFormula.of(score, normalise, arguments.get("key", self.key).shape[-1])
@@ -211,7 +212,7 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
         if query.ndim == key.ndim == value.ndim == 4 and one_device and one_dtype and dense:
             return
     except AttributeError:
-        one_device = True  # at least one of the three is not a tensor: check_each raises TypeError
+        one_device = True  # not all three are tensors: check_each raises TypeError
     tensors = {"query": query, "key": key, "value": value}
     check_each(**tensors)
     attribute = "dtype" if one_device else "device"

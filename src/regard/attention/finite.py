@@ -20,7 +20,11 @@ from regard.attention.scores.score import DotScore
 from regard.attention.stages import tensors_in
 
 SMALLEST_SCALE = 1e-29
-"""Below this scale / temperature, a key whose dot product overflows to -∞ may have a correct weight above 0."""
+"""If scale / temperature is below this number, a key whose dot product overflows to -∞ may wrongly get weight 0.
+
+A dot product that overflows to -∞ is at least 10³¹ below every finite float32. At a larger scale / temperature, its
+score is therefore at least 100 below every finite score, and its correct weight is at most e⁻¹⁰⁰ of the largest weight.
+"""
 
 LARGEST_SAFE_SCORE = 1e31
 """If a score is below this number, adding a bias to the score never overflows: even the sum with the largest float32 is
@@ -47,9 +51,9 @@ def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
 def norm(tensor: Float[Tensor, "*shape"]) -> float:
     """Return the Euclidean norm of all elements of a tensor; NaN or infinite if one of the elements is.
 
-    The norm is also infinite if the sum of squares overflows the data type of the attention weights. Return 0
-    under torch.compile and torch.func, and for tensors that are not on a CPU, because reading the norm would wait for
-    the device.
+    The norm is also infinite if the sum of squares overflows float32 (for a float64 tensor, float64). Return 0 under
+    torch.compile and torch.func, and for tensors that are not on a CPU, because reading the norm would wait for the
+    device.
     """
     if not (tensor.is_cpu and are_plain((tensor,))):
         return 0.0
@@ -77,8 +81,8 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
 
     - The context contains NaN, which may come from a masked key, or from scores that overflow.
     - Scores may overflow (`cannot_overflow` is False), and one of three symptoms of overflow is present: the context
-      contains infinity; a context vector begins with 0 (a fused kernel returns zeros for a query whose scores all
-      overflow to -∞); or `hides_overflow` is True.
+      contains infinity; a context vector begins with 0; or `hides_overflow` is True. (If all scores of a query overflow
+      to -∞, a fused kernel returns a context of zeros. Only the first number of each vector is tested, to save time.)
     - The call needs gradients, and key or value contains NaN, infinity or numbers whose squares overflow. The backward
       pass of a fused kernel multiplies these numbers by 0 for masked keys, and 0 · NaN = NaN.
 
@@ -96,7 +100,7 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
 
 
 def hides_overflow(call: Call) -> bool:
-    """Return whether an overflow of scores can go unnoticed: the weights would be wrong, but neither NaN nor all 0.
+    """Return whether an overflow of scores can leave no trace: the weights would be wrong, but neither NaN nor all 0.
 
     True for every normaliser but softmax, and for a softmax with temperature 0 or with scale / temperature below
     `SMALLEST_SCALE`. Any other softmax gives NaN if the largest score is infinite.
@@ -109,7 +113,7 @@ def cannot_overflow(call: Call) -> bool:
     """Return True only if no score, and no sum of weighted values, can overflow the data type of the attention weights.
 
     (norm of all queries + norm of all keys)² is an upper bound of every dot product and of every squared distance. For
-    other scores, such as `Additive`, this number is only an estimate. NaN and infinity in query, key and value count as
+    other scores, such as `Additive`, this bound is only an estimate. NaN and infinity in query, key and value count as
     0.
     """
     largest, temperature = torch.finfo(call.dtype).max, getattr(call.normalise, "temperature", 1.0) or 1.0
@@ -136,8 +140,8 @@ def finite_norm(tensor: Float[Tensor, "*shape"]) -> float:
 def without_overflow(call: Call) -> Call:
     """Return a copy of the call with query, key and value in float64, so that the scores do not overflow.
 
-    Return the call itself if float64 would not help: query, key and value are float64 already; or one of them contains
-    NaN or infinity, and their finite numbers cannot make the scores overflow.
+    Return the call itself if float64 would not help. This is so if query, key and value are float64 already. It is also
+    so if one of them contains NaN or infinity, and their finite numbers cannot make the scores overflow.
     """
     vectors = call.query, call.key, call.value
     if call.dtype == torch.float64 or (cannot_overflow(call) and not are_finite(*vectors)):

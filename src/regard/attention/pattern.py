@@ -168,7 +168,8 @@ class Pattern(ThroughDense):
         """Return the scores before the mask, scaled and with the bias added.
 
         Args:
-            index: as in `pattern[index]`: scores(0, 1) has the scores of batch item 0 and head 1, and scores() has all.
+            index: as in `pattern[index]`: scores(0, 1) returns the scores of batch item 0 and head 1, and scores()
+                returns all scores.
         """
         selection = Selection.of(index or (...,), self.grid)
         return selection.squeezed(scores_of(self.call, selection.tile))
@@ -273,7 +274,8 @@ class Pattern(ThroughDense):
         """Return several statistics, computing the weights only once; the arguments are the fields of `Ask`.
 
         Raises:
-            ValueError: `pooled` is larger than the pattern, or weights may be negative and have no entropy.
+            ValueError: `pooled` has more rows than there are queries, or more columns than keys; or `entropy` is True,
+                and weights may be negative, so that they have no entropy.
 
         >>> import torch
         >>> from regard import attend, Causal
@@ -296,8 +298,8 @@ class Pattern(ThroughDense):
                 seconds.
 
         Raises:
-            ValueError: the map `ask.pooled` has more rows or columns than the weights, or weights may be negative and
-                have no entropy.
+            ValueError: `ask.pooled` has more rows than there are queries, or more columns than keys; or `ask.entropy`
+                is True, and weights may be negative, so that they have no entropy.
         """
         with progress_callback(report) as callback:
             return summary_of(self.call, ask, callback)
@@ -337,7 +339,7 @@ class Pattern(ThroughDense):
         pass recomputes the weights, one block of queries at a time.
 
         Raises:
-            ValueError: a vector that does not broadcast to [batch heads queries].
+            ValueError: `vector` does not broadcast to [batch heads queries].
 
         Source: Abnar & Zuidema 2020, section 3.
         """

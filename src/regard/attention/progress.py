@@ -86,9 +86,9 @@ class ProgressBar:
 
 
 def start_bar(done: int, total: int) -> "tuple[Progress, TaskID] | None":
-    """Start a progress bar on stderr at `done` of `total`; return it and the id of its task, with which it is updated.
+    """Start a progress bar on stderr at `done` of `total`; return the bar and the task id needed to update it.
 
-    None if stderr is neither a terminal nor a notebook that has ipywidgets: nothing is shown then.
+    If stderr is neither a terminal nor a notebook that has ipywidgets, show nothing and return None.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn

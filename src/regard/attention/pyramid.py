@@ -47,7 +47,7 @@ Cells = Float[Tensor, "rows columns"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The attention weights of some queries on a range of keys: those of one head, or summed over several heads.
+    """The attention weights of some queries on a range of keys: of one head, or their sums over several heads.
 
     Attributes:
         keep: the mask, True where the query may attend to the key in at least one of the heads; None = True everywhere.
@@ -76,8 +76,10 @@ class HeadWeights:
     def all_weights(self, queries: range) -> list[Part]:
         """Return the weights of some queries on all keys, and store the log-sum-exp of each query.
 
-        There is one `Part` for each range of at most KEYS_AT_ONCE keys, which starts at a multiple of 32. Ranges of
-        keys to which none of these queries may attend are left out.
+        For a softmax, the keys are divided into ranges of at most KEYS_AT_ONCE keys, which start at a multiple of 32,
+        and the result has one `Part` for each range. Ranges before or after all keys to which these queries may attend
+        are left out. For any other normaliser, and for temperature 0, the result is a single `Part` with all keys, and
+        no log-sum-exp is stored.
         """
         if self.softmax is None:
             return [self.weights(queries, range(self.tile.shape[3]))]
@@ -116,7 +118,7 @@ class HeadWeights:
     def log_sums_of(self, queries: range, scores: list[Float[Tensor, "queries _"]]) -> Float[Tensor, "queries 1"]:
         """Return the log-sum-exp of each query's masked scores and its sink (a score that belongs to no key).
 
-        For a query that may attend to no key, the result is 0.
+        For a query that may attend to no key, the result is 0, so that its weights exp(-∞ - 0) are 0.
 
         Args:
             scores: the masked scores of the queries on all keys, one tensor for each range of keys.
@@ -266,10 +268,12 @@ class Pyramid:
         return sums, largest
 
     def shown_part(self, part: Part, queries: range) -> Part:
-        """Return the weights of the shown queries and keys in `part`; `keys` are then numbers of shown keys.
+        """Return the weights of the shown queries and keys in `part`.
+
+        In `part`, the field `keys` is a range of positions; in the result, it is a range of numbers of shown keys.
 
         Args:
-            queries: the numbers of the shown queries in `part`.
+            queries: the numbers of the shown queries in `part`, counting only shown queries.
         """
         if self.shown is None:
             return part
@@ -288,7 +292,7 @@ class Pyramid:
         requires.
 
         Args:
-            queries: the numbers of the shown queries in the parts.
+            queries: the numbers of the shown queries in the parts, counting only shown queries.
         """
         selected = [self.shown_part(part, queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
@@ -305,8 +309,10 @@ class Pyramid:
     def positions(self, tokens: range, axis: int) -> range:
         """Return the positions from the first to the last of some shown queries (axis 2) or shown keys (axis 3).
 
+        Positions in between that are not shown are part of the range.
+
         Args:
-            tokens: the numbers of the shown queries or keys.
+            tokens: the numbers of the shown queries or keys, counting only those that are shown.
         """
         if self.shown is None or not tokens:
             return tokens
@@ -314,7 +320,7 @@ class Pyramid:
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the numbers of the shown queries (axis 2) or shown keys (axis 3) that part of a level's map covers.
+        """Return the numbers of the shown queries (axis 2) or keys (axis 3) that some cells of a level's map cover.
 
         Args:
             cells: the indices of the rows (axis 2) or columns (axis 3) of the map.

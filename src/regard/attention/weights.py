@@ -136,12 +136,12 @@ def weighted_sum(
     if keep is None:
         return weights @ value
     kept = keep.to(weights).expand_as(weights)
-    context = weights.masked_fill(~keep, 0) @ value.where(value.isfinite(), 0)  # masked weights get no gradient
+    context = weights.masked_fill(~keep, 0) @ value.where(value.isfinite(), 0)  # so masked weights get no gradient
     for number, is_number in (
         (math.nan, value.isnan()),
         (math.inf, value == math.inf),
         (-math.inf, value == -math.inf),
-    ):  # added where the value of a key that is not masked contains it
+    ):  # NaN, ∞ or -∞ is added where the value of an unmasked key contains it
         context = torch.where(kept @ is_number.to(weights) > 0, context + number, context)
     return context
 

@@ -9,8 +9,8 @@
 /* Return whether two pointers are both null, or both not. */
 static int both_or_none(const void *a, const void *b) { return !a == !b; }
 
-/* Return why the statistics cannot be computed, or null if they can. If there are no blocks, nothing is read or written,
-   and the pointers to empty arrays may be null. */
+/* Return why the statistics cannot be computed, or null if they can. If there are no blocks (see attention.h), nothing is
+   read or written, and the pointers to empty arrays may be null. */
 static const char *statistics_error(const Statistics *s, int64_t n_blocks) {
   if (s->queries < 0 || s->keys_of_head < 0) return "queries or keys_of_head is below 0";
   if (n_blocks <= 0) return 0;
@@ -18,10 +18,10 @@ static const char *statistics_error(const Statistics *s, int64_t n_blocks) {
   if (s->top < 0 || (s->top > 0 && (!s->top_weights || !s->top_keys)))
     return "top is below 0, or top_weights or top_keys is a null pointer";
   if (!both_or_none(s->received.rounded, s->received.error))
-    return "received has only one of the pointers to sums and to errors";
-  if (!both_or_none(s->pooled.rounded, s->pooled.error)) return "pooled has only one of the pointers to sums and to errors";
+    return "received has only one of the pointers rounded and error";
+  if (!both_or_none(s->pooled.rounded, s->pooled.error)) return "pooled has only one of the pointers rounded and error";
   if (s->map_rows < 0 || s->map_columns < 0 || !s->map_rows != !s->map_columns)
-    return "only one of map_rows and map_columns is above 0";
+    return "map_rows or map_columns is below 0, or only one of them is 0";
   if (!s->pooled.rounded || !s->map_rows) return 0;
   if (!s->map_row_of_query || !s->first_key_of_column) return "map_row_of_query or first_key_of_column is a null pointer";
   for (int64_t i = 0; i < s->queries; i++)
@@ -29,12 +29,15 @@ static const char *statistics_error(const Statistics *s, int64_t n_blocks) {
       return "map_row_of_query has a row that the map does not have";
   for (int c = 0; c < s->map_columns; c++)
     if (s->first_key_of_column[c] < 0 || s->first_key_of_column[c] > s->first_key_of_column[c + 1])
-      return "first_key_of_column does not ascend";
+      return "first_key_of_column is below 0 or descends";
   if (s->first_key_of_column[s->map_columns] > s->keys_of_head) return "first_key_of_column goes past the last key";
   return 0;
 }
 
-/* Return the number of floats of scratch memory that a block needs (see compute_block). */
+/* Return the number of floats of scratch memory that a block needs. They are, in the order of the sum, the arrays of
+   QueryBlock: scores, unless torch has computed them; rescale, total and exponent_sum, and maximum for each part;
+   column_sums and key_sums; cells. Then 32 floats that are read only because whole registers are loaded, and a panel of
+   keys or values (see matrix.h). */
 static int64_t scratch_of(const Arguments *p, BlockBounds at) {
   const Statistics *s = &p->statistics;
   int64_t parts = at.width ? (at.keys + at.width - 1) / at.width : 0;
@@ -52,7 +55,8 @@ static const char *block_error(const Arguments *p, BlockBounds at) {
   if (at.query < 0 || at.rows < 0 || at.rows > s->queries - at.query) return "a block goes past the last query";
   if (at.first_key < 0 || at.keys < 0 || at.keys > s->keys_of_head - at.first_key) return "a block goes past the last key";
   if (at.width < 0 || at.width > at.keys || (at.keys > 0 && at.width == 0))
-    return "the width of a block must be 1 to its number of keys, or 0 if it has no keys";
+    return "the width of a block (the keys in a part) must be 1 to its number of keys, or 0 if it has no keys";
+  /* the offset is an index into these two arrays */
   if ((p->scores || p->computed_masks) && at.offset < 0) return "the offset of a block is below 0";
   if (scratch_of(p, at) > p->scratch_size) return "a block needs more scratch memory than scratch_size";
   return 0;
@@ -62,8 +66,9 @@ static const char *block_error(const Arguments *p, BlockBounds at) {
 const char *regard_attention_error(const Arguments *p) {
   const char *error = statistics_error(&p->statistics, p->n_blocks);
   if (error) return error;
-  if (p->batch < 0 || p->heads <= 0 || p->group <= 0 || p->heads % p->group) return "heads must be a multiple of group";
-  /* pointers to empty arrays may be null */
+  if (p->batch < 0 || p->heads <= 0 || p->group <= 0 || p->heads % p->group)
+    return "batch is below 0, heads or group is below 1, or heads is not a multiple of group";
+  /* whether there are any weights to compute; if not, pointers to empty arrays may be null */
   int weights = p->n_blocks > 0 && p->statistics.queries > 0 && p->statistics.keys_of_head > 0;
   if (p->d_key < 0) return "d_key is below 0";
   if (weights && !p->scores && p->d_key > 0 && (!p->query.numbers || !p->key.numbers))

@@ -90,7 +90,8 @@ static void modify_scores(const Arguments *p, BlockBounds at, Row row, int i) {
   }
 }
 
-/* Call add_product with constant numbers of rows and registers, so that the compiler keeps all sums in registers. */
+/* Call add_product (see matrix.h) with constant numbers of rows and registers, so that the compiler keeps all sums in
+   registers. */
 #define ADD(rows, registers)                                                                                         \
   add_product(rows, registers, left, keys, right, step, range.stop - range.start, rescale, inverse, out,             \
               sum->queries.token, n)
@@ -121,7 +122,7 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
       const float *rescale = part ? b->rescale + i : 0, *inverse = 0;
       if (part + 1 == b->parts) inverse = s->inverse + b->head * s->queries + b->query + i;
       float *out = vector(sum->queries, at.batch, at.head, at.query + i) + c;
-      switch (rows == ROWS ? registers : -registers) { /* below 0: one row */
+      switch (rows == ROWS ? registers : -registers) { /* 1 to 4: ROWS rows; -1 to -4: one row */
         case 1: ADD(ROWS, 1); break;
         case 2: ADD(ROWS, 2); break;
         case -1: ADD(1, 1); break;
@@ -137,7 +138,8 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
   }
 }
 
-/* Return whether one of the sums of a block's queries is a vector that contains NaN or infinity, or begins with 0. */
+/* Return 1 if the sum of one of a block's queries (a vector that `sum` has written) contains NaN or infinity, or begins
+   with 0 (see `doubtful` in attention.h), else 0. */
 static int is_doubtful(const WeightedSum *sum, BlockBounds at) {
   for (int64_t i = 0; i < at.rows && sum->width; i++) {
     const float *numbers = vector(sum->queries, at.batch, at.head, at.query + i);

@@ -4,7 +4,7 @@
 
    A block has some consecutive queries of one head, and a range of keys that contains all keys to which these queries may
    attend. Row i of a block is the row of scores of its query i. A block too large for the CPU cache is computed in parts:
-   consecutive ranges of its keys, `width` keys each. */
+   consecutive ranges of its keys, `width` keys each (fewer in the last part). */
 
 #pragma once
 
@@ -28,8 +28,9 @@ typedef struct {
   int64_t *top_keys;  /* [batch heads queries top], -1 if a query may attend to fewer keys */
   int32_t map_rows, map_columns; /* the size of the pooled map of each head */
   int32_t reduce_max;            /* 1: a cell of the map is the maximum of its weights; 0: their sum */
-  const int32_t *map_row_of_query;    /* [queries]; null if there is no map, as is the next pointer */
-  const int32_t *first_key_of_column; /* [map_columns + 1] */
+  const int32_t *map_row_of_query;    /* [queries]: for each query, its row in the map; null if there is no map */
+  const int32_t *first_key_of_column; /* [map_columns + 1]: for each column of the map, its first key, and at the end the
+                                         number of keys. Null if there is no map */
   CompensatedSum received; /* [batch heads keys]: the sum of the weights on each key */
   CompensatedSum pooled;   /* [batch heads map_rows map_columns]: the map */
   char lock;               /* a spin lock: 1 while a thread adds to received and pooled */
@@ -41,8 +42,8 @@ typedef struct {
   int64_t batch, head, token;
 } Vectors;
 
-/* A mask in memory, one byte for each query and key, and the strides of the batch, head and query axes, in bytes. The
-   bytes of a query's keys are adjacent. */
+/* A mask in memory, one byte for each query and key (nonzero: the query may attend to the key), and the strides of the
+   batch, head and query axes, in bytes. The bytes of a query's keys are adjacent. */
 typedef struct {
   const uint8_t *bytes;
   int64_t batch, head, query;
@@ -54,9 +55,9 @@ typedef struct {
   int32_t width;         /* the number of floats in a vector */
 } WeightedSum;
 
-/* The place of a block: its batch item and head, the first query and the number of queries (rows), the first key and the
-   number of keys, the number of keys in a part of the block (width), and the index of the block's first element in
-   `scores` or `computed_masks`. */
+/* Which block to compute: its batch item and head, its first query and the number of its queries (rows), its first key and
+   the number of its keys, the number of keys in a part of it (width), and the index of its first number in `scores` or
+   `computed_masks` of Arguments (offset). */
 typedef struct {
   int64_t batch, head, query, rows, first_key, keys, width, offset;
 } BlockBounds;
@@ -68,14 +69,18 @@ typedef struct {
   int64_t n_blocks;
   Vectors query, key;
   float *scores;                 /* scores from torch, overwritten by weights; null: the kernel computes the scores */
-  const uint8_t *computed_masks; /* masks of the blocks from torch, one byte for each score; null: no mask */
+  const uint8_t *computed_masks; /* masks of the blocks from torch, a byte for each score, nonzero: may attend; or null */
   float scale, softcap;          /* softcap below 0: no softcap */
-  Vectors bias;                  /* added to the scores: a float for each query and key; null: no bias */
+  Vectors bias;                  /* added to the scores: for each query, a vector of its keys' biases; null: no bias */
   float bias_factor;             /* multiplies the bias */
   ByteMask mask;                 /* nonzero where a query may attend to a key; null: no mask */
   int32_t d_key, n_weighted_sums;
   WeightedSum weighted_sums[2];
-  int32_t doubtful; /* set to 1 if a vector of the first weighted sum contains NaN or infinity, or begins with 0 */
+  /* set to 1 if a vector that weighted_sums[0] writes (a query's context) contains NaN or infinity or begins with 0: the
+     context may then be wrong. If all scores of a query overflow to -infinity then its whole context is 0. Only the first
+     number is compared with 0 in order to save time. Python sets 1 before the start if an overflow would leave no trace
+     (hides_overflow in finite.py). Python checks all contexts if this is 1 at the end (may_be_wrong in finite.py). */
+  int32_t doubtful;
   int64_t batch;        /* the number of batch items */
   int64_t heads, group; /* the number of query heads, and of query heads per key head */
   const float *sinks;   /* [heads]: one more score in each softmax, which belongs to no key; null: no sinks */
@@ -84,13 +89,13 @@ typedef struct {
   float *scratch;                    /* scratch memory: scratch_size floats for each thread */
   int64_t scratch_size;
   double seconds; /* a thread begins no further block after this time */
-  int64_t threads, next, done; /* counters: threads that have begun, the next block to compute, weights computed */
+  int64_t threads, next, done; /* counters: threads that have begun; the next block to compute; weights computed */
 } Arguments;
 
-/* A block while a thread computes it. The arrays lie in scratch memory one after the other, in this order (scores that
-   torch has computed lie elsewhere), with at least 32 more floats after the last, because whole registers are loaded.
-   Here s is a score, m the running maximum of a row, and e = exp(s - m) the weight before it is divided by the sum of the
-   row. */
+/* A block while a thread computes it. The arrays from `scores` on are in scratch memory one after the other, in this order
+   (scores that torch has computed are elsewhere). At least 32 more floats follow the last array, because whole registers
+   are loaded. Here s is a score, m the running maximum of a row, and e = exp(s - m) the weight before it is divided by the
+   sum of the row. */
 typedef struct {
   Statistics *statistics;
   int32_t rows, keys;
@@ -106,12 +111,12 @@ typedef struct {
   float *maximum;      /* [parts rows]: the running maximum m after each part; after the last part, that of the whole row */
   float *column_sums;  /* [width]: for each key of a part, the sum of weights over the queries of one row of the map */
   float *key_sums;     /* [width]: for each key of a part, the sum of weights over all queries of the block */
-  float *cells;        /* [map rows of this block, map_columns] */
+  float *cells;        /* [map rows of this block, map_columns]: the block's sums (or maxima) for the cells of the map */
 } QueryBlock;
 
 /* The scores of one query on those keys of one part of a block to which the query may attend. */
 typedef struct {
-  float *weights; /* scores, then e */
+  float *weights; /* scores, later overwritten by e = exp(s - m) */
   int keys;
   int64_t first_key;
 } Row;

@@ -65,7 +65,10 @@ class Vectors(ctypes.Structure):
 
 
 class ByteMask(ctypes.Structure):
-    """The C struct `ByteMask`: a pointer to a boolean mask, and the strides of the array, counted in bytes."""
+    """The C struct `ByteMask`: a pointer to a mask, one byte for each query and key, and the strides in bytes.
+
+    A byte is 1 where the query may attend to the key, and 0 where it may not.
+    """
 
     _fields_ = (("bytes", INTEGERS), ("batch", c_int64), ("head", c_int64), ("query", c_int64))
 

@@ -1,5 +1,6 @@
-/* The layers of Transformer blocks, computed for a few rows at a time. Vectors are arrays [rows, width]. Weights are read in
-   the order in which PyTorch stores them, each once for all rows that a thread computes together. */
+/* The layers of Transformer blocks, computed for a few rows (tokens) at a time. The vectors of these rows are an array
+   [rows, width]. Weights are read in the order in which PyTorch stores them, each once for all rows that a thread computes
+   together. */
 
 #pragma once
 
@@ -44,7 +45,8 @@ typedef struct {
 typedef struct {
   const Block *blocks;
   int64_t n_blocks, d_model, heads, key_heads, d_head;
-  int64_t activation, gated, norm_first;
+  int64_t activation;        /* a number of the enum RELU ... IDENTITY */
+  int64_t gated, norm_first; /* 1 = yes, 0 = no */
   Norm norm; /* after the last block; weight null: no norm */
 } Stack;
 
@@ -73,7 +75,8 @@ static inline __attribute__((always_inline)) void linear_tile(int rows, const fl
     *(unaligned_four *)(out + r * row_stride) = sums_of(sums[r][0], sums[r][1], sums[r][2], sums[r][3]) + bias;
 }
 
-/* Write the embedding of a token at a position to x. */
+/* Write the embedding of a token at a position to x: d numbers, the vector of the token times `scale`, plus the vector of
+   the position. */
 static void embed(const Embedding *embedding, int64_t token, int64_t position, int64_t d, float *x) {
   const float *vector = embedding->vectors + token * d;
   const float *added = embedding->positions ? embedding->positions + position * d : 0;
@@ -112,7 +115,8 @@ static void linear(const Linear *layer, const float *x, int64_t rows, float *out
   linear_rows(layer, x, rows, out, layer->n_out);
 }
 
-/* A thread's scratch memory, for the rows that it computes together. */
+/* A thread's scratch memory, divided into arrays [rows, width] for the rows that it computes together; scores: [tokens],
+   of one query in one head. */
 typedef struct {
   float *normed, *output, *query, *key, *value, *context, *hidden, *scores;
 } Scratch;
@@ -132,7 +136,7 @@ static void layer_norm(Norm norm, const float *x, int64_t d, int64_t rows, float
   }
 }
 
-/* Return the input of a sublayer: norm(x) if pre-norm, x if post-norm. */
+/* Return the input of a sublayer: norm(x), written to `normed`, if pre-norm; x itself if post-norm. */
 static const float *sublayer_input(const Stack *stack, Norm norm, const float *x, int64_t rows, float *normed) {
   if (!stack->norm_first) return x;
   layer_norm(norm, x, stack->d_model, rows, normed);
@@ -196,12 +200,12 @@ typedef struct {
   int64_t stride, count;
 } Tokens;
 
-/* Return the vector of a token. `head`: the first of a head's vectors; `vectors`: their strides. */
+/* Return the vector of token number `token` of `tokens`. head: the first vector of a head; vectors: for its strides. */
 static inline const float *vector(const float *head, Vectors vectors, Tokens tokens, int64_t token) {
   return head + tokens.rows[token * tokens.stride] * vectors.row_stride + token * vectors.token_stride;
 }
 
-/* Write the context of one query in one head, of the keys and values.
+/* Write the context of one query of `d` numbers in one head, given the keys and values of all rows.
 
        scores   s_t = query . key_t / sqrt(d_head)
        weights  e_t = exp(s_t - max s)
@@ -272,7 +276,7 @@ static int64_t scratch_of(const Stack *stack, int64_t rows, int64_t tokens) {
   return rows * numbers + (tokens + WIDE - 1) / WIDE * WIDE;
 }
 
-/* Return why tokens at the first positions cannot be embedded, or null if they can. */
+/* Return why the tokens `ids` cannot be embedded at the positions 0 to n_positions - 1, or null if they can. */
 static const char *embedding_error(const Embedding *embedding, const int64_t *ids, int64_t n_ids, int64_t n_positions) {
   if (!embedding->vectors || !ids) return "an array is a null pointer";
   if (embedding->positions && n_positions > embedding->n_positions) return "there must be a vector for each position";
@@ -286,8 +290,8 @@ static int fits(const Linear *layer, int64_t n_in, int64_t n_out) {
   return layer->weight && layer->bias && layer->n_in == n_in && layer->n_out == n_out && n_in % 16 == 0 && n_out % 16 == 0;
 }
 
-/* Return why a block's layers do not have parameters of the sizes of its stack, or null if they do. cross: 1 = it has
-   cross-attention. */
+/* Return which layers of a block lack parameters, or have parameters of other sizes than the stack says; null if none.
+   cross: 1 if the block has cross-attention, else 0. */
 static const char *block_error(const Stack *stack, const Block *b, int cross) {
   int64_t d = stack->d_model, d_key = stack->key_heads * stack->d_head, d_ff = b->narrow.n_in;
   if (!fits(&b->query, d, d) || !fits(&b->key, d, d_key) || !fits(&b->value, d, d_key))
@@ -301,11 +305,11 @@ static const char *block_error(const Stack *stack, const Block *b, int cross) {
   return 0;
 }
 
-/* Return why the blocks cannot be computed, or null if they can. */
+/* Return why the blocks of a stack cannot be computed, or null if they can. cross: 1 if they have cross-attention. */
 static const char *stack_error(const Stack *stack, int cross) {
   if (stack->n_blocks <= 0 || !stack->blocks) return "there are no blocks";
   if (stack->heads <= 0 || stack->key_heads <= 0 || stack->heads % stack->key_heads)
-    return "heads must be a multiple of key_heads";
+    return "heads and key_heads must be above 0, and heads a multiple of key_heads";
   if (stack->d_head <= 0 || stack->d_head % 16 || stack->heads * stack->d_head != stack->d_model)
     return "d_head must be a multiple of 16, and heads * d_head must be d_model";
   if (stack->activation < RELU || stack->activation > IDENTITY) return "the number of the activation is unknown";

@@ -11,11 +11,11 @@ typedef struct {
   Embedding embedding;
   int64_t rows, tokens;    /* the number of rows, and of tokens in each row, including the newest */
   const int64_t *newest;   /* [rows]: the id of each row's newest token */
-  const int64_t *parents;  /* [rows]: the row of the step before that each row continues; in the first step, its source */
+  const int64_t *parents;  /* [rows]: the row of the previous step that each row continues; in the first step, its source */
   int64_t most_rows, most_tokens; /* the largest number of rows, and of tokens in each row */
   float *buffer;                  /* [most_rows, blocks, 2, key_heads, most_tokens, d_head] */
-  int64_t *tables; /* [2, most_rows, 1 + most_tokens]: of each row the source, then the buffer row of each token; a step
-                      reads one of the two tables and writes the other one */
+  int64_t *tables; /* [2, most_rows, 1 + most_tokens]: for each row, the source, then for each token the row of the buffer
+                      with its keys and values. A step reads one of the two tables and writes the other one */
   const Vectors *source_keys, *source_values; /* [blocks] */
   int64_t sources;                            /* the number of source texts that the rows translate */
   int64_t source_tokens;                      /* the number of tokens in the longest source */
@@ -33,7 +33,7 @@ typedef struct {
   int64_t threads;      /* counter: the threads that have begun */
 } StepArguments;
 
-/* Return a row of the table that the step with `tokens` tokens in each row writes. */
+/* Return a row of one of the two tables: the table that the step with `tokens` tokens in each row writes. */
 static int64_t *table_row(const StepArguments *step, int64_t tokens, int64_t row) {
   return step->tables + (tokens % 2 * step->most_rows + row) * (1 + step->most_tokens);
 }

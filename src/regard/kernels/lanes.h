@@ -45,9 +45,9 @@ static inline wide choose(lanes where, wide yes, wide no) {
 #define KEEP_IN_REGISTER(numbers)
 #endif
 
-/* Return lanes of which the first n have all bits set, and the others no bit. They select the numbers of a row that ends
-   within a register. The whole register is loaded and stored, with the numbers past the end unchanged, so no other thread
-   may write to them. */
+/* Return lanes of which the first n have all bits set, and the others no bit. They select the last numbers of a row that
+   ends within a register. The whole register is loaded and stored, and the numbers past the end of the row are stored
+   unchanged, so no other thread may write to these numbers. */
 static inline lanes first_lanes(int n) {
   static const int32_t lane_numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return *(const unaligned_lanes *)lane_numbers < n;

@@ -1,4 +1,5 @@
-/* Products of small matrices that fit into the CPU cache. Each tile of the result is summed in vector registers. */
+/* Products of small matrices that fit into the CPU cache. The result is computed in tiles (blocks of rows and columns), and
+   the sums of a tile are kept in vector registers. A panel is a copy of a part of the right matrix, PANEL columns wide. */
 
 #pragma once
 
@@ -36,8 +37,8 @@ static inline lanes nonzero_bytes(const uint8_t *from, int n) {
   return __builtin_convertvector(some, lanes) != 0;
 }
 
-/* Compute left @ right for a few rows of the left matrix and the columns of the right matrix that fill `lanes` registers. A
-   step is the distance between two rows of a matrix, in floats. */
+/* Compute left @ right for a few rows of the left matrix and the columns of the right matrix that fill `lanes` registers.
+   depth: the number of products in each sum. left_step, right_step: floats from one row of a matrix to the next. */
 static inline __attribute__((always_inline)) void multiply(int rows, int lanes, const float *left, int64_t left_step,
                                                            const float *right, int64_t right_step, int64_t depth,
                                                            wide sums[ROWS][LANES]) {
@@ -56,8 +57,8 @@ static inline __attribute__((always_inline)) void multiply(int rows, int lanes, 
   }
 }
 
-/* Write out = scale * left @ panel. A sum that overflows becomes NaN: an infinite sum stays infinite whatever is added, and
-   may have the wrong sign. */
+/* Write out = scale * left @ panel. A sum that overflows becomes NaN, not infinity: infinity would hide the error, because
+   it stays infinite whatever finite number is added, and may have the wrong sign. */
 static inline __attribute__((always_inline)) void scaled_product(int rows, const float *left, int64_t left_step,
                                                                  const float *panel, int64_t depth, float scale,
                                                                  float *out, int64_t out_step, int columns) {

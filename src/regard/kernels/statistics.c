@@ -1,12 +1,12 @@
 /* Compute unnormalised softmax weights and statistics from rows of scores, while the rows are in the CPU cache. The
    statistics are described in attention.h.
 
-   Each row is read a few times, many numbers at once in vector registers:
+   A row has the scores s of one query. Each row is read a few times, many numbers at once in vector registers:
 
        maximum  m = max s                          (and the strongest keys, found among the scores)
        weights  e = exp(s - m), total = sum of e   (written over the scores; the softmax weights are e / total)
        entropy      log total - sum of e (s - m) / total
-       columns  sum over rows of e / total
+       columns  sum over rows of e / total         (for each key: the attention that it receives, and the pooled map)
 
    A row too long for the CPU cache comes in parts (consecutive ranges of its keys), from the first keys to the last. m is
    the running maximum. When m grows from one part to the next, the sums so far are multiplied by exp(m before - m). After
@@ -46,8 +46,8 @@ static float row_maximum(const float *row, int keys) {
   return largest_of(choose(b > a, b, a));
 }
 
-/* Return a number that at least `top` scores of a row reach: the top-th largest of the class maxima, or -infinity if
-   there are fewer classes. */
+/* Return a number that at least `top` scores of a row reach: the top-th largest class maximum (see class_maxima), or
+   -infinity if there are fewer classes. */
 static float score_reached_by(const float *row, int keys, int top) {
   wide a, b, reached = broadcast(INFINITY);
   if (top > 2 * WIDE) return -INFINITY;
@@ -58,7 +58,7 @@ static float score_reached_by(const float *row, int keys, int top) {
     above_a += (lanes)(a < a[i]) + (lanes)(a < b[i]);
     above_b += (lanes)(b < a[i]) + (lanes)(b < b[i]);
   }
-  /* the smallest of the class maxima above which there are fewer than `top` */
+  /* the smallest class maximum that has fewer than `top` class maxima above it */
   reached = choose(above_a > -top, a, reached);
   reached = choose((b < reached) & (above_b > -top), b, reached);
   return -largest_of(-reached);
@@ -153,8 +153,8 @@ static inline double sum_in(const float *numbers, int n) {
 /* Return the column of the map that a key belongs to. */
 static inline int column_of(const Statistics *s, int64_t key) { return (int)(key * s->map_columns / s->keys_of_head); }
 
-/* Add the column sums, which are those of the queries of one row of the map, to the cells of this row and to the sums
-   over all queries of the block; then set the column sums to 0. */
+/* Add column_sums, the sums over the queries of one row of the map, to the cells of this row and to key_sums, the sums over
+   all queries of the block; then set column_sums to 0. */
 static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
   const Statistics *s = b->statistics;
   float *cells = b->cells + (int64_t)map_row * s->map_columns;
@@ -202,8 +202,8 @@ static void raise_sum(CompensatedSum sum, int64_t at, const float *cells, int64_
   for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = larger_or_nan(cells[j], sum.rounded[at + j]);
 }
 
-/* Under a spin lock, add what a thread has summed for a block to the results of all threads: the weights on the keys of a
-   part, and, if the block is finished, its cells of the map. */
+/* Under a spin lock, add the sums of a block to the results of all threads: the sums of the weights on the keys of a part,
+   and, if has_cells is 1 (the last call for a block), the block's cells of the map. */
 static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
   Statistics *s = b->statistics;
   if (!s->received.rounded && !has_cells) return;
@@ -221,7 +221,8 @@ static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
 /* Return the index of query i of a block among the queries of all heads. */
 static inline int64_t index_of(const QueryBlock *b, int i) { return b->head * b->statistics->queries + b->query + i; }
 
-/* Return the factor by which e = exp(s - m) of a part becomes the softmax weight, once all parts of the row are known. */
+/* Return softmax weight / e for query i of a block and the keys of a part, once all parts of the row are computed. (m, and
+   so e = exp(s - m), may differ between parts.) */
 static inline float factor_of(const QueryBlock *b, int part, int i) {
   float m = b->maximum[part * b->rows + i], row_m = b->maximum[(b->parts - 1) * b->rows + i];
   float inverse = b->statistics->inverse[index_of(b, i)];

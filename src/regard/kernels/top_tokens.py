@@ -14,7 +14,7 @@ from regard.kernels.library import FLOATS, INTEGERS, c_function, check_arguments
 from regard.kernels.threads import run_on_threads
 
 LOGITS_OF_A_THREAD = 2**16
-"""A thread reads at least about this many logits; with fewer it is not worth waking."""
+"""One thread is used for each 2^16 logits; for fewer, waking a thread takes longer than it saves."""
 
 
 class TopTokensArguments(ctypes.Structure):
@@ -73,5 +73,5 @@ def top_tokens(
 
 @cache
 def regard_top_tokens() -> Any | None:
-    """Return the C function of this name, which takes a pointer to `TopTokensArguments`; None without kernels."""
+    """Return the C function `regard_top_tokens`, which takes a pointer to `TopTokensArguments`; None if not built."""
     return c_function("regard_top_tokens", ctypes.c_void_p)

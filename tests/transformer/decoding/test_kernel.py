@@ -434,7 +434,10 @@ def with_a_table_row(row):
 
 WRONG = {
     "blocks": (lambda a: setattr(a, "n_blocks", 0), "there are no blocks"),
-    "key_heads": (lambda a: setattr(a, "key_heads", 5), "heads must be a multiple of key_heads"),
+    "key_heads": (
+        lambda a: setattr(a, "key_heads", 5),
+        "heads and key_heads must be above 0, and heads a multiple of key_heads",
+    ),
     "d_head": (lambda a: setattr(a, "d_head", 32), D_HEAD),
     "d_model": (lambda a: setattr(a, "d_model", 2**40), D_HEAD),
     "activation": (lambda a: setattr(a, "activation", 9), "the number of the activation is unknown"),

@@ -82,10 +82,10 @@ class Choice:
     engine: Engine | None = None
 
     def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None, bool]:
-        """Return the context of a call of `attend`, the statistics in `ask`, and whether the context is doubtful.
+        """Return a call's context, the statistics that `ask` requests, and whether the context is doubtful.
 
-        A doubtful context may be wrong because of NaN or overflow: `finite.may_be_wrong` must check it. If `engine` is
-        None, no statistics are computed, and None is returned in their place.
+        A doubtful context may be wrong because of NaN or overflow, so that `finite.may_be_wrong` must check it. If
+        `engine` is None, no statistics are computed, and None is returned in place of the statistics.
         """
         if self.engine is None:
             return self.run(call, dropout), None, True
@@ -202,9 +202,9 @@ def engine_with_context(call: Call, dropout: float) -> Engine | None:
 
 
 def engine_without_ask(call: Call, dropout: float) -> Engine | None:
-    """Return the CPU engine, which computes the context of a call of `attend` by a C kernel, or None.
+    """Return the CPU engine, which computes the context by a C kernel, for a call of `attend` without statistics.
 
-    None = the engine does not support the call, or the tensors are not on a CPU.
+    Return None if the engine does not support the call, or if the tensors are not on a CPU.
     """
     return engine_with_context(call, dropout) if call.query.is_cpu else None
 

@@ -4,9 +4,10 @@ PyTorch takes a mask or bias that depends on the query as a matrix. To keep this
 PyTorch once for each block of queries, with only the keys that these queries may attend to. The cost of a window over a
 long sequence is then proportional to window × length.
 
-A mask tensor and a bias tensor are added block by block too, if their sum would be far larger than mask and bias. No
-mask is built for a block whose queries may attend to all keys in their range, as for the newest token in decoding. A
-program exported for any length cannot loop over blocks, so its masks and biases are built as a whole.
+If both the mask and the bias are tensors, their sum may be far larger than both of them, as both may be broadcast. The
+sum is then computed for one block of queries at a time. No mask is built for a block whose queries may attend to all
+keys in their range, as for the newest token in decoding. A program exported for any length cannot loop over blocks, so
+its masks and biases are built as a whole.
 
 On a CPU, PyTorch computes calls with dropout, and calls whose bias needs gradients, by a kernel that stores the
 weights; and no fused kernel supports forward-mode derivatives. The fused backend does not support such calls; the
@@ -136,10 +137,10 @@ def is_kernel_causal(mask: Mask | None, grid: Grid, scale: float) -> bool:
 
 
 def rounds_in_half_type(call: Call) -> bool:
-    """Return whether half-precision inputs would be rounded once more before PyTorch's kernel computes with them.
+    """Return whether projected vectors or a divided bias would be rounded to half precision for PyTorch's kernel.
 
-    True if the score projects queries and keys, or if the bias must be divided by the temperature. The call is then
-    computed in float32.
+    The vectors are queries and keys that the score projects; the bias is divided by the temperature. To avoid the
+    rounding, the call is computed in float32.
     """
     formula = call.softmax
     if formula.projection is not None:
@@ -241,7 +242,7 @@ def context_of_block(
     query = select_tokens(query, queries)
     if len(keys) == 0:
         return query.masked_fill(torch.ones((), dtype=torch.bool, device=query.device), 0.0)
-    mask = None if mask is None or mask.fills_reach(grid, queries) else mask  # no key in the range is masked
+    mask = None if mask is None or mask.fills_reach(grid, queries) else mask  # None = no key in the range is masked
     attn_mask = None
     if mask is not None or bias is not None:
         attn_mask = added_to_scores(mask, bias, grid.whole().part(queries=queries, keys=keys), query)
@@ -290,7 +291,7 @@ def kernel(
         causal: whether query i may attend only to keys 0 … i.
     """
     # PyTorch's CPU kernel gives 0, not NaN, for a row of NaN shorter than a vector register (pytorch issue 141128).
-    # An exported program must not depend on the number of keys, and other kernels run it.
+    # An exported program is excepted: it must not depend on the number of keys, and other kernels run it.
     if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < NUMBERS_PER_REGISTER:
         return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
     if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:

@@ -20,10 +20,10 @@ class Engine(Protocol):
     def read(
         self, call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
     ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
-        """Return the context of a call of `attend`, the statistics in `ask`, and whether the context is doubtful.
+        """Return a call's context, the statistics that `ask` requests, and whether the context is doubtful.
 
-        A doubtful context may be wrong because of NaN or overflow: `finite.may_be_wrong` must check it. This engine
-        must support the call: `unsupported_reason` must return None.
+        A doubtful context may be wrong because of NaN or overflow, so that `finite.may_be_wrong` must check it. This
+        engine must support the call: `unsupported_reason` must return None.
 
         Args:
             contexts: whether to compute the context; if False, None is returned in its place.

@@ -17,7 +17,7 @@ def key_ranges(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | 
     """
     if mask is None or not grid.queries:
         return Ranges.of(0, grid.keys, grid, device)
-    # Every query has the same number of ranges, so that one query tells the number.
+    # every query has the same number of ranges, so the number is known from the ranges of one query
     one_query = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), device)
     if one_query is None or len(one_query.starts) > MOST_RANGES:
         return None

@@ -1,4 +1,4 @@
-"""Conversion of queries, keys and values to the form that the C kernel reads: float32, the tokens of a head adjacent.
+"""Queries, keys and values in the form that the C kernel reads fastest: float32, tokens of a head adjacent in memory.
 
 The kernel also reads heads whose tokens are not adjacent in memory, as in the tensors of most models, but at almost
 half the speed, as fewer tokens fit into the processor's cache. A few heads are converted at a time, to save memory.
@@ -31,10 +31,10 @@ class Part:
     """Some heads of a call, converted to float32 for the C kernel, and the blocks of queries of these heads.
 
     Attributes:
-        numbers: the indices of the blocks in `Plan.blocks`.
-        query: queries; index [0, 0] is batch item `batch` and head `head` of the call.
-        key: keys; index [0, 0] is batch item `batch` and key head `key_head` of the call.
-        value: values of the same batch items and heads as `key`; None = no context is computed.
+        numbers: the indices in `Plan.blocks` of the blocks of these heads.
+        query: the queries; query[0, 0] has those of batch item `batch` and head `head` of the call.
+        key: the keys; key[0, 0] has those of batch item `batch` and key head `key_head` of the call.
+        value: the values of the same batch items and heads as `key`; None = no context is computed.
     """
 
     numbers: slice
@@ -67,7 +67,7 @@ def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> It
     n_key_numbers = key.shape[2] * (key.shape[3] + (0 if value is None else value.shape[3]))
     heads_at_once = max(1, CONVERTED_AT_ONCE // max(1, group * n_query_numbers + n_key_numbers))
     start = 0
-    # part n of a batch item has the key heads from n · heads_at_once on
+    # part n of a batch item has `heads_at_once` key heads, the first of which is n · heads_at_once
     for (batch, n), of_part in groupby(blocks, lambda block: (block.batch, block.head // group // heads_at_once)):
         stop = start + len(list(of_part))
         key_heads = slice(n * heads_at_once, (n + 1) * heads_at_once)

@@ -69,6 +69,7 @@ def read(
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
     """Return the context of a call (None if `contexts` is False), its statistics, and whether the context is doubtful.
 
+    A doubtful context may be wrong because of NaN or overflow, so that `finite.may_be_wrong` must check it.
     This module must support the call: `unsupported_reason` must return None.
     """
     results = compute(call, ask, contexts=contexts, report=report)
@@ -79,7 +80,7 @@ def read(
 def compute(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None, share: slice | None = None
 ) -> Results:
-    """Run the C kernel for a call of `attend`; return the statistics in `ask` and, if `contexts`, the context.
+    """Run the C kernel for a call of `attend`; return the results that `ask` requests and, if `contexts`, the context.
 
     Autograd must be disabled, or no tensor of the call may require gradients.
 

@@ -49,7 +49,10 @@ class CompensatedSum:
         self.rounded.copy_(total)
 
     def raise_to(self, least: Float[Tensor, "..."]) -> None:
-        """Replace each sum by the number at its place in `least`, if that is larger; for a map of maximum weights."""
+        """Replace each sum by the number with the same index in `least`, if this number is larger.
+
+        Used if the "sums" are maxima, as in a pooled map of maximum weights.
+        """
         self.rounded.copy_(torch.maximum(self.rounded, least.double()))
 
     def value(self) -> Float[Tensor, "..."]:
@@ -101,8 +104,9 @@ class Results:
         received: for each key, the sum of its weights over the queries.
         pooled: the pooled map: the sum, or the maximum, of the weights in each cell.
         cells: the queries and keys of each cell of the map; None = no map.
-        doubtful: whether the kernel found NaN or infinity in a context vector, or 0 as its first number: the context
-            may then be wrong (see `finite.may_be_wrong`).
+        doubtful: whether the context may be wrong, so that `finite.may_be_wrong` must check it. True if a context
+            vector contains NaN or infinity, or begins with 0 (if all scores of a query overflow to -∞, its whole
+            context is 0), or if an overflow would leave no trace in the context (`finite.hides_overflow`).
     """
 
     grid: Grid

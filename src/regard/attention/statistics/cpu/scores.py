@@ -24,9 +24,10 @@ Write = Callable[[Tensor, Call, HeadBlock, KeyLimits | None], None]
 
 
 def written_by_torch(call: Call, plan: Plan) -> Write | None:
-    """Return the function that writes what the C kernel cannot compute by itself; None = it computes scores and mask.
+    """Return `write_scores` or `write_mask` if the C kernel cannot compute the scores, or cannot apply the mask.
 
-    The kernel applies a mask that allows each query one range of keys (`plan.limits`), or a mask that it can read.
+    Return None if the kernel can do both. The kernel can apply a mask that allows each query one range of keys
+    (`plan.limits`), and a mask tensor that `is_readable` accepts.
     """
     if not computes_scores(call):
         return write_scores

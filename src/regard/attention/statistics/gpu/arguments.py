@@ -51,6 +51,10 @@ class Table(NamedTuple):
     """A contiguous integer tensor of a `MaskRanges`, and the strides of its first four axes (0 for an axis of size 1).
 
     The tensor is `limits` [ranges batch heads queries 2] or `borders` [ranges batch heads tiles 4].
+
+    Attributes:
+        part: the stride of the axis of key ranges.
+        place: the stride of the axis of queries (in `limits`) or tiles (in `borders`).
     """
 
     numbers: Any
@@ -65,8 +69,8 @@ class MaskRanges(NamedTuple):
 
     Attributes:
         limits: for each query, the start and the stop of each of its key ranges.
-        borders: for each tile (block of queries, or of keys), four positions: the kernel reads the keys (or queries)
-            from the first to the last, and needs no mask from the second to the third.
+        borders: for each tile (block of queries, or of keys), four positions. The kernel reads the keys (or queries)
+            from the first position to the last. From the second to the third, it need not apply the mask.
     """
 
     limits: Table
@@ -113,9 +117,10 @@ class KernelArguments:
     Attributes:
         limits: for each query, the start and the stop of each of its key ranges, from the mask.
         sinks: an extra score in each head's softmax that belongs to no key, times log₂ e / temperature; -∞ = none.
-        tiles: (n, m): a program of the kernel `forward` computes n queries and reads m keys at a time; a program of the
-            kernel `read_weights` computes n keys and reads m queries at a time.
-        stages: how many blocks of vectors a program has in shared memory at once, the next ones being loaded.
+        tiles: (n, m). A program (instance of a kernel) of `forward` computes n queries and reads m keys at a time; a
+            program of `read_weights` computes n keys and reads m queries at a time.
+        stages: the number of blocks of vectors that a program has in shared memory at a time. While it computes with
+            one block, it loads the next ones.
         widths: the widths of keys and of values, rounded up to powers of 2.
     """
 
@@ -158,7 +163,11 @@ class KernelArguments:
         )
 
     def mask_ranges(self, borders: Borders) -> MaskRanges:
-        """Return the mask in the form that a kernel takes; `borders` are those of its tiles (see `MaskRanges`)."""
+        """Return the mask in the form that a kernel takes.
+
+        Args:
+            borders: the four positions of each tile of the kernel (see `MaskRanges`).
+        """
         return MaskRanges(self.limit_table(), Table(borders, *strides(borders, 4)))
 
     def limit_table(self) -> Table:

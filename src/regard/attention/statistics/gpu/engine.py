@@ -41,8 +41,10 @@ WEIGHTS_AT_ONCE = 2**37
 """The number of weights computed between two reports of progress; a GPU computes them in well under a second."""
 
 SUMS_AT_ONCE = 2**26
-"""The largest number of entries in the sums of each key's weights over the rows of the map (256 MiB), if several heads
-are computed at once."""
+"""The largest size of the tensor of sums [heads, rows of the pooled map, keys], in numbers: 256 MiB of float32.
+
+As many heads are computed at once as this allows, and at least one. The sums are those of each key's weights.
+"""
 
 
 def unsupported_reason(call: Call) -> str | None:
@@ -82,7 +84,10 @@ def installed() -> bool:
 
 
 SUMS = {"entropy": -math.log(2), "distance": 1.0}
-"""The statistics of a query that are sums over its keys, each with the factor of the sum."""
+"""The statistics of a query that are sums over the query's keys, each with a factor that multiplies the sum.
+
+For the entropy, -Σ weight · ln weight, the kernel computes Σ weight · log₂ weight, so the factor is -ln 2.
+"""
 
 
 @torch.inference_mode(False)
@@ -90,10 +95,10 @@ SUMS = {"entropy": -math.log(2), "distance": 1.0}
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
-    """Return the context of a call (None if `contexts` is False), its statistics, and False: no context is doubtful.
+    """Return the context of a call (None if `contexts` is False), the call's statistics, and False.
 
-    A check of the context would wait for the GPU. This module must support the call: `unsupported_reason` must return
-    None.
+    False says that the context need not be checked for NaN and overflow: on a GPU this is never done, because reading
+    the context would wait for the GPU. This module must support the call: `unsupported_reason` must return None.
     """
     on_device = torch.cuda.device(call.device) if call.device.type == "cuda" else nullcontext()
     with without_autocast(call.device), on_device:
@@ -190,7 +195,13 @@ class Results:
         sums: Float[Tensor, "items rows keys"] | None,
         maxima: Float[Tensor, "items rows keys"] | None,
     ) -> None:
-        """Compute the received attention and the pooled map of some heads from the sums over each row of the map."""
+        """Compute the received attention and the pooled map of some heads.
+
+        Args:
+            items: the heads: item n is head n % heads of batch item n // heads.
+            sums: the sum of each key's weights over the queries of each row of the map; None = not computed.
+            maxima: the maximum of the same weights; None = the map does not consist of maxima.
+        """
         from regard.attention.statistics.gpu.read_weights import pool_keys
 
         heads = slice(items.start, items.stop)

@@ -22,9 +22,9 @@ Kernel = Callable[[Tensor, Tensor, Tensor, bool, float], tuple[Tensor, Tensor]]
 def context_and_log_sum(
     call: Call,
 ) -> tuple[Float[Tensor, "batch heads queries d_value"], Float[Tensor, "batch heads queries"]] | None:
-    """Return the context of a call and, for each query, log₂ Σ exp(score), the sum over its keys.
+    """Return the context of a call and, for each query, log₂ Σ exp(score), summed over the query's keys.
 
-    Return None if no kernel of PyTorch computes both.
+    Return None if no kernel of PyTorch computes both for this call.
     """
     formula, grid = call.softmax, call.grid
     plain = formula.softcap is None and formula.bias is None and formula.sinks is None
@@ -41,7 +41,7 @@ def context_and_log_sum(
         if trusted(kernel, *options):
             context, log_sum = kernel(query, key, value, square, scale)
             log_sum = (log_sum.reshape(grid.shape[:3]) * math.log2(math.e)).contiguous()
-            return context, log_sum.masked_fill(log_sum == math.inf, math.nan)  # a score is ∞: the weights are NaN
+            return context, log_sum.masked_fill(log_sum == math.inf, math.nan)  # ∞: a score is ∞, and weights are NaN
     return None
 
 

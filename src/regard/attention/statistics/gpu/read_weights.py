@@ -2,12 +2,12 @@
 
     weight_ij = 2^(score_ij - log_sum_i)          log_sum_i = log₂ Σ_j 2^score_ij, from the forward pass
 
-Each program (instance of the kernel) computes a block of keys (a tile), and reads the queries that may attend to the
-keys. It stores its own keys' sums over the queries, one for each row of the pooled map: the map's queries are pooled
-here, its keys afterwards, in `pool_keys`.
+Each program (instance of the kernel) computes a block of keys (a tile), and reads the queries that may attend to these
+keys. For each of its keys and each row of the pooled map, it stores the sum of the key's weights over the queries of
+the row, and if requested their maximum. Afterwards, `pool_keys` combines the keys of each column of the map.
 
-The sums over the keys need all programs. Floating-point numbers added in another order give other bits, and programs
-run in any order. So the sums over the keys are 64-bit integers, in units of 2^-40: every run gives the same bits.
+All programs add to the sums over keys, in any order. Floating-point numbers added in another order give other bits. So
+the sums over keys are 64-bit integers, in units of 2^-40: every run gives the same bits.
 """
 
 from typing import Any, NamedTuple, no_type_check
@@ -24,7 +24,7 @@ from regard.attention.statistics.gpu.schedule import along_queries
 from regard.attention.statistics.gpu.scores import border, limits_of, scores_of, tile_of_program, vectors
 
 UNITS = tl.constexpr(2.0**40)
-"""The number of units in 1; a sum over keys may be up to 2^23."""
+"""The number of units of 2^-40 in 1. A sum over keys, stored as a 64-bit number of units, may be up to 2^23."""
 
 
 class WeightSums(NamedTuple):
@@ -56,6 +56,7 @@ def compute_sums(
     Args:
         log_sum: for each query, log₂ Σ 2^score over the keys, from which the kernel recomputes the weights.
         log_share: log₂ of the sum of each query's weights; None = the sums are 1.
+        map_rows: the number of rows of the pooled map; 1 if there is no map.
         items: the heads to compute: item n is head n % heads of batch item n // heads.
     """
     n_keys, n_queries = arguments.tiles
@@ -108,8 +109,10 @@ def read_weights(
         log_share: for each query, log₂ of the sum of its weights; None = the sums are 1.
         results: a `WeightSums`, the tensors to add to.
         first_item: the first head to compute, counted over all batch items.
+        map_rows: the number of rows of the pooled map; 1 if there is no map.
         ranges: the number of key ranges of a query.
         short_rows: whether a row of the pooled map may have fewer than `n_queries` queries.
+        width: the width of keys, rounded up to a power of 2.
         n_keys, n_queries: the number of keys in a block, and of queries that are read at a time.
     """
     tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.keys, n_keys), sizes.heads)
@@ -163,12 +166,13 @@ def read_weights(
 @no_type_check
 @triton.jit
 def weights_of(queries, keys, mask_ranges, rule, log_sums, where, masked: tl.constexpr):
-    """Return the weights of some queries on some keys, and their binary logarithms.
+    """Return the weights of some queries on some keys, and the binary logarithms of the weights.
 
-    The logarithm of a weight of 0 is a finite number if weights may be 0, because 0 · -∞ would be NaN.
+    If keys may be masked, each logarithm is at least -1e30, because the product of a weight of 0 and -∞ would be NaN.
 
     Args:
-        keys: the key vectors as columns.
+        queries, keys: the query vectors as rows, and the key vectors as columns.
+        mask_ranges, rule: the arguments of the kernel `read_weights`.
         log_sums: for each query, log₂ Σ 2^score over its keys.
         where: the index of the key range, the batch item, the head, the indices of queries and keys, and whether each
             query and each key exists.
@@ -191,20 +195,24 @@ def weights_of(queries, keys, mask_ranges, rule, log_sums, where, masked: tl.con
 @no_type_check
 @triton.jit
 def distances(positions, j):
-    """Return the distances of queries at some positions to the keys j, which float32 represents up to 2^24."""
+    """Return the distance, in tokens, from each query's position to each key j, as float32 (exact up to 2^24)."""
     return tl.abs(j.to(tl.float32)[None, :] - positions.to(tl.float32)[:, None])
 
 
 @no_type_check
 @triton.jit
 def finish_row(to, state, in_row):
-    """Add the sums of one row of the pooled map to the results; return the next row's state and end.
+    """Add the sums of one row of the pooled map to the results, and begin the next row.
 
     Args:
-        to: the results, the item, the indices of the keys, whether they exist, and the sizes.
+        to: the `WeightSums`, the item (head) counted from the first item of this run, the indices of the keys, whether
+            each key exists, the numbers of all queries and of all keys, and the number of rows of the map.
         state: the sums and the maxima [n_queries n_keys] of the row so far, the weights of the block of queries in
             which the row ends, and the index of the row.
         in_row: for each query of the block, whether it belongs to the row.
+
+    Returns:
+        The state of the next row (the weights of the finished row's queries become 0), and the first query after it.
     """
     results, item, j, key_exists, n_all_queries, n_all_keys, map_rows = to
     total, largest, weights, row = state
@@ -215,7 +223,7 @@ def finish_row(to, state, in_row):
     if results.maxima is not None:
         before = tl.load(results.maxima + at, mask=key_exists, other=0.0)
         maxima = tl.maximum(before, tl.max(tl.maximum(largest, last), axis=0))
-        maxima = tl.where(sums == sums, maxima, sums)  # maxima ignore NaN, unlike sums
+        maxima = tl.where(sums == sums, maxima, sums)  # tl.max ignores NaN; a sum is NaN if a weight is NaN
         tl.store(results.maxima + at, maxima, mask=key_exists)
     none = tl.zeros_like(total)
     weights = tl.where(in_row[:, None], 0.0, weights)
@@ -225,14 +233,19 @@ def finish_row(to, state, in_row):
 @no_type_check
 @triton.jit
 def add_units(to, numbers, there):
-    """Add numbers to integers in units of 2^-40."""
+    """Add floating-point numbers to sums that are stored as 64-bit integers, in units of 2^-40.
+
+    Args:
+        to: pointers to the integers.
+        there: False where no integer exists, so that nothing is added.
+    """
     tl.atomic_add(to, (numbers * UNITS).to(tl.int64), mask=there, sem="relaxed")
 
 
 @no_type_check
 @triton.jit
 def row_of(query, n_queries, map_rows):
-    """Return the row of the pooled map to which a query belongs."""
+    """Return the row of the pooled map to which a query belongs; `n_queries` is the number of all queries."""
     return (tl.cast(query, tl.int64) * map_rows // n_queries).to(tl.int32)
 
 
@@ -246,7 +259,12 @@ def first_query_of(row, n_queries, map_rows):
 def from_units(
     sums: Tensor, log_sum: Float[Tensor, "batch heads queries"], factor: float = 1.0
 ) -> Float[Tensor, "batch heads queries"]:
-    """Return sums over keys as floating-point numbers times `factor`; NaN where the weights are NaN."""
+    """Return sums over keys, times `factor`, as floating-point numbers; NaN where the weights are NaN.
+
+    Args:
+        sums: [batch heads queries], 64-bit integers in units of 2^-40.
+        log_sum: for each query, log₂ Σ 2^score over its keys; NaN if the query's weights are NaN.
+    """
     numbers = (sums.double() * (factor / UNITS.value)).float()
     return numbers.masked_fill(log_sum.isnan(), torch.nan)
 
@@ -258,6 +276,8 @@ def pool_keys(
 
     Args:
         columns: the number of columns of the map; key j belongs to column j · columns // keys.
+        ask: `ask.reduce` says whether the map has means, sums or maxima.
+        n_queries: the number of all queries.
     """
     rows, keys = by_row.shape[-2:]
     column = torch.arange(columns + 1, device=by_row.device)

@@ -65,13 +65,16 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
         tile: the number of keys in a tile.
     """
     first = torch.arange(0, n_keys, tile, device=limits.device, dtype=torch.int32)
-    last = first + tile - 1  # in an incomplete last tile this is no key: all its weights are masked
+    # in an incomplete last tile, `last` is beyond the last key: the kernel applies the mask to all weights of the tile
+    last = first + tile - 1
     starts, stops = limits.unbind(-1)
 
     def queries_before(ascending: Tensor, key: Tensor) -> Tensor:
-        """Return, for each tile, the number of queries whose entry in `ascending` is at most the tile's entry in `key`.
+        """Return, for each tile, the number of queries whose position in `ascending` is at most the tile's key.
 
-        `ascending` has one entry for each query, in ascending order.
+        Args:
+            ascending: one key position for each query, in ascending order.
+            key: one key position for each tile.
         """
         keys = key.expand(*ascending.shape[:3], -1).contiguous()
         return torch.searchsorted(ascending.contiguous(), keys, right=True, out_int32=True)
@@ -93,9 +96,13 @@ def remaining_minimum(limits: OneSide) -> OneSide:
 
 
 def borders(begin: Tensor, whole_from: Tensor, whole_to: Tensor, end: Tensor) -> Borders:
-    """Return the four borders of each tile as one tensor, after those that do not ascend are moved so that they do.
+    """Return the four borders of each tile as one tensor, clamped so that they are in ascending order.
 
-    If the mask must be applied to all weights of a tile, its second and its third border become equal.
+    If the mask must be applied to all weights of a tile, the second and the third border become equal.
+
+    Args:
+        begin, end: for each tile, the first position that the kernel reads, and the position after the last.
+        whole_from, whole_to: for each tile, the range of positions for which no mask is needed.
     """
     end = torch.maximum(begin, end)
     whole_from = torch.minimum(torch.maximum(whole_from, begin), end)

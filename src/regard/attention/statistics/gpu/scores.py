@@ -36,7 +36,8 @@ def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr
     """Load the vectors of some tokens as a matrix [tokens padded]; the vector of a token is 0 where `there` is False.
 
     Args:
-        rows: a `StridedTensor`, the tensor and its strides.
+        rows: a `StridedTensor` of queries, keys or values.
+        batch, head: the indices of the batch item and the head.
         first, tokens: a start and a range 0, 1, 2, …; the indices of the tokens are first + tokens.
         width: the number of entries of a vector.
         padded: `width` rounded up to a power of 2; the additional entries are 0.
@@ -92,7 +93,7 @@ def limits_of(limits, n, batch, head, i, there):
     """Return the start and the stop of the n-th key range of each query i, or 0 and 0 where `there` is False.
 
     Args:
-        limits: a `Table`, as in `MaskRanges`.
+        limits: a `Table` of the start and the stop of each query's key ranges, as in `MaskRanges`.
     """
     at = start_of(limits, n, batch, head) + i.to(tl.int64) * limits.place
     return tl.load(at, mask=there, other=0), tl.load(at + 1, mask=there, other=0)

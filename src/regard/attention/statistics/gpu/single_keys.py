@@ -61,12 +61,14 @@ def single_keys(
     """Triton kernel: each program computes the weights of one block of queries on at most three keys.
 
     Args:
+        query, key, rule, sizes: two `StridedTensor`s, a `Rule` and a `Sizes`.
         limits: a `Table`, the start and the stop of each query's key ranges.
         log_sum: for each query, log₂ Σ 2^score over its keys.
         first, own, previous: the outputs [batch heads queries]: the weights on key 0, on the key at the query's own
             position and on the key before it; None = not computed.
         first_item: the first head to compute, counted over all batch items.
         ranges: the number of key ranges of a query.
+        width: the width of keys, rounded up to a power of 2.
         n_queries: the number of queries in a block.
     """
     tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
@@ -95,6 +97,8 @@ def weight_on_key(queries, key, limits, rule, sizes, where, j, log_sums, ranges)
     """Return the attention weight of each query on one key; 0 if the key is masked or does not exist.
 
     Args:
+        queries: the query vectors.
+        key, limits, rule, sizes, ranges: the arguments of the kernel `single_keys`.
         where: the batch item, the head and the indices of the queries.
         j: for each query, the index of the key.
         log_sums: for each query, log₂ Σ 2^score over its keys.

@@ -24,7 +24,8 @@ class ForwardResults(NamedTuple):
     Attributes:
         log_sum: [batch heads queries], log₂ Σ 2^score of each query, its sink included; +∞ for a query that may attend
             to no key, so that its weights 2^(score - log_sum) are 0.
-        log_share: [batch heads queries], log₂ of the sum of each query's weights, which is below 1 because of the sink.
+        log_share: [batch heads queries], log₂ of the sum of each query's weights. Because of the sink (a score that
+            belongs to no key), the sum is below 1.
         context: [batch heads queries d_value].
     """
 
@@ -83,10 +84,12 @@ def forward(
     """Triton kernel: each program computes the context and the log-sum-exp of one block of queries.
 
     Args:
+        query, key, value, mask_ranges, rule, sizes: three `StridedTensor`s, a `MaskRanges`, a `Rule` and a `Sizes`.
         sinks: for each head, an extra score that belongs to no key; -∞ = none.
         results: a `ForwardResults`, the tensors to write to.
         first_item: the first head to compute, counted over all batch items.
         ranges: the number of key ranges of a query.
+        width, d_value: the widths of keys and of values, rounded up to powers of 2.
         n_queries: the number of queries in a block.
         n_keys: the number of keys that are read at a time.
     """
@@ -145,10 +148,12 @@ def read_keys(
 
     Args:
         queries: the query vectors of the block.
+        key, value, rule, results, sizes: the arguments of the kernel `forward`.
         where: the batch item, the head and the indices of the queries.
         limits: for each query, the start and the stop of the range of keys to which it may attend.
         span: the first key to add, and the key after the last.
-        sums: for each query, the largest score, the sum of the exponentials, and the sum for the context so far.
+        sums: for each query, from the keys so far: the largest score, the sum of e = 2^(score - largest), and the sum
+            of e · value.
         masked: whether the mask must be applied.
         n_keys: the number of keys that are read at a time.
     """
