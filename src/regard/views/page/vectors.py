@@ -149,6 +149,7 @@ def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] |
         (first query, last key). None if there is no bias, or if the bias depends on more than head and distance.
     """
     bias = formula.bias
+    # With fewer keys than queries - 1, the first and the last query together do not have all distances.
     if bias is None or not isinstance(unrounded(bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:
         return None
     ends = grid.whole().part(queries=torch.tensor([0, grid.queries - 1]))

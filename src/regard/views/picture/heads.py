@@ -90,7 +90,7 @@ class Mosaic:
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:
-        """Return the row and column of cells at which a pattern begins.
+        """Return the row and the column, in cells of the image, of the top left corner of a pattern.
 
         Args:
             place: the row and the column of patterns that the pattern is in.

@@ -174,7 +174,7 @@ class Drawing:
     def _label_strongest(self, page: Page, axes: Axes) -> None:
         """Write the query in `focus` beside its row, and its five strongest keys above their columns.
 
-        Some other rows and columns get a number, the position of the token in the text.
+        Some positions, such as 0, 20, 40, are written below the columns and right of the rows.
         """
         rows, columns = self.weights.shape
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)

@@ -199,7 +199,10 @@ class Sentence:
 
 
 def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
-    """Return the drawing of a text: on one line in large letters, or on several lines in small letters, or in parts."""
+    """Return the drawing of a text: on one line in large letters, or on several lines in small letters.
+
+    If the text is too long, only the tokens near the query and near its strongest keys are drawn.
+    """
     head = focus.head
     written = [key for key in head.top(focus.query, N_WRITTEN) if key.weight >= 0.0005]
     strongest = {key.position for key in written}

@@ -263,7 +263,7 @@ class Tint:
     Attributes:
         positive, negative: the colours of numbers above and below 0.
         largest: the absolute value of the numbers with the deepest colour; 0 = no number has a background colour.
-        deepest: how the deepest colour is mixed: this fraction of `positive` or `negative`, and white.
+        deepest: the fraction of `positive` or `negative` in the deepest colour; the remaining fraction is white.
     """
 
     positive: RGB

@@ -151,7 +151,8 @@ def panel_map(panel: PatchPanel, largest: float, query: Place | None) -> Text:
 
     Args:
         largest: the weight that is shown as a full block.
-        query: the place of the query; if it is a patch of this picture, it is shown as []. None = it is not shown.
+        query: the image patch (or moment of sound) of the query; a patch of this picture is shown as []. None = the
+            query is neither, or it is not one of the keys.
     """
     if panel.name and panel.total == 0:
         return Text(f"{panel.name}: 0", style="dim")
