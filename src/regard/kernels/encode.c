@@ -10,7 +10,7 @@ typedef struct {
   Embedding embedding;
   const int64_t *ids;      /* [sources, tokens] */
   float *x;                /* [sources, tokens, d_model]: the encoder's output */
-  const Linear *layers;    /* [n_layers]: the key layer and the value layer of each cross-attention; `width` outputs each */
+  const Linear *layers;    /* [n_layers]: the key and the value layer of each cross-attention, all with `width` outputs */
   int64_t n_layers;
   float *memory;  /* [n_layers, sources, tokens, width]: output, not written for padding */
   float *scratch; /* [threads, scratch_numbers] */

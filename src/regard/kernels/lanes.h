@@ -15,7 +15,7 @@
 #define WIDE 4
 #endif
 
-#define MOST_TERMS 256 /* the most numbers that are added one by one; a longer sum is a sum of sums of this many numbers */
+#define MOST_TERMS 256 /* a longer sum is computed as a sum of sums of this many numbers, to keep rounding errors small */
 
 #define SMALLEST_EXPONENT -87.0f /* exp of a smaller number is below the smallest normal float32, and counts as 0 */
 
@@ -36,7 +36,7 @@ static inline wide choose(lanes where, wide yes, wide no) {
   return (wide)(((lanes)yes & where) | ((lanes)no & ~where));
 }
 
-/* Keep numbers in a register; without it, compilers load them from memory again for every product. */
+/* Keep numbers in a register. Without this macro, compilers load the numbers from memory again for every product. */
 #if defined(__AVX512F__)
 #define KEEP_IN_REGISTER(numbers) __asm__("" : "+v"(numbers))
 #elif defined(__AVX__) && WIDE <= 8
@@ -88,7 +88,7 @@ static inline float sum_of(wide numbers) {
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
-/* Return the sums of four registers. */
+/* Return four sums: of the numbers in a, in b, in c and in d. */
 static inline four sums_of(wide a, wide b, wide c, wide d) {
   four p = folded(a), q = folded(b), r = folded(c), s = folded(d);
   four pq = SHUFFLE(p, q, 0, 4, 1, 5) + SHUFFLE(p, q, 2, 6, 3, 7);
@@ -116,7 +116,7 @@ static inline float largest_of(wide numbers) {
 /* Return exp(x) for x in [SMALLEST_EXPONENT, 88]: 2^k times a polynomial (Cephes' expf), within 2 units in the last
    place. */
 static inline wide exp_of(wide x) {
-  const wide shifter = broadcast(12582912.0f); /* 1.5 * 2^23: adding it leaves the nearest whole number in the low bits */
+  const wide shifter = broadcast(12582912.0f); /* 1.5 * 2^23: adding it puts the nearest integer into the low bits */
   wide shifted = x * 1.44269504f + shifter, k = shifted - shifter;
   wide f = (x - k * 0.693359375f) - k * -2.12194440e-4f;
   wide p = broadcast(1.9875691500e-4f);
@@ -144,7 +144,7 @@ static inline wide tanh_of(wide x) {
   p = p * square + 1.33314422036e-1f;
   p = p * square - 3.33332819422e-1f;
   p = p * square * x + x;
-  /* the polynomial p is for |x| <= 0.625; beyond, tanh |x| = 1 - 2 / (exp(2 |x|) + 1) */
+  /* the polynomial p is for |x| <= 0.625; for larger |x|, tanh |x| = 1 - 2 / (exp(2 |x|) + 1) */
   wide beyond = 1.0f - 2.0f / (exp_of(choose(absolute > 20.0f, broadcast(40.0f), absolute + absolute)) + 1.0f);
   return choose(absolute > 0.625f, choose(x < 0.0f, -beyond, beyond), p);
 }

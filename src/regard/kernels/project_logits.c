@@ -4,7 +4,7 @@
 #include "blocks.h"
 
 typedef struct {
-  Linear layer;       /* its n_out may be any number */
+  Linear layer;       /* n_out need not be a multiple of 16 */
   int64_t rows;       /* the number of rows */
   const float *x;     /* [rows, n_in]: the decoder's output */
   float *logits;      /* [rows, n_out]: output */

@@ -69,12 +69,13 @@ static float score_reached_by(const float *row, int keys, int top) {
 static void update_top_keys(Row row, int top, int is_first_part, float *scores, int64_t *top_keys) {
   if (is_first_part) {
     float reached = score_reached_by(row.weights, row.keys, top);
-    float below = fminf(nextafterf(reached, -INFINITY), reached - FLT_MIN); /* subnormal differences may count as 0 */
+    /* below < reached, even if subnormal differences count as 0 */
+    float below = fminf(nextafterf(reached, -INFINITY), reached - FLT_MIN);
     for (int i = 0; i < top; i++) scores[i] = below, top_keys[i] = -1;
   }
   int j = 0;
   while (j < row.keys) {
-    if (j + WIDE <= row.keys) { /* skip a register of which no score is above the smallest of the top scores */
+    if (j + WIDE <= row.keys) { /* skip the next WIDE scores if none is above the smallest of the top scores */
       lanes above = load(row.weights + j) > scores[top - 1];
       int64_t any = 0;
       for (int i = 0; i < WIDE / 2; i++) any |= ((int64_t __attribute__((vector_size(4 * WIDE))))above)[i];
@@ -109,7 +110,7 @@ static inline void exponential(float *row, lanes inside, float m, wide *total, w
 static float exponentials(float *row, int keys, float m, float *exponent_sum) {
   wide total = broadcast(0), sum = total;
   for (int j = 0; j < keys;) {
-    wide part_total = broadcast(0), part_sum = part_total; /* of at most MOST_TERMS numbers */
+    wide part_total = broadcast(0), part_sum = part_total; /* the sums over the next MOST_TERMS keys */
     int end = keys - j < MOST_TERMS ? keys : j + MOST_TERMS;
     for (; j + WIDE <= end; j += WIDE) exponential(row + j, first_lanes(WIDE), m, &part_total, &part_sum);
     if (j < end) exponential(row + j, first_lanes(end - j), m, &part_total, &part_sum), j = end;
@@ -122,7 +123,7 @@ static float exponentials(float *row, int keys, float m, float *exponent_sum) {
 /* Return the sum over a row's keys of e times the distance, in tokens, between the key and the query's position. */
 static float distance_sum(Row row, int64_t query_position) {
   float position = (float)(query_position - row.first_key);
-  wide sum = broadcast(0), offset = broadcast(-position); /* from the query to each key, in tokens */
+  wide sum = broadcast(0), offset = broadcast(-position); /* position of each key - position of the query */
   for (int i = 0; i < WIDE; i++) offset[i] += i;
   int j = 0;
   for (; j + WIDE <= row.keys; j += WIDE, offset += WIDE)
