@@ -229,7 +229,8 @@ def test_a_newer_version_is_refused(normal, tmp_path):
     path = traced(normal).save(tmp_path / "trace.safetensors")
     changed(path, lambda about: about.update(version=4))
     assert refused(path) == (
-        "FILE is a trace of version 4 and this regard reads version 3; read it with the regard that wrote it."
+        "FILE is a trace of version 4 and this version of regard reads version 3; read it with the regard that "
+        "wrote it."
     )
 
 

@@ -130,7 +130,7 @@ def read_record(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} holds no trace; give a file that trace.save wrote.") from error
     if type(version) is not int or version != VERSION:
         raise InputError(
-            f"{path} is a trace of version {version!r:.40} and this regard reads version {VERSION}; "
+            f"{path} is a trace of version {version!r:.40} and this version of regard reads version {VERSION}; "
             "read it with the regard that wrote it."
         )
     try:
