@@ -36,7 +36,7 @@ class Call:
         formula: the parameters of softmax attention, such as scale and bias; None if the normaliser is not softmax.
         tensors: every tensor that the weights or the context depend on: query, key, value, and the tensors in score,
             mask and normaliser.
-        is_plain: whether C code may read the tensors (`gradients.are_plain`) at the time of the call.
+        is_plain: whether C code may read the tensors (see `gradients.are_plain`) at the time of the call.
         versions: for each tensor in `tensors`, its in-place version counter at the time of the call; None under
             torch.compile.
     """
@@ -170,7 +170,7 @@ def grid_of(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Grid:
     try:
         (query_batch, heads, queries, d_query), (key_batch, key_heads, keys, d_key) = query.shape, key.shape
         value_batch, value_heads, values, _ = value.shape
-    except RuntimeError:  # nested tensors of layout torch.strided have no shape
+    except RuntimeError:  # a nested tensor of layout torch.strided has no shape; check_each raises ValueError
         check_each(query=query, key=key, value=value)
         raise
     if d_query == 0:

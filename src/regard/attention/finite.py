@@ -34,8 +34,8 @@ rounded to the largest float32."""
 def total(tensor: Float[Tensor, "*shape"]) -> float:
     """Return the sum of all elements of a tensor; the sum is NaN or infinite if one of the elements is.
 
-    Return 0 under torch.compile and torch.func, and for tensors that are not on a CPU, because reading the sum would
-    wait for the device.
+    Return 0 for tensors that are not on a CPU, because reading the sum would wait for the device. Return 0 under
+    torch.compile and torch.func too.
     """
     return float(tensor.detach().sum()) if tensor.is_cpu and are_plain((tensor,)) else 0.0
 
@@ -51,9 +51,9 @@ def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
 def norm(tensor: Float[Tensor, "*shape"]) -> float:
     """Return the Euclidean norm of all elements of a tensor; NaN or infinite if one of the elements is.
 
-    The norm is also infinite if the sum of squares overflows float32 (for a float64 tensor, float64). Return 0 under
-    torch.compile and torch.func, and for tensors that are not on a CPU, because reading the norm would wait for the
-    device.
+    The norm is also infinite if the sum of squares overflows float32 (for a float64 tensor, float64). Return 0 for
+    tensors that are not on a CPU, because reading the norm would wait for the device. Return 0 under torch.compile and
+    torch.func too.
     """
     if not (tensor.is_cpu and are_plain((tensor,))):
         return 0.0

@@ -68,7 +68,7 @@ class Pattern(ThroughDense):
     call: Call
     statistics: Summary | None = None
 
-    # The arguments of attend, and the shape of the weights
+    # Properties: the arguments of attend, and the shape of the weights
 
     @property
     def query(self) -> Float[Tensor, "query_batch heads queries d_query"]:
@@ -142,7 +142,7 @@ class Pattern(ThroughDense):
         named = [f"{name}={stage!r}" for name, stage in stages.items() if repr(stage) not in defaults]
         return f"Pattern({', '.join([str(self.grid), *named])})"
 
-    # The weights, and the scores and products that they are computed from
+    # Methods that compute the weights, or the scores and products from which the weights are computed
 
     def __getitem__(self, index: Index) -> Float[Tensor, "..."]:
         selection = Selection.of(index, self.grid)
@@ -221,7 +221,7 @@ class Pattern(ThroughDense):
         """
         return self.call.keep(tile)
 
-    # Statistics, in memory that grows linearly with the number of tokens
+    # Methods that compute statistics, in memory that grows linearly with the number of tokens
 
     def received(self) -> Float[Tensor, "batch heads keys"]:
         """Return how much attention each key receives: the sum of its weights over all queries."""
@@ -304,7 +304,7 @@ class Pattern(ThroughDense):
         with progress_callback(report) as callback:
             return summary_of(self.call, ask, callback)
 
-    # Products of the weights with values and with vectors
+    # Methods that multiply the weights by values or by a vector
 
     def apply(
         self, value: Float[Tensor, "value_batch value_heads keys d"], dropout: float = 0.0

@@ -222,7 +222,7 @@ class Pyramid:
     def read(self, level: int, rows: range, columns: range, pool: Pool) -> Cells:
         """Return some rows and columns of the map of a level.
 
-        The cell of a level shows the mean or the maximum (`pool`) of 2^level × 2^level weights. A cell in which no
+        Each cell shows the mean or the maximum (`pool`) of 2^level × 2^level weights. A cell in which no
         query may attend to any key is NaN.
 
         Raises:

@@ -28,7 +28,7 @@ def tensors_in(part: object) -> tuple[Tensor, ...]:
     tensors: tuple[Tensor, ...] = ()
     for name in getattr(part, "__dataclass_fields__", ()):
         value = getattr(part, name)
-        if not isinstance(value, NUMBER_TYPES):  # saves time in every call of attend
+        if not isinstance(value, NUMBER_TYPES):  # skipping numbers saves time in every call of attend
             tensors += tensors_in(value)
     return tensors
 

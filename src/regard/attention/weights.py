@@ -136,7 +136,7 @@ def weighted_sum(
     if keep is None:
         return weights @ value
     kept = keep.to(weights).expand_as(weights)
-    context = weights.masked_fill(~keep, 0) @ value.where(value.isfinite(), 0)  # so masked weights get no gradient
+    context = weights.masked_fill(~keep, 0) @ value.where(value.isfinite(), 0)  # masked weights get no gradient
     for number, is_number in (
         (math.nan, value.isnan()),
         (math.inf, value == math.inf),

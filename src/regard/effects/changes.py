@@ -94,8 +94,8 @@ class LayerChanges:
     Attributes:
         edges: tuples (head, query, key): in this head, the query cannot attend to the key. The query and the key are
             positions in the whole text. None in place of an index means every head, every query or every key.
-        temperatures: for each head, by its number in the layer, the temperature by which its scores are divided. The
-            temperature with the number None applies to all heads, in addition to those of single heads.
+        temperatures: by a head's number in the layer, the temperature by which the scores of this head are divided.
+            The scores of all heads are divided by the temperature with the key None too.
     """
 
     edges: tuple[Edge, ...]

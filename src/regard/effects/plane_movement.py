@@ -24,7 +24,7 @@ QUERIES_AT_ONCE = 32
 """The longest vectors that key tokens add are computed for this many queries at a time, to save memory."""
 
 N_NEAREST = 5
-"""The number of nearest tokens that are stored for each token."""
+"""The number of tokens with the most similar vectors that are stored for each token (see `nearest_tokens`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,9 +53,10 @@ class LayerArrows:
         turned: for each token, the angle between its vectors before and after the layer, in degrees.
         parts: four vectors for each token: what attention adds; what the bias of the output projection adds, which
             is contained in the first vector; what the feed-forward network adds; and the change made by layer norms.
-        heads: the longest vectors that heads add to each token, longest first, and the sum of the other heads.
+        heads: the longest vectors that heads add to each token, longest first, and the sum of the
+            vectors of the other heads.
         sources: the longest vectors that key tokens (sources) add to each token, longest first, and the sum of the
-            other key tokens.
+            vectors of the other key tokens.
         nearest, nearest_angles: for each token, the positions of the tokens whose vectors after the layer have the
             smallest angles to its vector, and these angles in degrees.
     """
@@ -84,7 +85,7 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, n_longest: 
     change = state.after - state.before
     group = pattern.n_heads // pattern.value.shape[1]  # the number of query heads that share a value head
     values = pattern.value[0].repeat_interleave(group, dim=0).to(state.projection.weight)
-    key_vectors = torch.einsum("hkv,hvd->hkd", values, state.projection.weight)  # what each key adds at weight 1
+    key_vectors = torch.einsum("hkv,hvd->hkd", values, state.projection.weight)  # what each key adds if its weight is 1
     weights = pattern[0].to(key_vectors)
     by_head = torch.einsum("hqk,hkd->qhd", weights, key_vectors)
     rest = change - state.attention - state.feed_forward

@@ -73,7 +73,7 @@ def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -
             sums[: len(masks)] += torch.einsum("hqk,rqk->rh", weights, masks.double())
             counts[: len(masks)] += masks.any(dim=-1).sum(dim=-1)
             distances = (rows[:, None] - positions).abs().double()
-            sums[-2] += torch.einsum("hqk,qk->h", weights, distances)  # the roles "distance" and "entropy"
+            sums[-2] += torch.einsum("hqk,qk->h", weights, distances)  # the role "distance"; sums[-1]: "entropy"
             sums[-1] -= torch.xlogy(weights, weights).sum(dim=(1, 2))
             counts[-2:] += len(rows)
     return RoleSums(sums, counts)

@@ -6,8 +6,8 @@ The flow of a layer is a matrix [tokens, tokens]: row i says which fraction (sha
 layer comes from each token before the layer. Each row is divided by its sum, so that it sums to 1:
 
     HeadMean()         mean of the heads' weights + identity
-    VectorLengths()    the norm of the vector that each token adds, ‖Σ_heads weight · value · W_O‖; for the token
-                       itself, the norm of the sum of this vector and its own
+    VectorLengths()    the norm of the vector that each token adds, ‖Σ_heads weight · value · W_O‖; for token i
+                       itself, the norm of the sum of this vector and the vector of token i before the layer
 
 Source: Abnar & Zuidema 2020, "Quantifying attention flow in transformers", section 3; Kobayashi et al. 2021,
 "Incorporating residual and normalization layers into analysis of masked language models".
@@ -51,7 +51,7 @@ class Flow(ABC):
 
 @dataclass(frozen=True, slots=True)
 class HeadMean(Flow):
-    """The flow of a layer by its weights: mean of the heads' weights + identity, each row divided by its sum.
+    """The flow of a layer from its weights: mean of the heads' weights + identity, each row divided by its sum.
 
     Row i says which fraction of the vector of token i after the layer comes from each token before the layer.
 
@@ -71,7 +71,7 @@ class HeadMean(Flow):
 
 @dataclass(frozen=True, slots=True)
 class VectorLengths(Flow):
-    """The flow of a layer by norms: the fraction from token j is proportional to the norm of what j adds to token i.
+    """The flow of a layer from norms: the fraction from token j is proportional to the norm of what j adds to token i.
 
     Token j adds to token i the sum over heads of weight · value · W_O. For j = i, the token's own vector is added to
     this sum. So a large weight on a token whose value has a small norm, such as a separator, counts little.
@@ -92,7 +92,7 @@ class VectorLengths(Flow):
         added = torch.einsum("hkv,hvd->hkd", values, states.projection.weight.double().cpu())
         vectors = states.before.double().cpu()
         products = torch.einsum("hkd,gkd->hgk", added, added)
-        with_vector = torch.einsum("hkd,kd->hk", added, vectors)  # dot products of the two
+        with_vector = torch.einsum("hkd,kd->hk", added, vectors)  # added[h, k] · vectors[k]
         result = torch.zeros_like(shares)
         for queries in query_blocks(pattern):
             weights = pattern[0, :, queries].double().cpu()

@@ -1,6 +1,8 @@
 """The decoder: logits of the next token, from the target tokens so far and, in a translator, the encoded source.
 
-    logits_t = norm(x_t) Wᵀ + b      x_t: last block's output;  W: the target embedding matrix unless share="none"
+    logits_t = norm(x_t) Wᵀ + b      x_t: the last block's output for token t
+
+W is the target embedding matrix, unless share="none".
 
 Source: Vaswani et al. 2017, section 3.1; shared matrix: Press & Wolf 2017.
 """

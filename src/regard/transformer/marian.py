@@ -113,7 +113,7 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
     parameters = {name: reorder(given[ours], axis, order) for ours, name, axis in parameter_names(config)}
     parameters["final_logits_bias"] = parameters["final_logits_bias"][None]
     for name, parameter in theirs.state_dict().items():
-        parameters.setdefault(name, parameter)  # left out above: position vectors, for example
+        parameters.setdefault(name, parameter)  # not converted: position vectors, for example
     if config.share == "all":
         parameters["model.shared.weight"] = parameters["lm_head.weight"]
     theirs.load_state_dict(parameters)
@@ -190,8 +190,8 @@ def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfi
 def shared_matrices(model: "MarianMTModel") -> Share:
     """Return `TransformerConfig.share` for a Marian model: which vocabulary matrices its conversion shares.
 
-    "none" if the Marian model does not scale its embeddings: then the copied embeddings are divided by √d_model, but
-    the output projection is not.
+    The result is "none" if the Marian model does not scale its embeddings: the copied embeddings are then divided by
+    √d_model, but the output projection is not.
     """
     source, target = (side.embed_tokens.weight for side in (model.model.encoder, model.model.decoder))
     if target is not model.lm_head.weight or not model.config.scale_embedding:
@@ -224,7 +224,7 @@ def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int |
     for side, n_layers, layers in sides:
         for i in range(n_layers):
             for ours, (theirs, axes) in layers.items():
-                for parameter, axis in axes.items():  # ".weight", ".bias"
+                for parameter, axis in axes.items():  # parameter is ".weight" or ".bias"
                     yield f"{side}.blocks.{i}.{ours}{parameter}", f"model.{side}.layers.{i}.{theirs}{parameter}", axis
 
 

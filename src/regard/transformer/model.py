@@ -139,7 +139,10 @@ class Transformer(nn.Module):
     def compiled_decoding(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"], *, most_rows: int, most_tokens: int
     ) -> CompiledDecoding | None:
-        """Encode the sources; return an object that adds target tokens by C kernels, or None if the kernels cannot.
+        """Encode the sources; return an object that adds target tokens by C kernels, or None if they cannot be used.
+
+        The kernels cannot be used if they do not support the decoder, may not run at present (see `kernel_allowed`) or
+        were not built, or if `most_tokens` is above the number of stored positions.
 
         Args:
             source: token ids, padded on the right.
@@ -156,7 +159,7 @@ class Transformer(nn.Module):
     def _kernel_parameters(self, source: Int[Tensor, "batch source"]) -> StackParameters | None:
         """Return the decoder as an argument of the C kernels.
 
-        None if the kernels do not support the decoder, or may not be used at present (see `kernel_allowed`).
+        Return None if the kernels do not support the decoder, or may not be used at present (see `kernel_allowed`).
         """
         allowed = type(self.decoder) is Decoder and kernel_allowed(source.device)
         return StackParameters.of(self.decoder) if allowed else None

@@ -196,7 +196,7 @@ def engine_with_context(call: Call, dropout: float) -> Engine | None:
     """Return the engine that computes context and statistics of a call together; None if no engine supports the call.
 
     The engines are the modules `cpu.engine` and `gpu.engine` in `attention/statistics`. They support neither dropout
-    nor gradients, and read only plain tensors (`gradients.are_plain`).
+    nor gradients, and read only tensors whose numbers C code may read from memory (see `gradients.are_plain`).
     """
     return None if dropout > 0 or not call.is_plain or call.needs_gradients else fused_engine(call)
 

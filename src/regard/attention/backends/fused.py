@@ -137,10 +137,10 @@ def is_kernel_causal(mask: Mask | None, grid: Grid, scale: float) -> bool:
 
 
 def rounds_in_half_type(call: Call) -> bool:
-    """Return whether projected vectors or a divided bias would be rounded to half precision for PyTorch's kernel.
+    """Return whether a call must be computed in float32, so that PyTorch's kernel gets no rounded numbers.
 
-    The vectors are queries and keys that the score projects; the bias is divided by the temperature. To avoid the
-    rounding, the call is computed in float32.
+    In half precision, queries and keys that the score projects would be rounded after the projection, and a bias would
+    be rounded after its division by the temperature.
     """
     formula = call.softmax
     if formula.projection is not None:

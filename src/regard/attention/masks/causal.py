@@ -73,7 +73,7 @@ class Prefix(EqualFields, RangeMask):
             check_lengths_not_negative("Prefix", "length", self.length)
             return
         check_integers("Prefix", length=self.length)
-        object.__setattr__(self, "length", int(self.length))  # converts a numpy integer, for example
+        object.__setattr__(self, "length", int(self.length))  # a numpy integer, for example, becomes an int
         if self.length < 0:
             raise ValueError(f"Prefix(length={self.length}) counts keys from the first, so it must be at least 0.")
 

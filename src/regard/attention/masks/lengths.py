@@ -8,9 +8,10 @@ from regard.attention.gradients import in_torch_func
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], keys: int) -> set[int]:
-    """Return a set of the smallest and the largest length; {0, keys} if `may_read` forbids to read the lengths.
+    """Return the smallest and the largest length as a set; {0, keys} if Python may not read the lengths.
 
-    0 and the number of keys are the smallest and the largest possible length.
+    0 and `keys`, the number of keys, are the smallest and the largest possible length. `may_read` says whether Python
+    may read the lengths.
 
     >>> sorted(shortest_and_longest(torch.tensor([5, 3, 4]), keys=11))
     [3, 5]

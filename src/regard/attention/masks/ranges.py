@@ -60,7 +60,7 @@ class Ranges:
         return complement
 
     def with_disjoint(self, other: "Ranges") -> "Ranges":
-        """Return the union of this mask and `other`; no range of a query in one may overlap its ranges in the other."""
+        """Return the union of this mask and `other`, given that no key is allowed for the same query by both masks."""
         return Ranges(concatenated(self.starts, other.starts), concatenated(self.stops, other.stops), self.n_keys)
 
     def without_empty(self) -> "Ranges":

@@ -55,7 +55,8 @@ def support_of(below: Rows) -> Bool[torch.Tensor, "batch heads queries keys"]:
     Args:
         below: the scores minus the largest score of their row.
     """
-    # Scores of -1 or less get weight 0. Clamping at -2 changes no weight and keeps -∞ out of the sums.
+    # A key whose score is 1 or more below the largest gets weight 0. Clamping at -2 changes no weight and keeps -∞ out
+    # of the sums.
     ordered = below.clamp_min(-2.0).sort(dim=-1, descending=True).values
     count = torch.arange(1, below.shape[-1] + 1, device=below.device)
     size = (1 + count * ordered > ordered.cumsum(dim=-1)).sum(dim=-1, keepdim=True)

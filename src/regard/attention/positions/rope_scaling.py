@@ -2,11 +2,12 @@
 
     Interpolate     divides all frequencies by the factor                                Chen et al. 2023, equation 4
     LargerBase      keeps the highest frequency, divides the lowest by the factor        Peng et al. 2024, section 3.1
-    Yarn            keeps high frequencies, divides low ones, interpolates by index      Peng et al. 2024, 3.2 to 3.4
-    LlamaStretch    keeps high frequencies, divides low ones, interpolates by frequency  Llama 3.1's code
+    Yarn            keeps high frequencies, divides low frequencies by the factor        Peng et al. 2024, 3.2 to 3.4
+    LlamaStretch    keeps high frequencies, divides low frequencies by the factor        Llama 3.1's code
 
 A frequency is the angle, in radians, by which a pair of numbers is rotated from one position to the next. The factor is
-how many times as long as in training the texts may be.
+how many times as long as in training the texts may be. Between high and low frequencies, `Yarn` and `LlamaStretch`
+interpolate: `Yarn` linearly in the index of the pair, `LlamaStretch` linearly in the frequency.
 """
 
 import math

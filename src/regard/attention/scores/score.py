@@ -50,7 +50,10 @@ class Score(ABC):
             )
 
     def of_type(self, query: Tensor) -> "Score":
-        """Return this score with its tensors converted to the data type and device of `query`."""
+        """Return this score, or a copy whose tensors are converted to the data type and device of `query`.
+
+        The method of the base class returns the score itself, unchanged.
+        """
         return self
 
 
@@ -72,7 +75,7 @@ class DotScore(Score):
         """
 
     def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return the dot product of every transformed query with every transformed key.
+        """Transform queries and keys by `as_dot`, and return the dot product of every query with every key.
 
         The argument `tile` is not used.
         """

@@ -34,7 +34,8 @@ def in_tiles(
     if is_symbolic(query.shape[2]) or query.shape[2] == 1:
         return scores_of(query, key, *parameters)
     scores_at_once = TILE_NUMBERS // max(1, query.shape[0] * query.shape[1] * query.shape[3])
-    # Tiles are square: each tile adds to the gradients of its queries and keys, and a square has the fewest of both.
+    # Tiles are square: each tile adds to the gradients of its queries and keys, and among tiles with the same number of
+    # scores, a square has the fewest queries and keys.
     side = max(1, math.isqrt(scores_at_once))
     queries, keys = torch.split(query, side, dim=2), torch.split(key, side, dim=2)
     rows = [torch.cat([checkpointed(scores_of, q, k, *parameters) for k in keys], dim=3) for q in queries]

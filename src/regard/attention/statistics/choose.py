@@ -43,7 +43,7 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
 def fused_engine(call: Call) -> Engine | None:
     """Return the first module in `FUSED_ENGINES` that supports a call of `attend`, or None if none supports the call.
 
-    The tensors of the call must be plain (`gradients.are_plain`).
+    The tensors of the call must be such that C code may read their numbers (see `gradients.are_plain`).
     """
     for engine in FUSED_ENGINES:
         if engine.unsupported_reason(call) is None:

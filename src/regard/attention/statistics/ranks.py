@@ -87,7 +87,10 @@ def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results
 def reduced_over_ranks(
     sums: CompensatedSum | None, group: "dist.ProcessGroup | None", *, maximum: bool = False
 ) -> CompensatedSum | None:
-    """Return the elementwise sum, or if `maximum` the maximum, of the tensors `sums` of all ranks; None for None."""
+    """Return the elementwise sum of the tensors `sums` of all ranks, or if `maximum` is True, their maximum.
+
+    Return None if `sums` is None.
+    """
     if sums is None:
         return None
     total = CompensatedSum.zeros(*sums.rounded.shape)

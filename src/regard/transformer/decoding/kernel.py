@@ -2,9 +2,9 @@
 
 A row is one target text of the batch. With few rows, the arithmetic of a step takes less time than calling a PyTorch
 function for each operation. The kernel, `kernels/decoding_step.c`, computes the same numbers as `Decoder.forward` if
-`structure_reason` returns None. All memory is allocated before the first step. Each thread computes some rows in all
-blocks. When a search reorders the rows, cached keys and values are not moved in the buffer that holds them: instead, a
-table has, for each token of each row, the number of the buffer row with its keys and values.
+`structure_reason` returns None (see supported.py). All memory is allocated before the first step. Each thread computes
+some rows in all blocks. When a search reorders the rows, cached keys and values are not moved in the buffer that holds
+them: instead, a table has, for each token of each row, the number of the buffer row with its keys and values.
 """
 
 import ctypes
@@ -38,9 +38,9 @@ MOST_ROWS_AT_ONCE = 32
 """The most target texts that a thread computes together, so that their vectors fit into the processor's cache."""
 
 PRODUCTS_OF_A_THREAD = 2**18
-"""The number of products for each thread of the output projection, which has at most as many threads as PyTorch.
+"""The output projection uses one thread for each 2^18 multiplications, but at most as many threads as PyTorch.
 
-For fewer products, waking a thread takes longer than it saves.
+For fewer multiplications, waking a thread takes longer than it saves.
 """
 
 
@@ -175,7 +175,7 @@ class CompiledDecoding:
         self._set_rows(n_sources)
 
     def read(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
-        """Add a token to each row, and compute `logits` for the token that follows it.
+        """Add a token to each row, and store the logits of the token that follows it in the attribute `logits`.
 
         Args:
             tokens: the id of each row's new token.

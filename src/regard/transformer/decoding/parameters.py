@@ -195,7 +195,7 @@ class Snapshot:
         self.parts, self.memory = list(self._parts()), self._memory()
 
     def is_current(self) -> bool:
-        """Return whether the module has not changed."""
+        """Return whether the module is the same as when the snapshot was made."""
         return all(map(is_, self._parts(), self.parts)) and self._memory() == self.memory
 
     def _parts(self) -> Iterator[Any]:

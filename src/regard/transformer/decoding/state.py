@@ -41,7 +41,7 @@ class DecodingState:
         """
         state = replace(self, cache=None if self.cache is None else self.cache.select(rows))
         if self.memory[0] is None or (self.n_sources == 1 and rows.shape[0] == self.rows_per_source):
-            return state  # no source, or all rows read the only source, as before
+            return state  # there is no source, or as many rows as before read the only source
         return state.with_sources(*group_by_source(rows // self.rows_per_source))
 
     def with_sources(self, sources: Int[Tensor, " sources"], rows_per_source: int) -> "DecodingState":

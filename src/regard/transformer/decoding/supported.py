@@ -75,7 +75,7 @@ def is_standard(module: nn.Module) -> bool:
     if type(module) not in MODULES or hooked(module):
         return False
     if any(type(parameter) is not nn.Parameter for parameter in module._parameters.values()):
-        return False  # no bias, or a parameter that is sharded over processes
+        return False  # the module has no bias, or a parameter is sharded over processes
     if isinstance(module, MultiHeadAttention):
         return module.score == ScaledDot() and module.normalise == Softmax()
     if isinstance(module, DecoderBlock):

@@ -23,10 +23,11 @@ LARGEST_FLOAT32 = torch.finfo(torch.float32).max
 def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
     """Return the arguments of the C kernel for a call of `attend`, except for blocks, scratch memory and vectors.
 
-        scores / temperature = softcap · tanh(scale · query · key) + bias_factor · bias      softcap below 0: no softcap
+        scores / temperature = softcap · tanh(scale · query · key) + bias_factor · bias
+        scores / temperature = scale · query · key + bias_factor · bias                     without softcap
 
-    If torch operations compute the scores or the mask (`written_by_torch`), the kernel does not use the arguments for
-    them.
+    scale, softcap and bias_factor are fields of the result; a softcap below 0 means no softcap. If torch operations
+    compute the scores or the mask (see `written_by_torch`), the kernel does not use the arguments for them.
     """
     grid, ask, formula, limits = call.grid, results.ask, call.softmax, plan.limits
     arguments = kernel.Arguments(batch=grid.batch, heads=grid.heads, group=grid.heads // call.key.shape[1])

@@ -125,7 +125,8 @@ def written_blocks(
 ) -> Iterator[Int[Tensor, "blocks 8"]]:
     """Yield the bounds (fields of the C struct `BlockBounds`) of the blocks in `part`, some blocks at a time.
 
-    Before each yield, `write` computes the scores or the masks of these blocks, about `COMPUTED_AT_ONCE` numbers.
+    Before each yield, `write` computes the scores or the masks of these blocks, about `COMPUTED_AT_ONCE` numbers, and
+    stores them where `arguments` says. The next yield overwrites them.
     """
     bounds, blocks = plan.bounds[part.numbers].clone(), plan.blocks[part.numbers]
     dtype = torch.bool if write is write_mask else torch.float32

@@ -106,7 +106,7 @@ class Results:
         cells: the queries and keys of each cell of the map; None = no map.
         doubtful: whether the context may be wrong, so that `finite.may_be_wrong` must check it. True if a context
             vector contains NaN or infinity, or begins with 0 (if all scores of a query overflow to -∞, its whole
-            context is 0), or if an overflow would leave no trace in the context (`finite.hides_overflow`).
+            context is 0), or if an overflow would leave no trace in the context (see `finite.hides_overflow`).
     """
 
     grid: Grid

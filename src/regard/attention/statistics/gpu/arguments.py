@@ -78,14 +78,14 @@ class MaskRanges(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """The parameters that turn dot products of queries and keys into scores times log₂ e.
+    """The parameters that turn dot products of queries and keys into scores · log₂ e / temperature.
 
     The factor log₂ e makes softmax a power of 2, which a GPU computes faster than a power of e.
 
     Attributes:
-        inner: the factor of the dot products.
-        outer: softcap · log₂ e / temperature; the scores are outer · tanh(inner · query · key). None = no softcap: the
-            scores are inner · query · key.
+        inner: the factor of the dot products: scale · log₂ e / temperature. With a softcap, it is scale / softcap · 2 ·
+            log₂ e, because the function `tanh` in scores.py takes the argument 2 x / ln 2 for tanh(x).
+        outer: the factor of the tanh: softcap · log₂ e / temperature; None = no softcap.
         after: the factor of the bias: log₂ e / temperature.
         slopes: for `Alibi`, the slope of each head; None = the bias is not `Alibi`.
         by_distance: for `RelativeBias`, the bias [heads, 2 · far + 1] at the distances -far to far; None = the bias is

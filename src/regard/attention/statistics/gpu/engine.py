@@ -43,7 +43,8 @@ WEIGHTS_AT_ONCE = 2**37
 SUMS_AT_ONCE = 2**26
 """The largest size of the tensor of sums [heads, rows of the pooled map, keys], in numbers: 256 MiB of float32.
 
-As many heads are computed at once as this allows, and at least one. The sums are those of each key's weights.
+Each number is the sum of a key's weights over the queries of one row of the map. As many heads are computed at once as
+this limit allows, and at least one.
 """
 
 

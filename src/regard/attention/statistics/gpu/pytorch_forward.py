@@ -33,7 +33,7 @@ def context_and_log_sum(
     if not plain or not (call.mask is None or square) or d_key != d_value or d_key % 8:
         return None
     scale = formula.scale / formula.temperature
-    if scale <= 0:  # these kernels set masked products to -∞ before they multiply by the scale
+    if scale <= 0:  # these kernels multiply -∞, the product of a masked key, by the scale: +∞ or NaN
         return None
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     for kernel in KERNELS[call.device.type]:
@@ -41,7 +41,7 @@ def context_and_log_sum(
         if trusted(kernel, *options):
             context, log_sum = kernel(query, key, value, square, scale)
             log_sum = (log_sum.reshape(grid.shape[:3]) * math.log2(math.e)).contiguous()
-            return context, log_sum.masked_fill(log_sum == math.inf, math.nan)  # ∞: a score is ∞, and weights are NaN
+            return context, log_sum.masked_fill(log_sum == math.inf, math.nan)  # ∞ if a score is ∞: weights are NaN
     return None
 
 

@@ -70,7 +70,7 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
     starts, stops = limits.unbind(-1)
 
     def queries_before(ascending: Tensor, key: Tensor) -> Tensor:
-        """Return, for each tile, the number of queries whose position in `ascending` is at most the tile's key.
+        """Return, for each tile, the number of queries whose key position in `ascending` is at most that of the tile.
 
         Args:
             ascending: one key position for each query, in ascending order.

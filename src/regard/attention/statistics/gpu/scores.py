@@ -51,7 +51,7 @@ def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr
 @no_type_check
 @triton.jit
 def scores_of(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
-    """Return the scores of queries i and keys j, times log₂ e, given their dot products.
+    """Return the scores of queries i and keys j, times log₂ e / temperature, given their dot products.
 
     Args:
         there: False where the query or the key does not exist; the bias tensor is not read there.

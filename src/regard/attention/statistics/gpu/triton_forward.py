@@ -5,7 +5,8 @@ query it stores the largest score so far, and sums over the unnormalised weights
 
     total = Σ e,  context = Σ e · value
 
-When a larger score is found, the sums are rescaled (Milakov & Gimelshein 2018, algorithm 3).
+When a larger score is found, the sums are rescaled (Milakov & Gimelshein 2018, algorithm 3). After the last key, the
+context is divided by total + 2^(sink - largest); the sink is a score that belongs to no key.
 """
 
 from typing import Any, NamedTuple, no_type_check
