@@ -57,7 +57,7 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
         generation=drawing_config(loaded, question),
         changes=question.change_objects(),
     )
-    assert found.output is not None  # the output of a causal language model are its logits
+    assert found.output is not None  # a causal language model always has an output: its logits
     ids += ids_of(tokenizer, found)
     target = (*tokens, *found.target[n_read:])
     return replace(
@@ -69,16 +69,17 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
 
 
 def ids_of(tokenizer: Any, found: Trace) -> list[int]:
-    """Return the ids of the tokens that the model wrote in a trace."""
+    """Return the ids of the tokens that the model generated in a trace."""
     pieces = [written.token.piece for written in found.written]
     ids: list[int] = tokenizer.convert_tokens_to_ids(pieces)
     return ids
 
 
 def drawing_config(loaded: LoadedModel, question: Question) -> "GenerationConfig | None":
-    """Return the settings with which a model generates tokens: its own, but the temperature and nucleus of the request.
+    """Return a model's own settings for generation, with the temperature and nucleus replaced by those of the request.
 
-    Temperature 0 means that each token is the most probable one. `Question` describes temperature and nucleus.
+    Temperature 0 means that each token is the most probable one. `Question` describes temperature and nucleus. At other
+    temperatures, the model's own limit on the number of candidate tokens (top_k) is removed.
 
     Returns:
         A GenerationConfig of transformers. None if the model shall generate no tokens, or if the request has no

@@ -36,7 +36,7 @@ class Guard:
 
     Args:
         application: the application that answers the requests that are not refused.
-        hosts: the accepted values of the Host header, such as "127.0.0.1:8000"; empty = any.
+        hosts: the accepted values of the Host header, such as "127.0.0.1:8000"; empty = every value is accepted.
         token: the secret token that every request needs: in its URL, as a cookie, or in the header "Authorization:
             Bearer TOKEN"; None = no token.
         name: what messages to the client call the server, such as "explorer".

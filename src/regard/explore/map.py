@@ -3,8 +3,9 @@
 The image exists at several levels of detail, which form the head's `Pyramid`. A cell of level n is the mean or the
 largest of 2^n × 2^n weights, so level 0 shows single weights. The page loads an image in tiles of 256 × 256 cells.
 
-The high levels are computed once for each head and stored. This takes long, so each request computes only some rows (a
-turn), and the page sends requests until all rows are done. The pyramids requested last stay in memory.
+Level 5 (STORED_LEVEL) of a head is computed once and stored, and higher levels are computed from it. To compute level 5
+takes long, so each request computes only some of its rows (a turn), and the page sends requests until all rows are
+done. The pyramids that were requested most recently stay in memory.
 """
 
 from collections import OrderedDict
@@ -132,13 +133,14 @@ class Map:
     def record(self) -> dict[str, int]:
         """Return what the page needs to request tiles, as a dict with three entries.
 
-        "number" is the number of the map, "tile" the side of a tile in cells, and "stored" the lowest level that is
-        computed once and kept in memory. A cell of level n stands for 2^n × 2^n weights.
+        "number" is the number of the map, and "tile" the side of a tile in cells. "stored" is the lowest level that is
+        kept in memory: for tiles of this and higher levels, the page must request turns first (see `turn`). A cell of
+        level n stands for 2^n × 2^n weights.
         """
         return {"number": self.number, "tile": TILE, "stored": STORED_LEVEL}
 
     def turn(self, request: HeadRequest) -> dict[str, int]:
-        """Compute rows of the stored level of a head's map for `TURN_SECONDS`.
+        """Compute further rows of level 5 of a head's map, for about `TURN_SECONDS`, and store them in its `Pyramid`.
 
         Returns:
             {"done": the number of rows computed so far, "of": the number of all rows}.
@@ -223,7 +225,10 @@ class Map:
         return pattern
 
     def pyramid(self, request: HeadRequest) -> Pyramid:
-        """Return the `Pyramid` that computes the map of a head. The pyramids requested last stay in memory."""
+        """Return the `Pyramid` that computes the map of a head; it stays in memory for later requests.
+
+        If the pyramids in memory take too much space, those that were not requested for the longest time are removed.
+        """
         pattern, name = self.pattern(request), (request.kind, request.layer, request.head, request.hidden)
         if name not in self.pyramids:
             self.pyramids[name] = Pyramid(

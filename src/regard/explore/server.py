@@ -112,7 +112,8 @@ def application(session: Session, hosts: Collection[str] = (), token: str | None
 
     Args:
         session: the model, and its answers to requests.
-        hosts: the accepted values of a request's Host header, such as "localhost:8000"; empty = any.
+        hosts: the accepted values of a request's Host header, such as "localhost:8000"; empty = every value is
+            accepted.
         token: the secret token that every request needs; None = no token.
     """
     explorer, as_bytes = Explorer(session), partial(Response, media_type="application/octet-stream")

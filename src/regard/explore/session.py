@@ -77,7 +77,7 @@ class Session:
         answer = self.page(found, alignment) | {"live": True, "next": likely}
         if likely and found.kinds == ("decoder",) and "map" not in answer:
             assert isinstance(model, LoadedModel)
-            assert found.output is not None  # next_tokens() found next tokens in it
+            assert found.output is not None  # else next_tokens() would have returned an empty list
             answer["going"] = going_record(question.text, ids_of(model.tokenizer, found), found.output[0, -1])
         return answer
 
@@ -106,7 +106,7 @@ class Session:
         """Run the model without and with the changes to heads in a request, and return the differences.
 
         Returns:
-            "output": the largest absolute difference between the two outputs of the model; None without outputs.
+            "output": the largest absolute difference between the two outputs of the model; None if it has none.
             "heads": the heads whose attention changes most. For each head, "token" is the query whose weights change
             most, and "moved" is the fraction of this query's attention that goes to other keys.
             "before", "after": the most probable next tokens without and with the changes, with probabilities.

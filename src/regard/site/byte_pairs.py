@@ -154,5 +154,5 @@ def split_off(splitter: Any, filler: str) -> Iterator[int]:
     for start in range(0, len(codes), CHARACTERS_AT_ONCE):
         chunk = codes[start : start + CHARACTERS_AT_ONCE]
         parts = splitter.pre_tokenize_str("".join(filler + chr(code) for code in chunk))
-        # the filler is at even indices, the code points at odd ones
+        # in the joined text, the fillers are at even indices, and the code points at odd ones
         yield from (chunk[first // 2] for _, (first, _) in parts if first % 2)

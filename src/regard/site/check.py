@@ -57,7 +57,7 @@ def check_graph(path: Path, loaded: LoadedModel, max_tokens: int) -> Difference:
     Args:
         path: the ONNX file of the exported model.
         loaded: the original model.
-        max_tokens: the most tokens of a text of the site.
+        max_tokens: the largest number of tokens that a text on the site may have.
 
     Raises:
         InputError: a difference is too large to be caused by rounding.
@@ -69,7 +69,7 @@ def check_graph(path: Path, loaded: LoadedModel, max_tokens: int) -> Difference:
     if any(graph_input.name.startswith(PAST) for graph_input in session.get_inputs()):
         found += [differences_of(session, loaded, ids, changed=False, in_two_runs=True) for ids in texts]
     found.append(differences_of(session, loaded, longest_text(loaded.tokenizer, max_tokens), changed=False))
-    worst = Difference(  # np.max returns NaN if one difference is NaN, and max may not
+    worst = Difference(  # np.max, unlike max, always returns NaN if a difference is NaN
         weights=float(np.max([one.weights for one in found])), others=float(np.max([one.others for one in found]))
     )
     if not worst.holds:

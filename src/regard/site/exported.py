@@ -26,7 +26,7 @@ class Exported:
             unless the model is causal.
         ends: the ids of the tokens with which a causal model ends its text.
         files: the names of the model's files, by their content, such as "tokenizer" or "outputs".
-        max_tokens: the most tokens of a text; for a translator, without the end token.
+        max_tokens: the largest number of tokens of a text; for a translator, the end token is not counted.
         difference: the largest differences between the results of the exported model and of the original.
         report: a sentence for the user about how the exported model compares with the original.
     """
@@ -100,7 +100,7 @@ def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
     if is_recurrent(first):
         return {"layer": layer, "heads": 1, "mask": None, "masks": 0, "weights": block_name(kind, layer, WEIGHTS)}
     formula = pattern.call.formula
-    assert formula is not None  # a model without a formula is refused before
+    assert formula is not None  # models whose weights have no such formula were refused before
     record = {
         "layer": layer,
         "heads": pattern.n_heads,

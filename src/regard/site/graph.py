@@ -106,7 +106,7 @@ def recorded_attention(
     scale = settings.get("scaling") or query.shape[-1] ** -0.5
     scores = query @ key.transpose(-1, -2) * scale / state.temperature[layer][:, None, None]
     weights = torch.softmax(scores.masked_fill(masked, MASKED), dim=-1)
-    weights = weights.masked_fill(masked, 0.0)  # 0 also in a row in which all keys are masked
+    weights = weights.masked_fill(masked, 0.0)  # softmax gives weights above 0 if all keys of a query are masked
     return (weights @ value).transpose(1, 2).contiguous(), None
 
 
@@ -157,7 +157,7 @@ class CausalGraph(TextEncoderGraph):
         places: Int[Tensor, " logits"],
         past: tuple[Tensor, ...],
     ) -> tuple[Tensor, ...]:
-        masked = torch.ones_like(cut).triu(diagonal=1)  # the keys after each query
+        masked = torch.ones_like(cut).triu(diagonal=1)  # True for the keys after each query
         n_past = past[0].shape[2]
         positions = torch.arange(n_past, n_past + ids.shape[1])[None]
         state = RunState(masked, cut, changed, temperature, past)
@@ -170,7 +170,8 @@ def recording(model: "PreTrainedModel") -> Iterator[None]:
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, recorded_attention)
-    AttentionMaskInterface.register(NAME, lambda *args, **kwargs: None)  # no mask: `recorded_attention` has its own
+    # transformers makes no mask, because `recorded_attention` uses the mask in `RunState`
+    AttentionMaskInterface.register(NAME, lambda *args, **kwargs: None)
     before = model.config._attn_implementation
     model.set_attn_implementation(NAME)
     try:
@@ -185,7 +186,7 @@ def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern],
     Args:
         kind: "encoder", or "decoder" for a causal language model.
         layers: the pattern of each layer for any text, in the order in which the model computes the layers.
-        max_tokens: the most tokens of a text.
+        max_tokens: the largest number of tokens of a text.
     """
     n_tokens = min(EXAMPLE_TOKENS, max_tokens)
     ids = torch.arange(n_tokens)[None]

@@ -65,7 +65,7 @@ def recording_hidden(model: nn.Module, paths: Mapping[Layer, LayerPaths]) -> Ite
     recorded: dict[str, Tensor] = {}
 
     def store(layer: Layer, part: str, vectors: Tensor | None) -> None:
-        assert vectors is not None  # else `layer_paths` had not found the layer
+        assert vectors is not None  # `paths` contains only layers whose input and output are tensors
         recorded[block_name(*layer, part)] = vectors[:, None]
 
     def hooks(layer: Layer, modules: LayerPaths) -> Iterator[Any]:

@@ -47,6 +47,12 @@ def unsupported_setting(model: bytes) -> str:
 
 
 def settings(model: bytes, field: int) -> dict[int, int | bytes]:
-    """Return the settings in a protobuf field of a SentencePiece model by number; of a repeated setting, the last."""
+    """Return the settings in one protobuf field of a SentencePiece model: their values by their numbers.
+
+    If a setting is repeated, the last value counts.
+
+    Args:
+        field: the number of the field.
+    """
     messages = [value for number, value, _ in protobuf_fields(model) if number == field and isinstance(value, bytes)]
     return {number: value for message in messages for number, value, _ in protobuf_fields(message)}

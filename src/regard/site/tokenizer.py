@@ -27,7 +27,7 @@ def tokenizer_tables(tokenizer: Any, n_ids: int) -> dict[str, Any]:
     has_byte_pairs = description["model"].get("type") == "BPE"
     check_added_tokens(description, name)
     tables = byte_pair_tables(description, name) if has_byte_pairs else wordpiece_tables(tokenizer, description)
-    # the tokens of the text "a" with special tokens around them, and without
+    # the token ids of the text "a", with special tokens around them (`ids`) and without (`inner`)
     ids, inner = tokenizer("a")["input_ids"], tokenizer("a", add_special_tokens=False)["input_ids"]
     start = next(i for i in range(len(ids)) if ids[i : i + len(inner)] == inner)
     return {

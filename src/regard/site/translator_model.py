@@ -57,7 +57,7 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
         InputError: the translator cannot be exported, or the export differs from it by more than rounding.
     """
     check_text(text)
-    translator = replace(translator, placeholders=None)  # the page's own search does not use them
+    translator = replace(translator, placeholders=None)  # the page's own search does not use placeholders
     for side in ("source", "target"):
         check_vocabulary(FILES[side], getattr(translator, f"{side}_vocabulary").model)
     beam = Beam(n_best=Beam().size)

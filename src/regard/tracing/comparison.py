@@ -58,7 +58,9 @@ class Comparison:
 
     @property
     def first(self) -> tuple[str, str] | None:
-        """The head and the query token where the two traces first differ, such as ("L3H1", "it"); None = nowhere.
+        """The head and the query token where the two traces first differ, such as ("L3H1", "it").
+
+        None = no head has a total variation above `at_most`.
 
         The layer is the first that has a head with a total variation above `at_most`; the head is the one with the
         largest total variation in this layer.
@@ -101,8 +103,9 @@ class Comparison:
         """Write a web page that shows the patterns of both traces side by side on one scale, and works offline.
 
         Args:
-            token, head: the query token and the head (such as "L3H1") that the page shows first; None = those where the
-                traces first differ.
+            token, head: the query token and the head (such as "L3H1") that the page shows first. If both are None, the
+                page shows those where the traces first differ. If the traces differ nowhere, or if only one argument is
+                None, `focus_on` chooses.
         """
         from regard.views.page.comparison import write_page
 

@@ -88,7 +88,7 @@ def generate_text(
         raise InputError("a trace follows one text; give a GenerationConfig with num_return_sequences=1.")
     limits = {} if new_tokens is None else {"max_new_tokens": new_tokens}
     try:
-        # the first text: the model's own generation_config may request several
+        # [:1] keeps only the first text, since the model's own generation_config may request several
         return model.generate(**inputs, generation_config=config, **limits)[:1]
     except Exception as error:  # the model's code may raise any exception
         raise InputError(f"{type(model).__name__} could not write: {first_paragraph(error)}.") from error

@@ -59,7 +59,10 @@ class MergedWeights(Score):
         return merged / group_sizes.to(merged)[:, None]
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return True where a token in the query's group may attend to a token in the key's; None = everywhere."""
+        """Return True where some token of the query's group may attend to some token of the key's group.
+
+        One such pair of tokens is enough; if `averages_heads`, it is enough in one head. None = True everywhere.
+        """
         group_index, source_tile = self.source_tile(tile)
         keep = self.source.keep(source_tile)
         if keep is None:
@@ -81,7 +84,8 @@ class MergedWeights(Score):
         """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)
-        index_in_tile = torch.full((tile.grid.queries,), -1, device=device)  # index of each group in `tile`; -1 = none
+        # for each group of queries, its index among the queries of `tile`; -1 = `tile` does not have this group
+        index_in_tile = torch.full((tile.grid.queries,), -1, device=device)
         index_in_tile[groups] = torch.arange(len(groups), device=device)
         group_index = index_in_tile[self.query_group]
         queries = (group_index >= 0).nonzero()[:, 0]

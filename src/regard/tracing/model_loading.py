@@ -169,7 +169,7 @@ def minilm_source() -> str:
 
 
 def model_name(model: "PreTrainedModel") -> str:
-    """Return the name of a loaded model: on the hub, or else the name of its folder, or else that of its class."""
+    """Return the name of a loaded model: its name on the hub, else that of its folder, else that of its class."""
     source = str(getattr(model, "name_or_path", ""))
     if source in (minilm_source(), MINILM):
         return DEFAULT

@@ -147,7 +147,8 @@ def with_generated(
     """
     inputs = dict(given.inputs)
     tells_pictures = "pixel_values" in inputs and "token_type_ids" in signature(model.forward).parameters
-    if not tells_pictures:  # Gemma 3 tells pictures from text by token types; other models ignore or refuse them
+    # models such as Gemma 3 tell pictures from text by token types; other models ignore or refuse token types
+    if not tells_pictures:
         inputs.pop("token_type_ids", None)
     with changing(model, given.changes):
         ids = generate_text(model, inputs, new_tokens, generation)

@@ -253,9 +253,9 @@ def check_fps(fps: float | None, video: Any) -> None:
 
 @contextmanager
 def evaluating(model: "PreTrainedModel") -> Iterator[None]:
-    """Put a model into evaluation mode without gradients inside a `with` block; install regard if it is necessary.
+    """Put a model into evaluation mode, and disable gradients, inside a `with` block; afterwards restore the mode.
 
-    See `needs_installing`.
+    If `needs_installing` says so, the model also computes its attention through regard inside the block.
     """
     with RUNNING:
         modes = [(module, module.training) for module in model.modules()]

@@ -15,7 +15,11 @@ def tokens_of_layer(sources: Mapping[int, tuple[Token, ...]], layer: int) -> tup
 
 
 def several_stages_error(sources: Mapping[int, tuple[Token, ...]]) -> InputError:
-    """Return the InputError for a method that needs the same tokens in all layers, in a trace whose tokens differ."""
+    """Return the InputError for a method that needs the same tokens in all layers, if layers have different tokens.
+
+    Args:
+        sources: the tokens of each encoder layer.
+    """
     stages: dict[tuple[Token, ...], list[int]] = {}
     for layer, tokens in sources.items():
         stages.setdefault(tokens, []).append(layer)
@@ -27,7 +31,7 @@ def several_stages_error(sources: Mapping[int, tuple[Token, ...]]) -> InputError
 
 
 def layers_label(numbers: Sequence[int]) -> str:
-    """Return layer numbers in words.
+    """Return consecutive layer numbers in words.
 
     >>> layers_label([2]), layers_label([2, 3, 4])
     ('layer 2', 'layers 2 to 4')

@@ -129,9 +129,10 @@ class Trace:
         return self.heads(kind)[0].queries
 
     def stage(self, of: int | str | None = None) -> "Trace":
-        """Return one stage of a model such as Swin: encoder layers with the same tokens. The last has the decoder too.
+        """Return one stage of a model such as Swin: a trace of the encoder layers that have the same tokens.
 
-        Views show one stage; `rollout`, `roles`, `words` and `compare` need one. A trace without stages is unchanged.
+        The last stage also contains the attention of the decoder, if there is one. Views show one stage, and `rollout`,
+        `roles`, `words` and `compare` need one. If all layers have the same tokens, the trace itself is returned.
 
         Args:
             of: the number of an encoder layer in the stage, or the name of a head; None = the last stage.
@@ -168,7 +169,12 @@ class Trace:
     def contributions(self, token: TokenReference, layer: int, kind: str | None = None) -> Contributions:
         """Return the vectors that the keys add to a query's token, and their norms, for each head of a layer.
 
-        `kind` None = the only kind in the trace. For one head, use `trace["L3H1"].contributions("it")`.
+        For one head, use `trace["L3H1"].contributions("it")`.
+
+        Args:
+            token: the position or the text of the query token.
+            layer: the number of the layer.
+            kind: "encoder", "decoder" or "cross"; None = the only kind in the trace.
 
         Raises:
             InputError: there is no such token or layer, or the trace was made without keep=("hidden",).
@@ -184,7 +190,8 @@ class Trace:
 
         Args:
             token: the position or the text of the token.
-            kind: "encoder" or "decoder"; None = the only kind. In "decoder", `rest` has what cross-attention adds.
+            kind: "encoder" or "decoder"; None = the only kind. For "decoder", `rest` of the result includes what
+                cross-attention adds.
 
         Raises:
             InputError: there is no such token, or the trace was made without keep=("hidden",).

@@ -13,12 +13,14 @@ def as_json(comparison: Comparison) -> str:
          "layers": [{"kind": "encoder", "layer": 3, "heads": [number for each head], "tokens": [token for each head],
                      "weights": [number for each head]}]}
 
-    "first" is the head and the query token where the traces first differ by more than "at_most"; null = nowhere.
+    "first" is the head and the query token where the traces first differ by more than "at_most"; null if they
+    do so nowhere.
     "output" is the largest absolute difference between the outputs of the models; null if they cannot be compared.
 
-    Each list of a layer has an entry for each head; null if the layer has fewer heads than others. "heads" has the
-    largest fraction of a query's attention that goes to other keys in the second trace than in the first, "tokens" has
-    the token of the query with this fraction, and "weights" has the largest absolute difference of a weight.
+    Each list of a layer has an entry for each head. If the layer has fewer heads than another layer, the entries of the
+    missing heads are null. "heads" has the largest fraction of a query's attention that goes to other keys in the
+    second trace than in the first, "tokens" has the token of the query with this fraction, and "weights" has the
+    largest absolute difference of a weight.
     """
     layers = []
     for row, (kind, layer) in enumerate(comparison.layers):

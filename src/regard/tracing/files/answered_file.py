@@ -18,7 +18,7 @@ from regard.typed_fields import check_fields
 
 
 def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:
-    """Return an attention call as JSON, if only statistics were recorded of it, no queries and keys.
+    """Return as JSON an attention call of which only statistics were recorded, no queries and keys.
 
     Args:
         pattern: the pattern of the call, which has the statistics.
@@ -56,7 +56,8 @@ def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attende
         raise ValueError("the statistics are not those that `ask` requests.")
     parts: dict[str, Any] = {}
     for name, shape in shapes.items():
-        tensor_names = document["statistics"][name]  # a pair of names for "top", else one name
+        # "top" is stored as two tensors, so it has a pair of names; any other statistic has one name
+        tensor_names = document["statistics"][name]
         if name == "top":
             weights, keys = (checked(tensors[tensor], shape) for tensor in tensor_names)
             if keys.dtype != torch.long or not bool(((keys >= -1) & (keys < grid.keys)).all()):

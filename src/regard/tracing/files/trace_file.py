@@ -198,7 +198,11 @@ def attended_from_json(
 
 
 def sources_to_json(sources: Mapping[int, tuple[Token, ...]] | None) -> Json:
-    """Return the tokens of each encoder layer as JSON: each sequence of tokens once, and its index for each layer."""
+    """Return the tokens of each encoder layer as JSON; None if `sources` is None.
+
+    Several layers may have the same tokens. So the JSON contains each sequence of tokens once, under "stages", and
+    for each layer the index of its sequence, under "layers".
+    """
     if sources is None:
         return None
     stages = list(dict.fromkeys(sources.values()))
@@ -316,7 +320,8 @@ def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
         raise ValueError(f"a context of shape {list(context.shape)} does not belong to {call.grid}.")
     if not isinstance(document["backend"], str):
         raise TypeError("the backend's name must be a string.")
-    weights_of(call, call.grid.whole().part(queries=range(1)))  # some damaged rules raise an error only in use
+    # some damaged scores, masks and normalisers raise an error only when weights are computed
+    weights_of(call, call.grid.whole().part(queries=range(1)))
     return Attended(context=context, pattern=Pattern(call), backend=document["backend"])
 
 
@@ -366,7 +371,7 @@ def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
         return tensors[document["tensor"]]
     if "several" in document:
         return tuple(from_json(part, tensors) for part in document["several"])
-    if "torch" in document:  # every device becomes the CPU, where the tensors are
+    if "torch" in document:  # a device in the file is replaced by the CPU, on which the tensors are loaded
         return torch.device("cpu") if document["kind"] == "device" else getattr(torch, document["torch"])
     rule_class = rule_classes()[document["rule"]]
     parts = {name: from_json(part, tensors) for name, part in document["parts"].items()}
@@ -377,9 +382,10 @@ def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
         name: tensors[number] for kind in ("_parameters", "_buffers") for name, number in document[kind].items()
     }
     names = list(signature(rule_class).parameters)
-    with torch.device("meta"):  # allocates no memory: the file may name any size
+    with torch.device("meta"):  # this device allocates no memory, however large the sizes in a damaged file are
         module = rule_class(**{name: parts.get(name, parameters.get(name)) for name in names})
-    module.load_state_dict(parameters, assign=True)  # raises unless names and shapes are those of the module
+    # raises an error unless `parameters` has the names and shapes of the module's parameters and buffers
+    module.load_state_dict(parameters, assign=True)
     return module.requires_grad_(False).eval()
 
 

@@ -85,8 +85,8 @@ def tiles_in_turn(
 ) -> PictureLayout:
     """Return the `PictureLayout` for models such as InternVL, whose text has the tiles one after another, row by row.
 
-    A picture of more than one tile has a thumbnail, after its tiles or, if
-    `thumbnail_first`, before them.
+    A picture of more than one tile also has a thumbnail. The thumbnail follows the tiles of its picture; if
+    `thumbnail_first` is True, it precedes them.
 
     Args:
         pixels: the tiles and thumbnails of all pictures.
@@ -175,7 +175,7 @@ def rows_with_ends(
         top, left = margins(size, (grid.rows, grid.columns), lambda length: int(round(length, 7)))
         rows, columns = range(top, grid.rows - top), range(left, grid.columns - left)
         ratio = math.sqrt(len(rows) * len(columns) / (most_tiles * len(thumbnail))) if most_tiles else 0.0
-        if ratio > 1.1:  # the threshold in transformers: 1.1² = 1.21
+        if ratio > 1.1:  # transformers resizes the grid if it has over 1.1² = 1.21 times the allowed number of patches
             grid = replace(
                 grid, rows=int(len(rows) // ratio), columns=int(len(columns) // ratio), top=top * patch_size,
                 left=left * patch_size, height=len(rows) * patch_size, width=len(columns) * patch_size,

@@ -130,7 +130,7 @@ def check_vocabulary(
     reader = model.get_decoder() if as_target else model
     try:
         size = getattr(reader.get_input_embeddings(), "num_embeddings", None)
-    except NotImplementedError:  # several submodels, each with an embedding matrix of its own
+    except NotImplementedError:  # the model has several submodels, each with an embedding matrix of its own
         return
     if size is None or not ids.numel() or int(ids.max()) < size:
         return

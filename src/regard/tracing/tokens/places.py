@@ -43,7 +43,8 @@ class Patch:
         return self.grid_left + self.column * self.width
 
     def __repr__(self) -> str:
-        from regard.attention.representation import describe  # here, so that `regard explain` starts without torch
+        # imported here, not at the top of the file, so that `regard explain` starts without importing torch
+        from regard.attention.representation import describe
 
         return describe(self)
 
@@ -64,7 +65,7 @@ class PatchGrid:
     """The grid of patches into which a picture is divided.
 
     Attributes:
-        image, n_images, thumbnail: the attributes of the same names of each `Patch`.
+        image, n_images, thumbnail: the same as in `Patch`; all patches of the grid have these values.
         rows, columns: the numbers of rows and columns of patches.
         height, width: the size of the whole grid in pixels.
         top, left: the distances of the grid from the top and the left of the picture, in pixels.

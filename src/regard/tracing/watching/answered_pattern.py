@@ -29,7 +29,7 @@ class ForgottenCall(Call):
     """The sizes, data type and device of an attention call whose tensors, score, mask and normaliser are not stored.
 
     Attributes:
-        nan: which of the tensors "query", "key" and "value" contained NaN, the first of them; None = none did.
+        nan: the first of the names "query", "key" and "value" whose tensor contained NaN; None = no tensor did.
     """
 
     __slots__ = ("known_device", "known_dtype", "nan")

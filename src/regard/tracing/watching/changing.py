@@ -137,7 +137,7 @@ class AttentionChanger(TorchFunctionMode):
     def attend_changed(self, call: Call, dropout: float, ask: Ask | None) -> Attended | None:
         """Return the result of `attend` for a call with the changes applied; None if no change is for its layer."""
         path = self.running.path
-        kind, layer = self.kind_of(path), layer_of(path) or 0  # a path without a number is a single layer: 0
+        kind, layer = self.kind_of(path), layer_of(path) or 0  # a module whose path has no number counts as layer 0
         self.layers.setdefault(kind, set()).add(layer)
         if kind != "cross":
             self.first_query = call.grid.offset

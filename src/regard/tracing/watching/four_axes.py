@@ -6,8 +6,9 @@ from torch import Tensor
 
 
 def four_axes(tensor: Tensor, lead: Sequence[int], n_heads: int | None) -> Tensor:
-    """Reshape a tensor that broadcasts to attention weights [*lead, rows, columns] to [batch heads rows columns].
+    """Return a tensor, such as a mask or a bias, reshaped to the axes [batch heads rows columns].
 
+    The tensor must broadcast to attention weights with the axes [*lead, rows, columns].
     If `lead` has two axes, they are batch and heads. Otherwise the leading axes are joined to one axis of size batch ·
     heads, and this axis is split into batch and heads.
 

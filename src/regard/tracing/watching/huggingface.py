@@ -292,7 +292,8 @@ def attention_forward(
         value,
         score=ScaledDot(scale=scaling, softcap=softcap, bias=bias),
         mask=mask,
-        normalise=Softmax(sinks=None if s_aux is None else s_aux[:]),  # a view keeps its device if the model is moved
+        # [:] makes a view of the sinks, which stays on its device when the model is moved to another device
+        normalise=Softmax(sinks=None if s_aux is None else s_aux[:]),
         dropout=dropout,
     )
     attended = SHARING.setdefault(module, Sharing()).shared(attended)

@@ -77,7 +77,7 @@ class AttentionInterceptor(TorchFunctionMode, ABC):
 
     @abstractmethod
     def requested_statistics(self) -> Ask | None:
-        """Return the statistics to compute together with the context of the next attention call; None = none."""
+        """Return the statistics to compute with the context of the next attention call; None = the context alone."""
 
     @abstractmethod
     def before_change(self, tensor: Tensor) -> None:

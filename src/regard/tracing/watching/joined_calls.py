@@ -134,9 +134,9 @@ def map_of_one_sequence(
 ) -> Float[Tensor, "1 heads rows columns"]:
     """Return the pooled map of items that are joined to one sequence, from the pooled map of each item.
 
-    In a map of `rows` rows, query i of n is in row i · rows // n. So each row of the result consists of as many rows of
-    the items' maps as there are items, if the rows of all items are counted one after another. The same is true of
-    columns.
+    The result has as many rows as the map of one item. Each row of the result is made from n successive rows, where n
+    is the number of items, and the rows of the items' maps are counted one after another. The reason: in a map of
+    `rows` rows, query i of `queries` queries is in row i · rows // queries. The same is true of columns.
 
     Args:
         grid: the numbers of items, heads, queries and keys before they are joined.

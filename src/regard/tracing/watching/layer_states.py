@@ -239,7 +239,8 @@ def output_projection(module: nn.Module, step: Attended) -> OutputProjection:
     """Return the parameters of the linear layer `module`, the output projection of an attention call, split by head."""
     weight, bias = module.weight, module.bias
     assert isinstance(weight, Tensor)
-    matrix = weight.detach().T if isinstance(module, nn.Linear) else weight.detach()  # Conv1D: [inputs outputs]
+    # the weight of an nn.Linear is [outputs inputs]; that of a Conv1D is [inputs outputs], as needed here
+    matrix = weight.detach().T if isinstance(module, nn.Linear) else weight.detach()
     heads = rearrange(matrix, "(h v) d -> h v d", h=step.context.shape[1])
     return OutputProjection(heads, bias.detach() if isinstance(bias, Tensor) else None)
 

@@ -69,7 +69,10 @@ def unpack(query: Tensor) -> Tensor:
 
 
 def unpack_mask(attn_mask: Tensor | None) -> Tensor | None:
-    """Reshape the mask of packed queries to [batch query_heads 1 keys], unless it is one mask for all heads."""
+    """Reshape the mask of packed queries to [batch query_heads 1 keys].
+
+    None, and a mask that is the same for all heads, are returned unchanged.
+    """
     return attn_mask if attn_mask is None or attn_mask.shape[1] == 1 else unpack(attn_mask)
 
 

@@ -107,7 +107,7 @@ class WrittenOut:
         result = func(*args, **kwargs)
         try:
             origin = rule(lambda tensor: origins.get(id(tensor)), result, *operands, **options)
-        except (TypeError, ValueError, IndexError, RuntimeError):  # the rule does not know these arguments
+        except (TypeError, ValueError, IndexError, RuntimeError):  # `rule` does not accept these arguments
             origin = None
         if isinstance(origin, Product | Normalised):
             self.origins[result] = (origin, version(result))

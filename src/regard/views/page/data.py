@@ -184,14 +184,14 @@ def encode_layers(
 
     Returns:
         A dict and a number. The dict has, for each kind of attention ("encoder", "decoder", "cross"), a list with the
-        record of each layer. The number is the step to whose multiples stored weights below 0.01 are rounded, in units
-        of 1/10,000 (see `weights.py`). A record has these entries:
-        - "query" and "key", from which the page computes the weights, and "value" unless the text is too long. Or
-          "weights", the name of the weights in `blocks`, if the page cannot compute them.
+        record of each layer. The number is the rounding step of stored weights below 0.01, in units of 1/10,000 (see
+        `weights.py`). A record has, besides others, these entries:
+        - "query" and "key", from which the page computes the weights, and "value" unless the text is too long; or, if
+          the page cannot compute the weights, only "weights": the name of the weights in `blocks`.
         - "mask": the name of the layer's mask in `blocks`; None if no weight is masked. "masks": the number of masks in
           this array: one for each head, or 1 if all heads have the same mask.
-        - "output": the record of the layer's output projection (see `outputs.py`), only if values are encoded and the
-          trace has hidden vectors.
+        - "output": the record of the layer's output projection (see `outputs.py`), only if values are encoded, the
+          trace has hidden vectors, and the page stores at most MAX_COLUMNS numbers of all output projections.
     """
     patterns = {(kind, n): step.pattern for kind in trace.kinds for n, step in trace.attended[kind].items()}
     check_size(trace)
@@ -261,7 +261,10 @@ def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
 
 
 def token_records(tokens: tuple[Token, ...]) -> list[dict[str, Any]]:
-    """Return a JSON record for each token. Flags that are False are omitted, and "piece" if it equals "text"."""
+    """Return a JSON record for each token.
+
+    To save space, a record has no entry for a flag that is False, and no "piece" if this would equal "text".
+    """
     words = is_word(tokens).tolist()
     return [token_record(token, word) for token, word in zip(tokens, words, strict=True)]
 

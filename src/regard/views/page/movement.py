@@ -78,7 +78,8 @@ def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str
 def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
     """Stack one group of arrows of all layers; return each field of `Arrows`, with the layers as its first axis.
 
-    A layer with fewer arrows than others gets empty arrows: their places and angles are 0, and their names are -2.
+    A layer with fewer arrows than others is filled up with empty arrows: their places and angles are 0, and their
+    `names`, which are numbers (see `Arrows`), are -2.
 
     Args:
         group: the group of arrows, a field of `LayerArrows`: "parts", "heads" or "sources".

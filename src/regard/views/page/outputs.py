@@ -21,7 +21,7 @@ N_SHOWN = 8
 
 
 def output_record(name: str, attended: Attended, state: LayerStates, blocks: dict[str, str]) -> dict[str, Any] | None:
-    """Encode a layer's output projection, add these arrays to `blocks`, and return a JSON record:
+    """Encode a layer's output projection as these arrays, add them to `blocks`, and return their JSON record:
 
         columns        [heads × d_value, N_SHOWN]   the first columns of W_O
         bias           [N_SHOWN]                    the first numbers of the bias; missing if there is no bias

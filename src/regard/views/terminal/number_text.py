@@ -117,7 +117,8 @@ def choose_layout(
     most = DIGITS if digits is None else digits
     fewest = min(most, fewest_digits(numbers)) if digits is None else most
     n_columns = len(numbers[0])
-    options = [(most, False, False)]  # best first: (number of decimals, are names cut off?, are columns tight?)
+    # the layouts to try, best first; each is (number of decimals, are names cut off?, are columns tight?)
+    options = [(most, False, False)]
     if names:
         options += [(most, True, False), *((decimals, True, True) for decimals in range(most, fewest - 1, -1))]
     for step, (decimals, cut_names, tight) in enumerate(options):

@@ -34,7 +34,7 @@ def show(roles: Roles, title: str = "", console: Console | None = None) -> None:
     """Print which heads have each role most strongly, and a grid of all heads.
 
     Args:
-        title: the line above; empty = no title.
+        title: a line to print first; empty = no title.
         console: None = standard output.
     """
     (console or Console(highlight=False)).print(view(roles, title))
@@ -60,9 +60,10 @@ def view(roles: Roles, title: str) -> RenderableType:
 
 
 def table(roles: Roles) -> Table:
-    """Return a table with a row for each role, such as "the previous token": the heads with the largest values.
+    """Return a table with a row for each role, such as "the previous token".
 
-    A role is left out if no text has such a key, or if no head attends to such keys.
+    The row lists the heads whose values in the role are largest, each with its value. A role is left out if no text has
+    such a key, or if no head attends to such keys.
     """
     rows = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for role in ROLES:
