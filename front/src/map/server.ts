@@ -1,10 +1,10 @@
-// Requests to the server about the map of a head: tiles, computation of coarse levels, strongest keys
+// Requests to the server about the map of a head: tiles, computation of coarse levels (see map/tiles.ts), strongest keys
 
 import type { WeightMap } from "../data";
 import { send } from "../live";
 import { tileOf, type Place, type Tile } from "./tiles";
 
-/** What the number of a cell is: the largest weight in its square, or the mean weight. */
+/** What the number of a map's cell is: the largest or the mean of the weights in the cell's square (see map/tiles.ts). */
 export type Pool = "max" | "mean";
 
 /** Which head a request is about. */
@@ -16,7 +16,7 @@ export interface HeadPlace {
   hidden: boolean; // true = special tokens are left out or, in a text without any, the first token
 }
 
-/** How many rows the server has computed for the high levels (see `stored` of WeightMap), of all rows. */
+/** How many rows the server has computed for the levels from `WeightMap.stored` up (`done`), and how many there are in all (`of`). */
 export interface Progress {
   done: number;
   of: number;
@@ -29,7 +29,10 @@ export async function loadTile(map: WeightMap, head: HeadPlace, pool: Pool, quer
   return tileOf(new Float32Array(await answer.arrayBuffer()), Math.min(map.tile, rows));
 }
 
-/** Let the server compute the high levels, some rows with each request, until all rows are done. */
+/**
+ * Let the server compute the levels from `WeightMap.stored` up, some rows with each request, until all rows are done. `report` is
+ * called after each request.
+ */
 export async function takeTurns(head: HeadPlace, stopped: AbortSignal, report: (progress: Progress) => void): Promise<void> {
   for (;;) {
     const progress = (await (await send("map/turn", head, stopped)).json()) as Progress;

@@ -1,5 +1,5 @@
 // The tiles of a map. A map has levels: on level L, the weights are divided into squares of 2^L × 2^L, and a cell has the largest
-// or mean weight of a square. A tile is a square of cells, which is requested at once.
+// or mean weight of a square. A tile is a square of cells, which are loaded with one request.
 
 import { signal } from "@preact/signals";
 
@@ -28,7 +28,7 @@ export interface Failure {
 interface Failed {
   reason: string;
   times: number;
-  rests: boolean; // true = there is a pause before the next request, or none follows
+  rests: boolean; // true = it is not requested now: the pause before the next request goes on, or it is given up
   timer?: ReturnType<typeof setTimeout>; // the timer that ends the pause
 }
 
@@ -68,7 +68,7 @@ export class Tiles {
     this.askForMore();
   }
 
-  /** Request the tiles that failed to load once more. */
+  /** Request again those tiles that failed to load. */
   tryAgain(): void {
     for (const name of this.failed.keys()) this.forget(name);
     this.askForMore();
@@ -101,7 +101,7 @@ export class Tiles {
     }
   }
 
-  /** Note that a tile failed to load. It is requested again after a pause, but not after more failures than there are PAUSES. */
+  /** Note that a tile failed to load, and request it again after a pause. After its fourth failure (there are three PAUSES), give it up. */
   private fail(name: string, reason: string): void {
     const failed: Failed = { reason, times: (this.failed.get(name)?.times ?? 0) + 1, rests: true };
     const end = () => ((failed.rests = false), this.askForMore());

@@ -20,21 +20,27 @@ export interface View {
 /** The level that is drawn (see map/tiles.ts): the lowest one whose cells are at least as large as a pixel of the screen. */
 export const levelOf = (view: View): number => Math.max(0, Math.ceil(-Math.log2(view.size * (devicePixelRatio || 1))));
 
-/** For queries and keys, where the first one begins along its axis, and how many pixels of the axis are in view. */
+/**
+ * For the axis of the queries and for that of the keys: where the first one begins (`…From`), and how long the part in view is
+ * (`…Room`), in pixels.
+ */
 export function axes({ turned, x, y, width, height }: View): { queriesFrom: number; queriesRoom: number; keysFrom: number; keysRoom: number } {
   const [across, down] = [{ from: x, room: width }, { from: y, room: height }];
   const [queries, keys] = turned ? [across, down] : [down, across];
   return { queriesFrom: queries.from, queriesRoom: queries.room, keysFrom: keys.from, keysRoom: keys.room };
 }
 
-/** The queries and keys in view: the first one, and the one after the last. */
+/** The queries in view and the keys in view, each as a range: the index of the first one, and the index after the last one. */
 export function inView(view: View): { queries: [number, number]; keys: [number, number] } {
   const { queriesFrom, queriesRoom, keysFrom, keysRoom } = axes(view);
   const { size, queries, keys } = view;
   return { queries: cellsInView(queriesFrom, queriesRoom, size, queries), keys: cellsInView(keysFrom, keysRoom, size, keys) };
 }
 
-/** The tiles of a level in view, and `around` more rows and columns of tiles on each side. `tile`: the cells along a tile. */
+/**
+ * The tiles of a level that are in view, and `around` more rows and columns of tiles on each side. `tile`: how many rows, and columns,
+ * of cells a tile has.
+ */
 export function tilesInView(view: View, level: number, tile: number, around = 0): Place[] {
   const { queries, keys } = inView(view);
   const side = tile * 2 ** level;
@@ -55,7 +61,7 @@ export function tokensAt(view: View, x: number, y: number): { query: number; key
   return key >= 0 && query >= 0 && key < view.keys && query < view.queries ? { query, key } : null;
 }
 
-/** A cell of a level, and which queries and keys its weights are between: the first and the last of them. */
+/** A cell of a level. Its weights are those of some successive queries on some successive keys; the first and the last are given. */
 export interface Square {
   level: number;
   queries: [number, number];

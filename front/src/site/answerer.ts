@@ -19,7 +19,7 @@ interface Waiting {
 }
 
 /**
- * Return the answerer of a site.
+ * Return the answerer of a site, the object that gets the answers to the page's questions (see live.ts).
  *
  * @param site the record of the site's models and files that is in the page.
  */

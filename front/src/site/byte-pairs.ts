@@ -10,7 +10,7 @@ import type { Cutter, Piece } from "./cutter";
 /** The tables of a tokenizer with byte-level BPE; Python's site/byte_pairs.py writes them. */
 export interface Bytes {
   kind: "bytes";
-  bytes: Record<string, number>; // a piece is written with a letter for each byte; this is the byte of each such letter
+  bytes: Record<string, number>; // pieces are written with one letter for each byte; for each of these letters, its byte
   merges: [string, string][]; // the pairs that may be joined; an earlier pair in the list is joined first
   ignore_merges: boolean; // true = a part of the text that is a piece of the vocabulary stays whole
   splits: string[]; // regular expressions; each splits the text into matches and what is between them, and the next one splits these parts
@@ -85,7 +85,7 @@ export class BytePairs implements Cutter {
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
   };
 
-  /** The bytes of a piece. A token such as <|endoftext|>, not written with the letters of `bytes`, has the UTF-8 of its text. */
+  /** The bytes of a piece. If it is not written with the letters of `bytes`, as <|endoftext|>, they are the UTF-8 of its text. */
   private bytesOf(piece: string): Uint8Array {
     const bytes = [...piece].map((letter) => this.vocabulary.bytes[letter]);
     return bytes.includes(undefined as never) ? new TextEncoder().encode(piece) : Uint8Array.from(bytes);

@@ -5,7 +5,7 @@ import { decode, type Decoded } from "../blocks";
 import type { Change, Effect, Token, Trace } from "../data";
 import type { Changed, Model } from "./model";
 
-const LISTED = 12; // the number of heads in the result, those whose attention changes most
+const LISTED = 12; // the most heads in the result; these are the heads whose attention changes most
 
 /** The layer and the number of a head: "L3H1" is head 1 of layer 3. */
 interface Place {
@@ -19,7 +19,7 @@ const placeOf = (name: string): Place => {
 };
 const headsOf = (change: Change): Place[] => (change.kind === "cut" ? change.heads : [change.head]).map(placeOf);
 
-/** Return changes in the form of the inputs of the ONNX graph. */
+/** Return changes in the form in which the ONNX graph takes them as inputs (see `Changed`). */
 export function changedBy(changes: Change[], model: Model, shape: Trace, tokens: number): Changed {
   const changed = model.unchanged(tokens);
   const layers = layersOf(shape);
@@ -35,7 +35,10 @@ export function changedBy(changes: Change[], model: Model, shape: Trace, tokens:
   return changed;
 }
 
-/** Return the effect of changes: the differences between a run without changes (`before`) and a run with them (`after`). */
+/**
+ * Return the effect of changes: the differences between a run without changes (`before`) and a run with them (`after`). The lists of
+ * next tokens in the result are empty.
+ */
 export async function effectOf(changes: Change[], before: Answer, after: Answer): Promise<Effect> {
   const tokens = before.trace[Object.values(before.trace.kinds)[0].queries];
   const heads: Effect["heads"] = [];

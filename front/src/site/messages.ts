@@ -69,8 +69,8 @@ export interface Asked extends Reading {
 }
 
 /**
- * The reason why a question has no answer: no text, half a surrogate pair in it, too many tokens, a file that did not load,
- * or an error.
+ * The reason why a question has no answer: no text, a text with half a surrogate pair, too many tokens, a file that did not
+ * load, or an error.
  */
 export type Refusal =
   | { reason: "empty" }

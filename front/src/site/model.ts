@@ -1,4 +1,5 @@
-// A text model as an ONNX graph, run by ONNX Runtime in WebAssembly. In: ids of tokens. Out: the output, and all layers' vectors.
+// A text model as an ONNX graph, run by ONNX Runtime in WebAssembly. It reads ids of tokens, and returns its output and the queries,
+// keys, values and hidden vectors of all layers.
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
 import type { Layer, Vectors } from "../data";

@@ -11,7 +11,7 @@ import { planeThrough, type Plane } from "./plane";
 
 const MOST_ARROWS = 8; // the most heads, and the most source tokens, with an arrow of their own; one more arrow is the sum of all others
 const MOST_NEAREST = 5;
-const MOST_MOVES = 6_000; // the most layers times tokens; above it, there is no movement, as in Python's views/page/movement.py
+const MOST_MOVES = 6_000; // the largest product layers · tokens; above it, no movement is computed, as in Python's views/page/movement.py
 
 type Rows = Float64Array[];
 type Named = Record<string, Float64Array>;
@@ -47,7 +47,7 @@ interface Stacked {
   numbers: Float32Array;
 }
 
-/** Add the numbers of arrays to `numbers`, by block; return a record for each array that names its block. */
+/** Add the numbers of each array to `numbers`, under the name of a new block; return, for each array, a record with this name. */
 function named(arrays: Record<string, Stacked>, kind: string, numbers: Record<string, Float32Array>): Record<string, NumberArray> {
   return Object.fromEntries(
     Object.entries(arrays).map(([name, { shape, numbers: added }]) => {
@@ -82,7 +82,7 @@ async function movesOf(trace: Trace, layers: Layer[], tokens: number, projection
   return { layers: layers.map(({ layer }) => layer), shares: plane.shares, left_out: plane.leftOut, vectors: vectors.length, arrays };
 }
 
-/** A layer's hidden vectors before and after it, and what attention and feed-forward add, with a row for each token. */
+/** The hidden vectors before and after a layer, and the vectors that attention and feed-forward add; each with a row for each token. */
 interface States {
   before: Rows;
   attention: Rows;
@@ -152,8 +152,8 @@ function arrowsOfLayer({ weights, values, byHead }: Step, { before, attention, f
 }
 
 /**
- * The longest vectors as arrows, the longest first; if there are more, another arrow, named -1, for the sum of the others.
- * `squares`: squared lengths of all.
+ * Arrows for the longest vectors, at most MOST_ARROWS, the longest first. If there are other vectors, one more arrow, named -1, is
+ * their sum. `squares`: the squared lengths of all vectors; `total`: the sum of all vectors.
  */
 function longest(group: string, squares: number[], vectorOf: (name: number) => Float64Array, total: Float64Array, change: Float64Array, plane: Plane) {
   const names = largestFirst(squares, MOST_ARROWS);

@@ -6,7 +6,7 @@ import { dot, minus, product, scaled } from "./matrices";
 const TOO_LONG = 10; // vectors longer than this many times the median length are not used to compute the plane
 const DIRECTIONS = 8; // the dimensions of the subspace in which eigenvectors are sought; with more, the first two converge faster
 const MOST_ROUNDS = 1_000;
-const CLOSE_ENOUGH = 1e-10; // stop when |matrix · vector − value · vector| / largest eigenvalue is below this for both vectors
+const CLOSE_ENOUGH = 1e-10; // stop when |matrix · vector − eigenvalue · vector| / largest eigenvalue is at most this for both eigenvectors
 
 /** A plane through the mean of the vectors (`middle`), spanned by two vectors of length 1 at right angles. */
 export interface Plane {
@@ -26,7 +26,7 @@ export function planeThrough(vectors: Float64Array[]): Plane {
   const rows = fitted.map((vector) => vector.map((number, i) => number - middle[i]));
   const total = Math.max(rows.reduce((sum, row) => sum + dot(row, row), 0), 1e-300);
   // If there are fewer vectors than dimensions, the smaller matrix of dot products [vectors vectors] has the same
-  // eigenvalues as [width width]
+  // eigenvalues as the matrix [width width], apart from zeros
   const few = rows.length < width;
   const found = eigenvectors(products(few ? rows : columnsOf(rows)), Math.min(rows.length, width));
   const axes = found.map(({ vector }) => signed(few ? combined(rows, vector) : vector));

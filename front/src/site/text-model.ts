@@ -23,7 +23,7 @@ interface Input {
   tokens: Token[];
 }
 
-/** The reader of an encoder or a causal language model. */
+/** Runs an encoder or a causal language model on a text, and returns the trace (see `Reader`). */
 export class TextReader implements Reader {
   private constructor(
     private readonly model: Model,

@@ -77,8 +77,8 @@ export class WordPiece implements Cutter {
   decode = (pieces: string[]): string => pieces.join(" ").replaceAll(` ${this.vocabulary.prefix}`, "");
 
   /**
-   * Cut a word into pieces: at each place the longest one of the vocabulary. If there is none at some place, the whole word
-   * is one unknown token.
+   * Cut a word into pieces: at each place, the longest piece of the vocabulary that fits. If none fits at some place, or if the
+   * word has more letters than `longest`, the whole word is one unknown token.
    */
   private cutWord(word: Letter[]): Piece[] {
     const { prefix, longest, decomposes } = this.vocabulary;

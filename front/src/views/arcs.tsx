@@ -15,9 +15,9 @@ import { Word } from "./word";
 
 const MOST_LABELS = 5; // the most weights that are written under their tokens
 const LABEL_HEIGHT = 18; // the height of a weight that is written under a token, in pixels
-const LABEL_WIDTH = 44; // the width of such a weight, in pixels
-const MOST_ARCS = 400; // the most arcs if no query is chosen
-const MOST_ARCS_OF_HEAD = 100; // the most arcs of the chosen query in one head
+const LABEL_WIDTH = 44; // the width of a weight that is written under a token, in pixels
+const MOST_ARCS = 400; // the most arcs that are drawn if no query is chosen
+const MOST_ARCS_OF_HEAD = 100; // the most arcs that are drawn for the chosen query in one head
 
 /** Where the words of queries and keys are drawn, and on how many lines of text. */
 interface Boxes {
@@ -122,7 +122,7 @@ function paths(drawn: Drawn[], boxes: Boxes, room: number) {
   );
 }
 
-/** The arcs of the largest weights of all queries. If the pointer is on a key, only arcs to this key are drawn, and more strongly. */
+/** The arcs of the MOST_ARCS largest weights of all queries. If the pointer is on a key, only its arcs are drawn, opaque. */
 function everyArc({ hue, grid }: Drawn, boxes: Boxes, room: number, thickest: number) {
   if (!grid || grid.done < grid.queries.length) return null;
   const found: { weight: number; start: Box; end: Box; near: boolean; name: string }[] = [];
@@ -142,7 +142,7 @@ function everyArc({ hue, grid }: Drawn, boxes: Boxes, room: number, thickest: nu
   ));
 }
 
-/** The path of an arc from a query to a key. On the same line of text, it joins their tops; else the edges that face each other. */
+/** The path of an arc from a query to a key. It joins their tops if both are on one line of text; else the edges that face each other. */
 function arc(start: Box, end: Box, room: number): string {
   if (Math.abs(start.top - end.top) < 4) {
     const across = Math.abs(start.middle - end.middle);

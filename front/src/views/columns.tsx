@@ -12,7 +12,7 @@ import { colourScale, glance, key, keyItem, lock, queryItem, twoTexts, visibleKe
 import { words } from "../words";
 import { FAINTEST_LINE, figure, type Drawn } from "../drawn";
 
-const PITCHES = [[64, 22], [16, 27], [0, 32]] as const; // with more tokens than the first number, rows are as many pixels high as the second
+const PITCHES = [[64, 22], [16, 27], [0, 32]] as const; // [n, height]: with more than n tokens, a row is `height` pixels high; the first pair that fits counts
 
 export function Columns({ drawn }: { drawn: Drawn[] }) {
   const say = words();
@@ -84,7 +84,7 @@ function weightToKey(item: Item, grid: Grid | null): string {
   return q >= grid.done ? "" : grid.masked[at] ? words().masked : weightText(grid.weights[at]);
 }
 
-/** Draw the lines between queries and keys that are in view. */
+/** Draw lines for the chosen query's weights or, if none is chosen, for all weights of at least FAINTEST_LINE of the queries in view. */
 function drawLines(canvas: HTMLCanvasElement, box: HTMLElement, drawn: Drawn[], pitch: number): void {
   const [queries, keys] = [visibleQueries.value, visibleKeys.value];
   const height = Math.min(box.clientHeight, Math.max(queries.length, keys.length) * pitch);

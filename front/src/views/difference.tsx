@@ -1,4 +1,5 @@
-// Two traces of one text: the heads whose attention differs most, each with the query that moves the largest share of its attention
+// Two traces of one text: the heads whose attention differs most, each with the query that moves the largest share of its
+// attention to other keys
 
 import { batch } from "@preact/signals";
 import { isolated } from "../items";

@@ -6,7 +6,7 @@ import type { Item } from "../items";
 import { lock, LONG_TEXT, queryItems, visibleQueries } from "../state";
 import { words } from "../words";
 
-/** A field that finds a token by its text, makes it the query and calls `shows`. Enter goes to the next token that matches. */
+/** A field that finds a token by its text, makes it the query, and calls `shows` with it. Enter goes to the next token that matches. */
 export function Find({ shows }: { shows: (item: Item) => void }) {
   const say = words();
   const sought = useMemo(() => signal(""), []);

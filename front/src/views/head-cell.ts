@@ -10,12 +10,12 @@ import { restingQuery } from "../state";
 export interface Cell {
   layer: Layer;
   head: number;
-  to: Item | null; // the word with the query's largest weight; null without a query, and until the layer is decoded
-  weight: number | null; // the largest weight on another word, of the query or of any token; null until it is computed
+  to: Item | null; // the other word on which the query has its largest weight; null = there is no query, or the weight is 0 or not computed yet
+  weight: number | null; // the query's largest weight on another word; without a query, the largest weight of any word; null until it is computed
   summary?: Summary;
 }
 
-/** The cell of a head, with the query's largest weight on another word or, if there is no query, the largest weight of any token. */
+/** The cell of a head, with the query's largest weight on another word or, if there is no query, the largest weight of any word on another. */
 export function cellOf(layer: Layer, head: number): Cell {
   const summary = summaryOf(layer, head);
   const strongest = restingQuery.value ? headWeight(layer, head) : null;

@@ -8,10 +8,10 @@ import { words } from "../words";
 import { productSum } from "../worked";
 import { Dimensions, inSum, type Column, type Shown } from "./vectors";
 
-const MOST_TERMS = 12; // the most heads of which a sum is written out
+const MOST_TERMS = 12; // the most heads whose numbers are written out as a sum; of more, only the first three are
 const LISTED = 16; // the most heads in the table of lengths
 
-/** The sentence of this step. It tells the length of the vector that the head adds, unless the reader has changed the head. */
+/** The sentence that explains the step "output". It tells the length of the vector that the head adds, unless the reader has changed the head. */
 export function sayHeadOutput(layer: Decoded, head: number, query: number): string {
   const say = words();
   const { width, lengths } = outputsOf(layer, head, query);
@@ -19,7 +19,10 @@ export function sayHeadOutput(layer: Decoded, head: number, query: number): stri
   return say.sayHeadOutput(headName(), name, width) + (isChanged.value ? ` ${say.sayChangedOutput}` : ` ${say.sayOutputLength(numberText(lengths[head]))}`);
 }
 
-/** A table with the first dimensions of the vectors that the head, the other heads and the bias add, their sum, and the layer's output. */
+/**
+ * A table of the lengths of the vectors that the heads add; and a table with the first dimensions of what the shown head, the other
+ * heads together and the bias add, of their sum, and of the output that the layer returned.
+ */
 export function HeadOutput({ now: { layer, head, query } }: { now: Shown }) {
   const say = words();
   const outputs = outputsOf(layer, head, query);
@@ -41,7 +44,7 @@ export function HeadOutput({ now: { layer, head, query } }: { now: Shown }) {
   );
 }
 
-/** One number of the sum of the other heads' vectors, written out as a sum. */
+/** How one number of the sum of the other heads' vectors was computed, as text: "0.5 (H0) + 0.25 (H2)". */
 function othersText({ added }: HeadOutputs, shownHead: number, dimension: number): string {
   const others = added.flatMap((numbers, head) => (head === shownHead ? [] : [`${inSum(numbers[dimension])} (H${head})`]));
   if (others.length <= MOST_TERMS) return others.join(" + ");

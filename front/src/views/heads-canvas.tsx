@@ -1,5 +1,5 @@
-// All heads of a model with very many, drawn on one canvas: a row for each layer, a column for each head. Only the part in
-// view is drawn.
+// All heads of a model that has very many heads, drawn on one canvas: a row for each layer, a column for each head. Only the part
+// in view is drawn.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { cleared, clip, putPixels } from "../canvas";
@@ -13,7 +13,7 @@ import { words } from "../words";
 import type { Cell } from "./head-cell";
 
 const [LEFT, TOP] = [34, 18]; // the space for the names of layers at the left and of heads at the top, in pixels
-const [LEAST, LARGEST, LEAST_PATTERN] = [7, 22, 18]; // the least and the largest size of a cell, and the least with a small pattern
+const [LEAST, LARGEST, LEAST_PATTERN] = [7, 22, 18]; // the least and the largest size of a cell, and the least size of a cell with a small picture, in pixels
 const NAME_PITCH = 26; // the least distance between the names of two heads, in pixels
 
 interface HeadsProps {
@@ -92,7 +92,7 @@ function drawCell(context: CanvasRenderingContext2D, cell: Cell, x: number, y: n
 
 const drawn = new WeakMap<Summary, { colours: string[]; image: OffscreenCanvas }>();
 
-/** A small picture of a head's weights. It is kept, and drawn again only in other colours. */
+/** Return a small picture of a head's weights. The picture is kept, and is drawn again only if the colours have changed. */
 export function thumbnail(summary: Summary, colours: string[]): OffscreenCanvas {
   const before = drawn.get(summary);
   if (before?.colours === colours) return before.image;

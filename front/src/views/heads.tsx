@@ -1,5 +1,5 @@
-// The view of all heads: each is a coloured cell or a small picture of its weights. Sorted by layer, weight, entropy,
-// distance or role.
+// The view of all heads: each is a coloured cell or a small picture of its weights. The reader chooses how they are sorted: by layer,
+// weight, entropy, distance or role.
 
 import { computed } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -17,7 +17,7 @@ import { Choice, Numbers, Panel } from "./panel";
 
 type Order = "layer" | "token" | "entropy" | "distance" | Role;
 
-const MANY = 600; // with more heads, they are drawn on a canvas, and sorted lists and tables have only the first of them
+const MANY = 600; // with more heads than this, they are drawn on a canvas; a sorted list has only FIRST of them, and the table only MANY
 const FIRST = 120; // the length of a sorted list, if there are more than MANY heads
 
 const cellShows = switchOf("heads", "token", "patterns");
@@ -26,7 +26,7 @@ const patterns = computed(() => cellShows.value === "patterns");
 
 const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, headIndex) => cellOf(layer, headIndex)));
 
-/** The number by which a head is sorted; undefined if it is not computed yet, or if the text has no key of the role. */
+/** The number by which a head is sorted; undefined if it is not computed yet, or if the text has no key of the role (see roles.ts). */
 function measureOf({ weight, summary }: Cell): number | undefined {
   const by = order.value;
   if (by === "layer") return 0;
@@ -130,7 +130,7 @@ function sortedBy(cell: Cell): string {
   return cell.summary ? measureText(measureOf(cell)) : "…";
 }
 
-/** The number by which a head is sorted as text; "–" if it is missing. */
+/** A number by which heads are sorted, written as text; "–" if it is missing. */
 const measureText = (measure: number | undefined) => (measure === undefined || Number.isNaN(measure) ? "–" : numberText(measure));
 
 /** The text of a head: its name, the query, the word with the largest weight, and the weight: "L3H1: it → snake 0.6741". */

@@ -91,7 +91,7 @@ interface CanvasProps {
   canvas: { current: HTMLCanvasElement | null };
   view: View;
   zoomed: ReturnType<typeof useZoom>;
-  pointed: Signal<Tokens | null>; // the canvas sets it to the query and key under the pointer; null = there is no weight
+  pointed: Signal<Tokens | null>; // the canvas sets it to the query and key under the pointer; null = no weight is under it
 }
 
 /** The canvas of the map. With pointer or keyboard, the reader moves the map, reads a weight, and chooses a query and a key. */
@@ -152,7 +152,10 @@ function useView(canvas: { current: HTMLCanvasElement | null }, whole: number) {
 /** The height of the canvas in pixels. `whole`: its width; `top`: the height of the labels above the weights. */
 const heightOf = (whole: number, top: number) => Math.min(HEIGHT, Math.max(top + 120, whole - EDGE)) + EDGE;
 
-/** Return the tiles of a head, and load those that are needed. Tiles of high levels are loaded after the server has computed them. */
+/**
+ * Return the tiles of a head, and load those that are needed (see `wanted`). Tiles of the levels from `WeightMap.stored` up are
+ * loaded only after the server has computed these levels.
+ */
 function useTiles(head: unknown[], view: View, shown: boolean, { progress }: Turns): Tiles {
   const map = trace.value.map!;
   const place = headPlace();
@@ -166,7 +169,7 @@ function useTiles(head: unknown[], view: View, shown: boolean, { progress }: Tur
   return tiles;
 }
 
-/** Move the map so that the weight of `target` is in the middle. */
+/** Move the map so that the weight of the query on the key in `target` is in the middle; then set `target` to null. */
 function useTarget(view: View, zoomed: ReturnType<typeof useZoom>, shown: boolean): void {
   useEffect(() => {
     if (!target.value || !shown) return;
@@ -184,13 +187,13 @@ function draw(canvas: HTMLCanvasElement, whole: number, tiles: Tiles, view: View
   drawLabels(context, view, visibleQueries.value, visibleKeys.value, chosen, shownPlace(visibleKeys.value, key.value));
 }
 
-/** The tiles to load: first those in view, then coarser ones of the same part, then those around. */
+/** The tiles to load, in this order: the tiles in view, those of the same part two levels coarser, and those around the tiles in view. */
 function wanted(view: View, level: number, tile: number): Place[] {
   const shown = tilesInView(view, level, tile);
   return [...shown, ...tilesInView(view, level + 2, tile), ...tilesInView(view, level, tile, 1)];
 }
 
-/** The state of the server's computation of the high levels (see `takeTurns`) of one head. */
+/** How far the server has computed the levels of one head from `WeightMap.stored` up (see `takeTurns`), and whether it goes on. */
 interface Turns {
   progress: Signal<Progress | null>; // null = the server has not answered yet
   stopped: Signal<boolean>; // true = the reader or a failure has stopped the computation
@@ -199,7 +202,10 @@ interface Turns {
 
 const newTurns = (): Turns => ({ progress: signal(null), stopped: signal(false), failure: signal("") });
 
-/** Let the server compute the high levels of the shown head, until they are done, the reader stops it, or a request fails. */
+/**
+ * Let the server compute the levels of the shown head from `WeightMap.stored` up, until they are done, the reader stops it, or a
+ * request fails. Returns the state of this computation.
+ */
 function useTurns(head: unknown[]): Turns {
   const turns = useMemo(newTurns, head);
   useEffect(() => {
@@ -222,7 +228,7 @@ function MissingTile({ tiles }: { tiles: Tiles }) {
   return <Failed reason={givenUp ? say.zoomMissing(reason) : say.zoomMissingNow(reason)} again={givenUp ? () => tiles.tryAgain() : undefined} />;
 }
 
-/** The progress of the high levels, with a button that stops or resumes their computation; nothing when they are done. */
+/** The progress of the server's computation of levels (see `Turns`), with a button that stops or resumes it; nothing when it is done. */
 function ComputedLevels({ turns: { progress, stopped, failure } }: { turns: Turns }) {
   const say = words();
   const { done, of } = progress.value ?? { done: 0, of: 1 };

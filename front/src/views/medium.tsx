@@ -22,7 +22,10 @@ interface Pixels {
   width: number;
 }
 
-/** One drawing: a picture, a thumbnail, merged frames of a video, or a recording. `rectangle` says which part of it a token is. */
+/**
+ * One drawing: a picture, a thumbnail (a small copy of a picture), merged frames of a video, or the spectrogram of a recording.
+ * `rectangle` returns the part of the drawing that a token stands for.
+ */
 interface Scene {
   name: string; // the caption; "" if there is only one drawing
   load: () => Promise<Pixels>;
@@ -148,7 +151,7 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: Pixels, width: nu
   if (!weights) return;
   const row = { weights, masked: new Uint8Array(weights.length) };
   const largest = strongestOf(row) || 1;
-  const framed: [number, number, number, number, number][] = []; // the frames to draw: left, top, width, height, and thickness of the line
+  const framed: [number, number, number, number, number][] = []; // the outlines to draw: left, top, width, height, and thickness of the line
   for (const item of keyItems.value) {
     const place = scene.rectangle(keyTokens.value[item.positions[0]]);
     if (!place) continue;

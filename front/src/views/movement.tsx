@@ -13,16 +13,19 @@ import { words } from "../words";
 import { Choice, Numbers, Panel } from "./panel";
 
 const by = switchOf("moved-by", "heads", "sources", "parts");
-const shows = switchOf("movement", "whole", "layer"); // draw the way through all layers, or the move of one layer
+const shows = switchOf("movement", "whole", "layer"); // draw how the token's vector moves through all layers, or its move in one layer
 const whole = computed(() => shows.value === "whole");
 const HEIGHT = 360;
 const MARGIN = 34;
 const TIP = 8; // the length of an arrow's tip, in pixels
 const [LINE, NAME_WIDTH] = [14, 90]; // the height and the largest width of a name, in pixels
-const NAMED = 24; // with fewer other tokens, all of them have their names in the picture; else only the nearest
-const [FEED_FORWARD, REST, ATTENTION] = [150, 300, 75]; // the hues of these arrows
+const NAMED = 24; // if there are fewer other tokens than this, the picture names all of them; else only the nearest ones
+const [FEED_FORWARD, REST, ATTENTION] = [150, 300, 75]; // the hues of the arrows for feed-forward, the rest (see restName) and attention
 
-/** The panel of the movement. While the movement of a new text is computed, a copy of the previous panel is shown, which does not react. */
+/**
+ * The panel that shows how the layers move the hidden vector of a token. While this is computed for a new text, a copy of the
+ * previous panel is shown, which does not react to clicks.
+ */
 export function MovementView() {
   const shown = useRef<HTMLDivElement>(null);
   const pending = movementPending.value;
@@ -74,7 +77,10 @@ function Movement() {
   );
 }
 
-/** The panel while cross-attention is shown, for which there is no movement: buttons that switch to the encoder or the decoder. */
+/**
+ * The panel while cross-attention is shown, for which there is no movement: buttons that switch to the encoder or the decoder.
+ * Nothing if these have no movement either.
+ */
 function OtherKinds() {
   const say = words();
   const kinds = Object.keys(movements.value) as ("encoder" | "decoder")[];
@@ -93,7 +99,10 @@ function OtherKinds() {
  */
 const restName = () => (kindName.value === "decoder" && trace.value.kinds.cross ? words().byCrossAndRest : words().byRest);
 
-/** An arrow with its name and colour. `choose`: what a click on the name does; `near`: true = it is the chosen one, drawn thicker. */
+/**
+ * An arrow with its name and colour. `choose`: what a click on the name does; `near`: true = the arrow is that of the chosen head or
+ * key, and is drawn thicker.
+ */
 interface Named extends Arrow {
   text: string;
   colour: string;
@@ -101,7 +110,10 @@ interface Named extends Arrow {
   near?: boolean;
 }
 
-/** The arrows whose sum is the move of a layer. Attention is divided by heads or by source tokens, or is one arrow ("parts"). */
+/**
+ * The arrows whose sum is the move of a layer. What attention adds is one arrow for each head or each source token, or a single
+ * arrow ("parts"), as the reader chose.
+ */
 function arrowsOf(move: Move): Named[] {
   const say = words();
   const named = (arrow: Arrow, text: string, hue: number): Named => ({ ...arrow, text, colour: shade(0.85, hue) });
@@ -151,8 +163,8 @@ function MoveTable({ move }: { move: Move }) {
 }
 
 /**
- * The picture: the way of the token through the layers, the arrows of one layer one after the other, and the other tokens
- * after this layer.
+ * The picture of the plane: the path of the token's vector through the layers (if `whole`), the arrows of one layer, each of which
+ * begins where the one before it ends, and points for the other tokens after this layer.
  */
 function Picture({ move }: { move: Move }) {
   const say = words();
@@ -181,14 +193,17 @@ function Picture({ move }: { move: Move }) {
   );
 }
 
-type Place = (point: Point) => Point; // a function from a point of the plane to pixels
+type Place = (point: Point) => Point; // a function that turns a point of the plane into a point of the picture, in pixels
 
 const line = (from: Point, to: Point) => `M${from.join(" ")}L${to.join(" ")}`;
 
-/** Points for the other tokens after the layer. The nearest tokens are named; if they are out of the picture, at its edge with an arrow. */
+/**
+ * Points for the vectors of the other tokens after the layer. The nearest tokens have their names beside them; the name of one
+ * that is out of the picture stands at the edge, with an arrow.
+ */
 function OtherTokens({ move, place, width }: { move: Move; place: Place; width: number }) {
   const near = new Set(move.nearest.map(([token]) => token));
-  const taken: Point[] = []; // the places of the names at the edge so far
+  const taken: Point[] = []; // where names have been placed at the edge so far
   const others = queryTokens.value.map(({ text }, i) => ({ text, i, at: place(pointAfter(move.layer, i)) })).filter(({ i }) => i !== query.value);
   return (
     <g class="other">
@@ -208,8 +223,8 @@ function OtherTokens({ move, place, width }: { move: Move; place: Place; width: 
 }
 
 /**
- * The place at the edge of the picture for the name of a token at (x, y) outside, moved so that names do not overlap. It is
- * added to `taken`.
+ * The place at the edge of the picture for the name of a token whose point (x, y) is out of the picture, moved so that names do
+ * not overlap. The place is added to `taken`.
  */
 function edgeOf(x: number, y: number, width: number, taken: Point[]) {
   const at: Point = [Math.max(6, Math.min(width - 6, x)), Math.max(LINE, Math.min(HEIGHT - 6, y))];
@@ -241,7 +256,7 @@ function Stop({ move, shown, place }: { move: Move; shown: boolean; place: Place
   );
 }
 
-/** The point at which the way begins: the input of the model or, if only one layer is shown, the vector before this layer. */
+/** The point at which the path begins: the input of the model or, if only one layer is shown, the vector before this layer. */
 function Start({ at: [x, y] }: { at: Point }) {
   if (!whole.value) return <circle class="from" cx={x} cy={y} r="4" />;
   return (
@@ -263,7 +278,7 @@ function tipOf([fromX, fromY]: Point, [x, y]: Point): string {
   return `M${x} ${y}L${backX - half * across} ${backY + half * along}L${backX + half * across} ${backY - half * along}Z`;
 }
 
-/** Return a function from points of the plane to pixels, with the same scale on both axes, for which all given points are in view. */
+/** Return a function that turns points of the plane into pixels: all given points are in view, and both axes have the same scale. */
 function scaled(points: Point[], width: number): Place {
   const [xs, ys] = [0, 1].map((axis) => points.map((point) => point[axis]));
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];

@@ -74,7 +74,7 @@ function update(part: Part, grid: Grid, layout: Layout, row: number, column: num
   const [queries, keys] = layout.turned ? [layout.columns.slice(column, column + across), layout.rows] : [layout.rows.slice(row, row + across), layout.columns];
   const firstKey = layout.turned ? row : column;
   const ownKeys = keys.slice(firstKey, firstKey + across);
-  const [stepQuery, stepKey] = layout.turned ? [1, SIDE] : [SIDE, 1]; // how far apart the pixels of two successive queries, and keys, are
+  const [stepQuery, stepKey] = layout.turned ? [1, SIDE] : [SIDE, 1]; // the distance in `pixels` from one query to the next, and from one key to the next
   const before = part.done;
   for (; part.done < queries.length && queries[part.done].index < Math.min(grid.done, grid.beside?.done ?? grid.done); part.done++) {
     const query = queries[part.done].index;
@@ -90,7 +90,7 @@ function update(part: Part, grid: Grid, layout: Layout, row: number, column: num
   putPixels(part.image, part.pixels);
 }
 
-/** On the relative colour scale, the largest weight of a query on the given keys; else 1. */
+/** The weight with the full colour: on the relative scale, the query's largest weight on the given keys, kept in `most`; else 1. */
 function mostOf(query: number, grid: Grid, keys: Item[], most: Float64Array): number {
   if (colourScale.value !== "row") return 1;
   if (most[query] < 0) most[query] = largestWeight(grid, query, keys);

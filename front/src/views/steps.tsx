@@ -61,7 +61,7 @@ export function StepByStep() {
     if (cell) table.current!.scrollLeft = cell.offsetLeft + cell.offsetWidth + EDGE - table.current!.clientWidth;
   }, [at, now === null]);
   if (!now) {
-    const ready = decoded.value.has(layer.value); // before that, whether the layer has steps is not known
+    const ready = decoded.value.has(layer.value); // until the layer is decoded, it is not known whether it has steps
     const reason = query.value === null && head.value !== null ? say.stepsToken : ready && say.stepsNone;
     return <Panel view="steps" title={say.steps}><p class="caption">{reason}</p></Panel>;
   }
@@ -110,8 +110,8 @@ export function StepByStep() {
 }
 
 /**
- * The indices of the stages that can be shown. Only worked examples have the first one; only traces with values and W_O
- * have the last ones.
+ * The indices, in NAMES, of the stages that can be shown. "stepProject" needs a worked example, "stepContext" needs values, and
+ * "stepOutput" needs values and the output matrix.
  */
 function stagesThere(): number[] {
   const missing = new Set([
@@ -161,7 +161,7 @@ function sentenceOf(now: Shown, at: number): string {
   return texts[at]();
 }
 
-/** A column of the table of stages: `of` returns the number of a key. */
+/** A column of the table of stages, which has a row for each key. `of` returns the number in the row of a key. */
 interface Column {
   name: string;
   from: number; // the stage from which on the column is filled in

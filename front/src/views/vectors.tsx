@@ -86,7 +86,10 @@ export function Context({ now, to }: { now: Shown; to: number }) {
   );
 }
 
-/** One number of the context, written as the sum over the keys of weight · value; of long sums, the largest weights. */
+/**
+ * One number of the context, written as the sum over the keys of weight · value. Of a long sum, only the products with the three
+ * largest weights are written, and how many others there are.
+ */
 function contextText({ layer, head, stages: { weights } }: Shown, place: number): string {
   const largest = Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a]);
   const shown = (largest.length > MOST_TERMS ? largest.slice(0, 3) : [...largest].sort((a, b) => a - b)).map(

@@ -76,7 +76,7 @@ export function WhatIf() {
   );
 }
 
-/** A button that runs the whole model, on a server or in a worker, with the changes to the head, and the effect that they have. */
+/** A button that runs the whole model with the reader's changes to the head, on a server or in a worker, and the effect of the changes. */
 function Run() {
   const say = words();
   return (

@@ -5,7 +5,7 @@ import { shade, textColour } from "../colours";
 
 interface WordProps extends HTMLAttributes<HTMLSpanElement> {
   item: { text: string; title: string; joined: boolean; special: boolean };
-  shown?: { strength: number; hue: number; masked?: boolean; written: string }; // the colour for its weight, and the weight as text ("" = not written)
+  shown?: { strength: number; hue: number; masked?: boolean; written: string }; // how the word's weight is shown: as a colour, and as text ("" = no text)
 }
 
 export function Word({ item, shown, ...attributes }: WordProps) {

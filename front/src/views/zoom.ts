@@ -29,7 +29,7 @@ interface Place {
   column: number;
 }
 
-/** A signal in the address for what a canvas shows, written as k, row and column: "4 120.5 88.25"; null = all cells. */
+/** A signal that the page keeps in its address: what a canvas shows, written as "k row column" ("4 120.5 88.25"); null = all cells. */
 export const linkedPlace = (name: string): Signal<Place | null> =>
   linkedSignal<Place | null>(
     name,
@@ -41,7 +41,10 @@ export const linkedPlace = (name: string): Signal<Place | null> =>
     },
   );
 
-/** Let the reader zoom and move the cells of a canvas. Returns how the cells are moved and enlarged, and functions that do so. */
+/**
+ * Let the reader zoom and move the cells of a canvas. Returns how far the cells are moved and enlarged, and functions that move and
+ * enlarge them.
+ */
 export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Signal<Place | null>, of: Zoomed) {
   const { shown, base, rows, columns, turned, left, top } = of;
   const [across, down] = [columns * base, rows * base];
@@ -49,7 +52,7 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
   const moved = useMemo(() => signal(zoomIdentity), []);
   const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
   const followed = useRef({ place: null as Place | null, rows, columns, turned, base }); // what the canvas shows now
-  // Limits a transform: the cells cover the part that shows cells or, if they are smaller, begin at its left and top.
+  // Limits a transform, so that cells fill the whole part that shows cells or, if they are too small for this, begin at its left and top.
   const inside = ({ x, y, k }: ZoomTransform) => {
     const limited = (at: number, room: number, size: number) => Math.min(0, Math.max(at, room - k * size));
     const [right, lower] = [left * (k - 1), top * (k - 1)];
@@ -66,8 +69,8 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
     return inside(zoomIdentity.translate(at(width, wanted.column, left), at(height, wanted.row, top)).scale(k));
   };
   /**
-   * What to show after rows or columns have changed: the same place if they are the same or only swapped, a place set
-   * meanwhile, or else all cells.
+   * What to show after rows or columns have changed: the new place, if a place has been set meanwhile; the same place, if the rows
+   * and columns are as many as before or only swapped; else all cells (null).
    */
   const kept = (): Place | null => {
     const [now, was] = [place.peek(), followed.current];
@@ -101,14 +104,14 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
   const element = () => select(canvas.current!);
   const { x, y, k } = moved.value;
   return {
-    // d3 enlarges the canvas from its corner; but the cells begin at `left` and `top`, and the labels are not enlarged.
+    // d3 enlarges the whole canvas from its corner; x and y are corrected, because only the cells are enlarged, which begin at `left` and `top`.
     x: x + left * (k - 1),
     y: y + top * (k - 1),
     k,
     scaleBy: (factor: number) => element().call(behaviour.current!.scaleBy, factor),
     moveBy: (right: number, lower: number) => element().call(behaviour.current!.translateBy, -right / k, -lower / k),
     reset: () => element().call(behaviour.current!.transform, zoomIdentity),
-    /** Move a cell into the middle, and enlarge it if it is smaller than `size` pixels. */
+    /** Move a cell into the middle and, if it is smaller than `size` pixels, enlarge it to this size. */
     centre: (row: number, column: number, size = 0) => {
       const [at, lower] = [left + (Math.max(0, column) + 0.5) * base, top + (Math.max(0, row) + 0.5) * base];
       if (base * k < size) element().call(behaviour.current!.scaleTo, size / base);

@@ -58,8 +58,8 @@ export async function beamSearch(graphs: Graphs, settings: Settings, encoded: En
 }
 
 /**
- * The `size` most probable extensions of unfinished translations by one token, best first. With `limit` tokens, only the
- * end may follow.
+ * The `size` most probable extensions of unfinished translations by one token, best first. A translation that has `limit` tokens
+ * is extended only by the end (EOS).
  */
 function extensionsOf(active: Active[], settings: Settings, size: number, limit: number): Extension[] {
   const all = active.flatMap((from) => {
@@ -71,7 +71,7 @@ function extensionsOf(active: Active[], settings: Settings, size: number, limit:
   return all.filter(({ logProbability }) => logProbability > -Infinity).sort((a, b) => b.logProbability - a.logProbability).slice(0, size);
 }
 
-/** Let the decoder read the new token of each extension; return the unfinished translations with it. */
+/** Let the decoder read the new token of each extension; return the extensions as unfinished translations. */
 async function advanced(graphs: Graphs, encoded: Encoded, extensions: Extension[]): Promise<Active[]> {
   if (!extensions.length) return [];
   const before = { step: extensions[0].from.last.step, rows: extensions.map(({ from }) => from.last.row) };

@@ -16,7 +16,7 @@ export interface Settings {
   max_tokens: number;
   decoder: { inputs: Axes; outputs: Axes };
   beam: { size: number; length_penalty: number };
-  limit: { per_piece: number; extra: number }; // a translation has at most per_piece · (tokens of the source, with its end) + extra pieces
+  limit: { per_piece: number; extra: number }; // a translation has at most per_piece · n + extra pieces; n = pieces of the source, with EOS
   rule: Alignment["rule"]; // the cross-attention whose weights align words
   unassigned: Range[]; // code points that Python's version of Unicode does not define, and so does not compose
 }
@@ -26,7 +26,7 @@ export type Arrays = Record<string, Float32Array>;
 /** The outputs of the encoder for one source. */
 export interface Encoded {
   arrays: Arrays; // by the name of the output; each array has one row
-  tokens: number; // the number of tokens of the source, with its end
+  tokens: number; // the number of tokens of the source, EOS included
 }
 
 /** The outputs of one step of the decoder, which reads one token of each unfinished translation. Each translation is a row. */

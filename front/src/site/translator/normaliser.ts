@@ -62,8 +62,8 @@ class LetterTable {
   }
 
   /**
-   * For the text from `at` on, find the rule that replaces the most letters; return their number and the new text. null =
-   * no rule applies.
+   * For the text from `at` on, find the rule that replaces the most letters; return their number, in UTF-16 units, and the text
+   * that replaces them. null = no rule applies.
    */
   longest(text: string, at: number): { length: number; replaced: string } | null {
     let found: { length: number; replaced: string } | null = null;

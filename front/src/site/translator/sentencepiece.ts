@@ -62,7 +62,7 @@ export class Vocabulary {
   decode(ids: number[]): string {
     let text = "";
     let bytes: number[] = [];
-    // true = a space at the beginning of the text was put there by normalisation, or would have been removed by it
+    // true = a space at the beginning of the text is left out: normalisation put it there, or would have removed it
     let beginning = this.model.dummyPrefix || this.model.singleSpaces;
     const spellBytes = () => {
       text += lettersOfBytes(Uint8Array.from(bytes)).map(({ letter }) => letter ?? "\ufffd").join("");

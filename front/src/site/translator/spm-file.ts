@@ -51,7 +51,7 @@ function pieceOf(message: Uint8Array): Piece {
   return piece;
 }
 
-/** The fields of a protobuf message, each as its number and its value: a whole number, or bytes. */
+/** Yield each field of a protobuf message: its number and its value, which is an integer or bytes. */
 function* fields(message: Uint8Array): Generator<[number, number | Uint8Array]> {
   let at = 0;
   const whole = (): number => {

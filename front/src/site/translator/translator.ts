@@ -19,7 +19,7 @@ import { textOfPieces, wordsAndPieces, wordWeights } from "./words";
 
 const UNKNOWN = "⁇"; // the text of an unknown piece in a translation
 
-/** The numbers of the transposed matrix, from the rows of a matrix. */
+/** The numbers of the transpose of a matrix that is given by its rows. */
 const transposed = (rows: Float32Array[]) => Float32Array.from({ length: rows.length * rows[0].length }, (_, i) => rows[i % rows.length][Math.floor(i / rows.length)]);
 
 /** A source, as text, pieces and outputs of the encoder, and one translation of it. */
@@ -30,7 +30,7 @@ interface Pair {
   hypothesis: Hypothesis;
 }
 
-/** The reader of a translator. */
+/** Translates a text, and returns the trace (see `Reader`). */
 export class TranslatorReader implements Reader {
   private readonly clean: Clean;
 
@@ -85,8 +85,8 @@ export class TranslatorReader implements Reader {
   }
 
   /**
-   * The arrays of the trace, by block: for each layer the queries, keys, values and hidden vectors [heads tokens width], or
-   * else its weights.
+   * The arrays of the trace, by block: for each layer the queries, keys, values and hidden vectors [heads tokens width] or, if
+   * its weights are no softmax of dot products, the weights.
    */
   private vectors({ encoded, hypothesis }: Pair): Arrays {
     const vectors: Arrays = {};

@@ -1,6 +1,6 @@
 // The unigram model of SentencePiece: of all ways to cut a text into pieces, find the one with the largest sum of scores (Viterbi)
 //
-// The sums are float32 numbers, as in SentencePiece, so that both decide equally between equal sums.
+// The sums are float32 numbers, as in SentencePiece, so that the same pieces are chosen where sums are equal.
 
 /** What the algorithm must know about a vocabulary. */
 export interface Scores {

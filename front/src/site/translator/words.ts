@@ -44,8 +44,8 @@ export function wordsAndPieces(text: string, pieces: string[], clean: Clean): { 
 }
 
 /**
- * The indices of the pieces whose weights count for their words: pieces with letters; in a word without any, those with
- * punctuation; else all.
+ * The indices of the pieces whose weights count for their words: of each word, the pieces that are more than punctuation; if it has
+ * none, the pieces that are punctuation; if it has neither, all its pieces.
  */
 function representatives(pieces: string[], wordOf: number[]): number[] {
   const ranks = wordOf.map((_, place) => {
@@ -65,8 +65,8 @@ export interface Side {
 }
 
 /**
- * The weights between words, from the weights between pieces: the sum over the pieces of the source word, the mean over
- * those of the target word.
+ * The weights between words, from the weights between pieces: the sum over the pieces of the source word, the mean over those of
+ * the target word. Only some pieces of a word count (see `representatives`).
  */
 export function wordWeights(weights: number[][], target: Side, source: Side): number[][] {
   const merged = target.words.map(() => source.words.map(() => 0));
