@@ -90,7 +90,10 @@ function unitOfQuery(): Unit | null {
   return unitsOf(side).find((unit) => unit.pieces.includes(piece)) ?? null;
 }
 
-/** Show the weights of a word or piece while the pointer is on it; null = the pointer is on no word. */
+/**
+ * Show the weights of a word or piece while the pointer is on it; null = the pointer is on no word. If the first translation
+ * is shown, the token of the word or piece is also chosen in the other views.
+ */
 export function pointAt(unit: Unit | null): void {
   pointed.value = unit;
   if (candidate.value !== 0 || !unit) return;
@@ -101,7 +104,8 @@ export function pointAt(unit: Unit | null): void {
 const positionOf = (unit: Unit) => (unit.side === "source" ? unit.pieces[0] : queryOf(unit.pieces[0]));
 
 /**
- * Keep a word or piece chosen after the pointer has left it.
+ * Keep a word or piece chosen after the pointer has left it. If the first translation is shown, the token of the word or piece
+ * is also chosen in the other views.
  *
  * @param again true = if this word or piece is already kept, it is deselected.
  */

@@ -6,7 +6,10 @@
 
 import type { Decoded } from "./blocks";
 
-/** What the reader changes in a head: `temperature` multiplies the head's own; `cut` has pairs (query, key) without attention. */
+/**
+ * What the reader changes in a head: `temperature` multiplies the temperature of the head; `cut` has the pairs of a query and
+ * a key, written "query,key", for which the weight is set to 0 and the other weights of the query grow.
+ */
 export interface Changes {
   temperature: number;
   cut: ReadonlySet<string>;
@@ -15,7 +18,7 @@ export interface Changes {
 export const UNCHANGED: Changes = { temperature: 1, cut: new Set() };
 export const edge = (query: number, key: number) => `${query},${key}`;
 
-/** The numbers of each stage of one query's attention (see the formula above); an array has one number for each key. */
+/** The numbers of each stage of one query's attention (see the formula in attention.ts); an array has one number for each key. */
 export interface Stages {
   products: Float64Array;
   scaled: Float64Array; // the products times the scale, limited by the softcap

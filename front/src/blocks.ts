@@ -58,7 +58,7 @@ async function numbersOf(trace: Stored, { block, step }: { block: string; step: 
   return given ? Float64Array.from(given) : Float64Array.from(signedIntegers(await inflate(trace.blocks[block])), (n) => n * step);
 }
 
-/** Decode arrays that are stored as integers; the numbers are the integers times the array's `step`. */
+/** Decode arrays of a trace, by name: integers times the array's `step`, or the floats that a worker sent. */
 export async function decodeArrays(trace: Stored, arrays: Record<string, NumberArray>): Promise<DecodedArrays> {
   const decodeOne = async ([name, array]: [string, NumberArray]) => [name, { numbers: await numbersOf(trace, array), shape: array.shape }] as const;
   return Object.fromEntries(await Promise.all(Object.entries(arrays).map(decodeOne)));

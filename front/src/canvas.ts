@@ -1,6 +1,6 @@
 // Drawing on canvases: size, clipping, pixels, and which cells are in view
 
-/** Clear a canvas, give it a size in CSS pixels, and return its context. It has a pixel for each pixel of the screen. */
+/** Clear a canvas, give it a size in CSS pixels, and return its context. The canvas gets one pixel for each pixel of the screen. */
 export function cleared(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const ratio = devicePixelRatio || 1;
   const [across, down] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
@@ -26,8 +26,8 @@ export function putPixels(image: OffscreenCanvas, pixels: Uint32Array): void {
 }
 
 /**
- * The cells in view along an axis: the first, and the one after the last. Cell 0 begins at `moved`, in pixels; `room`
- * pixels are in view.
+ * Return which cells are in view along an axis: the index of the first, and the index after the last. There are `count` cells
+ * of `size` pixels each, and cell 0 begins at pixel `moved`; pixels 0 to `room` are in view.
  */
 export const cellsInView = (moved: number, room: number, size: number, count: number): [number, number] => [
   Math.max(0, Math.floor(-moved / size)),

@@ -30,7 +30,7 @@ export interface Course {
 
 export const course = signal<Course | null>(null);
 
-/** The name of the lesson in the address of the page; "" = the address names none, and the first one is shown. */
+/** The name of the lesson in the address of the page; "" = the address names no lesson, and lesson `first` of the course is shown. */
 const linkedName = linkedSignal("lesson", "", String, (name) => (course.value?.lessons.some((one) => one.name === name) ? name : undefined));
 
 const numberOf = ({ lessons, first }: Course, name: string): number => {
@@ -41,7 +41,7 @@ const numberOf = ({ lessons, first }: Course, name: string): number => {
 /** The index of the lesson that is shown, from 0. */
 export const lessonNumber = (): number => numberOf(course.value!, linkedName.value);
 
-/** The trace to show first: that of the lesson that the address names, else of the first lesson; if it has none, the first trace. */
+/** The trace of the lesson that the address names, else of lesson `first` of the course; without one, the course's first trace. */
 export function firstTrace(of: Course): Trace {
   const name = new URLSearchParams(location.hash.replace(/^#/, "")).get("lesson") ?? "";
   return of.traces[of.lessons[numberOf(of, name)].trace ?? 0];

@@ -25,13 +25,13 @@ export interface Patch {
 
 /** The part of a sound recording that a token stands for. */
 export interface Frame {
-  start: number; // in seconds, as `end`
+  start: number; // in seconds from the beginning of the recording; so is `end`
   end: number;
 }
 
 /**
- * An array [heads tokens width] of queries, keys, values or hidden vectors. The block has integers; a number is its integer
- * times `step`.
+ * An array [heads tokens width] of queries, keys, values or hidden vectors. `block` is the name of the block of the trace
+ * that holds the array as integers; each number is an integer times `step`. From a worker, the block holds the numbers.
  */
 export interface Vectors {
   block: string;
@@ -98,7 +98,10 @@ export interface Written {
   alternatives: [string, number][];
 }
 
-/** An array of numbers. The block has integers, and a number is its integer times `step`; from a worker, it has the numbers themselves. */
+/**
+ * An array of numbers. `block` is the name of the block of the trace that holds it as integers; each number is an integer
+ * times `step`. From a worker, the block holds the numbers themselves.
+ */
 export interface NumberArray {
   block: string;
   step: number;
@@ -120,12 +123,16 @@ export interface Movement {
   vectors: number;
   // before, after [layers tokens 3]: two coordinates in the plane, and the length of the vector. turned [layers tokens]:
   // the angle between the two vectors. nearest, nearest_angles [layers tokens n]: other tokens, and the angles to them.
-  // For the arrows of a division ("parts", "heads", "sources"): "heads places" [layers tokens n 3], "heads angles" and
-  // "heads names" [layers tokens n].
+  // The change of a vector in a layer is divided into arrows in three ways: by "parts", "heads" and "sources". For each way,
+  // three arrays describe its n arrows (see `Arrow` in movement.ts): "heads places" [layers tokens n 3], two coordinates and
+  // the length; "heads angles" [layers tokens n]; and "heads names" [layers tokens n], where -2 means no arrow.
   arrays: Record<string, NumberArray>;
 }
 
-/** The movement that a worker computes after it has sent a trace: `movement` by kind of self-attention, `numbers` by block. */
+/**
+ * The movement that a worker computes after it has sent a trace. `movement` has an entry for each kind of self-attention, and
+ * `numbers` has the floats of its arrays, by the name of the block.
+ */
 export interface LateMovement {
   movement: Record<string, Movement>;
   numbers: Record<string, Float32Array>;
@@ -133,8 +140,9 @@ export interface LateMovement {
 
 /** The word alignments of the translations that beam search found, best first. The trace belongs to the first one. */
 export interface Alignment {
-  // The cross-attention whose weights align words. head: null = the average of the layer's heads. step: the query is that of
-  // the step that predicts, or of the step that reads, the target piece.
+  // The cross-attention whose weights align words. head: null = the average of the layer's heads. step: the query of a target
+  // piece is that of the decoder step that predicts the piece, or that of the step that reads it. agreement: the fraction of
+  // target pieces that this attention aligns with the source word that the model needs to predict them; null = not measured.
   rule: { layer: number; head: number | null; step: "predicts" | "reads"; agreement: number | null };
   candidates: Candidate[];
 }
@@ -156,7 +164,9 @@ export interface Candidate {
 export interface WeightMap {
   number: number; // the number of this map; each request repeats it
   tile: number; // how many rows, and columns, of cells a tile has
-  stored: number; // the server computes this level and higher ones step by step on request (`takeTurns`), and stores them
+  // A cell of level n shows 2^n × 2^n weights. The server computes level `stored` and all higher levels of the whole map, some
+  // rows for each request (see `takeTurns`), and stores them; tiles of lower levels are computed when they are requested.
+  stored: number;
 }
 
 /** A second trace of the same text, which is shown beside the first; views/page/comparison.py writes it. */
@@ -204,15 +214,18 @@ export interface Going {
   logits: Float32Array | string; // [vocabulary], for the next token; from a server, float32 in base64
 }
 
-/** A change to heads, in the form in which a server or a worker takes it. "sharpen" multiplies the temperature of a head. */
+/**
+ * A change to heads, in the form in which a server or a worker takes it. "cut": the heads do not attend from the query to the
+ * key. "silence": the head attends to nothing. "sharpen": the temperature of the head is multiplied by `temperature`.
+ */
 export type Change =
   | { kind: "cut"; query: number; key: number; heads: string[] }
   | { kind: "silence"; head: string }
   | { kind: "sharpen"; head: string; temperature: number };
 
 /**
- * How changes to heads alter the output of the model and the attention of its heads. `before` and `after`: next tokens with
- * probabilities.
+ * How changes to heads alter the output of the model and the attention of its heads. `before` and `after`: the most probable
+ * next tokens and their probabilities, without and with the changes.
  */
 export interface Effect {
   output: number | null; // the largest absolute difference between the outputs with and without the changes; null = the model has no output

@@ -20,10 +20,10 @@ export interface Drawn {
   hue: number;
   row: Row | null;
   grid: Grid | null; // the weights of all queries; only the shown head has them, a compared one has null
-  most: number; // the weight that has the full colour; all heads and traces in the drawings have the same
+  most: number; // the weight that has the full colour; it is the same for all heads and traces in the drawings
 }
 
-/** Return the drawings of the sentence, each with its heads; the shown head comes first. The drawings stand beside one another. */
+/** Return the drawings of the sentence view, which stand beside one another: for each, the heads drawn in it, the shown head first. */
 export function drawings(): Drawn[][] {
   const { second } = trace.value;
   const heads = [{ layer: layerNumber.value, head: head.value }, ...compared.value];

@@ -51,7 +51,7 @@ export function shownRow(item: Item, ofLayer: Layer = layer.value, headIndex: nu
   return ready ? rowOf(ready, headIndex, item, keyItems.value, changed) : null;
 }
 
-/** The weights [queries keys] of a head. They are computed row by row; so far, the first `done` rows. */
+/** The weights [queries keys] of a head. They are computed row by row; the first `done` rows are computed so far. */
 export interface Grid {
   queries: Item[];
   keys: Item[];
@@ -79,9 +79,12 @@ export function largestWeight({ weights, keys, beside }: Grid, query: number, am
   return beside ? among.reduce((best, { index }) => Math.max(best, beside.weights[query * keys.length + index]), most) : most;
 }
 
-export const progress = signal(0); // rises whenever more rows of a grid have been computed
+export const progress = signal(0); // increases whenever more rows of a grid are computed, so that views that read it are drawn again
 
-/** The grid of the head that is shown. Each frame of the browser computes rows for a few milliseconds, until all are done. */
+/**
+ * The grid of the head that is shown; null until its layer is decoded. In each frame of the browser, rows are computed for a
+ * few milliseconds, until all are done.
+ */
 export const shownGrid = signal<Grid | null>(null);
 
 effect(() => {
@@ -118,7 +121,9 @@ const THUMBNAIL = 28; // the most rows, and columns, of the small picture of a h
 
 /** The summary of one head: a small picture of its weights, and means over its queries. */
 export interface Summary {
-  pooled: Float32Array; // [rows columns] of a small picture: the largest quotient of a weight and its query's largest weight in the cell
+  // The small picture, [rows columns]: each weight is divided by its query's largest weight, and each cell has the largest of
+  // these quotients among its weights.
+  pooled: Float32Array;
   rows: number;
   columns: number;
   entropy: number; // the mean entropy of a query's weights, in nats
@@ -127,7 +132,7 @@ export interface Summary {
   roles: Record<Role, number> | null; // for each role (see roles.ts), the mean weight on its keys, NaN without such keys; null in cross-attention
 }
 
-export const summariesDone = signal(0); // rises whenever more heads are summarised
+export const summariesDone = signal(0); // increases whenever the summaries of more heads are computed, so that views that read it are drawn again
 const summaries = new Map<string, Summary>();
 export const summaryOf = (ofLayer: Layer, headIndex: number): Summary | undefined => summaries.get(summaryName(ofLayer, headIndex));
 export const summaryName = (ofLayer: Layer, headIndex: number) => `${ofLayer.layer} ${headIndex}`;
@@ -159,7 +164,7 @@ function* summarise(attention: Decoded, headIndex: number, keysOf: ReturnType<ty
 
 let stop = () => {};
 
-/** Compute the summaries of all heads of these layers, in slices of a few milliseconds. */
+/** Compute the summaries of all heads of these layers, in slices of a few milliseconds; `summaryOf` returns those that are ready. */
 export function summariseAll(layers: Layer[]): void {
   stop();
   summaries.clear();

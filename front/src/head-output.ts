@@ -1,4 +1,4 @@
-// The vectors that the heads of a layer add to a token: context (weights · values) times output projection W_O
+// The vectors that a layer's heads add to the hidden vector of a token: context (weights · values) times output projection W_O
 //
 //   output = context of head 0 · W_O[0] + … + context of the last head · W_O[last] + bias
 
@@ -6,9 +6,9 @@ import { stagesOf, UNCHANGED, vectorOf, type Changes } from "./attention";
 import type { Decoded, DecodedArray } from "./blocks";
 import { changes, keyTokens, queryTokens } from "./state";
 
-/** The vectors that the heads of a layer add to a query's token, and their sum; only the first dimensions of each. */
+/** The vectors that the heads of a layer add to the query's hidden vector, and their sum; only the first dimensions of each. */
 export interface HeadOutputs {
-  width: number; // the number of all dimensions
+  width: number; // the number of all dimensions of such a vector; the arrays `added`, `bias`, `sum` and `given` have only the first ones
   added: Float64Array[]; // for each head, the vector that it adds
   bias: Float64Array | null;
   sum: Float64Array; // the sum of all heads and the bias
@@ -16,7 +16,10 @@ export interface HeadOutputs {
   lengths: number[]; // for each head, the length of the vector in all dimensions, without the reader's changes
 }
 
-/** Compute the vectors that the heads of a layer add to a query's token. The reader's changes apply only to the shown head. */
+/**
+ * Compute the vector that each head of a layer adds to the query's hidden vector (its first dimensions only). The reader's
+ * changes (temperature, cut edges) apply only to the head `shown`.
+ */
 export function outputsOf(layer: Decoded, shown: number, query: number): HeadOutputs {
   const { width, arrays } = layer.output!;
   const { columns, bias, output, lengths } = arrays;
@@ -37,7 +40,7 @@ export function outputsOf(layer: Decoded, shown: number, query: number): HeadOut
   };
 }
 
-/** A number of W_O. `row` counts the rows of the head; `column` is one of the first columns, since a trace has only these. */
+/** Return one number of W_O. `row` is counted from the first row of the head. A trace has only the first columns of W_O. */
 export function columnAt(layer: Decoded, head: number, row: number, column: number): number {
   const { numbers, shape } = layer.output!.arrays.columns;
   return numbers[(head * (shape[0] / layer.heads) + row) * shape[1] + column];

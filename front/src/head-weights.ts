@@ -8,13 +8,13 @@ import type { Item } from "./items";
 import { inSlices } from "./slices";
 import { decoded, keyItems, kind, restingQuery, trace, twoTexts } from "./state";
 
-/** The query's largest weight on another word in one head, and this word; null if all these weights are 0. */
+/** The query's largest weight on another word in one head, and this word (`to`, null if all these weights are 0). */
 interface HeadWeight {
   to: Item | null;
   weight: number;
 }
 
-export const headWeightsDone = signal(0); // rises whenever the weights of more heads are known
+export const headWeightsDone = signal(0); // increases whenever `headWeight` is known for more heads, so that views that read it are drawn again
 const found = new Map<string, HeadWeight>();
 
 /** The query's largest weight on another word in a head; null until it is computed. */
@@ -30,7 +30,10 @@ effect(() => {
   return inSlices(weigh(from, others, layers), () => (headWeightsDone.value += 1));
 });
 
-/** Find the largest weight of the query `from` on the items `others` in each head; a layer's turn comes once it is decoded. */
+/**
+ * Find, in each head, the largest weight of the query `from` on the items `others`, and store it in `found`. A layer waits
+ * until it is decoded. Yields "new" after each head, and "wait" while no layer is ready (see slices.ts).
+ */
 function* weigh(from: Item, others: Item[], layers: Layer[]): Generator<"new" | "wait"> {
   const waiting = [...layers];
   while (waiting.length) {

@@ -27,7 +27,10 @@ function headNamed(name: string): HeadPlace | null {
   return { layer: Number(layer), head: which === undefined ? null : Math.min(Number(which), layerOf(Number(layer)).heads - 1) };
 }
 
-/** Functions that read the parameters of an address by name, as text or as a number below `end`. */
+/**
+ * Return functions that read a parameter of an address by its name. `text` returns "" if the parameter is missing; `number`
+ * returns null unless it is a whole number below `end`.
+ */
 function wantedBy(address: string) {
   const wanted = new URLSearchParams(address.replace(/^#/, ""));
   const text = (name: string) => wanted.get(name) ?? "";
@@ -110,7 +113,7 @@ export function follow(): void {
   const continuation = /^\d+( \d+){0,511}$/.test(text("continuation")) ? text("continuation").split(" ").map(Number) : undefined;
   const question = { text: text("text"), model: text("model"), new_tokens: number("write", Infinity) ?? undefined, continuation };
   propose(question, () => batch(() => restore(first)));
-  let told: string | null = null; // the address after the page around the frame chose what is shown; it is not sent back
+  let told: string | null = null; // the address for what the page around the frame chose; not sent back to that page
   if (parent !== window)
     addEventListener("message", ({ source, data }) => {
       if (source !== parent || typeof data?.regard !== "string") return;
@@ -122,7 +125,7 @@ export function follow(): void {
   else addEventListener("hashchange", () => location.reload()); // somebody opened a link to the page while it is shown
   effect(() => {
     const shown = address();
-    if (proposed.value || shown === told) return; // while the text of a link is not read yet, the address keeps naming it
+    if (proposed.value || shown === told) return; // until the model has read the text of a link, the address keeps it
     told = null;
     const timer = setTimeout(() => {
       if (parent !== window) parent.postMessage({ regard: shown }, "*");

@@ -1,4 +1,5 @@
-// Questions to the model, about another text or about changes to its heads. A server answers, or a worker that runs the model.
+// Questions to the model, about a text or about changes to its heads. A server answers them, or a worker (a background thread of
+// the page) that runs the model.
 
 import { batch, signal } from "@preact/signals";
 import type { Change, Effect, Going, Trace } from "./data";
@@ -19,7 +20,7 @@ export interface Question {
 export interface ModelHere {
   name: string;
   kind: "encoder" | "causal" | "translator";
-  difference: number; // the largest difference between a weight here and in Python, measured when the site was made
+  difference: number; // the largest difference between a weight computed in the page and in Python; measured when the site was made
 }
 
 /** The functions by which a page asks a server, or a worker, to run a model on a text. */
@@ -43,8 +44,8 @@ const server: Answerer = {
 
 export const answerer = signal<Answerer>(server);
 export const busy = signal(false);
-export const loading = signal<{ loaded: number; total: number } | null>(null); // bytes of the model being loaded; null = none is
-export const answered = signal<Partial<Question>>({}); // the question whose answer is shown; {} = the trace that came with the page is
+export const loading = signal<{ loaded: number; total: number } | null>(null); // bytes of the model being loaded; null = no model is being loaded
+export const answered = signal<Partial<Question>>({}); // the question whose answer is shown; {} = the trace that came with the page is shown
 let running: AbortController | null = null;
 
 /** Stop waiting for the answer to the present question. */
@@ -52,12 +53,12 @@ export function cancel(): void {
   running?.abort();
 }
 
-/** Ask for the trace of another text, and show it. */
+/** Ask for the trace of a text, and show it. The default is the model of the last answer. Returns whether an answer came. */
 export const look = ({ model = answered.peek().model, ...question }: Question) =>
   ask((stopped) => answerer.value.trace({ model, ...question }, stopped), (answer) => {
     batch(() => {
       show(answer, true);
-      const { text, continuation } = answer.going ?? question; // with the tokens that were sampled, so that a link restores the same ones
+      const { text, continuation } = answer.going ?? question; // `going` has the tokens that were sampled; a link restores them
       const read = answer.going ? { text, continuation: continuation?.length ? continuation : undefined } : question;
       answered.value = model === undefined ? read : { model, ...read };
     });
@@ -79,7 +80,10 @@ export async function goOnWith(id: number): Promise<void> {
   if (await look({ text, model: modelHere(), continuation: [...continuation, id] })) [query.value, locked.value] = [queryTokens.value.length - 1, true];
 }
 
-/** Ask a question, and call `use` with the answer. A new question cancels the previous one. Returns whether this one was answered. */
+/**
+ * Ask a question, and call `use` with the answer. A new question cancels the previous one. Returns whether this question was
+ * answered; if an error prevented it, `complaint` shows the error.
+ */
 async function ask<Answer>(question: (stopped: AbortSignal) => Promise<Answer>, use: (answer: Answer) => void): Promise<boolean> {
   cancel();
   const own = (running = new AbortController());

@@ -17,7 +17,7 @@ export interface Arrow {
   angle: number; // the angle between this vector and the whole move of the layer, in degrees
 }
 
-/** How one layer moves the token: from `before` to `after` in the plane, and the arrows that the move is the sum of. */
+/** How one layer moves the token's vector: from `before` to `after` in the plane, and the arrows into which this move is divided. */
 export interface Move {
   layer: number;
   before: Point;
@@ -34,11 +34,11 @@ export interface Move {
 }
 
 const decoded = signal<{ of: Movement; arrays: DecodedArrays } | null>(null);
-/** The movement of a trace from a worker. The worker sends it after the trace. */
+/** The movement (`moves`) that a worker has computed for the trace `of`, and sent after that trace; null = none was sent yet. */
 export const late = signal<{ of: Trace; moves: LateMovement } | null>(null);
 const lateMoves = () => (late.value?.of === trace.value ? late.value?.moves : undefined);
 
-/** The trace whose movement a worker is computing. */
+/** The trace whose movement a worker is computing; null = no movement is being computed. */
 export const unmoved = signal<Trace | null>(null);
 
 /** The movement of the trace, by kind of self-attention; undefined = there is none, or none yet. */
@@ -46,7 +46,7 @@ const computedMovements = computed<Record<string, Movement> | undefined>(() => t
 export const movements = computed<Record<string, Movement>>(() => computedMovements.value ?? {});
 export const movement = computed<Movement | null>(() => movements.value[kindName.value] ?? null);
 
-/** Whether a movement is still being computed or decoded, for this trace or for one that was asked for. */
+/** Whether a movement is still being computed or decoded, for the trace that is shown or for one that the reader has asked for. */
 export const movementPending = computed<boolean>(() =>
   computedMovements.value ? movement.value !== null && decoded.value?.of !== movement.value : busy.value || unmoved.value === trace.value,
 );

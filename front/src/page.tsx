@@ -181,7 +181,7 @@ export function Controls() {
   );
 }
 
-/** Two checkboxes: rows and columns are whole words instead of tokens; special tokens (or else the first token) are hidden. */
+/** Two checkboxes: show whole words instead of tokens; hide special tokens or, in a text without special tokens, the first token. */
 function ItemChoices() {
   const say = words();
   return (

@@ -1,7 +1,7 @@
 // Long computations in slices of a few milliseconds, with pauses in which the page reacts to its reader
 
 const SLICE_MILLISECONDS = 10;
-const TELL_MILLISECONDS = 100; // the shortest time between two calls of `tell`
+const TELL_MILLISECONDS = 100; // the shortest time between two calls of `tell` (see `inSlices`), except for the last call
 const PAUSE_MILLISECONDS = 4; // the pause between two slices
 
 /**

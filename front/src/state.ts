@@ -8,8 +8,8 @@ import { itemsOf, type Item } from "./items";
 import { linkedFlag, linkedRange } from "./switches";
 import { words } from "./words";
 
-// A text of more tokens is first shown with relative colours (the query's largest weight has the full colour), because
-// weights on many keys are small.
+// A text of more tokens than this is first shown with relative colours (the query's largest weight has the full colour),
+// because weights on many keys are small.
 export const LONG_TEXT = 64;
 
 export const trace = signal<Trace>(undefined as unknown as Trace);
@@ -20,8 +20,8 @@ export const compared = signal<{ layer: number; head: number | null }[]>([]); //
 export const query = signal<number | null>(null); // the position of the chosen query; null = none is chosen, and views show all queries
 export const locked = signal(false); // true = the query stays chosen when the pointer moves to another token
 export const key = signal<number | null>(null); // the position of the key under the pointer, or of one chosen by a click; null = none
-// true = special tokens are left out or, in a text without any, the first token: many heads give these tokens large weights
-// when no other token matters.
+// true = the views leave out special tokens or, in a text without special tokens, the first token: many heads give these
+// tokens large weights when no other token matters.
 export const hidden = linkedFlag("hidden");
 export const wholeWords = linkedFlag("words");
 export const colourScale = signal<"absolute" | "row" | "log">("absolute");
@@ -67,7 +67,7 @@ export const secondLayerOf = (number: number): Layer | null =>
 export const headName = (layer = layerNumber.value, headIndex = head.value): string =>
   trace.value.worked ? `${words().exampleHead} ${(headIndex ?? 0) + 1}` : headIndex === null ? `L${layer} ${words().average}` : `L${layer}H${headIndex}`;
 
-/** The name of the first (`place` 0) or second trace: "1 · MiniLM". The number is needed, because both may have the same model. */
+/** The name of the first trace (`place` 0) or of the second (1): "1 · MiniLM". The number tells apart two traces of one model. */
 export const traceName = (place: number): string => `${place + 1} · ${(place ? trace.value.second! : trace.value).model}`;
 
 function itemAt(items: Item[], position: number | null): Item | null {
@@ -168,7 +168,7 @@ export function chooseKind(name: string): void {
   });
 }
 
-/** Show a head; null = the average of the layer's heads. */
+/** Show a head of layer `number`; null = the average of the layer's heads. Undoes the reader's cut edges and silencing of a head. */
 export function chooseHead(number: number, headIndex: number | null): void {
   batch(() => {
     layerNumber.value = number;

@@ -10,7 +10,7 @@ export const MOST_LINKED = 2_000; // the most letters of a text in a link
 const MOST_LETTERS = 300; // the most letters of a model's name in a link
 const MOST_WRITTEN = 512; // the most tokens that the model generates at once
 
-const typed = signal<string | null>(null); // the text in the field; null = it is the text of the trace
+const typed = signal<string | null>(null); // the text that was typed into the field; null = the field has the text of the trace
 const model = signal<string | null>(null);
 const newTokens = signal(0);
 export const proposed = signal<{ then: () => void } | null>(null); // set until the model has read the text of a link, after which `then` is called
@@ -49,7 +49,8 @@ function writing(): Partial<Question> {
 /**
  * Put the text and the model of a link into the fields, and run the model on the text.
  *
- * If a server would have to load another model, it does not run before the reader asks for it: anybody can write a link.
+ * If the link names a model that the server has not loaded, nothing runs before the reader asks for it, because anybody can
+ * write a link.
  *
  * @param then is called after the model has read the text.
  */

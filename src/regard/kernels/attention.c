@@ -97,7 +97,8 @@ static void modify_scores(const Arguments *p, BlockBounds at, Row row, int i) {
               sum->queries.token, n)
 
 /* Add the weighted sums of the vectors of a part's keys to the sums of a block's queries, PANEL columns at a time. First
-   the sums so far are multiplied by exp(m before - m); after the last part, the sums are divided by the sum of e. */
+   the sums so far are multiplied by exp(m before - m), where m is the running maximum of a query's scores s; after the last
+   part, the sums are divided by the sum of e = exp(s - m). */
 static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t group, const QueryBlock *b, int part,
                              float *panel) {
   const Statistics *s = b->statistics;
@@ -122,7 +123,7 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
       const float *rescale = part ? b->rescale + i : 0, *inverse = 0;
       if (part + 1 == b->parts) inverse = s->inverse + b->head * s->queries + b->query + i;
       float *out = vector(sum->queries, at.batch, at.head, at.query + i) + c;
-      switch (rows == ROWS ? registers : -registers) { /* 1 to 4: ROWS rows; -1 to -4: one row */
+      switch (rows == ROWS ? registers : -registers) { /* the number of registers, negative for one row */
         case 1: ADD(ROWS, 1); break;
         case 2: ADD(ROWS, 2); break;
         case -1: ADD(1, 1); break;
@@ -198,7 +199,8 @@ static double now(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Compute blocks that no other thread has taken, until all are taken or time is up; each thread calls this once. */
+/* Compute blocks that no other thread has taken, until all are taken or `seconds` seconds have passed. Each thread calls
+   this once. */
 void regard_attention(Arguments *p) {
   float *scratch = p->scratch + p->scratch_size * __atomic_fetch_add(&p->threads, 1, __ATOMIC_RELAXED);
   double begun = now();

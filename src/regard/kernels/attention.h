@@ -25,7 +25,7 @@ typedef struct {
   float *first, *own, *previous; /* the weights on the first key, on the query's own key, and on the key before it */
   int32_t top;        /* how many of the strongest keys to find for each query */
   float *top_weights; /* [batch heads queries top] */
-  int64_t *top_keys;  /* [batch heads queries top], -1 if a query may attend to fewer keys */
+  int64_t *top_keys;  /* [batch heads queries top]; -1 where a query may attend to fewer than `top` keys */
   int32_t map_rows, map_columns; /* the size of the pooled map of each head */
   int32_t reduce_max;            /* 1: a cell of the map is the maximum of its weights; 0: their sum */
   const int32_t *map_row_of_query;    /* [queries]: for each query, its row in the map; null if there is no map */
@@ -88,7 +88,7 @@ typedef struct {
   int64_t limits_batch, limits_head; /* the strides of starts and stops */
   float *scratch;                    /* scratch memory: scratch_size floats for each thread */
   int64_t scratch_size;
-  double seconds; /* a thread begins no further block after this time */
+  double seconds; /* after this many seconds, a thread begins no further block */
   int64_t threads, next, done; /* counters: threads that have begun; the next block to compute; weights computed */
 } Arguments;
 
@@ -102,12 +102,12 @@ typedef struct {
   int32_t width, parts;          /* the keys in a part (fewer in the last), and the number of parts */
   int64_t head;                  /* the head's number among the heads of all batch items */
   int64_t query, first_key;      /* the first query and the first key of the block */
-  float sink;                    /* the head's sink, -infinity for none */
-  const int32_t *starts, *stops; /* [queries]: the head's key ranges, or null */
+  float sink;                    /* the head's sink (a score that belongs to no key); -infinity: no sink */
+  const int32_t *starts, *stops; /* [queries]: the key ranges of the head's queries; null: all keys */
   float *scores;       /* [parts][rows keys of the part]: scores, which e = exp(s - m) overwrites */
-  float *rescale;      /* [rows]: exp(m of the part before - m of this part) */
-  float *total;        /* [rows]: the running sum of e */
-  float *exponent_sum; /* [rows]: the running sum of e (s - m) */
+  float *rescale;      /* [rows]: exp(running maximum before this part - running maximum m after it) */
+  float *total;        /* [rows]: the running sum of e = exp(s - m) */
+  float *exponent_sum; /* [rows]: the running sum of e * (s - m), from which the entropy is computed */
   float *maximum;      /* [parts rows]: the running maximum m after each part; after the last part, that of the whole row */
   float *column_sums;  /* [width]: for each key of a part, the sum of weights over the queries of one row of the map */
   float *key_sums;     /* [width]: for each key of a part, the sum of weights over all queries of the block */

@@ -207,7 +207,7 @@ static inline const float *vector(const float *head, Vectors vectors, Tokens tok
 
 /* Write the context of one query of `d` numbers in one head, given the keys and values of all rows.
 
-       scores   s_t = query . key_t / sqrt(d_head)
+       scores   s_t = query . key_t / sqrt(d)
        weights  e_t = exp(s_t - max s)
        context      = sum of e_t value_t / sum of e_t */
 static void attend(int64_t d, const float *query, Vectors key, Vectors value, int64_t head, Tokens tokens,

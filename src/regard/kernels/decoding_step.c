@@ -12,7 +12,7 @@ typedef struct {
   int64_t rows, tokens;    /* the number of rows, and of tokens in each row, including the newest */
   const int64_t *newest;   /* [rows]: the id of each row's newest token */
   const int64_t *parents;  /* [rows]: the row of the previous step that each row continues; in the first step, its source */
-  int64_t most_rows, most_tokens; /* the largest number of rows, and of tokens in each row */
+  int64_t most_rows, most_tokens; /* the most rows, and tokens in each row, for which buffer and tables have room */
   float *buffer;                  /* [most_rows, blocks, 2, key_heads, most_tokens, d_head] */
   int64_t *tables; /* [2, most_rows, 1 + most_tokens]: for each row, the source, then for each token the row of the buffer
                       with its keys and values. A step reads one of the two tables and writes the other one */

@@ -37,8 +37,9 @@ static inline lanes nonzero_bytes(const uint8_t *from, int n) {
   return __builtin_convertvector(some, lanes) != 0;
 }
 
-/* Compute left @ right for a few rows of the left matrix and the columns of the right matrix that fill `lanes` registers.
-   depth: the number of products in each sum. left_step, right_step: floats from one row of a matrix to the next. */
+/* Write left @ right to sums, for a few rows of the left matrix and the columns of the right matrix that fill `lanes`
+   registers. depth: the number of products in each sum. left_step, right_step: floats from one row of a matrix to the
+   next. */
 static inline __attribute__((always_inline)) void multiply(int rows, int lanes, const float *left, int64_t left_step,
                                                            const float *right, int64_t right_step, int64_t depth,
                                                            wide sums[ROWS][LANES]) {

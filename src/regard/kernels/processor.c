@@ -1,4 +1,5 @@
-/* Find the library that this processor can run. Every library has this function; Python calls that of the lowest level. */
+/* Find the library that this processor can run. Every library has this function; Python calls the one in the library of the
+   lowest level. */
 
 /* Return the highest level of x86-64 whose instruction sets the processor and the system support: 2, 3 or 4; or 0 for a
    processor below level 2, and for another architecture, which has only one library. The instruction sets are those of

@@ -69,7 +69,7 @@ static float score_reached_by(const float *row, int keys, int top) {
 static void update_top_keys(Row row, int top, int is_first_part, float *scores, int64_t *top_keys) {
   if (is_first_part) {
     float reached = score_reached_by(row.weights, row.keys, top);
-    /* below < reached, even if subnormal differences count as 0 */
+    /* less than `reached`, even on a processor that replaces subnormal numbers by 0 */
     float below = fminf(nextafterf(reached, -INFINITY), reached - FLT_MIN);
     for (int i = 0; i < top; i++) scores[i] = below, top_keys[i] = -1;
   }
@@ -95,7 +95,7 @@ static void update_top_keys(Row row, int top, int is_first_part, float *scores, 
   }
 }
 
-/* Replace the scores in the lanes `inside` by e = exp(s - m); add e to total, and e (s - m) to exponent_sum. */
+/* Replace the scores in the lanes `inside` by e = exp(s - m); add e to total, and e * (s - m) to exponent_sum. */
 static inline void exponential(float *row, lanes inside, float m, wide *total, wide *exponent_sum) {
   wide scores = load(row), x = scores - m;
   lanes zero = (x < SMALLEST_EXPONENT) | ~inside;
@@ -106,7 +106,7 @@ static inline void exponential(float *row, lanes inside, float m, wide *total, w
   *exponent_sum += e * x;
 }
 
-/* Replace a row of scores s by e = exp(s - m); return the sum of e, and write the sum of e (s - m). */
+/* Replace a row of scores s by e = exp(s - m); return the sum of e, and write the sum of e * (s - m) to exponent_sum. */
 static float exponentials(float *row, int keys, float m, float *exponent_sum) {
   wide total = broadcast(0), sum = total;
   for (int j = 0; j < keys;) {
@@ -198,7 +198,7 @@ static void add_to_sum(CompensatedSum sum, int64_t at, const float *numbers, int
   }
 }
 
-/* Raise each of n maxima, stored as sums, to the number in `cells` if that is larger. */
+/* Raise each of n maxima, stored in sum.rounded from index `at` on, to the number in `cells` if that is larger. */
 static void raise_sum(CompensatedSum sum, int64_t at, const float *cells, int64_t n) {
   for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = larger_or_nan(cells[j], sum.rounded[at + j]);
 }
@@ -222,8 +222,8 @@ static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
 /* Return the index of query i of a block among the queries of all heads. */
 static inline int64_t index_of(const QueryBlock *b, int i) { return b->head * b->statistics->queries + b->query + i; }
 
-/* Return softmax weight / e for query i of a block and the keys of a part, once all parts of the row are computed. (m, and
-   so e = exp(s - m), may differ between parts.) */
+/* Return the factor by which e = exp(s - m) is multiplied to give the softmax weights of query i of a block on the keys of a
+   part. All parts of the row must be computed. (The running maximum m, and so e, may differ between parts.) */
 static inline float factor_of(const QueryBlock *b, int part, int i) {
   float m = b->maximum[part * b->rows + i], row_m = b->maximum[(b->parts - 1) * b->rows + i];
   float inverse = b->statistics->inverse[index_of(b, i)];
@@ -329,7 +329,7 @@ void compute_statistics(const QueryBlock *b, int part) {
     add_row_to_columns(b, last, i, row);
   }
   add_block_to_sums(b, last, b->parts == 1 && map_rows);
-  for (int p = 0; p < last; p++) { /* the earlier parts once more, now that the total of each row is known */
+  for (int p = 0; p < last; p++) { /* read the earlier parts once more, now that the total of each row is known */
     memset(b->key_sums, 0, b->width * sizeof(float));
     for (int i = 0; i < b->rows; i++) add_row_to_columns(b, p, i, row_of(b, p, i));
     add_block_to_sums(b, p, p + 1 == last && map_rows);
