@@ -22,7 +22,7 @@ Matrix = Float[np.ndarray, "_ _"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeadSteps:
-    """The matrices of one head of attention, one for each step from query, key and value to context."""
+    """The matrices of one head of attention, one for each step (the formulas are at the top of this file)."""
 
     query: Float[np.ndarray, "queries d_key"]
     key: Float[np.ndarray, "keys d_key"]

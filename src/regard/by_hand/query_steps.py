@@ -1,7 +1,7 @@
 """The steps of one query of a worked example, key by key, with the exponentials of the softmax and their sum.
 
 exp_k = exp(tempered_k - largest of the row)        the subtraction does not change the weights
-weight_k = exp_k / sum                              sum: of exp_k over all keys, and `QuerySteps.sink`
+weight_k = exp_k / sum                              sum: the exp_k of all keys, plus `QuerySteps.sink` if there is one
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from regard.by_hand.worked_attention import WorkedAttention
 BEFORE_EXPONENTIAL = ("products", "scores", "masked", "tempered")
 """The names of the matrices before the exponential.
 
-"masked" is left out if there is no mask, and "tempered" if the temperature is 1.
+"masked" is left out if there is no mask, and "tempered" (scores / temperature) if the temperature is 1.
 """
 
 

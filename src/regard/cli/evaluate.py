@@ -79,7 +79,7 @@ def evaluate(
     if hypothesis is not None:
         hypotheses = lines[hypothesis]
     else:
-        assert translator is not None  # `check_inputs` refuses a call with neither
+        assert translator is not None  # `check_inputs` requires it if there is no hypothesis
         assert source is not None
         hypotheses = translations(translator, lines[source], truncate, device)
     with spinner("measuring"):

@@ -216,7 +216,11 @@ class Prefixes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutputFormat:
-    """The format in which translations are written: which fields are added, or JSON."""
+    """The format in which translations are written.
+
+    `json` = JSON with all fields; otherwise text, to which `alignments` and `scores` add fields, and in which `n_best`
+    writes all candidates of a line instead of the best.
+    """
 
     alignments: bool
     scores: bool

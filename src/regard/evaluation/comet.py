@@ -71,6 +71,8 @@ def scores_of(model: Any, source: Sequence[str], hypotheses: Sequence[str], refe
 def compare(scores: Any, other: Any) -> Comparison:
     """Compare two systems by paired bootstrap resampling: the same random lines are drawn for both, many times.
 
+    Returns the mean score of the other system, the confidence intervals of both means, and the p-value.
+
     Args:
         scores: the score of each line of the first system.
         other: the score of each line of the other system, in the same order.

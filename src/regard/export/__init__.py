@@ -87,7 +87,7 @@ def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None)
         folder: the folder of the translator.
         to: the name of the format, a key of `FORMATS`.
         out: the folder to create.
-        lines: the source sentences to check with; None = random pieces of the vocabulary.
+        lines: the source sentences that both translators translate; None = lines of random pieces of the vocabulary.
 
     Raises:
         InputError: the format is unknown or does not support the model, `out` exists or cannot be created, or the

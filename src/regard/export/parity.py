@@ -31,10 +31,10 @@ TOLERANCE = 1e-3
 """The largest rounding error, in nats: of a log-probability per token, and of the gap between two logits."""
 
 N_LINES = 20
-"""The number of random lines for the check if the user gives no lines."""
+"""The number of random lines with which an export is compared with its original, if the user gives no lines."""
 
 MOST_PIECES = 12
-"""The largest number of pieces in a random line for the check."""
+"""The largest number of pieces in a line that `random_lines` makes."""
 
 
 @runtime_checkable
@@ -164,10 +164,10 @@ def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesi
 
 
 def random_lines(vocabulary: Vocabulary, n_lines: int = N_LINES, seed: int = 0) -> list[str]:
-    """Return lines of 1 to `MOST_PIECES` random pieces of a vocabulary, for the check.
+    """Return lines of 1 to `MOST_PIECES` random pieces of a vocabulary, to compare an export with its original.
 
-    Random lines are a harder check than sentences: the model is less certain of its translation, so that a small error
-    changes the translation.
+    Random lines find more errors than sentences: the model is less certain of its translation, so that a small error of
+    the export changes the translation.
     """
     generator, ids = random.Random(seed), range(EOS + 1, len(vocabulary))
     return [vocabulary.decode(generator.choices(ids, k=1 + i % MOST_PIECES)) for i in range(n_lines)]

@@ -155,7 +155,8 @@ class DecoderGraph(nn.Module):
         """
         states, *others = tensors  # in the order of `tensors_of`
         keys = others.pop(0) if isinstance(self.decoder.reader.score, Preparable) else states
-        n_hidden = len(self.decoder.bridges) // self.decoder.cells.layers.num_layers  # state tensors: LSTM 2, GRU 1
+        # the number of tensors that the cells' state has: 2 for an LSTM, 1 for a GRU
+        n_hidden = len(self.decoder.bridges) // self.decoder.cells.layers.num_layers
         hidden, others = tuple(others[:n_hidden]), others[n_hidden:]
         state = State(
             memory=Memory(states=states, keys=keys, lengths=lengths),

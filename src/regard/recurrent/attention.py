@@ -104,8 +104,8 @@ class SourceAttention(nn.Module):
 
         Args:
             first: the position of the first query in the target, counted from 0.
-            previous: for each query, the weights of the previous decoder step; None = 0. Only a location-aware score
-                uses them.
+            previous: for each query, the weights of the previous decoder step; None = 0. Only the score
+                "location_aware" uses them.
         """
         return attend(**self.arguments(queries, memory, first, previous))
 
@@ -125,8 +125,8 @@ class SourceAttention(nn.Module):
 
         Args:
             first: the position of the first query in the target, counted from 0.
-            previous: for each query, the weights of the previous decoder step; None = 0. Only a location-aware score
-                uses them.
+            previous: for each query, the weights of the previous decoder step; None = 0. Only the score
+                "location_aware" uses them.
         """
         query = queries[:, None].to(memory.states)
         mask: Mask = Padding(memory.lengths)
@@ -143,8 +143,8 @@ class SourceAttention(nn.Module):
         """Return the attention score of a decoder step. It takes keys that are projected already, as in a `Memory`.
 
         Args:
-            previous: for each query, the weights of the previous decoder step; None = 0. Only a location-aware score
-                uses them.
+            previous: for each query, the weights of the previous decoder step; None = 0. Only the score
+                "location_aware" uses them.
         """
         score = self.score
         if isinstance(score, LocationAware) and previous is not None:

@@ -43,8 +43,8 @@ class State:
         memory: the encoded sources.
         hidden: the states of the cells after the last token.
         output: the attention vector s̃ of the last step: context vector and state, combined; 0 before the first step.
-        weights: with a location-aware score, which depends on them, the attention weights of the last step, or 0 before
-            the first step; with any other score, 0.
+        weights: with the score "location_aware", which depends on them, the attention weights of the last step, or 0
+            before the first step; with any other score, 0.
         n_tokens: the number of target tokens read so far.
     """
 
@@ -89,7 +89,8 @@ class DecoderStep:
     """The output of `Decoder.step`, which reads one token of each batch item.
 
     Attributes:
-        query: the decoder state that was the attention query: s_t, or s_{t-1} in Bahdanau's form.
+        query: the decoder state that was the attention query: the state s_t after this step, or in Bahdanau's form the
+            state s_{t-1} before it.
         previous: the attention weights of the step before this one: `State.weights`.
         state: the state after this step.
     """

@@ -24,7 +24,10 @@ PAIRS_PER_POOL = 10_000
 """The number of pairs that are sorted by length and divided into batches together."""
 
 POOLS_COUNTED = 20
-"""The number of pools whose batches are counted to estimate the number of batches in an epoch of a large corpus."""
+"""To estimate the number of batches in an epoch of a large corpus, the batches of this many pools are counted.
+
+A pool is `PAIRS_PER_POOL` pairs.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

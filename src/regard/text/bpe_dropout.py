@@ -77,8 +77,8 @@ class BPEDropout:
     ) -> tuple[Integers, Integers]:
         """Merge the letters of words into pieces, skipping merges at random.
 
-        In every round, the merge of lowest rank in each word (the leftmost one, if several have this rank) is performed
-        or skipped for good.
+        In every round, one merge in each word is performed or skipped for good: the merge of lowest rank (see
+        `Merges`), and the leftmost one if several have this rank.
 
         Args:
             symbols: the ids of the letters of all words, concatenated.
@@ -110,7 +110,7 @@ class BPEDropout:
         return symbols, first_letter
 
     def ranks(self, symbols: Integers, word: Integers, positions: Integers) -> Integers:
-        """Return the rank of the merge of some symbols with the next symbol.
+        """Return, for some symbols, the rank of the merge with the next symbol; lower ranks are merged first.
 
         The rank is `NEVER` if the symbol is the last of its word, or if the two symbols cannot be merged.
 
@@ -149,7 +149,10 @@ class Merges:
         self.pairs, self.rank_of_pair = np.array([(-1, NEVER), *merges], dtype=np.int64).T
 
     def ranks(self, left: Integers, right: Integers) -> Integers:
-        """Return the rank of merging left[i] with right[i], for each i; `NEVER` if the two symbols cannot be merged."""
+        """Return, for each i, the rank of merging left[i] with right[i] (lower ranks are merged first).
+
+        The rank is `NEVER` if the two symbols cannot be merged.
+        """
         pair = left * self.n_pieces + right
         index = np.searchsorted(self.pairs, pair, side="right") - 1
         return np.where(self.pairs[index] == pair, self.rank_of_pair[index], NEVER)

@@ -214,7 +214,14 @@ def encode_pairs(
     max_ratio: float,
     dtype: type[np.unsignedinteger],
 ) -> EncodedPairs:
-    """Encode pairs of texts, and leave out empty, too long and mismatched pairs (see `fits`)."""
+    """Encode pairs of texts, and leave out empty, too long and mismatched pairs (see `fits`).
+
+    Args:
+        source, target: the vocabularies of the two languages.
+        max_tokens: the largest number of pieces in a text, EOS not counted.
+        max_ratio: the largest ratio of the longer text of a pair to the shorter one, in pieces.
+        dtype: the data type of the token ids in the result.
+    """
     report = Report()
     sources = source.encode_all([source_text for source_text, _ in pairs])
     targets = target.encode_all([target_text for _, target_text in pairs])

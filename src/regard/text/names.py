@@ -19,13 +19,13 @@ MOST_PAIRS = 20_000
 """Names are sought only in this many pairs at the beginning of a corpus."""
 
 LEAST_PAIRS, LEAST_SIMILARITY = 5, 0.8
-"""A name occurs in at least this many pairs, and has at least this similarity to its counterpart."""
+"""A name occurs in at least this many pairs, and is at least this similar to its counterpart in the other language."""
 
 MOST_NAMES = 100
 """The largest number of names; if there are more, the most frequent ones are taken."""
 
 MOST_LETTERS = 8
-"""The largest number of letters in a counterpart."""
+"""The largest number of letters in the counterpart of a name, a substring of a word in the other language."""
 
 MOST_CANDIDATES = 20
 """The similarity to a name is computed for this many substrings: the most frequent ones in the pairs with the name."""

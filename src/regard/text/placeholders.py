@@ -20,7 +20,7 @@ from regard.text.piece_table import NORMAL, USER_DEFINED, Piece, pieces_of, with
 from regard.text.vocabulary import UNK, Vocabulary
 
 SIGNS = "⟐⟡⟢"
-"""The signs of the first, the second and the third item of a text; further items are not replaced.
+"""The signs that replace up to three items of a text: names, numbers and addresses. Further items are not replaced.
 
 Each sign is a piece of the vocabularies. A sign in a text counts as an item, so that it is kept too.
 """
@@ -86,7 +86,7 @@ class Placeholders:
         return cls(latin=len(re.findall(LATIN, letters)) >= len(re.findall(NOT_LATIN, letters)))
 
     def signs(self, source: str) -> dict[str, str]:
-        """Return a dict from the items of a clean source text to their signs, for at most three items.
+        """Return a dict from the items (names, numbers, addresses) of a clean source text to signs, at most three.
 
         Items that are signs themselves come first, then the other items in the order of the text.
 
@@ -97,7 +97,7 @@ class Placeholders:
         return dict(zip(sorted(items, key=lambda item: item not in SIGNS), SIGNS, strict=False))
 
     def signed_pair(self, source: str, target: str, names: Mapping[str, str] | None = None) -> tuple[str, str]:
-        """Return a training pair with a sign in place of each item that stands in both texts.
+        """Return a training pair with signs in place of the first items (at most three) that stand in both texts.
 
         Which sign the first item gets depends on the source text, so that a model learns all signs.
 
@@ -130,7 +130,7 @@ def with_sign_pieces(vocabulary: Vocabulary) -> Vocabulary:
 
 
 def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
-    """Return a text with signs in place of its items.
+    """Return a text with signs in place of its items: names, numbers and addresses.
 
     Args:
         signs: a dict from items to signs; None or {} = the text stays as it is.
@@ -145,7 +145,7 @@ def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
 
 
 def with_items(text: str, signs: Mapping[str, str] | None) -> str:
-    """Return a text with items in place of their signs; a sign that stands for no item is removed.
+    """Return a text with items (names, numbers, addresses) in place of their signs; a sign without item is removed.
 
     Args:
         signs: a dict from items to signs; None = the translator has no placeholders, and the text stays as it is.

@@ -106,7 +106,7 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
     for index, (first, end) in enumerate(bounds):
         share = min(end - first, (n - len(numbers)) // (len(bounds) - index))
         numbers += random.sample(range(first, end), share)
-    for first, end in reversed(bounds):  # `share` is rounded down: add the missing numbers
+    for first, end in reversed(bounds):  # each `share` was rounded down: add the missing numbers
         taken = set(numbers)
         numbers += islice((number for number in range(first, end) if number not in taken), n - len(numbers))
     random.shuffle(numbers)

@@ -152,7 +152,7 @@ class Vocabulary:
         return {self.processor.IdToPiece(token): token for token in unused}
 
     def _with_unused(self, clean: str, ids: list[int]) -> list[int]:
-        """Return ids in which UNK is replaced by the id of an unused piece if the unknown letters are this piece.
+        """Return `ids` with each UNK replaced by the id of an unused piece, if the unknown letters are such a piece.
 
         Args:
             clean: the cleaned text.

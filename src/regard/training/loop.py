@@ -153,7 +153,7 @@ class StepTotals:
 
     Attributes:
         loss: the summed loss in nats.
-        seconds: the time of the steps, without pauses.
+        seconds: the time of the steps, without the time in `paused` blocks.
         n_expected: the number of target tokens to predict (labels).
         n_tokens: the number of source and target tokens.
     """
@@ -205,7 +205,7 @@ def train_on(run: Run, state: TrainingState) -> TrainingState:
                 step,
                 handler.requested,
                 totals.elapsed_seconds - saved_seconds > 60 * evaluation.save_minutes,
-                run.processes.is_main and is_out_of_time(run, state),  # one process decides: clocks differ
+                run.processes.is_main and is_out_of_time(run, state),  # only the main process decides: clocks differ
             )
             evaluation_is_due = time_is_over or step >= training.max_steps or step % evaluation.every_steps == 0
             if not (stop or save_is_due or evaluation_is_due or step % evaluation.log_steps == 0):

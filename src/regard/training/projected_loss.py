@@ -96,7 +96,11 @@ class ProjectedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, scale: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
-        """Return the gradients of x, weight and bias, times `scale`, and None for the other inputs of `forward`."""
+        """Return the gradients of x, weight and bias, and None for the other inputs of `forward`.
+
+        Args:
+            scale: the gradient of the final result with respect to the loss that `forward` returned.
+        """
         return *(gradient * (scale / ctx.n_predictions) for gradient in ctx.saved_tensors), None, None, None
 
 

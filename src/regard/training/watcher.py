@@ -128,7 +128,7 @@ class Terminal(Watcher):
             self.busy(f"training: step {step:,} of {max_steps:,}")
 
     def progress(self, progress: Progress) -> None:
-        """Update the live line; without a terminal, print a line at every tenth call."""
+        """Update the live line; without a terminal, print a line at the first of every ten calls."""
         self.now = progress.summary()
         self.live.update(self.task, completed=progress.step, total=progress.max_steps, description=progress.summary())
         if not self.console.is_terminal and self.n_reports % CALLS_PER_LINE == 0:

@@ -36,7 +36,7 @@ class Request:
     signs: Mapping[str, str] | None
 
     def with_items(self, pieces: Iterable[str]) -> tuple[str, ...]:
-        """Return subword pieces in which each sign is replaced by the item of the text that it stands for."""
+        """Return subword pieces, with each sign (such as ⟐) replaced by the name or number that it stands for."""
         return tuple(with_items(piece, self.signs) if piece in SIGNS else piece for piece in pieces)
 
     @property
@@ -59,7 +59,8 @@ def read_requests(
     """Encode each text as a `Request`, and check the lengths of the texts and of their prefixes.
 
     Args:
-        signs: for each text, a dict from its items to the signs that replace them; None = nothing is replaced.
+        signs: for each text, a dict from its items (names, numbers and addresses) to the signs, such as ⟐, that replace
+            them; None = nothing is replaced.
         prefixes: for each text, the ids of the target pieces with which its translation must begin.
         limit: the largest number of pieces in a text, and in a prefix, EOS and BOS not counted.
         first: the line number of the first text, for messages.

@@ -347,13 +347,23 @@ class Translator:
         return {index: texts[index] for index, ids in enumerate(encoded) if len(ids) > self._most_pieces}
 
     def _signs(self, text: str) -> dict[str, str] | None:
-        """Return a dict from a source text's items to their signs; None = the translator has no placeholders."""
+        """Return a dict from the names, numbers and addresses of a source text to the signs that replace them.
+
+        None = the translator has no placeholders: nothing is replaced.
+        """
         return None if self.placeholders is None else self.placeholders.signs(clean_text(text))
 
     def _translate_sentences(
         self, text: str, prefix: str, search: Search, batch_tokens: int, number: int
     ) -> Translation:
-        """Translate a text that is too long in parts, and join the translations; `number` is its line number."""
+        """Divide a text that is too long into sentences or clauses, translate each, and join the translations.
+
+        If a clause is too long, the text is returned untranslated, after the mark ⁇.
+
+        Args:
+            prefix: the text with which the translation of the first part must begin.
+            number: the line number of the text.
+        """
         parts = sentences_that_fit(text, lambda part: not self._too_long([part]))
         if parts is None:
             (empty,) = self.translate([""])

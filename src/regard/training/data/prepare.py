@@ -87,7 +87,10 @@ class Prepared:
 
 
 class Missing(IntEnum):
-    """What is missing in the folder of a training. Machines with the same value make the missing files together."""
+    """What is missing in the folder of a training.
+
+    If several machines train together, those that lack the same files write these files together.
+    """
 
     NOTHING = 0
     ALL = 1
@@ -129,7 +132,7 @@ def write_missing(
         return settled
     refuse_different_texts(folder, share)
     data = folder / "data"
-    shutil.rmtree(data, ignore_errors=True)  # a killed run left it, without stored settings
+    shutil.rmtree(data, ignore_errors=True)  # left by a run that was killed before it stored the settings
     writing = new_writing_folder(data, share)
     corpora = clean_copies(texts, (settled or config).data, writing)
     if settled is None:
@@ -163,7 +166,8 @@ def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | Non
     """
     data, stored = folder / "data", stored_config(folder)
     for writing in folder.glob(f".{data.name}*.writing"):
-        # `writing` is then the copy of another machine that shares the folder, or was left by a killed run
+        # If the data folder exists, `writing` is the copy of another machine that shares the folder, or was left by a
+        # killed run: it is not needed.
         if data.exists():
             shutil.rmtree(writing, ignore_errors=True)
         else:

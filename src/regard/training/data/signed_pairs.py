@@ -24,10 +24,12 @@ to copy signs."""
 
 @dataclass(frozen=True, slots=True)
 class SignedPairs:
-    """A function that puts signs into training pairs, and adds pairs with signs for names.
+    """A function that replaces names, numbers and addresses in training pairs by signs such as ⟐ (see placeholders.py).
+
+    It also adds pairs in which signs replace a name and its translation, such as 톰 and Tom.
 
     Attributes:
-        placeholders: the placeholders of the translator that is trained; they determine which items are replaced.
+        placeholders: the rule of the translator that is trained; it determines which texts are replaced by signs.
         names: names in the source language and their translations.
     """
 
@@ -36,11 +38,13 @@ class SignedPairs:
 
     @classmethod
     def of(cls, placeholders: Placeholders, pairs: Iterable[Pair]) -> "SignedPairs":
-        """Find names and their translations in the training pairs `pairs`, and return a function that replaces them."""
+        """Find names and their translations in training pairs; return a function that replaces them by signs too."""
         return cls(placeholders, names_in(pairs, capitals=0 if placeholders.latin else 1))
 
     def __call__(self, pairs: Iterable[Pair], report: Report) -> Iterator[Pair]:
-        """Yield each training pair with signs in place of its items; for some, also a copy with signs for its names.
+        """Yield each training pair with signs in place of the names, numbers and addresses that are in both texts.
+
+        After some pairs, also yield a copy in which signs replace a name and its translation too.
 
         Args:
             report: its count `signed` grows by the number of pairs with signs, `named` by the number of copies.
@@ -61,7 +65,9 @@ class SignedPairs:
 def with_signs_if_learnt(
     vocabularies: tuple[Vocabulary, Vocabulary], pairs: Callable[[], Iterable[Pair]]
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Return the two vocabularies with a piece for each sign; unchanged if too few pairs have items to replace.
+    """Return the source and the target vocabulary with a piece for each sign, such as ⟐ (see placeholders.py).
+
+    They are returned unchanged if fewer than `LEAST_SIGNED_PAIRS` of the first `MOST_COUNTED` pairs get signs.
 
     Args:
         pairs: returns the training pairs; a function, because they are read twice.

@@ -79,7 +79,7 @@ class Processes:
         if numbered:
             torch.cuda.set_device(device)  # Accelerate uses the current device, unless a launcher chose one
         accelerate = import_extra("accelerate", "translation")
-        launcher_shards = os.environ.pop(FSDP, "false").lower() == "true"  # unset, so that only regard shards
+        launcher_shards = os.environ.pop(FSDP, "false").lower() == "true"  # removed: Accelerate must not shard too
         timeout = import_extra("accelerate.utils", "translation").InitProcessGroupKwargs(timeout=TIMEOUT)
         processes = cls(
             accelerate.Accelerator(
@@ -163,8 +163,8 @@ class Processes:
         """Return a context manager for a backward pass, which determines whether gradients are exchanged.
 
         Args:
-            exchange: True = after the pass, the processes average their gradients. False = each process keeps its own,
-                and adds to them those of the pass.
+            exchange: True = after the pass, the processes average their gradients. False = nothing is exchanged: each
+                process adds the gradients of the pass to its own.
         """
         if exchange or self.n == 1:
             return nullcontext()

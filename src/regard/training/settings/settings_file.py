@@ -61,7 +61,7 @@ def read_tables(file: Path) -> Tables:
         tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"cannot read {file}: {reason(error)}.") from error
-    # ValueError also stands for a number of thousands of digits, RecursionError for deeply nested brackets
+    # tomllib also raises ValueError for a number of thousands of digits, RecursionError for deeply nested brackets
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file} is not TOML: {error}.") from error
     for name, table in tables.items():

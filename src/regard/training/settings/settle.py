@@ -279,7 +279,7 @@ def peak_rate(model: Model, defaults: ModelDefaults) -> float:
     """Return the default peak learning rate.
 
     The rate is defaults.learning_rate; for a model of another size than defaults.preset it is at most `SAFE_RATE`. For
-    fine-tuning a translator it is a fifth of this.
+    fine-tuning a translator, this rate is multiplied by `WARM_START_SHARE`, which is 0.2.
     """
     has_preset_size = model.preset == defaults.preset and "d_model" not in model.changes
     rate = defaults.learning_rate if has_preset_size else min(defaults.learning_rate, SAFE_RATE)

@@ -139,12 +139,16 @@ class SentenceSearch:
         history: TokenHistory,
         coverage: Float[Tensor, "rows source"] | None,
     ) -> list[Extension]:
-        """Move hypotheses that end with EOS from the beam to `finished`; return the extensions that stay in the beam.
+        """Give the free slots of the beam to the first `extensions`; return those that do not end with EOS.
+
+        Extensions that end with EOS are added to `finished`. The beam has `size` slots; each finished hypothesis keeps
+        one. Once `n_best` hypotheses are finished, `to_beat` is updated.
 
         Args:
             extensions: extensions of this sentence's hypotheses by one token, most probable first.
             history: the tokens of the hypotheses before the extension.
-            coverage: for each row of the batch, the sum of the attention weights on each source token so far.
+            coverage: for each row of the batch, the sum of the attention weights on each source token so far; None =
+                there is no coverage penalty.
         """
         n_slots = self.beam.size - len(self.finished)
         possible = [one for one in extensions[:n_slots] if one[0] > -torch.inf]
@@ -159,7 +163,12 @@ class SentenceSearch:
         return unfinished
 
     def add(self, log_probability: float, tokens: list[int], coverage: Float[Tensor, " source"] | None) -> None:
-        """Add a finished hypothesis; `tokens` are its tokens without EOS."""
+        """Compute the score of a finished hypothesis, and add the hypothesis to `finished`.
+
+        Args:
+            tokens: the tokens of the hypothesis without EOS.
+            coverage: the sum of its attention weights on each source token; None = there is no coverage penalty.
+        """
         score = log_probability / self.beam.lp(len(tokens) + 1)
         score += 0.0 if coverage is None else self.beam.cp(coverage[: self.n_source])
         self.finished.append(
