@@ -187,7 +187,7 @@ export interface Trace {
   source: Token[]; // the tokens that the encoder reads
   target: Token[]; // the tokens that the decoder reads, also in a decoder-only model
   kinds: Record<string, Kind>; // by name: "encoder", "decoder", "cross"
-  units: number; // in layers that have weights, how many units a weight of 1 has: 10,000 (four decimals), or 1 if weights are not rounded
+  units: number; // the number that stands for a weight of 1 in layers that store weights: 10,000 (weights have four decimals), or 1 (not rounded)
   small: { below: number; step: number }; // weights below `below` units are rounded to a multiple of `step` units
   focus: { kind: string; layer: number; head: number; query: number }; // what the page shows first
   written: Written[]; // the tokens that the model generated

@@ -6,7 +6,7 @@ import type { Layer, Vectors } from "../data";
 import { rowsOf } from "./logits";
 import { firstTokens, joinTokens, vectorsOf } from "./vectors";
 
-/** Changes to heads, as inputs of the graph. */
+/** Changes to heads, as inputs of the ONNX graph. */
 export interface Changed {
   cut: Uint8Array; // [queries keys], 1 = the changed heads may not attend from this query to this key
   heads: Uint8Array; // [layers heads], 1 = `cut` applies to this head

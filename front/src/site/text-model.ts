@@ -1,4 +1,4 @@
-// The reader (see reader.ts) of an encoder or a causal language model: from a text to a trace, or to the effect of changes to heads
+// Runs an encoder or a causal language model on a text; returns its trace, or the effect of changes to heads (a `Reader`, see reader.ts)
 
 import type { Change, Effect, Token, Trace } from "../data";
 import { causal } from "./causal";

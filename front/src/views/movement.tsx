@@ -163,8 +163,8 @@ function MoveTable({ move }: { move: Move }) {
 }
 
 /**
- * The picture of the plane: the path of the token's vector through the layers (if `whole`), the arrows of one layer, each of which
- * begins where the one before it ends, and points for the other tokens after this layer.
+ * The picture of hidden vectors, projected onto a plane: the path of the token's vector through the layers (if `whole`); for one layer,
+ * an arrow for what each part adds to the vector, beginning where the arrow before it ends; points for the other tokens after the layer.
  */
 function Picture({ move }: { move: Move }) {
   const say = words();

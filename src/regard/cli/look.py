@@ -222,6 +222,9 @@ def trace_media(
     Args:
         medium: the pictures, the video or the recording, and the layers to keep, as arguments of `regard.trace`.
         for_page: whether to keep the hidden states too, which a page shows, if the model has them.
+
+    Raises:
+        InputError: model is None.
     """
     if model is None:
         raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")

@@ -99,7 +99,7 @@ typedef struct {
 typedef struct {
   Statistics *statistics;
   int32_t rows, keys;
-  int32_t width, parts;          /* the keys in a part (fewer in the last), and the number of parts */
+  int32_t width, parts;          /* how many keys a part of the block has (the last may have fewer), how many parts */
   int64_t head;                  /* the head's number among the heads of all batch items */
   int64_t query, first_key;      /* the first query and the first key of the block */
   float sink;                    /* the head's sink (a score that belongs to no key); -infinity: no sink */

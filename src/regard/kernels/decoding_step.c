@@ -38,7 +38,8 @@ static int64_t *table_row(const StepArguments *step, int64_t tokens, int64_t row
   return step->tables + (tokens % 2 * step->most_rows + row) * (1 + step->most_tokens);
 }
 
-/* Write the embedding of a row's newest token to x, and the row's source and tokens into the table. */
+/* Write the embedding of a row's newest token to x. Write into the row's table its source and, for each of its tokens, the
+   row of the buffer with the token's keys and values. */
 static void begin(const StepArguments *step, int64_t row) {
   int64_t d = step->stack.d_model, *to = table_row(step, step->tokens, row);
   const int64_t *from = table_row(step, step->tokens - 1, step->parents[row]);

@@ -1,12 +1,12 @@
 """The output projections W_O of a model as a file of a site, from which the page computes what each head adds.
 
-For each layer, in the order of the model's JSON record, the file has these arrays of little-endian float32. N_SHOWN is
-the number of a vector's first numbers that the page shows.
+For each layer, in the order of the model's JSON record, the file has these arrays of little-endian float32. The page
+shows only the first N_SHOWN numbers of a vector.
 
     columns    [heads × d_value, N_SHOWN]    the first columns of W_O
     bias       [N_SHOWN]                     the first numbers of the bias; missing if there is no bias
     gram       [heads × d_value, d_value]    W_O W_Oᵀ of each head; x · gram · x = |x · W_O|² for x = weights · value
-    weight     [heads × d_value, d_model]    W_O itself, from which the worker computes the movement of hidden vectors
+    weight     [heads × d_value, d_model]    W_O itself, from which the page's web worker computes the movement
 
 The worker keeps `weight` and gives the page only the other arrays, since W_O is d_model / d_value times as large as
 `gram`.

@@ -145,8 +145,8 @@ class Vocabulary:
     def unused(self) -> dict[str, int]:
         """A dict {text: id} of the unused pieces: in a vocabulary of Marian, the pieces of the other language.
 
-        SentencePiece never divides a text into unused pieces. If a series of unknown letters is such a piece, `encode`
-        gives the series the piece's id.
+        SentencePiece never uses these pieces, so it returns UNK for letters that no other piece has. If the letters of
+        an UNK are exactly an unused piece, `encode` returns the id of this piece instead.
         """
         unused = filter(self.processor.IsUnused, range(len(self)))
         return {self.processor.IdToPiece(token): token for token in unused}

@@ -272,7 +272,7 @@ class Translator:
         return replace(self, alignment_rule=choose_rule(self.model, scored, self.device))
 
     def calibrated(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
-        """Return this translator with a calibration of its scores, and with the limits below which texts are unusual.
+        """Return this translator with a calibration of its scores, and with `UsualLimits`, which tell unusual texts.
 
         Both are measured on translations by `Beam()`, and are among the values in `extra`, so that `save` stores them.
 

@@ -192,8 +192,8 @@ class LocationAwareAfter(EqualFields, Preparable):
         previous = previous.expand(*query.shape[:3], -1)
         if query.shape[2] == 0 or tile.grid.keys == 0:
             return query.new_zeros(tile.shape)
-        # One query is computed at once: its hidden layer is no larger than the projected keys. A symbolic number of
-        # queries is computed at once too, because no Python loop can run over it.
+        # A single query needs no blocks: its hidden layer is no larger than the projected keys. A symbolic number of
+        # queries cannot be divided, because no Python loop can run over it.
         if is_symbolic(query.shape[2]) or query.shape[2] == 1:
             return self.network.of_tile(query, key, previous, tile)
         numbers = len(tile.batch) * len(tile.heads) * tile.grid.keys * self.d_hidden

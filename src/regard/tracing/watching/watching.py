@@ -189,7 +189,11 @@ class Recorder(AttentionInterceptor):
         return self.watched.layers is None or layer_of(path) in self.watched.layers
 
     def enter(self, n_running: int) -> None:
-        """When a module starts, store how many attention calls were made and recorded before."""
+        """When a module starts, store how many attention calls have been made, and how many recorded, so far.
+
+        Args:
+            n_running: how many watched modules are running, this one included.
+        """
         self.at_start.append((self.n_calls.total(), self.n_recorded))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:

@@ -323,10 +323,15 @@ def subtraction_origin(
 
 
 def slice_origin(origin_of: OriginOf, result: Tensor, weights: Any, index: Any) -> Normalised | None:
-    """Return the `Normalised` of weights[..., :-1] or weights[..., 1:], if this cuts off the weights on sinks.
+    """Return how the rest of `weights` was computed, if the slice [..., :-1] or [..., 1:] cuts off weights on sinks.
 
-    A sink is an extra score in a softmax that belongs to no key; its weight is cut off after the softmax. None if
-    another part of `weights` is taken.
+    A sink is an extra score in a softmax that belongs to no key; its weight is cut off after the softmax.
+
+    Args:
+        index: the index of the slice.
+
+    Returns:
+        The `Normalised` of the weights on the keys; None if another part of `weights` is taken.
     """
     origin = origin_of(weights)
     if not isinstance(origin, Normalised) or origin.with_sinks is None or not isinstance(index, tuple):
