@@ -48,7 +48,8 @@ from regard.effects.contributions import OutputProjection
 from regard.effects.movement import LayerStates
 from regard.errors import InputError
 from regard.tensor_file import write_tensors
-from regard.tracing.files.trace_file import FORMAT, rule_classes
+from regard.tracing.files.rule_json import rule_classes
+from regard.tracing.files.trace_file import FORMAT
 from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.readable_tokens import Token
 

@@ -87,7 +87,7 @@ class Prepared:
 
 
 class Missing(IntEnum):
-    """What is missing in the folder of a training.
+    """Which files are missing in the folder of a training.
 
     If several machines train together, those that lack the same files write these files together.
     """

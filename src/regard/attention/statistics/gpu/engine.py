@@ -184,8 +184,8 @@ class Results:
                 if call.device.type == "cuda":
                     torch.cuda.synchronize()
                 report(items.stop * per_head, call.grid.shape.numel())
-        for name, sums in units.items():
-            self.per_query[name] = from_units(sums, log_sum, SUMS[name])
+        for name, in_units in units.items():
+            self.per_query[name] = from_units(in_units, log_sum, SUMS[name])
 
     def wants_maxima(self) -> bool:
         return self.pooled is not None and self.ask.reduce == "max"
