@@ -19,7 +19,7 @@ from regard.tracing.tokens.prompt import Prompt
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import token_position
 from regard.tracing.watching.attention_kind import KindOfPath
-from regard.tracing.watching.changing import changing
+from regard.tracing.watching.changing import changed
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
@@ -150,7 +150,7 @@ def with_generated(
     # models such as Gemma 3 tell pictures from text by token types; other models ignore or refuse token types
     if not tells_pictures:
         inputs.pop("token_type_ids", None)
-    with changing(model, given.changes):
+    with changed(model, given.changes):
         ids = generate_text(model, inputs, new_tokens, generation)
     if model.config.is_encoder_decoder:
         return replace(

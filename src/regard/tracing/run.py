@@ -29,12 +29,13 @@ from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.trace import Trace
 from regard.tracing.watching.answered_pattern import ForgottenCall
 from regard.tracing.watching.attention_kind import KindOfPath
-from regard.tracing.watching.changing import changing
+from regard.tracing.watching.changing import changed
 from regard.tracing.watching.huggingface import installed, needs_installing
 from regard.tracing.watching.joined_calls import in_one_sequence, join_windows
 from regard.tracing.watching.layer_states import StatesNotFoundError, recording_states
 from regard.tracing.watching.shifted_windows import ShiftedWindows, recording_windows, windows_around
-from regard.tracing.watching.watching import Watched, WatchedStep, check_layers, watching
+from regard.tracing.watching.watched import Watched, WatchedStep
+from regard.tracing.watching.watching import check_layers, watching
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
@@ -137,7 +138,7 @@ def trace(
             watching(model, ask=ask) as watched,
             recording_windows(model) as windows,
             recording_states(model, watched) if keep else nullcontext() as recorder,
-            changing(model, given.changes),
+            changed(model, given.changes),
         ):
             outputs = run_model(model, given.inputs)
     watched_steps = steps_by_kind(model, watched)
@@ -234,7 +235,7 @@ def encoder_of_medium(
     sources, attended = {}, {}
     for n in sorted({*own, last}):
         step, division = steps[n].attended, windows_around(windows, steps[n].path) if medium.images else None
-        grids = None if division is None else (division.grid, division.padded_grid)
+        grids = None if division is None else ((division.rows, division.columns), division.padded_grid)
         step = step if division is None else division.in_rows(step)
         n_sequences, _, n_tokens, _ = step.pattern.shape
         sources[n], attended[n] = tokens_of(n_sequences, n_tokens, grids), in_one_sequence(step)

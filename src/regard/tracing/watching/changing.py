@@ -51,49 +51,39 @@ def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
     if not isinstance(model, nn.Module):
         raise TypeError(f"changed takes a torch.nn.Module; got {type_name(model)}.")
     check_list_of_changes(changes)
-    for change in changes:
-        if isinstance(change, Cut) and not all(isinstance(token, int) for token in (change.query, change.key)):
-            raise InputError(
-                f"{change} names a token by its text, and regard.changed has no text to find it in; give the token's "
-                "position."
-            )
-    with changing(model, changes):
-        yield
-
-
-@contextmanager
-def changing(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
-    """Change the attention of a model as `regard.changed` does; the tokens of all changes must be given by position."""
-    for change in changes:
-        if not isinstance(change, Change):
-            raise TypeError(f"{change!r} is not a change; give Cut, Silence or Sharpen objects.")
-        heads_of(change)  # raises InputError if a name is not the name of a head
     if not changes:
         yield
         return
     kind_of = KindOfPath.of(model)
-    check_positions_and_kinds(changes, kind_of)
+    for change in changes:
+        check_change(change, kind_of.only_kind)
     changer = AttentionChanger(changes, kind_of)
-    with running_modules(model, entered=changer.enter) as running:
-        changer.running = running
-        with changer:
-            yield
+    with running_modules(model, entered=changer.enter) as changer.running, changer:
+        yield
     changer.check_all_applied()
 
 
-def check_positions_and_kinds(changes: Sequence[Change], kind_of: KindOfPath) -> None:
-    """Raise InputError for a negative position, and for heads without a kind in a model with several kinds.
+def check_change(change: Change, only_kind: str | None) -> None:
+    """Raise an error unless an object is a change whose tokens are positions and whose heads have a known kind.
 
-    The kinds of attention are "encoder", "decoder" and "cross" (cross-attention).
+    Args:
+        only_kind: the model's only kind of attention ("encoder" or "decoder"); None = the model has several kinds.
     """
-    for change in changes:
-        if isinstance(change, Cut) and min(int(change.query), int(change.key)) < 0:
-            raise InputError(f"{change} has a negative position; positions are counted from 0.")
-        if kind_of.only_kind is None and any(heads.kind is None for heads in heads_of(change)):
-            raise InputError(
-                f"{change} must name the kind of its heads, since the model has several: 'encoder L0H1', "
-                "'decoder L0H1', 'cross L0H1', or 'cross' alone for all heads of cross-attention."
-            )
+    if not isinstance(change, Change):
+        raise TypeError(f"{change!r} is not a change; give Cut, Silence or Sharpen objects.")
+    if isinstance(change, Cut) and not (isinstance(change.query, int) and isinstance(change.key, int)):
+        raise InputError(
+            f"{change} names a token by its text, and regard.changed has no text to find it in; give the token's "
+            "position."
+        )
+    heads = heads_of(change)
+    if isinstance(change, Cut) and min(int(change.query), int(change.key)) < 0:
+        raise InputError(f"{change} has a negative position; positions are counted from 0.")
+    if only_kind is None and any(one.kind is None for one in heads):
+        raise InputError(
+            f"{change} must name the kind of its heads, since the model has several: 'encoder L0H1', "
+            "'decoder L0H1', 'cross L0H1', or 'cross' alone for all heads of cross-attention."
+        )
 
 
 class AttentionChanger(TorchFunctionMode):
@@ -101,11 +91,12 @@ class AttentionChanger(TorchFunctionMode):
 
     Attributes:
         kind_of: returns the kind of attention ("encoder", "decoder" or "cross") of the module at a path.
+        running: the modules that are running.
         applied: the changes that were applied to an attention call so far.
         layers: for each kind of attention, the numbers of the layers that have called attention so far.
         called: the kind and number of each layer whose attention was changed in the current forward pass.
-        first_query: the position in the text of the first query of the latest self-attention call. Cross-attention has
-            the same queries.
+        first_query: the position in the text of the first query of the latest self-attention call; the queries of
+            cross-attention have the same positions.
     """
 
     def __init__(self, changes: Sequence[Change], kind_of: Callable[[str], str]) -> None:
@@ -126,11 +117,11 @@ class AttentionChanger(TorchFunctionMode):
             attended = self.attend_changed(call, kwargs["dropout"], kwargs["ask"])
             return func(*args, **kwargs) if attended is None else attended
         if func is F.scaled_dot_product_attention:
-            call = sdpa_call(self.running.heads, *args, **kwargs)
-            attended = self.attend_changed(call, kwargs.get("dropout_p", 0.0), None)
+            call, dropout = sdpa_call(self.running.heads, *args, **kwargs)
+            attended = self.attend_changed(call, dropout, None)
             if attended is not None:
                 context = attended.context.reshape(output_shape(*args, **kwargs))
-                CHANGED[context] = attended  # so that `AttentionInterceptor` records the changed call
+                CHANGED[context] = attended  # so that `Recorder` records the changed call
                 return context
         return func(*args, **kwargs)
 
@@ -152,19 +143,17 @@ class AttentionChanger(TorchFunctionMode):
                 "pass, so a change to that layer would change several attention calls."
             )
         self.called.add((kind, layer))
-        self.applied += [change for change in for_layer if self.applies_to(change, call)]
+        first, after = self.first_query, self.first_query + call.grid.queries
+        self.applied += [
+            change
+            for change in for_layer
+            if not isinstance(change, Cut) or (first <= int(change.query) < after and int(change.key) < call.grid.keys)
+        ]
         changes = changes_of_layer(for_layer, kind, layer)  # a Cut of other queries or keys changes nothing here
         score, mask, normalise = changes.applied(call.score, call.mask, call.normalise, call.grid, self.first_query)
         return attend(
             call.query, call.key, call.value, score=score, mask=mask, normalise=normalise, dropout=dropout, ask=ask
         )
-
-    def applies_to(self, change: Change, call: Call) -> bool:
-        """Return whether a change applies to a call: True unless it is a `Cut` whose query or key the call lacks."""
-        if not isinstance(change, Cut):
-            return True
-        grid, row = call.grid, int(change.query) - self.first_query
-        return 0 <= row < grid.queries and int(change.key) < grid.keys
 
     def enter(self, n_running: int) -> None:
         """Empty `called` at the start of a forward pass: when the only running module is the model itself."""
@@ -175,18 +164,12 @@ class AttentionChanger(TorchFunctionMode):
         """Raise InputError if a change was not applied to any attention call; the message gives the reason."""
         missed = [change for change in self.changes if change not in self.applied]
         if missed and self.layers:
-            layers = " and ".join(
-                f"{kind} layers {', '.join(map(str, sorted(numbers)))}" for kind, numbers in self.layers.items()
-            )
             change = missed[0]
-            if isinstance(change, Cut) and any(
-                heads.has_heads_in(kind, layer)
-                for heads in heads_of(change)
-                for kind, numbers in self.layers.items()
-                for layer in numbers
-            ):
+            seen = [(kind, layer) for kind, numbers in self.layers.items() for layer in sorted(numbers)]
+            if isinstance(change, Cut) and any(heads.has_heads_in(*one) for heads in heads_of(change) for one in seen):
                 raise InputError(f"{change} changed nothing: no attention call had this query together with this key.")
-            raise InputError(f"{change} changed nothing: the model has attention in {layers}.")
+            layers = [f"{kind} layers {', '.join(map(str, sorted(numbers)))}" for kind, numbers in self.layers.items()]
+            raise InputError(f"{change} changed nothing: the model has attention in {' and '.join(layers)}.")
         if missed:
             raise InputError(
                 f"{missed[0]} changed nothing: no call of F.scaled_dot_product_attention or attend was seen; run the "

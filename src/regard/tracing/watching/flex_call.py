@@ -1,4 +1,4 @@
-"""Converts the score and the mask of a FlexAttention call to a `Score` and a `Mask` of regard.
+"""Converts a FlexAttention call to a `Call` of regard, with a `Score` and a `Mask`.
 
 The functions `score_mod` and `mask_mod` of FlexAttention take the indices of one query and one key; the methods of
 `Score` and `Mask` take a tile, a block of queries × keys.
@@ -14,8 +14,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.call import Call
 from regard.attention.grid.grid import Tile
 from regard.attention.masks.mask import Kept, Mask
+from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.score import Score
 
 
@@ -69,6 +71,22 @@ class FlexMask(Mask):
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         mod = vectorised(self.mask_mod, scored=False, n_buffers=len(self.buffers))
         return mod(*indices(tile, device), *self.buffers)
+
+
+def flex_call(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Callable[..., Tensor],
+    block_mask: tuple[Any, ...],
+    scale: float,
+    kernel_options: Any,
+    score_buffers: tuple[Any, ...] = (),
+    mask_buffers: tuple[Any, ...] = (),
+) -> Call:
+    """Convert the arguments of the torch operation flex_attention, which FlexAttention calls, to a `Call`."""
+    score = FlexScore(score_mod, score_buffers, scale)
+    return Call.of(query, key, value, score, FlexMask(block_mask[-1], mask_buffers), Softmax())
 
 
 def indices(tile: Tile, device: torch.device) -> list[Tensor]:

@@ -154,40 +154,39 @@ COUNTER = SimpleNamespace(calls=0)
 
 
 def warn_of_unseen_attention(model: nn.Module) -> None:
-    """Warn at the first call of a module that is named like attention if its attention does not pass through regard."""
+    """Warn at the first call of a module that is named like attention if its attention does not pass through regard.
+
+    There is one warning for each class of modules.
+    """
     warned: set[type] = set()
+
+    def check_first_call(path: str, module: nn.Module) -> None:
+        calls_before: list[int] = []  # its first entry: how many calls were counted before the module's first call
+
+        def before_call(module: nn.Module, args: Any) -> None:
+            if not torch.compiler.is_compiling():
+                calls_before.append(COUNTER.calls)
+
+        def after_call(module: nn.Module, args: Any, output: Any) -> None:
+            if torch.compiler.is_compiling() or not calls_before:
+                return
+            before_hook.remove()
+            after_hook.remove()
+            uses_regard = models_in(model)[0].config._attn_implementation in (SDPA, EAGER)
+            if uses_regard and calls_before[0] == COUNTER.calls and type(module) not in warned:
+                warned.add(type(module))
+                warnings.warn(
+                    f"{path} ({type(module).__name__}) computes no attention that passes through regard, so it has no "
+                    "pattern in the outputs; regard.watching(model) records what it computes.",
+                    stacklevel=2,
+                )
+
+        before_hook = module.register_forward_pre_hook(before_call)
+        after_hook = module.register_forward_hook(after_call)
+
     for path, module in model.named_modules():
         if ATTENTION_NAME.search(type(module).__name__):
-            check_first_call(model, path, module, warned)
-
-
-def check_first_call(model: nn.Module, path: str, module: nn.Module, warned: set[type]) -> None:
-    """Add hooks to a module that warn after its first call if none of its attention passed through regard.
-
-    Args:
-        warned: the classes of modules for which a warning was given; there is one warning for each class.
-    """
-    calls_before: list[int] = []
-
-    def before_call(module: nn.Module, args: Any) -> None:
-        if not torch.compiler.is_compiling():
-            calls_before.append(COUNTER.calls)  # a list of one number: how many calls were counted before
-
-    def after_call(module: nn.Module, args: Any, output: Any) -> None:
-        if torch.compiler.is_compiling() or not calls_before:
-            return
-        before_hook.remove()
-        after_hook.remove()
-        uses_regard = models_in(model)[0].config._attn_implementation in (SDPA, EAGER)
-        if uses_regard and calls_before[0] == COUNTER.calls and type(module) not in warned:
-            warned.add(type(module))
-            warnings.warn(
-                f"{path} ({type(module).__name__}) computes no attention that passes through regard, so it has no "
-                "pattern in the outputs; regard.watching(model) records what it computes.",
-                stacklevel=2,
-            )
-
-    before_hook, after_hook = module.register_forward_pre_hook(before_call), module.register_forward_hook(after_call)
+            check_first_call(path, module)
 
 
 def is_for_sdpa(model: "PreTrainedModel") -> bool:

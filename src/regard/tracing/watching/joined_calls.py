@@ -23,7 +23,7 @@ from regard.attention.statistics.cpu.results import MapCells
 from regard.errors import InputError
 from regard.tracing.watching.answered_pattern import AnsweredPattern, ForgottenCall
 from regard.tracing.watching.diagonal_bias import DiagonalBias
-from regard.tracing.watching.watching import WatchedStep
+from regard.tracing.watching.watched import WatchedStep
 
 
 def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:

@@ -10,6 +10,7 @@ The parts of a layer are found while the model runs, without a list of architect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from regard.attention.attend import Attended
 from regard.effects.contributions import OutputProjection
 from regard.effects.movement import LayerStates
 from regard.errors import InputError
-from regard.tracing.watching.watching import Watched, WatchedStep
+from regard.tracing.watching.watched import Watched, WatchedStep
 
 
 class StatesNotFoundError(InputError):
@@ -60,7 +61,7 @@ class LayerCall:
 
 @dataclass(slots=True)
 class StateRecorder:
-    """Records the vectors before, inside and after each layer of a model; forward hooks of the model call its methods.
+    """Records the vectors before, inside and after each layer of a model, by forward hooks.
 
     Attributes:
         watched: the attention calls recorded so far, the latest last.
@@ -73,18 +74,20 @@ class StateRecorder:
     running: list[LayerCall] = field(default_factory=list)
     projected: dict[int, tuple[str, nn.Module, Tensor, LayerCall]] = field(default_factory=dict)
 
-    def enter_layer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def enter_layer(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the input of a layer."""
         self.running.append(LayerCall(before=layer_input(args, kwargs)))
 
-    def leave_layer(self, output: Any) -> None:
+    def leave_layer(self, layer: nn.Module, args: Any, output: Any) -> None:
         """Record the output of the innermost layer that is running."""
         self.running.pop().after = layer_output(output)
 
-    def record_linear(self, path: str, module: nn.Module, given: Tensor, output: Tensor) -> None:
-        """Record a call of a linear layer, given the path, module, input and output of the linear layer."""
+    def record_linear(self, path: str, module: nn.Module, args: Any, output: Any) -> None:
+        """Record a call of the linear layer at `path`."""
+        if not args or not isinstance(output, Tensor):
+            return
         layer = self.running[-1] if self.running else LayerCall()
-        if self.watched.steps and is_context(given, self.watched.steps[-1].attended):
+        if self.watched.steps and is_context(args[0], self.watched.steps[-1].attended):
             self.projected.setdefault(id(self.watched.steps[-1].attended), (path, module, output, layer))
         elif layer.before is not None and output.shape == layer.before.shape:
             layer.outputs.pop(path, None)  # so that the latest call is the last entry of the dict
@@ -101,21 +104,17 @@ class StateRecorder:
         _, module, attention, layer = self.projected[id(step.attended)]
         projection = output_projection(module, step.attended)
         context = rearrange(step.attended.context, "b h q d -> 1 h (b q) d")
-        error = (projection(context) - one_sequence(attention)).abs().max()
+        error = (projection(context) - attention.flatten(0, -2)).abs().max()
         if not error <= 1e-3 * (1 + attention.abs().max()):
             raise not_found_error(step, "its output projection is more than a linear layer")
-        feed_forward = layer.outputs.get(self.feed_forward_path(step))
-        if (
-            layer.before is None
-            or layer.after is None
-            or layer.before.shape != layer.after.shape
-            or feed_forward is None
-        ):
+        before, after, feed_forward = layer.before, layer.after, layer.outputs.get(self.feed_forward_path(step))
+        if before is None or after is None or feed_forward is None or before.shape != after.shape:
             raise not_found_error(
                 step, "no feed-forward part, or no input and output of one shape, were found in its layer"
             )
-        before, after = one_sequence(layer.before), one_sequence(layer.after)
-        return LayerStates(before, one_sequence(attention), one_sequence(feed_forward), after, projection)
+        # all sequences of the batch become one sequence, [tokens d_model]
+        before, attention, feed_forward, after = (x.flatten(0, -2) for x in (before, attention, feed_forward, after))
+        return LayerStates(before, attention, feed_forward, after, projection)
 
     def feed_forward_path(self, step: WatchedStep) -> str:
         """Return the path of the last linear layer of the feed-forward network; "" if there is none."""
@@ -171,39 +170,17 @@ def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecord
     with ExitStack() as hooks:
         for path, module in model.named_modules():
             if is_linear(module):
-                handles = [module.register_forward_hook(linear_hook(recorder, path))]
+                handles = [module.register_forward_hook(partial(recorder.record_linear, path))]
             elif path and layer_path(path) == path:
-                handles = layer_hooks(recorder, module)
+                handles = [
+                    module.register_forward_pre_hook(recorder.enter_layer, with_kwargs=True),
+                    module.register_forward_hook(recorder.leave_layer, always_call=True),
+                ]
             else:
                 continue
             for handle in handles:
                 hooks.callback(handle.remove)
         yield recorder
-
-
-def linear_hook(recorder: StateRecorder, path: str) -> Any:
-    """Return a hook that passes each call of the linear layer at `path` to `recorder`."""
-
-    def hook(module: nn.Module, args: Any, output: Any) -> None:
-        if args and isinstance(output, Tensor):
-            recorder.record_linear(path, module, args[0], output)
-
-    return hook
-
-
-def layer_hooks(recorder: StateRecorder, module: nn.Module) -> list[Any]:
-    """Add hooks to a layer that pass its input and output to `recorder`; return the hooks' handles."""
-
-    def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
-        recorder.enter_layer(args, kwargs)
-
-    def leave(module: nn.Module, args: Any, output: Any) -> None:
-        recorder.leave_layer(output)
-
-    return [
-        module.register_forward_pre_hook(enter, with_kwargs=True),
-        module.register_forward_hook(leave, always_call=True),
-    ]
 
 
 def layer_path(path: str) -> str:
@@ -220,11 +197,6 @@ def layer_path(path: str) -> str:
 def is_linear(module: nn.Module) -> bool:
     """Return whether a module is an nn.Linear, or a Conv1D of transformers: a linear layer with W transposed."""
     return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
-
-
-def one_sequence(states: Tensor) -> Tensor:
-    """Return the vectors of all sequences of a batch as one sequence, [tokens d_model]."""
-    return states.flatten(0, -2)
 
 
 def is_context(given: Tensor, step: Attended) -> bool:

@@ -24,19 +24,25 @@ def sdpa_call(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Call:
-    """Convert the arguments of F.scaled_dot_product_attention, except for the dropout, to a `Call`.
+) -> tuple[Call, float]:
+    """Convert the arguments of F.scaled_dot_product_attention to a `Call` and the dropout probability.
 
     A boolean `attn_mask` is a mask, True = may attend; one of another type is added to the scores. If `is_causal`,
     query 0 is at the position of key 0.
+
+    For a single query token of a model with grouped queries and a mask, transformers packs the query heads that share
+    a key head into the axis of queries: [batch key_heads group width] in place of [batch query_heads 1 width].
 
     Args:
         heads: the numbers of heads of the calling module; needed if one axis joins batch and heads, or if the query
             heads that share a key head lie on the axis of queries.
     """
     n_heads = heads.query_heads
-    if is_packed(heads, query, key):
-        query, attn_mask, enable_gqa = unpack(query), unpack_mask(attn_mask), True
+    grouped = query.ndim == key.ndim == 4 and key.shape[1] == heads.key_heads
+    if grouped and query.shape[1:3] == (heads.key_heads, heads.group):
+        query, enable_gqa = query.reshape(query.shape[0], -1, 1, query.shape[-1]), True
+        if attn_mask is not None and attn_mask.shape[1] > 1:
+            attn_mask = attn_mask.reshape(attn_mask.shape[0], -1, 1, attn_mask.shape[-1])
     lead = output_shape(query, key, value, enable_gqa=enable_gqa)[:-2]
     mask: Mask | None = Causal(offset=0) if is_causal else None
     bias = None
@@ -50,30 +56,7 @@ def sdpa_call(
     query, key, value = (
         four_axes(part, part.shape[:-2] if enable_gqa else lead, n_heads) for part in (query, key, value)
     )
-    return Call.of(query, key, value, ScaledDot(scale=scale, bias=bias), mask, Softmax())
-
-
-def is_packed(heads: HeadCounts, query: Tensor, key: Tensor) -> bool:
-    """Return whether the query heads that share a key head lie on the axis of queries ("packed" queries).
-
-    For a single query token of a model with grouped queries and a mask, transformers passes queries of shape [batch
-    key_heads group width] instead of [batch query_heads 1 width].
-    """
-    grouped = query.ndim == key.ndim == 4 and heads.key_heads == key.shape[1]
-    return grouped and query.shape[1:3] == (heads.key_heads, heads.group)
-
-
-def unpack(query: Tensor) -> Tensor:
-    """Reshape packed queries, [batch key_heads group width], to [batch query_heads 1 width]."""
-    return query.reshape(query.shape[0], -1, 1, query.shape[-1])
-
-
-def unpack_mask(attn_mask: Tensor | None) -> Tensor | None:
-    """Reshape the mask of packed queries to [batch query_heads 1 keys].
-
-    None, and a mask that is the same for all heads, are returned unchanged.
-    """
-    return attn_mask if attn_mask is None or attn_mask.shape[1] == 1 else unpack(attn_mask)
+    return Call.of(query, key, value, ScaledDot(scale=scale, bias=bias), mask, Softmax()), dropout_p
 
 
 def output_shape(
@@ -88,7 +71,7 @@ def output_shape(
 CHANGED: Any = WeakTensorKeyDictionary()
 """The results of attention calls to which `regard.changed` applied changes: by the context, the `Attended` of the call.
 
-`AttentionInterceptor` records this `Attended`, in place of the call that the model made.
+`Recorder` records this `Attended`, in place of the call that the model made.
 """
 
 

@@ -57,34 +57,26 @@ class GrowingTensor:
         self.parts.append(TensorWeakRef(tensor))
 
 
-@dataclass(slots=True, eq=False)
-class SharedCache:
-    """The keys and values of one attention module, stored once for all decoding steps of a generated text."""
-
-    key: GrowingTensor
-    value: GrowingTensor
-
-    @classmethod
-    def empty_like(cls, key: Tensor, value: Tensor) -> "SharedCache":
-        return cls(GrowingTensor(key[:, :, :0].clone()), GrowingTensor(value[:, :, :0].clone()))
-
-    def append(self, query: Tensor, key: Tensor, value: Tensor) -> None:
-        """Append the new keys and values of a decoding step, and make the tensors `key` and `value` views of the cache.
-
-        `query` gets its own memory: it may be a view of a larger tensor that also contains keys and values, and would
-        keep this tensor in memory.
-        """
-        query.data = query.data.clone()
-        self.key.append(key)
-        self.value.append(value)
-        CACHE_OF[key] = self
-
+Cache = tuple[GrowingTensor, GrowingTensor]
+"""The keys and the values of one attention module, stored once for all decoding steps of a generated text."""
 
 CACHE_OF: Any = WeakTensorKeyDictionary()
-"""For each recorded tensor of keys that is a view of a shared cache: this cache.
+"""For each recorded tensor of keys that is a view of a `Cache`: this cache.
 
 A cache is freed when the last of these tensors is freed.
 """
+
+
+def append(cache: Cache, query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Append the new keys and values of a decoding step, and make the tensors `key` and `value` views of the cache.
+
+    `query` gets its own memory: it may be a view of a larger tensor that also contains keys and values, and would keep
+    this tensor in memory.
+    """
+    query.data = query.data.clone()
+    for growing, tensor in zip(cache, (key, value), strict=True):
+        growing.append(tensor)
+    CACHE_OF[key] = cache
 
 
 class Sharing:
@@ -110,10 +102,9 @@ class Sharing:
         query, key, value = (tensor.detach() for tensor in (call.query, call.key, call.value))
         latest = self.existing_tensors()
         if latest is not None and continues(key, latest[1]) and continues(value, latest[2]):
-            latest_key = latest[1]
-            if latest_key not in CACHE_OF:  # at the second call: start a cache with the tensors of the first call
-                SharedCache.empty_like(key, value).append(*latest)
-            CACHE_OF[latest_key].append(query, key, value)  # makes `key` and `value` views of the cache
+            if latest[1] not in CACHE_OF:  # at the second call: start a cache with the tensors of the first call
+                append((GrowingTensor(key[:, :, :0].clone()), GrowingTensor(value[:, :, :0].clone())), *latest)
+            append(CACHE_OF[latest[1]], query, key, value)  # makes `key` and `value` views of the cache
         self.latest = tuple(map(TensorWeakRef, (query, key, value)))
         return replace(attended, pattern=Pattern(call.changed(query=query, key=key, value=value), statistics))
 

@@ -10,6 +10,7 @@ Source: Liu et al. 2021, "Swin Transformer: hierarchical vision transformer usin
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -37,13 +38,9 @@ class ShiftedWindows:
     shift: int
 
     @property
-    def grid(self) -> tuple[int, int]:
-        return self.rows, self.columns
-
-    @property
     def padded_grid(self) -> tuple[int, int]:
         """The numbers of rows and columns that the windows cover: those of the patches, rounded up to whole windows."""
-        rows, columns = (-(-length // self.side) * self.side for length in self.grid)
+        rows, columns = (-(-length // self.side) * self.side for length in (self.rows, self.columns))
         return rows, columns
 
     def in_rows(self, attended: Attended) -> Attended:
@@ -82,17 +79,14 @@ def recording_windows(model: nn.Module) -> Iterator[Mapping[str, ShiftedWindows]
     """
     windows: dict[str, ShiftedWindows] = {}
 
-    def record(path: str, layer: nn.Module) -> None:
-        def after(layer: Any, args: tuple[Any, ...], output: Any) -> None:
-            rows, columns = args[1]
-            windows[path] = ShiftedWindows(rows, columns, int(layer.window_size), int(layer.shift_size))
-
-        hooks.callback(layer.register_forward_hook(after).remove)
+    def record(path: str, layer: Any, args: tuple[Any, ...], output: Any) -> None:
+        rows, columns = args[1]
+        windows[path] = ShiftedWindows(rows, columns, int(layer.window_size), int(layer.shift_size))
 
     with ExitStack() as hooks:
         for path, module in model.named_modules():
             if hasattr(module, "shift_size") and hasattr(module, "input_resolution"):
-                record(path, module)
+                hooks.callback(module.register_forward_hook(partial(record, path)).remove)
         yield windows
 
 

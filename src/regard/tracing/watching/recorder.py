@@ -1,0 +1,247 @@
+"""Records the attention calls that PyTorch code makes, each with the module that made it.
+
+PyTorch passes every call of a torch function to the active `TorchFunctionMode`. The mode in this file runs each call,
+and then records the calls that compute attention:
+
+    F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention     from the arguments of the call
+    `regard.attend`                                                          from the result of the call
+    matrix product → softmax → matrix product                                from these operations
+
+If statistics are requested, `attend` computes context and statistics together, in place of the intercepted call.
+"""
+
+import re
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from regard.attention.ask import Ask
+from regard.attention.attend import Attended, attend
+from regard.attention.backends.choose import engine_with_context
+from regard.attention.call import Call
+from regard.attention.masks import Keep
+from regard.attention.normalise.softmax import Softmax
+from regard.attention.pattern import Pattern
+from regard.attention.scores.dot import ScaledDot
+from regard.tracing.watching.answered_pattern import answered
+from regard.tracing.watching.flex_call import flex_call
+from regard.tracing.watching.four_axes import four_axes
+from regard.tracing.watching.running_modules import ATTENTION_NAME, RunningModules, layer_of
+from regard.tracing.watching.sdpa_call import CHANGED, output_shape, sdpa_call
+from regard.tracing.watching.shared_cache import Sharing
+from regard.tracing.watching.watched import Watched, WatchedStep
+from regard.tracing.watching.written_out import WeightedSum, WrittenOut
+
+multi_head_attention_forward = FunctionType(
+    F.multi_head_attention_forward.__code__,
+    {**vars(F), "has_torch_function": lambda tensors: False},
+    argdefs=F.multi_head_attention_forward.__defaults__,
+)
+"""A copy of F.multi_head_attention_forward that passes each of its operations to the active TorchFunctionMode.
+
+The original passes only itself, as one operation, so the attention inside it could not be recorded.
+"""
+
+NO_ATTENTION = "it computes no softmax of scores whose result is multiplied with values"
+"""Why the attention of a module whose class is named like attention is not recorded."""
+
+
+class Recorder(TorchFunctionMode):
+    """Adds the attention calls that PyTorch code makes in this thread to a `Watched`, inside a `with` block.
+
+    Attributes:
+        ask: the statistics to record of each call instead of its tensors; None = record the tensors.
+        running: the modules that are running; an attention call is one of the innermost.
+        n_calls: for each path, how many attention calls the module has made.
+        sharing: for each path, the `Sharing` that stores keys and values once for all steps of a generated text.
+        n_recorded: the number of attention calls of which a pattern could be made, in all layers.
+        at_start: for each running module, the innermost last: n_calls.total() and n_recorded when it started.
+    """
+
+    def __init__(self, watched: Watched, ask: Ask | None) -> None:
+        super().__init__()
+        self.watched, self.ask = watched, ask
+        self.running, self.written_out = RunningModules(), WrittenOut()
+        self.n_calls: Counter[str] = Counter()
+        self.sharing: dict[str, Sharing] = {}
+        self.n_recorded = 0
+        self.at_start: list[tuple[int, int]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run a torch function, and record the call if it computes attention."""
+        kwargs = kwargs or {}
+        if torch.compiler.is_compiling():
+            return func(*args, **kwargs)
+        if func is F.multi_head_attention_forward:
+            with self:
+                return multi_head_attention_forward(*args, **kwargs)
+        is_attention = func is attend or func is F.scaled_dot_product_attention
+        if is_attention and self.ask is not None and self.keeps(self.running.path):
+            seen = self.with_statistics(func, args, kwargs)
+            if seen is not None:
+                self.record(seen)
+                return seen if func is attend else seen.context.reshape(output_shape(*args, **kwargs))
+        in_place = kwargs.get("inplace") or is_in_place(getattr(func, "__name__", ""))
+        if in_place and args and isinstance(args[0], Tensor):
+            self.before_change(args[0])
+        result, weighted_sum = self.written_out.run(func, args, kwargs)
+        try:
+            attended = self.attended(func, args, kwargs, result, weighted_sum)
+        except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
+            self.record_unseen(f"its pattern cannot be made: {error}")
+        else:
+            if attended is not None:
+                self.record(attended)
+        return result
+
+    def with_statistics(self, func: Any, args: Any, kwargs: Any) -> Attended | None:
+        """Compute context and statistics of an attention call together, by regard's kernels.
+
+        Return None if these kernels do not support the call, or if the call itself requests statistics.
+        """
+        if func is attend:
+            return attend(*args, **{**kwargs, "ask": self.ask}) if kwargs.get("ask") is None else None
+        try:
+            call, dropout = sdpa_call(self.running.heads, *args, **kwargs)
+        except (ValueError, TypeError, RuntimeError):  # the original call follows, and is recorded as unseen
+            return None
+        if engine_with_context(call, dropout) is None:
+            return None
+        return attend(call.query, call.key, call.value, score=call.score, mask=call.mask, ask=self.ask)
+
+    def attended(
+        self, func: Any, args: Any, kwargs: Any, result: Any, weighted_sum: WeightedSum | None
+    ) -> Attended | None:
+        """Return the context and the pattern of a call of a torch function; None if the call computes no attention.
+
+        Args:
+            result: what the function returned.
+            weighted_sum: the product of attention weights and values, if the call is one that `WrittenOut` recognised.
+        """
+        if weighted_sum is not None:
+            return written_out_step(weighted_sum, self.running.heads.query_heads)
+        if func is attend:
+            return result
+        if func is F.scaled_dot_product_attention:
+            if result in CHANGED:
+                return CHANGED[result]
+            call, _ = sdpa_call(self.running.heads, *args, **kwargs)
+            return Attended(context=result.reshape(*call.grid.shape[:3], -1), pattern=Pattern(call), backend="sdpa")
+        if func is torch.ops.higher_order.flex_attention:
+            return Attended(context=result[0], pattern=Pattern(flex_call(*args, **kwargs)), backend="flex")
+        return None
+
+    def record(self, attended: Attended) -> None:
+        self.n_recorded += 1
+        path, call = self.count_call()
+        if self.keeps(path):
+            if self.ask is None:
+                attended = self.sharing.setdefault(path, Sharing()).shared(attended)
+            else:
+                attended = answered(attended, self.ask)
+            self.watched.steps.append(WatchedStep(path, layer_of(path), call, attended))
+
+    def record_unseen(self, reason: str) -> None:
+        """Record the reason why no pattern can be made of an attention call of the running module."""
+        path, _ = self.count_call()
+        if self.keeps(path):
+            self.watched.unseen.setdefault(path, reason)
+
+    def before_change(self, tensor: Tensor) -> None:
+        """Copy the context of the latest recorded call if it shares memory with `tensor`, which is about to change."""
+        if not self.watched.steps:
+            return
+        latest = self.watched.steps[-1]
+        context = latest.attended.context
+        if not context.is_meta and context.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
+            self.watched.steps[-1] = replace(latest, attended=replace(latest.attended, context=context.clone()))
+
+    def count_call(self) -> tuple[str, int]:
+        """Count an attention call of the running module; return its path and the number of its earlier calls."""
+        path = self.running.path
+        self.n_calls[path] += 1
+        return path, self.n_calls[path] - 1
+
+    def keeps(self, path: str) -> bool:
+        return self.watched.layers is None or layer_of(path) in self.watched.layers
+
+    def enter(self, n_running: int) -> None:
+        """When a module starts, store how many attention calls have been made, and how many recorded, so far."""
+        self.at_start.append((self.n_calls.total(), self.n_recorded))
+
+    def leave(self, module: nn.Module, has_output: bool) -> None:
+        """When a module ends, list it as unseen if its class is named like attention and it called no attention.
+
+        A module without output, which raised an error, is not listed. If attention was recorded in a module that is
+        named like attention, its submodules are removed from the list: one such as an output projection may also be
+        named like attention, and computes none.
+        """
+        n_calls, n_recorded = self.at_start.pop()
+        if not has_output or not ATTENTION_NAME.search(type(module).__name__):
+            return
+        if n_calls == self.n_calls.total():
+            self.record_unseen(NO_ATTENTION)
+        elif n_recorded < self.n_recorded:
+            unseen = self.watched.unseen
+            for path in [path for path in unseen if path.startswith(f"{self.running.path}.")]:
+                if unseen[path] == NO_ATTENTION:
+                    del unseen[path]
+
+
+def written_out_step(found: WeightedSum, n_heads: int | None) -> Attended:
+    """Return the context and the pattern of attention that a model computed by separate tensor operations.
+
+    If the weights cannot be computed from queries and keys, the queries and keys of the pattern are 0, and the model's
+    scores are a bias, so that 0 + bias gives the scores.
+
+    Args:
+        found: the product of weights and values that was recognised as attention.
+        n_heads: the number of query heads, needed if one axis joins batch and heads; None = unknown.
+    """
+    scores, product = found.weights.scores, found.weights.product
+    lead = scores.shape[:-2]
+    scores, context, value = (four_axes(part, lead, n_heads) for part in (scores, found.context, found.value))
+    if product is not None:
+        query, key = (four_axes(part, lead, n_heads) for part in (product.query, product.key))
+        bias = None if product.bias is None else four_axes(product.bias, lead, n_heads)
+        mask = None if product.keep is None else Keep(four_axes(product.keep, lead, n_heads))
+        score, normalise = ScaledDot(scale=product.scale, bias=bias), Softmax(sinks=product.sinks)
+        pattern = Pattern(Call.of(query, key, value.to(query.dtype), score, mask, normalise))
+        if has_weights(pattern, scores):
+            return Attended(context=context, pattern=pattern, backend="written out")
+        if product.sinks is not None:
+            raise ValueError("its scores are more than a scaled, masked and biased product, with sinks beside it.")
+    query, key = (scores.new_zeros(*scores.shape[:2], n, 1) for n in scores.shape[2:])
+    call = Call.of(query, key, value.to(query.dtype), ScaledDot(bias=scores), None, Softmax())
+    return Attended(context=context, pattern=Pattern(call), backend="written out")
+
+
+IN_PLACE = re.compile(r"__i(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor)__|__setitem__|[a-z]\w*[a-z0-9]_")
+"""Matches the names of torch functions that change their first argument."""
+
+
+@cache
+def is_in_place(name: str) -> bool:
+    return IN_PLACE.fullmatch(name) is not None
+
+
+def has_weights(pattern: Pattern, scores: Tensor) -> bool:
+    """Return whether the weights of a pattern are the softmax of the scores that the model itself computed.
+
+    In every head, up to 64 queries are compared. The scores may have one more column, for sinks (extra scores in the
+    softmax's denominator).
+    """
+    n_keys = pattern.shape[3]
+    if pattern.shape[:3] != scores.shape[:3] or scores.shape[3] - n_keys != (pattern.call.softmax.sinks is not None):
+        return False
+    rows = torch.linspace(0, pattern.shape[2] - 1, min(64, pattern.shape[2])).long().tolist()
+    with torch.no_grad():
+        weights = scores[:, :, rows].to(pattern.call.dtype).softmax(dim=-1)[..., :n_keys]
+        return torch.allclose(pattern[:, :, rows], weights, rtol=1e-4, atol=1e-5)
