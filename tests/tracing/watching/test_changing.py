@@ -133,6 +133,20 @@ def test_batch_and_heads_in_one_axis_keep_their_shape():
     assert [bool(item.any()) for item in seen] == [True, False] * 3
 
 
+class Dropping(nn.Module):
+    """Attention that gets its dropout by position, as `F.scaled_dot_product_attention` also accepts it."""
+
+    def forward(self, x):
+        return F.scaled_dot_product_attention(x, x, torch.ones_like(x), None, 0.5)
+
+
+def test_the_dropout_of_a_changed_call_stays():
+    model, x = Dropping(), torch.randn(1, 2, 5, 7)
+    with regard.changed(model, [Silence("L0H1")]):
+        sums = model(x)[0, 0, :, 0]
+    assert (sums - 1).abs().max() > 0.1  # weights without dropout sum to 1
+
+
 @pytest.fixture
 def grouped() -> LlamaForCausalLM:
     """Return a random Llama of 2 layers with 6 query heads and 2 key heads."""
