@@ -1,7 +1,6 @@
 """Tests of remarks on texts unlike the dev texts: percentiles by hand, the remarks' texts, storing the limits."""
 
 from dataclasses import asdict, replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -9,24 +8,19 @@ from regard.translation.translator import Translator
 from regard.translation.usual import UsualLimits
 
 
-def measured(source, n_pieces, score):
-    return SimpleNamespace(source=source, source_ids=(7,) * n_pieces + (3,), mean_log_probability=score)
-
-
 def test_the_first_percentiles_of_letters_a_piece_and_of_scores():
-    usual = UsualLimits.of([measured("a" * n, 1, -n / 100) for n in range(1, 102)])
+    usual = UsualLimits.of([float(n) for n in range(1, 102)], [-n / 100 for n in range(1, 102)])
     assert (usual.letters_a_piece, usual.score) == pytest.approx((2, -1.0))
-    assert UsualLimits.of([]) is None
+    assert UsualLimits.of([], []) is None
 
 
 def test_remarks_name_the_number_and_what_is_usual():
     usual = UsualLimits(letters_a_piece=2.0, score=-1.5)
-    assert list(usual.differences(measured("ab cd", 2, -1.5))) == []
-    assert list(usual.differences(measured("ab cd", 3, -1.75))) == [
+    assert list(usual.differences(2.0, -1.5)) == []
+    assert list(usual.differences(4 / 3, -1.75)) == [
         "unlike the training texts: 1.33 letters a piece, and 99 of 100 dev texts have at least 2.00",
         "the translation is less probable than usual: score -1.75, and 99 of 100 dev texts have at least -1.50",
     ]
-    assert list(usual.differences(measured("", 0, -9.0))) == []
 
 
 @pytest.mark.parametrize("kept", [None, {}, {"score": -1.0}, {"score": "low", "letters_a_piece": 2.0}, [1]])
@@ -39,6 +33,7 @@ def test_a_translator_keeps_what_is_usual_for_it(translator, tmp_path):
     usual = UsualLimits(letters_a_piece=50.0, score=-1e-9)
     folder = replace(translator, extra={"usual": asdict(usual)}).save(tmp_path / "en-de")
     one, empty = Translator.load(folder).translate(["the cat ran", ""])
+    assert one.letters_a_piece == len("thecatran") / (len(one.source_ids) - 1)
     assert len(one.unlike) == 2
     assert one.record()["unlike"] == list(one.unlike)
     assert empty.unlike == translator.translate(["the cat ran"])[0].unlike == ()

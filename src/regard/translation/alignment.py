@@ -25,7 +25,7 @@ from pathlib import Path
 from unicodedata import category
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.text.cleaning import SPACE
@@ -56,8 +56,10 @@ class Alignment:
 
         A row sums to 1 minus the weights on the source's EOS and on punctuation that is attached to a source word.
         """
-        rows = representative_pieces(self.target_pieces, self.target_word_of)
-        return self._weights_of_groups(rows, [self.target_word_of[row] for row in rows], len(self.target_words))
+        rows, weights = self._weights_on_words
+        words = torch.tensor([self.target_word_of[row] for row in rows], dtype=torch.long)
+        n_rows = torch.bincount(words, minlength=len(self.target_words)).clamp(min=1)
+        return sum_rows(weights, words, len(self.target_words)) / n_rows.to(weights)[:, None]
 
     @cached_property
     def source_word_of_target_piece(self) -> dict[int, int]:
@@ -65,12 +67,16 @@ class Alignment:
 
         Pieces of punctuation or white space have no entry if their word has other pieces.
         """
+        rows, weights = self._weights_on_words
+        return dict(zip(rows, weights.argmax(dim=1).tolist(), strict=True)) if self.source_word_of else {}
+
+    @cached_property
+    def _weights_on_words(self) -> tuple[list[int], Float[Tensor, "rows source_words"]]:
+        """The indices of the target pieces that represent their words, and their weights on the source words."""
         rows = representative_pieces(self.target_pieces, self.target_word_of)
-        if not self.source_word_of:
-            return {}
-        weights = self._weights_of_groups(rows, range(len(rows)), len(rows))  # each piece is a group
-        largest = weights.argmax(dim=1).tolist()
-        return dict(zip(rows, largest, strict=True))
+        columns = representative_pieces(self.source_pieces, self.source_word_of)
+        words = torch.tensor([self.source_word_of[column] for column in columns], dtype=torch.long)
+        return rows, sum_rows(self.piece_weights[rows][:, columns].T, words, len(self.source_words)).T
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
@@ -101,21 +107,6 @@ class Alignment:
         from regard.views.picture.canvas import rendered
 
         return rendered(alignment_figure(self.source_words, self.target_words, self.weights))
-
-    def _weights_of_groups(
-        self, rows: list[int], group_of_row: Sequence[int], n_groups: int
-    ) -> Float[Tensor, "groups source_words"]:
-        """Return attention weights on source words, averaged over groups of target pieces: a row for each group.
-
-        Args:
-            rows: the indices of the target pieces in all groups.
-            group_of_row: for each of these pieces, the index of its group.
-            n_groups: the number of groups.
-        """
-        columns = representative_pieces(self.source_pieces, self.source_word_of)
-        word_of_column = [self.source_word_of[column] for column in columns]
-        weights = self.piece_weights[rows][:, columns]
-        return merge_pieces(weights, group_of_row, word_of_column, n_groups, len(self.source_words))
 
     def __repr__(self) -> str:
         words = f"{len(self.source_words)} source words, {len(self.target_words)} target words"
@@ -149,32 +140,12 @@ def representation_rank(text: str) -> int:
     return 1 if all(category(letter).startswith("P") for letter in text) else 2
 
 
-def merge_pieces(
-    weights: Float[Tensor, "rows columns"],
-    word_of_row: Sequence[int],
-    word_of_column: Sequence[int],
-    n_rows: int,
-    n_columns: int,
-) -> Float[Tensor, "n_rows n_columns"]:
-    """Convert attention weights between subword pieces to weights between words.
+def sum_rows(
+    weights: Float[Tensor, "rows columns"], group_of_row: Int[Tensor, " rows"], n_groups: int
+) -> Float[Tensor, "groups columns"]:
+    """Return the sum of the rows of each group; a group without rows has the sum 0.
 
-    The weight of a target word on a source word is the mean over the target word's rows of the sum over the source
-    word's columns; it is 0 for a target word without rows.
-
-    Args:
-        weights: a row for each target piece, and a column for each source piece.
-        word_of_row: for each row the index of its target word, below n_rows. Rows beyond this list, such as the row of
-            EOS, are left out.
-        word_of_column: for each column the index of its source word, below n_columns. Columns beyond this list are left
-            out.
-        n_rows, n_columns: the numbers of target words and of source words.
-
-    >>> merge_pieces(torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), [0, 0], [0, 0], 1, 1)
-    tensor([[0.7500]])
+    >>> sum_rows(torch.tensor([[0.5, 0.25], [0.25, 0.5], [1.0, 0.0]]), torch.tensor([0, 0, 2]), 3).tolist()
+    [[0.75, 0.75], [0.0, 0.0], [1.0, 0.0]]
     """
-    rows, columns = torch.tensor(word_of_row, dtype=torch.long), torch.tensor(word_of_column, dtype=torch.long)
-    weights = weights[: len(rows), : len(columns)]
-    by_column = weights.new_zeros(len(rows), n_columns).index_add(1, columns.to(weights.device), weights)
-    summed = weights.new_zeros(n_rows, n_columns).index_add(0, rows.to(weights.device), by_column)
-    rows_per_word = torch.bincount(rows, minlength=n_rows).clamp(min=1)
-    return summed / rows_per_word.to(weights)[:, None]
+    return weights.new_zeros(n_groups, weights.shape[1]).index_add(0, group_of_row.to(weights.device), weights)

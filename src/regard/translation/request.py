@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from regard.attention.representation import type_name
 from regard.errors import InputError, TooLongError
 from regard.text.cleaning import clean_text
-from regard.text.placeholders import SIGNS, with_items, with_signs
+from regard.text.placeholders import SIGNS, Placeholders, with_items, with_signs
 from regard.text.vocabulary import EOS, UNK, Vocabulary
 
 
@@ -47,56 +47,60 @@ class Request:
 
 def read_requests(
     texts: Sequence[str],
-    signs: Sequence[Mapping[str, str] | None],
-    prefixes: Sequence[Sequence[int]],
-    vocabulary: Vocabulary,
+    targets: Sequence[str],
+    source_vocabulary: Vocabulary,
+    target_vocabulary: Vocabulary,
+    placeholders: Placeholders | None,
     limit: int,
-    *,
-    first: int,
-    truncate: bool,
-    target_name: str = "prefix",
 ) -> list[Request]:
-    """Encode each text as a `Request`, and check the lengths of the texts and of their prefixes.
+    """Encode each text as a `Request`.
 
     Args:
-        signs: for each text, a dict from its items (names, numbers and addresses) to the signs, such as ⟐, that replace
-            them; None = nothing is replaced.
-        prefixes: for each text, the ids of the target pieces with which its translation must begin.
-        limit: the largest number of pieces in a text, and in a prefix, EOS and BOS not counted.
-        first: the line number of the first text, for messages.
-        truncate: cut a text that is too long, instead of raising InputError.
-        target_name: the word for a prefix in messages: "target" if the prefixes are whole targets.
-
-    Raises:
-        TooLongError: a text has more than `limit` pieces, and `truncate` is False. It is an InputError.
-        InputError: a prefix has more than `limit` pieces.
+        targets: for each text, the beginning of its translation, or its whole translation.
+        placeholders: the rule by which signs replace names, numbers and addresses; None = nothing is replaced.
+        limit: the largest number of pieces that the model reads, EOS not counted; further pieces are left out.
     """
-    requests = []
-    signed = [with_signs(clean_text(text), of_text) for text, of_text in zip(texts, signs, strict=True)]
-    encoded = vocabulary.encode_all(signed)
-    for index, (text, pieces, prefix) in enumerate(zip(texts, encoded, prefixes, strict=True)):
-        ids = pieces if text.strip() else []
-        if len(ids) > limit and not truncate:
-            raise TooLongError(
-                f"line {first + index} has {len(ids):,} pieces and the translator reads at most {limit:,}", "divide it"
-            )
-        if len(prefix) > limit:
-            raise InputError(
-                f"the {target_name} of line {first + index} has {len(prefix):,} pieces and the translator writes at "
-                f"most {limit:,}; shorten it."
-            )
-        request = Request(
+    clean = list(map(clean_text, texts))
+    signs = [None if placeholders is None else placeholders.signs(text) for text in clean]
+    signed = list(map(with_signs, clean, signs))
+    encoded = source_vocabulary.encode_all(signed)
+    prefixes = target_vocabulary.encode_all(list(map(with_signs, targets, signs)))
+    return [
+        Request(
             index=index,
-            source=text,
+            source=texts[index],
             ids=(*ids[:limit], EOS),
-            prefix=tuple(prefix),
-            unknown=tuple(vocabulary.unknown(signed[index])) if UNK in ids else (),
+            prefix=tuple(prefixes[index]),
+            unknown=tuple(source_vocabulary.unknown(signed[index])) if UNK in ids else (),
             left_out=max(len(ids) - limit, 0),
             signed=signed[index],
             signs=signs[index],
         )
-        requests.append(request)
-    return requests
+        for index, ids in enumerate(encoded)
+    ]
+
+
+def check_lengths(
+    requests: Iterable[Request], limit: int, first: int, *, may_be_long: bool, target_name: str = "prefix"
+) -> None:
+    """Raise InputError, with the line number, if a text or a prefix has more pieces than `limit`.
+
+    Args:
+        first: the line number of the text with index 0.
+        may_be_long: allow texts that are too long; for other texts, the error is a TooLongError.
+        target_name: the word for a prefix in messages: "target" if the prefixes are whole targets.
+    """
+    for one in requests:
+        line, n_pieces = first + one.index, len(one.ids) - 1 + one.left_out
+        if one.left_out and not may_be_long:
+            raise TooLongError(
+                f"line {line} has {n_pieces:,} pieces and the translator reads at most {limit:,}", "divide it"
+            )
+        if len(one.prefix) > limit:
+            raise InputError(
+                f"the {target_name} of line {line} has {len(one.prefix):,} pieces and the translator writes at "
+                f"most {limit:,}; shorten it."
+            )
 
 
 def check_texts(texts: Sequence[str], name: str, first: int) -> None:

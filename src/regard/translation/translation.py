@@ -101,10 +101,17 @@ class Translation:
         return calibration.expected_chrf(self.mean_log_probability)
 
     @property
+    def letters_a_piece(self) -> float:
+        """The mean number of characters per subword piece of the source; spaces are not counted."""
+        return len("".join(self.source.split())) / max(len(self.source_ids) - 1, 1)
+
+    @property
     def unlike(self) -> tuple[str, ...]:
         """Remarks that the source is unlike the training texts, or that the translation is improbable; () = neither."""
         usual = self.translator.usual
-        return () if usual is None else tuple(usual.differences(self))
+        if usual is None or len(self.source_ids) < 2:  # EOS alone: a source without words
+            return ()
+        return tuple(usual.differences(self.letters_a_piece, self.mean_log_probability))
 
     @cached_property
     def alignment(self) -> Alignment:

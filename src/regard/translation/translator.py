@@ -14,7 +14,6 @@ import torch
 from regard.attention.representation import type_name
 from regard.device import device_named
 from regard.errors import InputError
-from regard.text.cleaning import clean_text
 from regard.text.placeholders import Placeholders, with_items, with_signs
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
@@ -29,7 +28,7 @@ from regard.translation.long_texts import join_alignments, join_translations, se
 from regard.translation.marian_folder import read_any_translator
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.pieces import UNKNOWN, text_of_pieces
-from regard.translation.request import Request, check_pairs, check_texts, prefix_for_each, read_requests
+from regard.translation.request import Request, check_lengths, check_pairs, check_texts, prefix_for_each, read_requests
 from regard.translation.search.beam import Beam
 from regard.translation.search.interface import Hypothesis, Search, SourceBatch
 from regard.translation.traced_translation import trace_translation
@@ -136,30 +135,30 @@ class Translator:
             raise TypeError(f"search is {type_name(search)}; it takes an object such as Beam().")
         check_texts(texts, "the text", first)
         prefixes = prefix_for_each(prefix, texts, first)
-        signs = list(map(self._signs, texts))
-        encoded = self.target_vocabulary.encode_all(list(map(with_signs, prefixes, signs)))
-        for number, (text, ids) in enumerate(zip(prefixes, encoded, strict=True), first):
-            if UNK in ids:
-                unknown = ", ".join(self.target_vocabulary.unknown(text))
+        requests = self._requests(texts, prefixes)
+        for one in requests:
+            if UNK in one.prefix:
+                unknown = ", ".join(self.target_vocabulary.unknown(prefixes[one.index]))
                 raise InputError(
-                    f"the prefix of line {number} has characters that the translator cannot write: {unknown}; leave "
-                    "them out."
+                    f"the prefix of line {first + one.index} has characters that the translator cannot write: "
+                    f"{unknown}; leave them out."
                 )
-        long = self._too_long(texts) if split else {}
-        short = ["" if index in long else text for index, text in enumerate(texts)]
-        requests = read_requests(
-            short, signs, encoded, self.source_vocabulary, self._most_pieces, first=first, truncate=truncate
-        )
-        found = {one.index: self._translation(one, [EMPTY_TEXT]) for one in requests if one.empty}
+        check_lengths(requests, self._most_pieces, first, may_be_long=truncate or split)
+        found = dict[int, Translation]()
+        for one in requests:
+            if one.left_out and split:
+                prefix_of, line = prefixes[one.index], first + one.index
+                found[one.index] = self._translate_sentences(one.source, prefix_of, search, batch_tokens, line)
+            elif one.empty:
+                found[one.index] = self._translation(one, [EMPTY_TEXT])
+        left = [one for one in requests if one.index not in found]
         with evaluation_mode(self.model):
-            for n_prefix in sorted({len(ids) for ids in encoded}):
-                same_prefix_length = [one for one in requests if not one.empty and len(one.prefix) == n_prefix]
+            for n_prefix in sorted({len(one.prefix) for one in left}):
+                same_prefix_length = [one for one in left if len(one.prefix) == n_prefix]
                 for indices in length_batches([len(one.ids) for one in same_prefix_length], batch_tokens):
                     batch = [same_prefix_length[index] for index in indices]
                     for one, hypotheses in zip(batch, self._search(search, batch, first), strict=True):
                         found[one.index] = self._translation(one, hypotheses)
-        for index, text in long.items():
-            found[index] = self._translate_sentences(text, prefixes[index], search, batch_tokens, first + index)
         return [found[index] for index in range(len(texts))]
 
     def score(
@@ -188,25 +187,15 @@ class Translator:
             ValueError: the number of targets is not the number of texts.
         """
         check_pairs(texts, targets, first)
-        signs = list(map(self._signs, texts))
-        signed = list(map(with_signs, targets, signs))
-        requests = read_requests(
-            texts,
-            signs,
-            self.target_vocabulary.encode_all(signed),
-            self.source_vocabulary,
-            self._most_pieces,
-            first=first,
-            truncate=truncate,
-            target_name="target",
-        )
+        requests = self._requests(texts, targets)
+        check_lengths(requests, self._most_pieces, first, may_be_long=truncate, target_name="target")
         translations = [
             replace(
                 self._candidate(one, Hypothesis(tokens=one.prefix, log_probability=0.0, score=0.0)),
                 text=target,
-                target_pieces=one.with_items(self.target_vocabulary.surfaces(signed_target)),
+                target_pieces=one.with_items(self.target_vocabulary.surfaces(with_signs(target, one.signs))),
             )
-            for one, target, signed_target in zip(requests, targets, signed, strict=True)
+            for one, target in zip(requests, targets, strict=True)
         ]
         found = token_log_probabilities(self.model, translations, self.device, batch_tokens)
         totals = [float(tokens.sum()) for tokens in found]
@@ -287,9 +276,9 @@ class Translator:
         """
         check_pairs(texts, targets)
         found = self.translate(texts, truncate=True)
-        scores = [one.mean_log_probability for one in found]
+        letters, scores = [one.letters_a_piece for one in found], [one.mean_log_probability for one in found]
         chrf = sentence_chrf([one.text for one in found], targets)
-        measured = {"usual": UsualLimits.of(found), "calibration": Calibration.of(scores, chrf)}
+        measured = {"usual": UsualLimits.of(letters, scores), "calibration": Calibration.of(scores, chrf)}
         stored = {name: None if value is None else asdict(value) for name, value in measured.items()}
         return replace(self, extra={**self.extra, **stored})
 
@@ -330,6 +319,11 @@ class Translator:
         """The largest number of subword pieces in a source, and in a target."""
         return self.model.config.max_tokens - 1  # one token is EOS in the source, and BOS in the target
 
+    def _requests(self, texts: Sequence[str], targets: Sequence[str]) -> list[Request]:
+        """Encode texts and their targets, or the beginnings of their targets."""
+        vocabularies = self.source_vocabulary, self.target_vocabulary
+        return read_requests(texts, targets, *vocabularies, self.placeholders, self._most_pieces)
+
     def _search(self, search: Search, batch: Sequence[Request], first: int) -> list[tuple[Hypothesis, ...]]:
         """Return the hypotheses for each text of a batch; `first` is the line number of the text with index 0."""
         sources = SourceBatch.of(
@@ -340,18 +334,6 @@ class Translator:
             device=self.device,
         )
         return search.run(self.model, replace(sources, text_of=self.target_vocabulary.decode))
-
-    def _too_long(self, texts: Sequence[str]) -> dict[int, str]:
-        """Return the texts that have more pieces than the model can read; a key is the text's index in `texts`."""
-        encoded = self.source_vocabulary.encode_all([with_signs(clean_text(text), self._signs(text)) for text in texts])
-        return {index: texts[index] for index, ids in enumerate(encoded) if len(ids) > self._most_pieces}
-
-    def _signs(self, text: str) -> dict[str, str] | None:
-        """Return a dict from the names, numbers and addresses of a source text to the signs that replace them.
-
-        None = the translator has no placeholders: nothing is replaced.
-        """
-        return None if self.placeholders is None else self.placeholders.signs(clean_text(text))
 
     def _translate_sentences(
         self, text: str, prefix: str, search: Search, batch_tokens: int, number: int
@@ -364,7 +346,7 @@ class Translator:
             prefix: the text with which the translation of the first part must begin.
             number: the line number of the text.
         """
-        parts = sentences_that_fit(text, lambda part: not self._too_long([part]))
+        parts = sentences_that_fit(text, lambda part: not self._requests([part], [""])[0].left_out)
         if parts is None:
             (empty,) = self.translate([""])
             return replace(empty, source=text, text=f"{UNKNOWN} {text}", untranslated=True)

@@ -42,10 +42,7 @@ A larger table shows that the config is damaged (see `check_size`).
 
 DESCRIPTION_FILE = "translator.json"
 PARAMETERS_FILE = "model.safetensors"
-JOINT_VOCABULARY = "vocabulary.spm"
-SOURCE_VOCABULARY = "source.spm"
-TARGET_VOCABULARY = "target.spm"
-"""The names of the files in the folder of a translator."""
+"""The names of two files in the folder of a translator."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,12 +136,11 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
     kind = model_kinds()[about["kind"]]
     config = config_from(folder, kind.config, about["config"])
     model = read_model(kind.model, config, folder / PARAMETERS_FILE)
-    names = (JOINT_VOCABULARY, JOINT_VOCABULARY) if about["joint"] else (SOURCE_VOCABULARY, TARGET_VOCABULARY)
+    names = vocabulary_files(about["joint"])
     for name in names:
         if not (folder / name).is_file():
             raise InputError(f"{folder} is incomplete: {name} is missing; copy the folder again.")
-    loaded = {name: Vocabulary.load(folder / name) for name in dict.fromkeys(names)}
-    source, target = (loaded[name] for name in names)
+    source, target = load_vocabularies(folder, about["joint"])
     sizes = config.n_source_tokens, config.n_target_tokens
     for name, vocabulary, size in zip(names, (source, target), sizes, strict=True):
         if len(vocabulary) != size:
@@ -166,11 +162,14 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
 
 def save_vocabularies(folder: Path, source: Vocabulary, target: Vocabulary) -> None:
     """Write the vocabularies to a folder: one file if both are the same object, otherwise two."""
-    if source is target:
-        source.save(folder / JOINT_VOCABULARY)
-        return
-    source.save(folder / SOURCE_VOCABULARY)
-    target.save(folder / TARGET_VOCABULARY)
+    files = zip(vocabulary_files(source is target), (source, target), strict=True)
+    for name, vocabulary in dict(files).items():
+        vocabulary.save(folder / name)
+
+
+def vocabulary_files(joint: bool) -> tuple[str, str]:
+    """Return the file names of the source and the target vocabulary; the same name twice if they are `joint`."""
+    return ("vocabulary.spm", "vocabulary.spm") if joint else ("source.spm", "target.spm")
 
 
 def unique_tensors(model: TranslatingModel) -> dict[str, Tensor]:
@@ -197,6 +196,17 @@ def kind_of(model: object) -> str:
 def holds_translator(folder: Path) -> bool:
     """Return whether a folder has a translator.json. It is written last, so the other files are then there too."""
     return (folder / DESCRIPTION_FILE).is_file()
+
+
+def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary]:
+    """Return the source and the target vocabulary that `save_vocabularies` wrote; if `joint`, the same object twice.
+
+    Raises:
+        InputError: a vocabulary is missing or damaged.
+    """
+    loaded = {name: Vocabulary.load(folder / name) for name in dict.fromkeys(vocabulary_files(joint))}
+    source, target = (loaded[name] for name in vocabulary_files(joint))
+    return source, target
 
 
 def read_description(folder: Path) -> dict[str, Any]:

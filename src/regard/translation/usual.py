@@ -9,29 +9,12 @@ training ends, they are stored in the translator's folder.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 PERCENTILE = 1
 """The limits are this percentile of the letters per piece, and of the scores, measured on the dev texts."""
-
-
-@runtime_checkable
-class Measured(Protocol):
-    """The attributes of a translation from which its letters per piece and its score are computed."""
-
-    @property
-    def source(self) -> str:
-        """The source text."""
-
-    @property
-    def source_ids(self) -> tuple[int, ...]:
-        """The ids of the subword pieces of the source text, EOS last."""
-
-    @property
-    def mean_log_probability(self) -> float:
-        """The mean log-probability of the pieces of the translation, in nats."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,15 +30,12 @@ class UsualLimits:
     score: float
 
     @classmethod
-    def of(cls, translations: Sequence[Measured]) -> "UsualLimits | None":
-        """Return the limits measured on translations of the dev texts; None = there are no dev texts."""
-        if not translations:
+    def of(cls, letters_a_piece: Sequence[float], scores: Sequence[float]) -> "UsualLimits | None":
+        """Return the first percentiles of the numbers of all dev texts; None = there are no dev texts."""
+        if not scores:
             return None
-        letters = [letters_a_piece(one) for one in translations]
-        scores = [one.mean_log_probability for one in translations]
-        return cls(
-            letters_a_piece=float(np.percentile(letters, PERCENTILE)), score=float(np.percentile(scores, PERCENTILE))
-        )
+        limits = [float(np.percentile(numbers, PERCENTILE)) for numbers in (letters_a_piece, scores)]
+        return cls(letters_a_piece=limits[0], score=limits[1])
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "UsualLimits | None":
@@ -70,23 +50,15 @@ class UsualLimits:
             return None
         return cls(**{name: values[name] for name in names})
 
-    def differences(self, translation: Measured) -> Iterator[str]:
-        """Yield a remark if the source has too few letters per piece, and one if the translation is too improbable."""
-        if len(translation.source_ids) < 2:  # EOS alone: an empty text
-            return
-        letters, score = letters_a_piece(translation), translation.mean_log_probability
-        if letters < self.letters_a_piece:
+    def differences(self, letters_a_piece: float, score: float) -> Iterator[str]:
+        """Yield a remark if a source has too few letters per piece, and one if its translation is too improbable."""
+        if letters_a_piece < self.letters_a_piece:
             yield (
-                f"unlike the training texts: {letters:.2f} letters a piece, and 99 of 100 dev texts have at least "
-                f"{self.letters_a_piece:.2f}"
+                f"unlike the training texts: {letters_a_piece:.2f} letters a piece, and 99 of 100 dev texts have at "
+                f"least {self.letters_a_piece:.2f}"
             )
         if score < self.score:
             yield (
                 f"the translation is less probable than usual: score {score:.2f}, and 99 of 100 dev texts have at "
                 f"least {self.score:.2f}"
             )
-
-
-def letters_a_piece(translation: Measured) -> float:
-    """Return the mean number of characters per subword piece of the source; spaces are not counted."""
-    return len("".join(translation.source.split())) / max(len(translation.source_ids) - 1, 1)

@@ -51,13 +51,7 @@ from regard.training.settings.train_config import TrainConfig
 from regard.training.store.training_folder import ABOUT, read_about, resumed_config, stored_config, write_config
 from regard.training.warm_start import PARAMETERS
 from regard.training.watcher import Watcher
-from regard.translation.translator_folder import (
-    JOINT_VOCABULARY,
-    SOURCE_VOCABULARY,
-    TARGET_VOCABULARY,
-    save_vocabularies,
-    unique_tensors,
-)
+from regard.translation.translator_folder import load_vocabularies, save_vocabularies, unique_tensors
 
 LEAST_PIECES_WITH_BYTES = 1_024
 """The smallest vocabulary that by default has a piece for each of the 256 bytes, so that no character is unknown."""
@@ -336,18 +330,6 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
     source = vocabulary(lambda: (source for source, _ in split.train()), tags)
     target = vocabulary(lambda: (target for _, target in split.train()), [])
     return with_signs_if_learnt((source, target), split.train) if settings.placeholders else (source, target)
-
-
-def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary]:
-    """Return the source and the target vocabulary that `save_vocabularies` wrote; a joint one is returned twice.
-
-    Raises:
-        InputError: a vocabulary is missing or damaged.
-    """
-    if joint:
-        vocabulary = Vocabulary.load(folder / JOINT_VOCABULARY)
-        return vocabulary, vocabulary
-    return Vocabulary.load(folder / SOURCE_VOCABULARY), Vocabulary.load(folder / TARGET_VOCABULARY)
 
 
 def load(data: Path, config: SettledConfig) -> Prepared:

@@ -126,53 +126,60 @@ class CompiledDecoding:
         most_rows: int,
         most_tokens: int,
     ) -> None:
-        stack, n_logits = decoder.stack, decoder.projection.n_out
-        n_sources, source_tokens = len(memory[0].key), memory[0].n_tokens
         self.decoder, self.memory = decoder, memory
         self.lengths = None if lengths is None else lengths.long().contiguous()
         self.threads = min(torch.get_num_threads(), most_rows)
+        self._allocate(most_rows, most_tokens)
+        self.arguments = self._step_arguments(most_rows, most_tokens)
+        self.projection = ProjectionArguments(
+            layer=decoder.projection, x=self.x.data_ptr(), logits=self.all_logits.data_ptr()
+        )
+        self._set_rows(self.arguments.sources)
+
+    def _allocate(self, most_rows: int, most_tokens: int) -> None:
+        """Allocate all memory that the kernels write; decoding_step.c describes each part."""
+        stack, n_logits, memory = self.decoder.stack, self.decoder.projection.n_out, self.memory[0]
         self.newest, self.parents = (ctypes.c_int64 * most_rows)(), (ctypes.c_int64 * most_rows)()
         self.tables = (ctypes.c_int64 * (2 * most_rows * (1 + most_tokens)))()
-        for source in range(n_sources):
+        for source in range(len(memory.key)):
             self.tables[source * (1 + most_tokens)] = source
-        scratch_numbers = stack.scratch_numbers(min(most_rows, MOST_ROWS_AT_ONCE), max(most_tokens, source_tokens))
+        longest = max(most_tokens, memory.n_tokens)
+        self.scratch_numbers = stack.scratch_numbers(min(most_rows, MOST_ROWS_AT_ONCE), longest)
         vectors = 2 * stack.key_heads * stack.d_head * most_tokens
         row_sizes = stack.d_model, stack.n_blocks * stack.d_model, n_logits, stack.n_blocks * vectors
-        sizes = [*(most_rows * size for size in row_sizes), self.threads * scratch_numbers]
-        self.x, self.queries, logits, self.buffer, self.scratch = torch.split(
-            memory[0].key.new_empty(sum(sizes)), sizes
-        )
+        sizes = [*(most_rows * size for size in row_sizes), self.threads * self.scratch_numbers]
+        self.x, self.queries, logits, self.buffer, self.scratch = torch.split(memory.key.new_empty(sum(sizes)), sizes)
         self.all_logits = logits.view(most_rows, n_logits)
-        self.arguments = StepArguments(
-            stack=stack,
-            embedding=decoder.embedding,
+
+    def _step_arguments(self, most_rows: int, most_tokens: int) -> StepArguments:
+        arguments = StepArguments(
+            stack=self.decoder.stack,
+            embedding=self.decoder.embedding,
             newest=ctypes.addressof(self.newest),
             parents=ctypes.addressof(self.parents),
             most_rows=most_rows,
             most_tokens=most_tokens,
             buffer=self.buffer.data_ptr(),
             tables=ctypes.addressof(self.tables),
-            source_keys=struct_array(VectorLayout, [block.key for block in memory]),
-            source_values=struct_array(VectorLayout, [block.value for block in memory]),
-            sources=n_sources,
-            source_tokens=source_tokens,
+            source_keys=struct_array(VectorLayout, [block.key for block in self.memory]),
+            source_values=struct_array(VectorLayout, [block.value for block in self.memory]),
+            sources=len(self.memory[0].key),
+            source_tokens=self.memory[0].n_tokens,
             lengths=None if self.lengths is None else self.lengths.data_ptr(),
             x=self.x.data_ptr(),
             queries=self.queries.data_ptr(),
             scratch=self.scratch.data_ptr(),
-            scratch_numbers=scratch_numbers,
+            scratch_numbers=self.scratch_numbers,
         )
-        if decoder.rotary is not None:
-            d_rotary = decoder.rotary.d_rotary or stack.d_head
-            self.angles = decoder.rotary.cos_and_sin(torch.arange(most_tokens), d_rotary, self.x)
-            cosines, sines = self.angles
-            self.arguments.cosines, self.arguments.sines = cosines.data_ptr(), sines.data_ptr()
-            halves, self.arguments.pairs = decoder.rotary.pairing == "halves", d_rotary // 2
-            self.arguments.pair_stride, self.arguments.pair_distance = (1, d_rotary // 2) if halves else (2, 1)
-        self.projection = ProjectionArguments(
-            layer=decoder.projection, x=self.x.data_ptr(), logits=self.all_logits.data_ptr()
-        )
-        self._set_rows(n_sources)
+        rotary = self.decoder.rotary
+        if rotary is not None:
+            d_rotary = rotary.d_rotary or arguments.d_head
+            self.angles = rotary.cos_and_sin(torch.arange(most_tokens), d_rotary, self.x)
+            arguments.cosines, arguments.sines = (numbers.data_ptr() for numbers in self.angles)
+            arguments.pairs = d_rotary // 2
+            halves = rotary.pairing == "halves"
+            arguments.pair_stride, arguments.pair_distance = (1, arguments.pairs) if halves else (2, 1)
+        return arguments
 
     def read(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
         """Add a token to each row, and store the logits of the token that follows it in the attribute `logits`.

@@ -76,12 +76,12 @@ def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: 
     """
     n_sources, longest = len(sources.limits), max(sources.limits) + 1
     begin = getattr(model, "compiled_decoding", lambda *sources, **sizes: None)
-    compiled = begin(sources.source, sources.lengths, most_rows=n_hypotheses * n_sources, most_tokens=longest)
+    sizes = {"most_rows": n_hypotheses * n_sources, "most_tokens": longest}
+    compiled: Decoding | None = begin(sources.source, sources.lengths, **sizes)
     if compiled is None:
         return SteppedDecoding(model, sources)
     compiled.read([BOS] * n_sources, range(n_sources))
-    found: Decoding = compiled
-    return found
+    return compiled
 
 
 def read_prefixes(decoding: Decoding, sources: SourceBatch) -> Iterator[list[float]]:
