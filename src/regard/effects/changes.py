@@ -92,8 +92,7 @@ class LayerChanges:
     """The changes to the attention of one layer.
 
     Attributes:
-        edges: tuples (head, query, key): in this head, the query cannot attend to the key. The query and the key are
-            positions in the whole text. None in place of an index means every head, every query or every key.
+        edges: the `Edge`s that are cut; queries and keys are positions in the whole text.
         temperatures: by a head's number in the layer, the temperature by which the scores of this head are divided.
             The scores of all heads are divided by the temperature with the key None too.
     """
@@ -128,10 +127,7 @@ class LayerChanges:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WithoutEdges(Mask):
-    """A mask that is False at the indices (head, query, key) in `edges`, and True everywhere else.
-
-    None in place of an index means every head, every query or every key.
-    """
+    """A mask that is False on the given edges, and True everywhere else."""
 
     edges: tuple[Edge, ...]
 
@@ -203,12 +199,8 @@ class HeadSet:
         match = HEADS.fullmatch(name.strip()) if isinstance(name, str) else None
         if match is None or not name.strip():
             raise InputError(f"no heads {name!r}: heads are named like 'L3H1', a layer 'L3', and a kind 'cross L3H1'.")
-        kind, layer, head = match.groups()
-        return cls(
-            kind=None if kind is None else kind.lower(),
-            layer=None if layer is None else int(layer),
-            head=None if head is None else int(head),
-        )
+        kind, *numbers = match.groups()
+        return cls(kind and kind.lower(), *(None if number is None else int(number) for number in numbers))
 
     def has_heads_in(self, kind: str, layer: int) -> bool:
         """Return whether at least one of these heads is in a layer, given the layer's kind of attention and number."""

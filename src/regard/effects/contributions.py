@@ -47,6 +47,20 @@ class Contributions:
     lengths: Float[Tensor, "*heads keys"]
 
 
+def value_vectors(
+    pattern: Pattern, weight: Float[Tensor, "heads d_value d_model"]
+) -> Float[Tensor, "heads keys d_model"]:
+    """Return value · W_O for each key in each head: the vector that the key adds to a query's token if its weight is 1.
+
+    Args:
+        pattern: the attention pattern of a layer, with one batch item.
+        weight: the matrix W_O of each head; the result has its number type and is on its device.
+    """
+    group = pattern.n_heads // pattern.value.shape[1]  # the number of query heads that share a value head
+    return torch.einsum("hkv,hvd->hkd", pattern.value[0].repeat_interleave(group, dim=0).to(weight), weight)
+
+
+@torch.no_grad()
 def contributions(pattern: Pattern, query: int, projection: OutputProjection) -> Contributions:
     """Return the vectors that the keys add to the token of one query, for each head of a layer.
 
@@ -55,9 +69,6 @@ def contributions(pattern: Pattern, query: int, projection: OutputProjection) ->
         query: the position of the query.
         projection: the output projection of the layer's attention.
     """
-    with torch.no_grad():
-        weights = pattern[0, :, query].to(projection.weight)
-        group = pattern.n_heads // pattern.value.shape[1]  # the number of query heads that share a value head
-        values = pattern.value[0].repeat_interleave(group, dim=0).to(projection.weight)
-        vectors = torch.einsum("hk,hkv,hvd->hkd", weights, values, projection.weight)
+    weights = pattern[0, :, query].to(projection.weight)
+    vectors = weights[:, :, None] * value_vectors(pattern, projection.weight)
     return Contributions(vectors, vectors.norm(dim=-1))

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.pattern import Pattern
+from regard.effects.contributions import value_vectors
 from regard.effects.movement import LayerStates
 from regard.effects.plane import Plane
 
@@ -83,57 +84,51 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, n_longest: 
             vectors to a token. The vectors of all other heads, or key tokens, are summed in one arrow.
     """
     change = state.after - state.before
-    group = pattern.n_heads // pattern.value.shape[1]  # the number of query heads that share a value head
-    values = pattern.value[0].repeat_interleave(group, dim=0).to(state.projection.weight)
-    key_vectors = torch.einsum("hkv,hvd->hkd", values, state.projection.weight)  # what each key adds if its weight is 1
+    key_vectors = value_vectors(pattern, state.projection.weight)
     weights = pattern[0].to(key_vectors)
     by_head = torch.einsum("hqk,hkd->qhd", weights, key_vectors)
+    of_all_heads = by_head.sum(dim=1)
     rest = change - state.attention - state.feed_forward
-    parts = torch.stack([state.attention, state.attention - by_head.sum(dim=1), state.feed_forward, rest], dim=1)
+    parts = torch.stack([state.attention, state.attention - of_all_heads, state.feed_forward, rest], dim=1)
+
+    def arrows(vectors: Tensor, names: Tensor) -> Arrows:
+        return Arrows(with_norms(plane.directions(vectors), vectors), angle_between(vectors, change[:, None]), names)
+
     nearest, nearest_angles = nearest_tokens(state.after)
     return LayerArrows(
         before=with_norms(plane.points(state.before), state.before),
         after=with_norms(plane.points(state.after), state.after),
         turned=angle_between(state.before, state.after),
-        parts=arrows(parts, change, plane, torch.arange(4).expand(len(change), 4)),
-        heads=longest_heads(by_head, change, plane, n_longest),
-        sources=longest_sources(weights, key_vectors, by_head.sum(dim=1), change, plane, n_longest),
+        parts=arrows(parts, torch.arange(4).expand(len(change), 4)),
+        heads=arrows(*longest_heads(by_head, n_longest)),
+        sources=arrows(*longest_sources(weights, key_vectors, of_all_heads, n_longest)),
         nearest=nearest,
         nearest_angles=nearest_angles,
     )
 
 
-def longest_heads(
-    by_head: Float[Tensor, "tokens heads d_model"],
-    change: Float[Tensor, "tokens d_model"],
-    plane: Plane,
-    n_longest: int,
-) -> Arrows:
-    """Return arrows for the `n_longest` heads that add the longest vectors to each token.
+Longest = tuple[Float[Tensor, "tokens arrows d_model"], Int[Tensor, "tokens arrows"]]
+"""For each token, the longest vectors that are added to it, longest first, and the sum of the other vectors; and for
+each of these vectors, the index of the head or key token that adds it, -1 for the sum."""
 
-    One more arrow is the sum of the vectors of all other heads.
 
-    Args:
-        by_head: the vector that each head adds to each token.
-        change: the total change of each token's vector in the layer, for the angles.
-    """
+def longest_heads(by_head: Float[Tensor, "tokens heads d_model"], n_longest: int) -> Longest:
+    """Return the `n_longest` longest vectors that the heads add to each token, and the sum of the other vectors."""
     names = by_head.norm(dim=-1).argsort(dim=-1, descending=True, stable=True)[:, :n_longest]
     longest = by_head.gather(1, names[:, :, None].expand(-1, -1, by_head.shape[2]))
-    return with_others(longest, names, by_head.sum(dim=1), by_head.shape[1], change, plane)
+    return with_sum_of_others(longest, names, by_head.sum(dim=1), by_head.shape[1])
 
 
 def longest_sources(
     weights: Float[Tensor, "heads queries keys"],
     key_vectors: Float[Tensor, "heads keys d_model"],
     total: Float[Tensor, "queries d_model"],
-    change: Float[Tensor, "queries d_model"],
-    plane: Plane,
     n_longest: int,
-) -> Arrows:
-    """Return arrows for the key tokens that add the longest vectors to each query token.
+) -> Longest:
+    """Return the `n_longest` longest vectors that the key tokens add to each query token, and the sum of the others.
 
-    One more arrow is the sum of the vectors of all other key tokens. To find the longest vectors, the norms of all
-    vectors are computed from dot products; then only the longest vectors themselves are computed:
+    To find the longest vectors, the norms of all vectors are computed from dot products; then only the longest vectors
+    themselves are computed:
 
         |sum over heads of w_h u_h|² = sum over heads h, g of w_h w_g (u_h · u_g)
 
@@ -141,8 +136,6 @@ def longest_sources(
         weights: the attention weights (w in the equation).
         key_vectors: value · W_O of each key in each head (u in the equation).
         total: for each query token, the sum of the vectors that all key tokens add.
-        change: the total change of each token's vector in the layer, for the angles.
-        n_longest: the number of key tokens with an arrow of their own.
     """
     products = torch.einsum("hkd,gkd->khg", key_vectors, key_vectors)
     by_key = rearrange(weights, "h q k -> k q h")
@@ -153,45 +146,27 @@ def longest_sources(
         keys = names[start : start + QUERIES_AT_ONCE]
         of_keys = weights[:, start : start + QUERIES_AT_ONCE].gather(2, keys.expand(len(weights), -1, -1))
         longest.append(torch.einsum("hqk,hqkd->qkd", of_keys, key_vectors[:, keys]))
-    return with_others(torch.cat(longest), names, total, weights.shape[2], change, plane)
+    return with_sum_of_others(torch.cat(longest), names, total, weights.shape[2])
 
 
-def with_others(
+def with_sum_of_others(
     longest: Float[Tensor, "tokens some d_model"],
     names: Int[Tensor, "tokens some"],
     total: Float[Tensor, "tokens d_model"],
     n_all: int,
-    change: Float[Tensor, "tokens d_model"],
-    plane: Plane,
-) -> Arrows:
-    """Return an arrow for each of the vectors `longest`, and one more arrow for the sum of the other vectors.
+) -> Longest:
+    """Return the vectors `longest` and the sum of all other vectors, with their `names`.
 
     Args:
         longest: for each token, the longest vectors that are added to it.
         names: the indices of the heads or key tokens that add these vectors.
         total: for each token, the sum of all vectors that are added to it.
-        n_all: how many vectors are added to each token in all; if `longest` has all of them, there is no further
-            arrow.
-        change: the total change of each token's vector in the layer, for the angles.
+        n_all: how many vectors are added to each token in all; if `longest` has all of them, there is no sum.
     """
-    if names.shape[1] < n_all:
-        longest = torch.cat([longest, (total - longest.sum(dim=1))[:, None]], dim=1)
-        names = torch.cat([names, names.new_full((len(names), 1), -1)], dim=1)
-    return arrows(longest, change, plane, names)
-
-
-def arrows(
-    vectors: Float[Tensor, "tokens arrows d_model"],
-    change: Float[Tensor, "tokens d_model"],
-    plane: Plane,
-    names: Int[Tensor, "tokens arrows"],
-) -> Arrows:
-    """Return vectors as arrows in a plane, with their norms and their angles to the total change of the token's vector.
-
-    Args:
-        names: for each vector, the index of the head, key token or part of the layer that adds it.
-    """
-    return Arrows(with_norms(plane.directions(vectors), vectors), angle_between(vectors, change[:, None]), names)
+    if names.shape[1] == n_all:
+        return longest, names
+    others = (total - longest.sum(dim=1))[:, None]
+    return torch.cat([longest, others], dim=1), torch.cat([names, names.new_full((len(names), 1), -1)], dim=1)
 
 
 def with_norms(

@@ -3,11 +3,7 @@
     rollout = product of the flows of all layers, from the last to the first
 
 The flow of a layer is a matrix [tokens, tokens]: row i says which fraction (share) of the vector of token i after the
-layer comes from each token before the layer. Each row is divided by its sum, so that it sums to 1:
-
-    HeadMean()         mean of the heads' weights + identity
-    VectorLengths()    the norm of the vector that each token adds, ‖Σ_heads weight · value · W_O‖; for token i
-                       itself, the norm of the sum of this vector and the vector of token i before the layer
+layer comes from each token before the layer. Each row sums to 1.
 
 Source: Abnar & Zuidema 2020, "Quantifying attention flow in transformers", section 3; Kobayashi et al. 2021,
 "Incorporating residual and normalization layers into analysis of masked language models".
@@ -23,6 +19,7 @@ from torch import Tensor
 
 from regard.attention.pattern import Pattern
 from regard.attention.representation import type_name
+from regard.effects.contributions import value_vectors
 from regard.effects.distance import query_blocks
 from regard.effects.movement import LayerStates
 
@@ -52,8 +49,6 @@ class Flow(ABC):
 @dataclass(frozen=True, slots=True)
 class HeadMean(Flow):
     """The flow of a layer from its weights: mean of the heads' weights + identity, each row divided by its sum.
-
-    Row i says which fraction of the vector of token i after the layer comes from each token before the layer.
 
     Source: Abnar & Zuidema 2020, section 3.
     """
@@ -87,9 +82,7 @@ class VectorLengths(Flow):
         self, pattern: Pattern, states: LayerStates | None, shares: Float[Tensor, " tokens"]
     ) -> Float[Tensor, " tokens"]:
         assert states is not None
-        group = pattern.n_heads // pattern.value.shape[1]
-        values = pattern.value[0].repeat_interleave(group, dim=0).double().cpu()
-        added = torch.einsum("hkv,hvd->hkd", values, states.projection.weight.double().cpu())
+        added = value_vectors(pattern, states.projection.weight.double().cpu())
         vectors = states.before.double().cpu()
         products = torch.einsum("hkd,gkd->hgk", added, added)
         with_vector = torch.einsum("hkd,kd->hk", added, vectors)  # added[h, k] · vectors[k]
