@@ -14,11 +14,11 @@ from regard.errors import InputError
 from regard.tracing.generation import WrittenToken, generate_text, tokens_of, written_tokens
 from regard.tracing.media.media import Media
 from regard.tracing.patterns_by_layer import SIDES
-from regard.tracing.tokens.encoding import decoder_start_id, encode, encode_text
+from regard.tracing.tokens.encoding import decoder_start_id, encode_target, encode_text
 from regard.tracing.tokens.prompt import Prompt
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import token_position
-from regard.tracing.watching.attention_kind import KindOfPath
+from regard.tracing.watching.attention_kind import KindOfPath, is_causal
 from regard.tracing.watching.changing import changed
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class ModelInput:
 
     Attributes:
         inputs: the keyword arguments with which the model is called.
-        text: the text that the model reads. If `read_text` let a decoder-only model generate text, the generated text
-            follows.
+        text: the text that the model reads, with the text that a decoder-only model generated after it; empty beside
+            pictures and recordings, but for the generated text.
         target_text: the text that the decoder of an encoder-decoder reads; empty for other models.
         source: the tokens that the encoder reads; empty for a decoder-only model, and for pictures and recordings.
         target: the tokens that the decoder reads, also in a decoder-only model; empty for an encoder-only model.
@@ -67,45 +67,44 @@ def read_text(
     prompt: Prompt,
     target: str | None,
     truncate: bool,
-    new_tokens: int | None,
-    generation: "GenerationConfig | None",
+    writes: bool,
     changes: Sequence[Change],
 ) -> ModelInput:
-    """Return the input of a model that reads a text, and also a target if `target` is given.
+    """Return the input of a model that reads a text and, if it is an encoder-decoder, a target.
 
-    If `new_tokens` or `generation` is given, let the model generate text; the input then contains the generated tokens
-    too. The arguments have the same meaning as those of `regard.trace`.
+    Args:
+        writes: whether the model is to generate text, so that an encoder-decoder needs no target.
+        target, truncate, changes: the arguments of `regard.trace`.
+
+    Raises:
+        InputError: `target` is missing for an encoder-decoder, or given for another model; or a text or a change does
+            not fit the model.
     """
-    if new_tokens is None and generation is None:
-        inputs, source, target_tokens = encode(model, tokenizer, prompt, target, truncate)
-        located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
-        return ModelInput(inputs, prompt.text, target or "", source, target_tokens, located)
+    is_translator = bool(model.config.is_encoder_decoder)
+    if is_translator and target is None and not writes:
+        raise InputError(f"{type(model).__name__} reads a source and writes a target; give the target text as well.")
+    if not is_translator and target is not None:
+        raise InputError(f"{type(model).__name__} reads one text, so it takes no target.")
     inputs, tokens = encode_text(model, tokenizer, prompt, truncate)
-    has_encoder = bool(model.config.is_encoder_decoder)
-    source, target_tokens = (tokens, ()) if has_encoder else ((), tokens)
+    source, target_tokens = (tokens, ()) if is_translator or not (writes or is_causal(model)) else ((), tokens)
+    if target is not None:
+        decoder_ids, target_tokens = encode_target(model, tokenizer, target, truncate)
+        inputs = {**inputs, "decoder_input_ids": decoder_ids}
     located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
-    given = ModelInput(inputs, prompt.text, "", source, target_tokens, located)
-    given = with_generated(model, tokenizer, given, new_tokens, generation)
-    if has_encoder:
-        return given
-    assert given.written_ids is not None
-    return replace(given, text=prompt.text + answer_text(tokenizer, given.written_ids[0], given.n_read))
+    return ModelInput(inputs, prompt.text, target or "", source, target_tokens, located)
 
 
 def read_medium(
     model: "PreTrainedModel",
     medium: Media,
-    text: str,
     target: str | None,
     tokenizer: Any,
-    new_tokens: int | None,
-    generation: "GenerationConfig | None",
+    writes: bool,
     changes: Sequence[Change],
 ) -> ModelInput:
-    """Return the input of a model that reads a picture or a recording.
+    """Return the input of a model that reads a picture, a video or a recording; the arguments are those of `read_text`.
 
-    If `new_tokens` or `generation` is given, let the model generate text; the input then contains the generated tokens
-    too. `ModelInput.source` is empty, since the number of tokens of the encoder is known only after the model has run.
+    `ModelInput.source` is empty, since the number of tokens of the encoder is known only after the model has run.
     """
     if any(isinstance(change, Cut) for change in changes) and not medium.target:
         raise InputError(
@@ -113,9 +112,9 @@ def read_medium(
             "around the model's own call."
         )
     located = tuple(with_positions(change, model, (), medium.target) for change in changes)
-    given = ModelInput(medium.inputs, text, target or "", (), medium.target, located)
-    if new_tokens is not None or generation is not None:
-        return with_generated(model, tokenizer, given, new_tokens, generation)
+    given = ModelInput(medium.inputs, "", target or "", (), medium.target, located)
+    if writes:
+        return given
     if not model.config.is_encoder_decoder:
         if target is not None:
             raise InputError(f"{type(model).__name__} reads no target; leave it out.")
@@ -142,8 +141,7 @@ def with_generated(
 ) -> ModelInput:
     """Let a model generate text after the input `given`; return the input with the generated tokens appended.
 
-    Args:
-        new_tokens, generation: the arguments of `regard.trace`.
+    `new_tokens` and `generation` are the arguments of `regard.trace`.
     """
     inputs = dict(given.inputs)
     tells_pictures = "pixel_values" in inputs and "token_type_ids" in signature(model.forward).parameters
@@ -168,7 +166,12 @@ def with_generated(
     for _ in new:  # each call lengthens the attention mask and the token types by one token
         inputs = model._update_model_kwargs_for_generation(ModelOutput(), inputs, is_encoder_decoder=False)
     return replace(
-        given, inputs={**inputs, "input_ids": ids}, target=(*given.target, *new), written_ids=ids, n_read=n_read
+        given,
+        inputs={**inputs, "input_ids": ids},
+        text=given.text + answer_text(tokenizer, ids[0], n_read),
+        target=(*given.target, *new),
+        written_ids=ids,
+        n_read=n_read,
     )
 
 

@@ -21,7 +21,7 @@ from regard.tracing.media.media import Media, read_audio, read_pictures
 from regard.tracing.media.picture_layout import PADDING
 from regard.tracing.model_loading import load, load_processor, load_tokenizer, load_with_processor, model_name
 from regard.tracing.patterns_by_layer import missing_layer_error
-from regard.tracing.reading import read_medium, read_text
+from regard.tracing.reading import read_medium, read_text, with_generated
 from regard.tracing.tokens.encoding import check_reads_text
 from regard.tracing.tokens.id_tokens import IdTokens
 from regard.tracing.tokens.prompt import is_ids, prompt_of
@@ -130,10 +130,12 @@ def trace(
             tokenizer = IdTokens() if only_ids else load_tokenizer(model.name_or_path)
     with evaluating(model):
         if medium is not None:
-            given = read_medium(model, medium, str(text or ""), target, tokenizer, new_tokens, generation, changes)
+            given = read_medium(model, medium, target, tokenizer, writes, changes)
         else:
             prompt = prompt_of(tokenizer, text, writes=writes)
-            given = read_text(model, tokenizer, prompt, target, truncate, new_tokens, generation, changes)
+            given = read_text(model, tokenizer, prompt, target, truncate, writes, changes)
+        if writes:
+            given = with_generated(model, tokenizer, given, new_tokens, generation)
         with (
             watching(model, ask=ask) as watched,
             recording_windows(model) as windows,
@@ -160,7 +162,7 @@ def trace(
         states = {kind: {n: recorder.states_of(step) for n, step in steps.items()} for kind, steps in kept.items()}
     result = Trace(
         model=name,
-        text=given.text,
+        text=given.text if medium is None else str(text or ""),
         target_text=given.target_text,
         source=given.source,
         sources=sources if any(tokens != given.source for tokens in sources.values()) else None,

@@ -9,38 +9,23 @@ from regard.errors import InputError, TooLongError, first_paragraph
 from regard.likely_encoding import likely_encoding
 from regard.tracing.tokens.prompt import Prompt
 from regard.tracing.tokens.readable_tokens import Token, readable_tokens
-from regard.tracing.watching.attention_kind import is_causal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def encode(
-    model: "PreTrainedModel", tokenizer: Any, prompt: Prompt, target: str | None, truncate: bool
-) -> tuple[dict[str, torch.Tensor], tuple[Token, ...], tuple[Token, ...]]:
-    """Return the input tensors of a model, the tokens that its encoder reads, and the tokens that its decoder reads.
+def encode_target(
+    model: "PreTrainedModel", tokenizer: Any, target: str, truncate: bool
+) -> tuple[torch.Tensor, tuple[Token, ...]]:
+    """Return the token ids [1 tokens] and the tokens that the decoder of an encoder-decoder reads.
 
-    The tokens of an encoder or decoder that the model does not have are (). The decoder of an encoder-decoder reads a
-    start token, then all tokens of the target but the last.
-
-    Raises:
-        InputError: `target` is missing for an encoder-decoder, or given for another model, or a text cannot be encoded
-            (see `encode_text`).
+    These are a start token, then all tokens of the target but the last.
     """
-    has_target = bool(model.config.is_encoder_decoder)
-    if has_target and target is None:
-        raise InputError(f"{type(model).__name__} reads a source and writes a target; give the target text as well.")
-    if not has_target and target is not None:
-        raise InputError(f"{type(model).__name__} reads one text, so it takes no target.")
-    inputs, tokens = encode_text(model, tokenizer, prompt, truncate)
-    if not has_target:
-        return (inputs, (), tokens) if is_causal(model) else (inputs, tokens, ())
-    encoded_target, target_tokens = encode_text(model, tokenizer, Prompt(target or ""), truncate, as_target=True)
+    encoded, tokens = encode_text(model, tokenizer, Prompt(target), truncate, as_target=True)
     start = torch.full((1, 1), decoder_start_id(model), device=model.device)
-    shifted = torch.cat([start, encoded_target["input_ids"][:, :-1]], dim=1)
     piece = tokenizer.convert_ids_to_tokens(int(start))
-    shifted_tokens = (Token(text=piece, piece=piece, special=True), *target_tokens[:-1])
-    return {**inputs, "decoder_input_ids": shifted}, tokens, shifted_tokens
+    ids = torch.cat([start, encoded["input_ids"][:, :-1]], dim=1)
+    return ids, (Token(text=piece, piece=piece, special=True), *tokens[:-1])
 
 
 def decoder_start_id(model: "PreTrainedModel") -> int:
