@@ -10,7 +10,7 @@ also contains what cross-attention adds.
 Source: the residual stream of Elhage et al. 2021, "A mathematical framework for transformer circuits".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -65,24 +65,24 @@ class Movement:
     after: Float[Tensor, "layers d_model"]
 
 
-def movement(layers: Sequence[int], patterns: Sequence[Pattern], states: Sequence[LayerStates], token: int) -> Movement:
+def movement(patterns: Mapping[int, Pattern], states: Sequence[LayerStates], token: int) -> Movement:
     """Return how each layer changes the vector of one token.
 
     Args:
-        layers: the numbers of the layers.
-        patterns: the self-attention pattern of each of these layers, with one batch item.
+        patterns: the self-attention patterns by layer number, with one batch item.
         states: the vectors of all tokens before, inside and after each of these layers.
         token: the position of the token.
     """
     added = [
-        contributions(pattern, token, state.projection).vectors for pattern, state in zip(patterns, states, strict=True)
+        contributions(pattern, token, state.projection).vectors
+        for pattern, state in zip(patterns.values(), states, strict=True)
     ]
     parts = {
         name: torch.stack([getattr(state, name)[token] for state in states])
         for name in ("before", "attention", "feed_forward", "after")
     }
     return Movement(
-        layers=tuple(layers),
+        layers=tuple(patterns),
         by_head=torch.stack([vectors.sum(dim=1) for vectors in added]),
         by_source=torch.stack([vectors.sum(dim=0) for vectors in added]),
         rest=parts["after"] - parts["before"] - parts["attention"] - parts["feed_forward"],

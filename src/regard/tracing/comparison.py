@@ -60,10 +60,8 @@ class Comparison:
     def first(self) -> tuple[str, str] | None:
         """The head and the query token where the two traces first differ, such as ("L3H1", "it").
 
-        None = no head has a total variation above `at_most`.
-
-        The layer is the first that has a head with a total variation above `at_most`; the head is the one with the
-        largest total variation in this layer.
+        The layer is the first that has a head with a total variation above `at_most` (None = no layer has one); the
+        head is the one with the largest total variation in this layer.
         """
         for row, distances in enumerate(self.heads.nan_to_num(0.0)):
             if float(distances.max()) > self.at_most:
@@ -85,10 +83,7 @@ class Comparison:
         return [(*self.head_and_query(row, head), float(self.heads[row, head])) for row, head in self.largest_cells(n)]
 
     def largest_cells(self, n: int) -> list[tuple[int, int]]:
-        """Return a pair of numbers for each of the n heads that differ most.
-
-        The pair is the index of the head's layer in `layers`, and the number of the head in its layer.
-        """
+        """Return, for the n heads that differ most, the index of the layer in `layers`, and the number of the head."""
         distances = self.heads.nan_to_num(-1.0).flatten()
         order = distances.sort(descending=True, stable=True).indices[:n].tolist()
         return [divmod(cell, self.heads.shape[1]) for cell in order if distances[cell] >= 0]

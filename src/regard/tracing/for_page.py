@@ -19,9 +19,6 @@ def trace_for_page(model: Any, text: str | Sequence[int] | None, **options: Any)
 
     Args:
         options: further arguments of `regard.trace`, such as `images`.
-
-    Raises:
-        InputError: there is no such model, or it cannot read the text, or its attention cannot be recorded.
     """
     if len(text or "") > MOST_LETTERS:
         return trace(model, text, **options)

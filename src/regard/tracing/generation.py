@@ -49,7 +49,6 @@ def joined_written(
     A word is left out if some of its tokens were not generated.
 
     Args:
-        written: the tokens that the model generated.
         groups: for each word of the text, the positions of its tokens.
         words: for each word of the text, one token with the text of the word.
     """
@@ -72,9 +71,6 @@ def generate_text(
         inputs: the input tensors of the model, with the prompt.
         new_tokens: the largest number of tokens to generate; None = as in `config`.
         config: how to generate; None = the model's own generation_config.
-
-    Raises:
-        InputError: the model cannot generate, or `config` requests several texts.
     """
     reads_both_sides = not model.config.is_encoder_decoder and not is_causal(model)
     if reads_both_sides or not model.can_generate():
@@ -122,9 +118,7 @@ def written_tokens(
     """Return the tokens that a model generated, with their probabilities.
 
     Args:
-        ids: the ids of all tokens, read and generated.
-        tokens: all tokens, read and generated.
-        logits: the model's logits at each position.
+        ids, tokens: all tokens, read and generated.
         n_read: how many tokens at the beginning were not generated.
     """
     probabilities = logits[0].double().softmax(dim=-1)

@@ -132,14 +132,6 @@ AVERAGE = re.compile(r"L(\d+)average", re.IGNORECASE)
 """Matches a name such as "L3average": the average over the heads of layer 3."""
 
 
-def average_of(heads: Collection[Head], layer: int) -> Head:
-    """Return the average over the heads of a layer, as one `Head`; raise InputError if the layer does not exist."""
-    of_layer = next((head for head in heads if head.layer == layer), None)
-    if of_layer is None:
-        raise missing_layer_error(layer, {head.layer for head in heads}, "average")
-    return replace(of_layer, head=None, pattern=average_head(of_layer.pattern), projection=None)
-
-
 def head_named(name: str, heads_of: Callable[[str], Collection[Head]], a_kind: str) -> Head:
     """Return the head with a name such as "L3H1", "cross L3H1" or "L3average".
 
@@ -155,7 +147,10 @@ def head_named(name: str, heads_of: Callable[[str], Collection[Head]], a_kind: s
     *kind, short_name = name.split() or [""]
     heads = {head.name: head for head in heads_of(" ".join(kind))}
     if match := AVERAGE.fullmatch(short_name):
-        return average_of(heads.values(), int(match[1]))
+        layer, layers = int(match[1]), {head.layer: head for head in heads.values()}
+        if layer not in layers:
+            raise missing_layer_error(layer, layers, "average")
+        return replace(layers[layer], head=None, pattern=average_head(layers[layer].pattern), projection=None)
     if short_name.upper() not in heads:
         names = list(heads)
         raise InputError(

@@ -1,9 +1,7 @@
-"""Patterns of words and patterns averaged over heads, both computed from another pattern.
+"""Patterns of words and patterns averaged over heads, both computed from another pattern when weights are read.
 
 weight of a word on a word    the sum over the tokens of the key's word, the mean over those of the query's word
 weight in the average head    the mean over the heads of the layer
-
-The weights are computed when they are read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -101,7 +99,6 @@ class MergedWeights(Score):
         Args:
             numbers: a block of the weights of `source`, or of its mask as 0 and 1.
             group_index: for each query token, the index of its group among the queries of `tile`.
-            tile: the block of groups of queries × groups of keys.
         """
         by_key = numbers.new_zeros(*numbers.shape[:3], tile.grid.keys).index_add_(3, self.key_group, numbers)
         by_query = by_key.new_zeros(*by_key.shape[:2], len(tile.queries), tile.grid.keys).index_add_(
@@ -129,8 +126,7 @@ def merged_pattern(
 
     Args:
         queries, keys: the groups of queries and of keys; each query and each key is in one group.
-        averages_heads: True = the result has one head, whose weights are the mean over all heads; False = the result
-            has the same heads.
+        averages_heads: whether the result has one head, whose weights are the mean over all heads.
     """
     device = pattern.device
     score = MergedWeights(pattern, group_of_token(queries, device), group_of_token(keys, device), averages_heads)
@@ -143,12 +139,9 @@ def merged_pattern(
 def merged_steps(
     attended: Mapping[str, Mapping[int, Attended]], source: Sequence[Group], target: Sequence[Group]
 ) -> dict[str, dict[int, Attended]]:
-    """Return copies of attention calls in which each query and each key is a group of tokens (a word).
+    """Return copies of attention calls, by kind and layer, in which each query and each key is a group of tokens.
 
-    Args:
-        attended: the calls, by kind of attention and layer number.
-        source: the groups of the tokens that the encoder reads.
-        target: the groups of the tokens that the decoder reads.
+    `source` are the groups of the tokens that the encoder reads, `target` those of the decoder.
     """
     groups = {"source": source, "target": target}
     sides = {kind: (groups[queries], groups[keys]) for kind, (queries, keys) in SIDES.items()}

@@ -5,7 +5,7 @@ attend to clearly different tokens.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -100,23 +100,18 @@ def load_with_processor(name: str, processor: Any, writes: bool) -> tuple["PreTr
     Args:
         processor: a loaded processor; None = load the processor that belongs to the model.
         writes: whether to load the model with its language modelling head, so that it can generate text.
-
-    Raises:
-        InputError: the model or the processor cannot be loaded.
     """
     from transformers import AutoModel, AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq
 
     local = is_on_this_machine(name)
     if not local:
         check_hub_has(name, name)
-    model = None
     for model_class in (AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq) if writes else ():
-        try:
+        with suppress(InputError):
             model = from_pretrained(model_class, f"the model {name!r}", name, local)
             break
-        except InputError:
-            continue
-    model = model or from_pretrained(AutoModel, f"the model {name!r}", name, local)
+    else:
+        model = from_pretrained(AutoModel, f"the model {name!r}", name, local)
     return model.eval(), processor or load_processor(name)
 
 

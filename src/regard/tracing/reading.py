@@ -73,12 +73,8 @@ def read_text(
     """Return the input of a model that reads a text and, if it is an encoder-decoder, a target.
 
     Args:
-        writes: whether the model is to generate text, so that an encoder-decoder needs no target.
         target, truncate, changes: the arguments of `regard.trace`.
-
-    Raises:
-        InputError: `target` is missing for an encoder-decoder, or given for another model; or a text or a change does
-            not fit the model.
+        writes: whether the model is to generate text, so that an encoder-decoder needs no target.
     """
     is_translator = bool(model.config.is_encoder_decoder)
     if is_translator and target is None and not writes:

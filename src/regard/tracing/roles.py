@@ -65,9 +65,7 @@ class Roles:
 def sums_of_heads(
     patterns: Mapping[int, Pattern], texts: Sequence[str], special: Sequence[bool]
 ) -> tuple[tuple[str, ...], RoleSums]:
-    """Return the names of all heads, and for each head the sums of its weights by role.
-
-    A role is a kind of key, such as the previous token or the first token (see `RoleSums`).
+    """Return the names of all heads, and for each head the sums of its weights by role (see `RoleSums`).
 
     Args:
         patterns: the self-attention patterns by layer number.

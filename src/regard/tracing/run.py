@@ -107,7 +107,10 @@ def trace(
     n_media = sum(medium is not None for medium in (images, video, audio))
     writes = new_tokens is not None or generation is not None
     check_arguments(text, target, tokenizer, keep, ask, n_media, writes)
-    check_fps(fps, video)
+    if fps is not None and video is None:
+        raise InputError(f"fps={fps!r} is the frames per second of a video; give the frames too, with video=….")
+    if fps is not None and not 0 < fps < math.inf:
+        raise InputError(f"fps={fps!r} is not a number of frames per second; give a number above 0.")
     check_list_of_changes(changes)
     medium: Media | None = None
     if n_media:
@@ -227,9 +230,6 @@ def encoder_of_medium(
     Returns:
         The tokens of the last layer; the tokens of each encoder layer in `kept`, one for each patch or frame; and the
             attention call of each of these layers over all its tokens.
-
-    Raises:
-        InputError: the number of the encoder's tokens does not fit the pictures or the recording.
     """
     own, has_cross = kept["encoder"], bool(kept.get("cross"))
     last = max(steps if has_cross or not own else own)
@@ -245,13 +245,6 @@ def encoder_of_medium(
     if has_cross:
         source = tuple(token for token in source if token.text != PADDING)
     return source, {n: sources[n] for n in own}, {n: attended[n] for n in own}
-
-
-def check_fps(fps: float | None, video: Any) -> None:
-    if fps is not None and video is None:
-        raise InputError(f"fps={fps!r} is the frames per second of a video; give the frames too, with video=….")
-    if fps is not None and not 0 < fps < math.inf:
-        raise InputError(f"fps={fps!r} is not a number of frames per second; give a number above 0.")
 
 
 @contextmanager
@@ -334,10 +327,9 @@ def without_pooling(steps: list[WatchedStep]) -> list[WatchedStep]:
 
 
 def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, WatchedStep]:
-    """Return attention calls by layer number.
+    """Return attention calls by layer number: the first number in the path of the module.
 
-    The layer number is the first number in the path of the module. If these numbers are not strictly increasing, as
-    when layers share a module, the calls are numbered 0, 1, … instead. Layers without attention are not in the result.
+    If these numbers are not strictly increasing, as when layers share a module, the calls are numbered 0, 1, … instead.
     """
     numbers = [-1 if step.layer is None else step.layer for step in steps]
     if -1 in numbers or numbers != sorted(set(numbers)):
@@ -348,11 +340,7 @@ def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, WatchedStep]:
 def select_layers(
     steps: Mapping[str, Mapping[int, WatchedStep]], layers: Collection[int] | None
 ) -> dict[str, dict[int, WatchedStep]]:
-    """Return the attention calls of the given layers, by kind and layer number; all calls if `layers` is None.
-
-    Raises:
-        InputError: `layers` is empty, or contains the number of a layer that does not exist.
-    """
+    """Return the attention calls of the given layers, by kind and layer number; all calls if `layers` is None."""
     existing = sorted({layer for by_layer in steps.values() for layer in by_layer})
     check_layers(layers)
     wanted = existing if layers is None else layers

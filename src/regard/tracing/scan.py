@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -30,7 +29,6 @@ class Scan:
     A role is a kind of key: the previous token, the first token, and so on.
 
     Attributes:
-        model: the model's name.
         n_lines: how many lines were read, blank lines included.
         n_texts: how many lines were not blank; each is a text.
         n_tokens: how many tokens the texts had together.
@@ -50,7 +48,7 @@ class Scan:
     n_words: int = 0
     n_known: int = 0
     heads: tuple[str, ...] = ()
-    sums: RoleSums | None = field(default=None)
+    sums: RoleSums | None = None
 
     def read(self, loaded: LoadedModel, lines: Iterable[str]) -> Iterator[None]:
         """Run the model on each line, and add its attention weights to the sums; yield after each line.
@@ -65,11 +63,10 @@ class Scan:
 
     def add(self, loaded: LoadedModel, text: str) -> None:
         """Run the model on one text, and add its attention weights to the sums; a text that is too long is cut."""
-        arguments: dict[str, Any] = {"tokenizer": loaded.tokenizer}
         try:
-            traced = trace(loaded.model, text, **arguments)
+            traced = trace(loaded.model, text, tokenizer=loaded.tokenizer)
         except TooLongError:
-            traced = trace(loaded.model, text, truncate=True, **arguments)
+            traced = trace(loaded.model, text, tokenizer=loaded.tokenizer, truncate=True)
             self.n_truncated += 1
         names, sums = traced.role_sums()
         self.heads, self.sums = names, sums if self.sums is None else self.sums + sums

@@ -3,15 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from regard.errors import InputError
-from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.tokens.readable_tokens import Token
-
-
-def tokens_of_layer(sources: Mapping[int, tuple[Token, ...]], layer: int) -> tuple[Token, ...]:
-    """Return the tokens of one layer, given the tokens of every layer; raise InputError if there is no such layer."""
-    if layer not in sources:
-        raise missing_layer_error(layer, sources, "show")
-    return sources[layer]
 
 
 def several_stages_error(sources: Mapping[int, tuple[Token, ...]]) -> InputError:

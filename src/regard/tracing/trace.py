@@ -24,9 +24,16 @@ from regard.tracing.files.trace_file import read_record, write_record
 from regard.tracing.generation import WrittenToken, joined_written
 from regard.tracing.head import Head, head_named, not_kept
 from regard.tracing.merged_pattern import merged_steps
-from regard.tracing.patterns_by_layer import KINDS, SIDES, AttentionSteps, PatternsByLayer, counts_by_kind
+from regard.tracing.patterns_by_layer import (
+    KINDS,
+    SIDES,
+    AttentionSteps,
+    PatternsByLayer,
+    counts_by_kind,
+    missing_layer_error,
+)
 from regard.tracing.roles import Roles, sums_of_heads
-from regard.tracing.stages import several_stages_error, tokens_of_layer
+from regard.tracing.stages import several_stages_error
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import TokenReference, token_position
 from regard.tracing.tokens.words import words_of
@@ -141,7 +148,9 @@ class Trace:
             return self
         if isinstance(of, str):
             of = self[of].layer if self[of].kind == "encoder" else None
-        tokens = self.source if of is None else tokens_of_layer(self.sources, of)
+        if of is not None and of not in self.sources:
+            raise missing_layer_error(of, self.sources, "show")
+        tokens = self.source if of is None else self.sources[of]
         encoder = {n: step for n, step in self.attended["encoder"].items() if self.sources[n] == tokens}
         rest = self.attended if tokens == self.source else {}
         return replace(self, source=tokens, sources=None, attended={**rest, "encoder": encoder})
@@ -173,7 +182,6 @@ class Trace:
 
         Args:
             token: the position or the text of the query token.
-            layer: the number of the layer.
             kind: "encoder", "decoder" or "cross"; None = the only kind in the trace.
 
         Raises:
@@ -199,10 +207,7 @@ class Trace:
         kind = kind or self._only_kind()
         if self.states is None:
             raise not_kept("movement")
-        patterns = self._patterns(kind)
-        return movement(
-            list(patterns), list(patterns.values()), list(self.states[kind].values()), self._query(token, kind)
-        )
+        return movement(self._patterns(kind), list(self.states[kind].values()), self._query(token, kind))
 
     def rollout(
         self,
@@ -268,8 +273,7 @@ class Trace:
     def words(self, *spans: str) -> "Trace":
         """Return a trace of words: the tokens of each word are joined to one, in every pattern and view.
 
-        As a key, a word has the sum of the weights on its tokens. As a query, it has the mean of the weights of its
-        tokens.
+        A word as a key has the sum of the weights on its tokens; as a query, the mean of the weights of its tokens.
 
         Args:
             spans: sequences of words that are joined to one token each, such as "Eiffel Tower".
@@ -293,8 +297,8 @@ class Trace:
         """Print in the terminal the weights of one query token in one head, and its largest weight in every head.
 
         Args:
-            token: the position or the text of the query token; None = the token with the most salient weight: a large
-                weight on a distant token.
+            token: the position or the text of the query token; None = that of the most salient weight: a large weight
+                on a distant token.
             head: a name such as "L3H1"; None = the head of the most salient weight.
         """
         from regard.views.terminal.trace import show
@@ -336,13 +340,11 @@ class Trace:
     def save(self, path: str | Path) -> Path:
         """Write the trace into one safetensors file, from which `load` reads it without the model.
 
-        A trace of words is not saved: save the trace of its tokens, and join the words of the trace that is loaded.
-
         The tensors of each attention call are saved bit by bit; weights computed from them agree up to rounding.
 
         Raises:
             InputError: a score, mask or normaliser is not a class of regard, so `load` could not rebuild it; the trace
-                is one of words; or the file cannot be written.
+                is one of words (save the trace of tokens instead); or the file cannot be written.
         """
         if self.joined is not None:
             raise InputError(

@@ -1,7 +1,4 @@
-"""Converts attention calls of which only statistics were recorded to JSON and back, for trace files.
-
-The pattern of such a call is an `AnsweredPattern`.
-"""
+"""Converts attention calls of which only statistics were recorded to JSON and back, for trace files."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,7 +18,7 @@ def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Te
     """Return as JSON an attention call of which only statistics were recorded, no queries and keys.
 
     Args:
-        pattern: the pattern of the call, which has the statistics.
+        pattern: the call's pattern, `step.pattern`.
         add: a function that adds a tensor to the file, and returns the tensor's name in the file.
     """
     stored = pattern.stored_statistics
@@ -65,13 +62,9 @@ def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attende
             parts[name] = Top(weights, keys)
         else:
             parts[name] = checked(tensors[tensor_names], shape)
-    if not isinstance(document["backend"], str):
-        raise TypeError("the backend's name must be a string.")
     context = torch.empty(*grid.shape[:3], positive(document["d_value"]), device="meta")
-    call = ForgottenCall(grid, dtype, torch.device("cpu"))
-    return Attended(
-        context=context, pattern=AnsweredPattern(call, Summary(ask=ask, **parts)), backend=document["backend"]
-    )
+    pattern = AnsweredPattern(ForgottenCall(grid, dtype, torch.device("cpu")), Summary(ask=ask, **parts))
+    return Attended(context=context, pattern=pattern, backend=document["backend"])
 
 
 def shapes_of(ask: Ask, grid: Grid) -> dict[str, tuple[int, ...]]:

@@ -14,10 +14,9 @@ STATES = ("before", "attention", "feed_forward", "after")
 
 
 def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callable[[Tensor], str]) -> Json:
-    """Return the vectors of all tokens in each layer as JSON.
+    """Return the vectors of all tokens in each layer as JSON, by kind of attention and layer number.
 
     Args:
-        states: the vectors, by kind of attention and layer number.
         add: a function that adds a tensor to the file, and returns the tensor's name in the file.
     """
     return {

@@ -4,10 +4,7 @@
                 are numbers
     metadata    JSON: the tokens, and the score, mask and normaliser of every attention call
 
-Attention weights are not in the file: they are computed from queries and keys when they are read. A trace that has only
-statistics is stored by `answered_file.py`.
-
-Scores, masks and normalisers are stored by `rule_json.py`.
+Attention weights are not in the file: they are computed from queries and keys when they are read.
 """
 
 import json
@@ -43,12 +40,7 @@ VERSION = 3
 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> Path:
-    """Write a trace to a file, either completely or not at all; `record` has the fields of the trace by name.
-
-    Raises:
-        InputError: a score, mask or normaliser is not a class of regard, so `read_record` could not rebuild it; or the
-            file cannot be written.
-    """
+    """Write a trace to a file, either completely or not at all; `record` has the fields of the trace by name."""
     table = TensorTable()
     steps = {
         kind: {str(layer): step_to_json(step, table) for layer, step in layers.items()}
@@ -77,9 +69,6 @@ def read_record(path: Path) -> dict[str, Any]:
 
     The file may come from an untrusted source, so its content is checked: every attention call must have one query and
     one key for each token, and the constructors of scores, masks and normalisers check their arguments.
-
-    Raises:
-        InputError: the file has no trace, is damaged, or was written by another version of regard.
     """
     tensors, metadata = read_tensors(path)
     try:
@@ -180,16 +169,14 @@ def sources_from_json(document: Json) -> dict[int, tuple[Token, ...]] | None:
 
 def images_from_json(document: Json, tensors: Mapping[str, Tensor], tokens: Sequence[Token]) -> tuple[Tensor, ...]:
     """Return the pictures that the model read; raise an exception unless every patch in `tokens` is in one of them."""
-    images = []
-    for part in document:
-        image = checked_numbers(from_json(part, tensors), "image")
-        if image is None:
-            raise TypeError("an image must be a tensor.")
-        images.append(image)
+    read = [checked_numbers(from_json(part, tensors), "image") for part in document]
+    images = tuple(image for image in read if image is not None)
+    if len(images) < len(read):
+        raise TypeError("an image must be a tensor.")
     for token in tokens:
         if isinstance(token.place, Patch):
             check_patch(token.place, len(images), len(tokens))
-    return tuple(images)
+    return images
 
 
 def written_from_json(position: Json, token: Json, probability: Json, alternatives: Json) -> WrittenToken:
@@ -267,18 +254,17 @@ def step_to_json(step: Attended, table: TensorTable) -> Json:
 
 def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
     """Return an attention call from its JSON, as `step_to_json` wrote it; raise an exception if it is damaged."""
+    if not isinstance(document["backend"], str):
+        raise TypeError("the backend's name must be a string.")
     if "statistics" in document:
         return answered_from_json(document, tensors)
     query, key, value, context = (tensors[document[name]] for name in ("query", "key", "value", "context"))
     for name, tensor in (("query", query), ("key", key), ("value", value), ("context", context)):
         if not tensor.is_floating_point() or (name != "context" and bool(tensor.isnan().any())):
             raise ValueError(f"a {name} must have floating-point numbers without NaN.")
-    rules = (from_json(document[name], tensors) for name in ("score", "mask", "normalise"))
-    call = Call.of(query, key, value, *rules)
+    call = Call.of(query, key, value, *(from_json(document[name], tensors) for name in ("score", "mask", "normalise")))
     if context.shape != (*call.grid.shape[:3], value.shape[3]) or call.grid.batch == 0:
         raise ValueError(f"a context of shape {list(context.shape)} does not belong to {call.grid}.")
-    if not isinstance(document["backend"], str):
-        raise TypeError("the backend's name must be a string.")
     # some damaged scores, masks and normalisers raise an error only when weights are computed
     weights_of(call, call.grid.whole().part(queries=range(1)))
     return Attended(context=context, pattern=Pattern(call), backend=document["backend"])

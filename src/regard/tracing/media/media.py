@@ -17,12 +17,10 @@ from regard.errors import InputError, first_paragraph
 from regard.tracing.media.merged_patches import merged_squares
 from regard.tracing.media.picture_layout import PictureLayout, whole_pictures, with_grid, with_seconds
 from regard.tracing.media.tiles import (
-    canvas_shapes,
-    crop_shapes,
-    rows_with_ends,
+    anyres_layout,
+    tile_shapes,
     tiles_in_turn,
     tiles_with_empty_ones,
-    whole_with_ends,
 )
 from regard.tracing.tokens.places import Frame, Patch
 from regard.tracing.tokens.readable_tokens import Token, readable_tokens
@@ -70,10 +68,6 @@ def read_pictures(
         video: the frames of a video, in any form that the processor accepts; None = there are pictures.
         fps: the frames per second of the video; None = not known.
         text: the text beside the pictures or the video; empty = no text.
-
-    Raises:
-        InputError: the processor cannot read the pictures or the text; or a text is given, and the processor takes
-            none; or regard does not know which part of the pictures each token stands for.
     """
     name = "image" if video is None else "video"
     pictures = [] if images is None else flat_pictures(images)
@@ -122,9 +116,6 @@ def layout_of(
         encoded: the output of the processor.
         pictures: the single pictures that were given to the processor; empty for a video.
         n_image_tokens: the number of tokens in the text that stand for parts of pictures.
-
-    Raises:
-        InputError: the processor divides pictures in a way that regard does not know.
     """
     config, patch = model.config, patch_size(model)
     pixels = encoded.get("pixel_values", encoded.get("pixel_values_videos"))
@@ -143,35 +134,16 @@ def layout_of(
             return tiles_with_empty_ones(getattr(config, "vision_config", config), encoded, patch)
         if pixels.ndim == 5 and hasattr(config, "image_grid_pinpoints"):
             return anyres_layout(config, encoded, patch)
-        if pixels.ndim == 5 and hasattr(image_processor, "return_row_col_info"):
-            info = image_processor(images=list(pictures), return_row_col_info=True)
-            shapes = [(rows or 1, columns or 1) for rows, columns in zip(info["rows"][0], info["cols"][0], strict=True)]
-            return tiles_in_turn(pixels[0], shapes, patch, n_image_tokens)
-        if pixels.ndim == 4 and getattr(image_processor, "crop_to_patches", None) is not None:
-            shapes = canvas_shapes(image_processor, pictures, pixels.shape[-1])
-            if len(pixels) == sum(rows * columns + (rows * columns > 1) for rows, columns in shapes):
-                return tiles_in_turn(pixels, shapes, patch, n_image_tokens)
-        if pixels.ndim == 4 and len(pixels) > len(pictures) and hasattr(image_processor, "do_pan_and_scan"):
-            shapes = crop_shapes(processor, pictures)
-            if len(pixels) == sum(rows * columns + (rows * columns > 1) for rows, columns in shapes):
-                return tiles_in_turn(pixels, shapes, patch, n_image_tokens, thumbnail_first=True)
+        shapes = tile_shapes(processor, pictures, pixels)
+        if shapes is not None:
+            tiles, thumbnail_first = pixels.flatten(0, -4), hasattr(image_processor, "do_pan_and_scan")
+            return tiles_in_turn(tiles, shapes, patch, n_image_tokens, thumbnail_first)
         if pixels.ndim == 4 and len(pixels) == len(pictures):
             return whole_pictures(config, encoded, patch, n_image_tokens)
     raise InputError(
         f"{type(model).__name__} and {type(processor).__name__} do not divide pictures into patches in a way that "
         "regard knows, so no token has a place in them; regard.watching(model) records the attention without tokens."
     )
-
-
-def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> PictureLayout:
-    """Return the `PictureLayout` for LLaVA-NeXT and LLaVA-OneVision, which cut pictures into tiles."""
-    pixels = list(encoded["pixel_values"])
-    if any(number > 1 for number in encoded.get("batch_num_images", ())):
-        return whole_with_ends(pixels, patch_size)
-    sizes = [(height, width) for height, width in encoded["image_sizes"].tolist()]
-    limit = getattr(config, "vision_aspect_ratio", None)
-    most_tiles = None if limit is None else int(limit.removeprefix("anyres_max_"))
-    return rows_with_ends(config.image_grid_pinpoints, pixels, sizes, patch_size, most_tiles)
 
 
 def encoder_tokens(
@@ -187,9 +159,6 @@ def encoder_tokens(
         patch_size: the side length of a patch in pixels.
         grids: the grid of patches of one layer, in a model whose layers have different grids; None = the grid of
             `layout`.
-
-    Raises:
-        InputError: the sequences do not consist of the patches of a picture or tile and of a few extra tokens.
     """
     if grids is not None:
         layout = with_grid(layout, *grids, patch_size)
@@ -237,10 +206,6 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
     Args:
         audio: the waveform, numbers from -1 to 1.
         sampling_rate: how many numbers per second the waveform has.
-
-    Raises:
-        InputError: the processor cannot read the recording, reads no recordings, or reads recordings of another
-            sampling rate.
     """
     extractor = getattr(processor, "feature_extractor", processor)
     rate = getattr(extractor, "sampling_rate", None)

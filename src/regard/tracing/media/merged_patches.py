@@ -22,9 +22,7 @@ from regard.tracing.tokens.places import Patch, PatchGrid
 def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) -> PictureLayout:
     """Return the `PictureLayout` for a model in which one text token stands for a square of several patches.
 
-    Args:
-        vision: the configuration of the vision model.
-        encoded: the output of the processor for the pictures or the video, and the text.
+    `vision` is the configuration of the vision model, `encoded` the output of the processor.
     """
     is_video = "video_grid_thw" in encoded
     pixels = encoded["pixel_values_videos" if is_video else "pixel_values"]

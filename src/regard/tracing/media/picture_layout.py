@@ -43,9 +43,6 @@ def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, 
     Args:
         encoded: the output of the processor.
         n_image_tokens: the number of tokens in the text that stand for parts of pictures.
-
-    Raises:
-        InputError: the image tokens do not form grids.
     """
     pixels = encoded["pixel_values"]
     sizes = encoded["image_sizes"].tolist() if "image_sizes" in encoded else [list(pixels.shape[2:])] * len(pixels)
@@ -99,9 +96,6 @@ def with_seconds(layout: PictureLayout, fps: float, n_frames: int) -> PictureLay
         fps: the frames per second.
         n_frames: the number of frames of the video. The layout may have more frames, since a model that reads several
             frames at a time may repeat the last one.
-
-    Raises:
-        InputError: the processor left out some frames, so that the times of the other frames are not known.
     """
     if len(layout.images) < n_frames:
         raise InputError(
@@ -120,35 +114,25 @@ def with_seconds(layout: PictureLayout, fps: float, n_frames: int) -> PictureLay
 
 
 def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> list[PatchGrid]:
-    """Return, for each picture, the grid that its image tokens form in the text.
-
-    This grid is the grid of patches in the vision model, or a coarser one.
+    """Return, for each picture, the grid that its image tokens form in the text: that of the patches, or a coarser one.
 
     Args:
         grids: for each picture, the grid of patches in the vision model.
         n_image_tokens: the number of image tokens for all pictures together; 0 = there is no text.
-
-    Raises:
-        InputError: the image tokens do not form grids.
     """
     if n_image_tokens == 0:
         return []
     n_patches = sum(grid.rows * grid.columns for grid in grids)
     factor, side = isqrt(n_patches // n_image_tokens), isqrt(n_image_tokens // len(grids))
-    if any(hasattr(config, name) for name in LATENT_CONFIGS):
-        raise no_grid(grids, n_image_tokens)
-    if n_image_tokens * factor**2 == n_patches and all(
-        grid.rows % factor == grid.columns % factor == 0 for grid in grids
-    ):
-        return [replace(grid, rows=grid.rows // factor, columns=grid.columns // factor) for grid in grids]
-    if len(grids) * side**2 == n_image_tokens and all(grid.rows == grid.columns for grid in grids):
-        return [replace(grid, rows=side, columns=side) for grid in grids]
-    raise no_grid(grids, n_image_tokens)
-
-
-def no_grid(grids: Sequence[PatchGrid], n_image_tokens: int) -> InputError:
+    if not any(hasattr(config, name) for name in LATENT_CONFIGS):
+        if n_image_tokens * factor**2 == n_patches and all(
+            grid.rows % factor == grid.columns % factor == 0 for grid in grids
+        ):
+            return [replace(grid, rows=grid.rows // factor, columns=grid.columns // factor) for grid in grids]
+        if len(grids) * side**2 == n_image_tokens and all(grid.rows == grid.columns for grid in grids):
+            return [replace(grid, rows=side, columns=side) for grid in grids]
     patches = " and ".join(f"{grid.rows} × {grid.columns}" for grid in grids)
-    return InputError(
+    raise InputError(
         f"the text has {n_image_tokens} tokens for {patches} patches, which do not form a grid; "
         "regard.watching(model) records the attention without tokens."
     )

@@ -59,12 +59,11 @@ class TiledPicture:
         """Return the patches of the thumbnail, a small copy of the picture.
 
         Args:
-            merge: the number of rows, and of columns, of patches that one token stands for.
+            merge: merge × merge patches of the thumbnail count as one patch.
             margin: the height of the margin above (and below) the picture, and the width of the margin at its left
                 (and right), in pixels.
         """
-        cells = self.side // self.patch_size // merge
-        top, left = margin
+        cells, (top, left) = self.side // self.patch_size // merge, margin
         grid = PatchGrid(
             image=self.image, rows=cells, columns=cells, thumbnail=True, top=top, left=left,
             height=self.rows * self.side - 2 * top, width=self.columns * self.side - 2 * left,
@@ -77,41 +76,53 @@ class TiledPicture:
 
 
 def tiles_in_turn(
-    pixels: Tiles,
-    shapes: Sequence[tuple[int, int]],
-    patch_size: int,
-    n_image_tokens: int,
-    thumbnail_first: bool = False,
+    pixels: Tiles, shapes: Sequence[tuple[int, int]], patch_size: int, n_image_tokens: int, thumbnail_first: bool
 ) -> PictureLayout:
     """Return the `PictureLayout` for models such as InternVL, whose text has the tiles one after another, row by row.
 
-    A picture of more than one tile also has a thumbnail. The thumbnail follows the tiles of its picture; if
-    `thumbnail_first` is True, it precedes them.
+    A picture of more than one tile also has a thumbnail.
 
     Args:
         pixels: the tiles and thumbnails of all pictures.
         shapes: for each picture, the numbers of rows and columns of tiles.
         n_image_tokens: the number of image tokens in the text, each of which stands for a square of patches.
+        thumbnail_first: whether the thumbnail precedes the tiles of its picture, instead of following them.
     """
     side = pixels.shape[-1]
     merge = isqrt(len(pixels) * (side // patch_size) ** 2 // max(1, n_image_tokens)) or 1
-    images, encoder, text = list[Tensor](), list[tuple[Patch, ...]](), list[Patch]()
-    first = 0
+    images, patches, squares = list[Tensor](), list[tuple[Patch, ...]](), list[tuple[Patch, ...]]()
     for number, (rows, columns) in enumerate(shapes):
-        picture = TiledPicture(number, rows, columns, side, patch_size)
-        thumbnails = [picture.thumbnail()] if rows * columns > 1 else []
-        squares = [picture.thumbnail(merge)] if thumbnails else []
-        first_tile = first + len(thumbnails) * thumbnail_first
-        images.append(picture.joined(pixels[first_tile : first_tile + rows * columns]))
-        encoder += [*thumbnails, *picture.tiles()] if thumbnail_first else [*picture.tiles(), *thumbnails]
-        for part in [*squares, *picture.tiles(merge)] if thumbnail_first else [*picture.tiles(merge), *squares]:
-            text += part
-        first += rows * columns + len(thumbnails)
-    return PictureLayout(tuple(images), tuple(encoder), tuple(text) if n_image_tokens else ())
+        picture, n_tiles = TiledPicture(number, rows, columns, side, patch_size), rows * columns
+        first_tile = len(patches) + (thumbnail_first and n_tiles > 1)
+        images.append(picture.joined(pixels[first_tile : first_tile + n_tiles]))
+        for size, parts in ((1, patches), (merge, squares)):
+            thumbnails = [picture.thumbnail(size)] if n_tiles > 1 else []
+            parts += [*thumbnails, *picture.tiles(size)] if thumbnail_first else [*picture.tiles(size), *thumbnails]
+    text = tuple(square for part in squares for square in part) if n_image_tokens else ()
+    return PictureLayout(tuple(images), tuple(patches), text)
+
+
+def tile_shapes(processor: Any, pictures: Sequence[Any], pixels: Tensor) -> list[tuple[int, int]] | None:
+    """Return into how many rows and columns of tiles a processor cuts each picture; None if regard does not know.
+
+    Args:
+        pixels: the pixels in the output of the processor.
+    """
+    image_processor = getattr(processor, "image_processor", processor)
+    if pixels.ndim == 5 and hasattr(image_processor, "return_row_col_info"):
+        info = image_processor(images=list(pictures), return_row_col_info=True)
+        return [(rows or 1, columns or 1) for rows, columns in zip(info["rows"][0], info["cols"][0], strict=True)]
+    shapes = None
+    if pixels.ndim == 4 and getattr(image_processor, "crop_to_patches", None) is not None:
+        shapes = canvas_shapes(image_processor, pictures, pixels.shape[-1])
+    elif pixels.ndim == 4 and len(pixels) > len(pictures) and hasattr(image_processor, "do_pan_and_scan"):
+        shapes = crop_shapes(processor, pictures)
+    n_expected = sum(rows * columns + (rows * columns > 1) for rows, columns in shapes or ())
+    return shapes if n_expected == len(pixels) else None
 
 
 def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> list[tuple[int, int]]:
-    """Return, for each picture, into how many rows and columns of tiles a processor such as InternVL's divides it.
+    """Return the numbers of rows and columns of tiles into which a processor such as InternVL's cuts each picture.
 
     Such a processor chooses rows and columns whose ratio is nearest to the ratio of the picture's height and width.
 
@@ -140,32 +151,25 @@ def crop_shapes(processor: Any, pictures: Sequence[Any]) -> list[tuple[int, int]
     return [(1, n) if width >= height else (n, 1) for n, (height, width) in zip(counts, sizes, strict=True)]
 
 
-def rows_with_ends(
-    pinpoints: list[list[int]],
-    pixels: Sequence[Tiles],
-    sizes: Sequence[tuple[int, int]],
-    patch_size: int,
-    most_tiles: int | None = None,
-) -> PictureLayout:
+def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> PictureLayout:
     """Return the `PictureLayout` for LLaVA-NeXT: a thumbnail, then rows of patches across all tiles of the picture.
 
     Each row is followed by a token that ends the row. A picture keeps its proportions: it lies in the middle of its
-    tiles, between two margins. The patches of the margins have no tokens in the text. LLaVA-OneVision resizes the grid
-    of patches of a large picture, so that it has fewer tokens.
+    tiles, between two margins. The patches of the margins have no tokens in the text.
 
-    Args:
-        pinpoints: the possible heights and widths of all tiles of a picture together, in pixels.
-        pixels: for each picture, its thumbnail and its tiles.
-        sizes: the height and the width of each picture before processing.
-        most_tiles: if the grid has over 1.21 times as many patches as this number of tiles has, resize the grid to as
-            many patches as these tiles have; None = never resize it.
+    LLaVA-OneVision reads several pictures whole, each as one tile, and limits the patches of a single picture.
     """
     from transformers.image_processing_utils import select_best_resolution
 
+    if any(number > 1 for number in encoded.get("batch_num_images", ())):
+        return whole_with_ends(list(encoded["pixel_values"]), patch_size)
+    limit = getattr(config, "vision_aspect_ratio", None)
+    most_tiles = None if limit is None else int(limit.removeprefix("anyres_max_"))
     images, encoder, text = list[Tensor](), list[tuple[Patch, ...]](), list[Patch | str]()
-    for number, (tiles, size) in enumerate(zip(pixels, sizes, strict=True)):
+    sizes = [(height, width) for height, width in encoded["image_sizes"].tolist()]
+    for number, (tiles, size) in enumerate(zip(encoded["pixel_values"], sizes, strict=True)):
         side = tiles.shape[-1]
-        height, width = select_best_resolution(size, pinpoints)
+        height, width = select_best_resolution(size, config.image_grid_pinpoints)
         picture = TiledPicture(number, height // side, width // side, side, patch_size)
         thumbnail = picture.thumbnail(margin=margins(size, (height, width), math.ceil))
         images.append(picture.joined(tiles[1 : 1 + picture.rows * picture.columns]))
@@ -223,9 +227,9 @@ def whole_with_ends(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
 
 
 def margins(size: tuple[int, int], full: tuple[int, int], rounded: Callable[[float], int]) -> tuple[int, int]:
-    """Return the two margins left when a picture, with its proportions kept, is fitted into a rectangle.
+    """Return the height of the margin above a picture, and the width of the margin beside it, in a rectangle.
 
-    The first is the height of the margin above the picture, the second the width of the margin beside it.
+    The picture is made as large as fits into the rectangle with its proportions kept, and lies in the middle.
 
     Args:
         size: the height and the width of the picture, in any unit.

@@ -45,9 +45,6 @@ def encode_text(
 
     Args:
         as_target: whether to encode the text in the target language, for tokenizers with two languages.
-
-    Raises:
-        InputError: the text is blank, not UTF-8 or too long, or the tokenizer does not belong to the model.
     """
     limit = token_limit(model, tokenizer)
     if prompt.ids is not None:

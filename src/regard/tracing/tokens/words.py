@@ -41,9 +41,6 @@ def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence
     Args:
         groups: for each word, the positions of its tokens.
         spans: sequences of words, such as "Eiffel Tower".
-
-    Raises:
-        TypeError: a span is not a str.
     """
     joined = list(groups)
     for span in spans:
@@ -58,23 +55,6 @@ def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence
                 joined[start:stop] = [range(joined[start].start, joined[stop - 1].stop)]
             start += 1
     return joined
-
-
-def check_spans(spans: Sequence[str], sides: Sequence[tuple[Sequence[Token], Sequence[range]]]) -> None:
-    """Raise InputError unless each span of words was found in a text.
-
-    Args:
-        spans: sequences of words, such as "Eiffel Tower".
-        sides: for each text (source and target), its tokens, and the groups of tokens that `with_spans` returned.
-    """
-    found = {spelled(tokens, [group]) for tokens, groups in sides for group in groups}
-    for span in spans:
-        if not letters_of(span) or letters_of(span) not in found:
-            texts = [joined_token([tokens[i] for i in group]).text for tokens, groups in sides for group in groups]
-            close = nearest(span, list(dict.fromkeys(texts)))
-            raise InputError(
-                f"no words {span!r} in the text, or only parts of words; the nearest words are {', '.join(close)}."
-            )
 
 
 def letters_of(text: str) -> str:
@@ -104,13 +84,17 @@ def words_of(
 
     Args:
         spans: sequences of words that become one word each, such as "Eiffel Tower".
-
-    Raises:
-        InputError: a span is not in the text, or begins or ends inside a word.
     """
     groups = [with_spans(side, word_groups(side), spans) for side in sides]
-    check_spans(spans, list(zip(sides, groups, strict=True)))
-    return groups, [
+    words = [
         tuple(joined_token([side[i] for i in group]) for group in of_side)
         for side, of_side in zip(sides, groups, strict=True)
     ]
+    texts = list(dict.fromkeys(word.text for of_side in words for word in of_side))
+    for span in spans:
+        if not letters_of(span) or letters_of(span) not in map(letters_of, texts):
+            raise InputError(
+                f"no words {span!r} in the text, or only parts of words; the nearest words are "
+                f"{', '.join(nearest(span, texts))}."
+            )
+    return groups, words

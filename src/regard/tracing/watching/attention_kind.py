@@ -27,7 +27,6 @@ class KindOfPath:
 
     @classmethod
     def of(cls, model: nn.Module) -> "KindOfPath":
-        """Return the `KindOfPath` of a model."""
         config = getattr(model, "config", None)
         if getattr(config, "vision_config", None) is not None:
             return cls(None, has_vision=True)

@@ -265,9 +265,6 @@ def attention_forward(
         softcap: the largest absolute value of a score, which tanh keeps below it (Gemma 2); None = no limit.
         s_aux: for each head, the score of a sink: an extra score in the softmax's denominator (gpt-oss).
         indices: for each query, the indices of the keys to which it may attend (DeepSeek-V3.2); None = all keys.
-
-    Raises:
-        InputError: the call uses a feature that regard does not support.
     """
     COUNTER.calls += 1
     if cache is not None:

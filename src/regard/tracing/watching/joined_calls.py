@@ -41,10 +41,7 @@ def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:
 
 
 def is_joinable(step: WatchedStep, other: WatchedStep) -> bool:
-    """Return whether two attention calls can be joined to one call.
-
-    They can if they have no mask, the same score and number of heads, and as many queries as keys.
-    """
+    """Return whether two calls have no mask, the same score and number of heads, and as many queries as keys."""
     calls = [call_of(one.attended) for one in (step, other)]
     is_alike = repr(calls[0].score) == repr(calls[1].score) and calls[0].query.shape[1] == calls[1].query.shape[1]
     return is_alike and all(call.mask is None and call.grid.queries == call.grid.keys for call in calls)
@@ -169,9 +166,7 @@ def call_of(attended: Attended) -> Call:
 def on_diagonal(blocks: Tensor, grid: Grid) -> Tensor:
     """Return the masks of all items of a batch as the diagonal blocks of one mask, with False elsewhere.
 
-    Args:
-        blocks: a tensor that broadcasts to [batch heads queries keys].
-        grid: the sizes of these axes.
+    `blocks` broadcasts to [batch heads queries keys], the shape of `grid`.
     """
     blocks = blocks.expand(grid.batch, -1, grid.queries, grid.keys)
     matrix = blocks.new_zeros(1, blocks.shape[1], grid.batch, grid.queries, grid.batch, grid.keys)

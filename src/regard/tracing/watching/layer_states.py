@@ -123,21 +123,13 @@ class StateRecorder:
         return others[-1] if others else ""
 
     def paths_of(self, step: WatchedStep) -> LayerPaths:
-        """Return the paths of the modules from which `states_of` takes the vectors of the layer of an attention call.
-
-        Raises:
-            StatesNotFoundError: a part of the layer was not found.
-        """
+        """Return the paths of the modules whose vectors `states_of` returns for an attention call."""
         self.states_of(step)
         projection, *_ = self.projected[id(step.attended)]
         return LayerPaths(layer_path(step.path), projection, self.feed_forward_path(step))
 
     def states_by_kind(self, kind_of: Callable[[str], str]) -> dict[str, dict[int, LayerStates]]:
-        """Return the vectors of every layer, by kind of attention and layer number.
-
-        Args:
-            kind_of: returns the kind of attention of a module, given its path.
-        """
+        """Return the vectors of every layer, by kind of attention and layer number; `kind_of` returns a path's kind."""
         states: dict[str, dict[int, LayerStates]] = {}
         for step in self.watched.steps:
             if step.layer is None:
@@ -163,8 +155,7 @@ def layer_output(output: Any) -> Tensor | None:
 def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecorder]:
     """Record the vectors of each layer of a model inside a `with` block.
 
-    Args:
-        watched: the record of a `regard.watching` block of the same model, which must be active.
+    `watched` is the record of a `regard.watching` block of the same model, which must be active.
     """
     recorder = StateRecorder(watched)
     with ExitStack() as hooks:

@@ -34,12 +34,9 @@ class GrowingTensor:
     parts: list[Any] = field(default_factory=list)
 
     def append(self, tensor: Tensor) -> None:
-        """Append those tokens of `tensor` that are not in the buffer yet, and make `tensor` a view of the buffer.
+        """Append the new tokens of `tensor`, which follow those in the buffer; make `tensor` a view of the buffer.
 
         If the buffer is full, a larger one replaces it, and the earlier tensors become views of the new buffer.
-
-        Args:
-            tensor: the vectors of all tokens: those that are in the buffer, then the new ones.
         """
         before, n_tokens = self.n_tokens, tensor.shape[2]
         if n_tokens > self.buffer.shape[2]:

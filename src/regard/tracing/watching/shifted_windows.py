@@ -47,9 +47,6 @@ class ShiftedWindows:
         """Join the windows of an attention call to one sequence, in which the patches follow one another row by row.
 
         The sequence has the padding too, as patches at the end of each row and as rows at the end of each picture.
-
-        Raises:
-            InputError: the queries and keys were not recorded.
         """
         if attended.pattern.shape[0] == 1:
             return attended
@@ -59,10 +56,7 @@ class ShiftedWindows:
     def order(self, n_windows: int) -> Int[Tensor, " tokens"]:
         """Return, for each patch, its index in the order in which the layer reads the patches: window by window.
 
-        The result has the patches row by row, picture after picture.
-
-        Args:
-            n_windows: the number of windows of all pictures together.
+        The result has the patches row by row, picture after picture; `n_windows` counts the windows of all pictures.
         """
         rows, columns = self.padded_grid
         grid = torch.arange(n_windows * self.side**2).view(-1, rows, columns)

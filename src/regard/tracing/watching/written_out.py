@@ -63,13 +63,7 @@ class Normalised:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedSum:
-    """A matrix product weights @ value that computed attention contexts [... queries d_value].
-
-    Attributes:
-        weights: how the weights were computed.
-        value: the values.
-        context: the result.
-    """
+    """A product weights @ value that computed attention contexts; `weights` says how the weights were computed."""
 
     weights: Normalised
     value: Tensor
@@ -103,7 +97,8 @@ class WrittenOut:
         operands = [*args, *(kwargs[name] for name in OPERANDS if name in kwargs)]
         options = {name: option for name, option in kwargs.items() if name not in OPERANDS}
         # read before `func` runs, since `func` may change an operand in place
-        origins = {id(tensor): self.origin(tensor) for tensor in tensors_in(operands)}
+        flat = [part for one in operands for part in (one if isinstance(one, list | tuple) else [one])]
+        origins = {id(part): self.origin(part) for part in flat if isinstance(part, Tensor)}
         result = func(*args, **kwargs)
         try:
             origin = rule(lambda tensor: origins.get(id(tensor)), result, *operands, **options)
@@ -117,12 +112,6 @@ class WrittenOut:
         """Return how a tensor was computed; None if that is unknown, or if it was changed in place afterwards."""
         origin, at_version = self.origins.get(tensor, (None, 0))
         return origin if origin is not None and version(tensor) == at_version else None
-
-
-def tensors_in(operands: list[Any]) -> list[Tensor]:
-    """Return all tensors among the arguments of an operation, also those inside lists and tuples."""
-    flat = [part for operand in operands for part in (operand if isinstance(operand, list | tuple) else [operand])]
-    return [part for part in flat if isinstance(part, Tensor)]
 
 
 def version(tensor: Tensor) -> int:
@@ -213,24 +202,20 @@ def arrange(tensor: Tensor, axes: list[str], wanted: list[str]) -> Tensor | None
 
 def multiplication_origin(origin_of: OriginOf, result: Tensor, left: Any, right: Any) -> Product | None:
     """Return the `Product` of scores * number; None unless one factor is scores without a mask, the other a number."""
-    product, number = (origin_of(left), right) if origin_of(left) is not None else (origin_of(right), left)
-    return times_number(product, number)
+    scores, number = (left, right) if origin_of(left) is not None else (right, left)
+    product = origin_of(scores)
+    if not isinstance(product, Product) or not is_number(number) or product.keep is not None:
+        return None
+    factor = float(number)
+    bias = None if product.bias is None else product.bias * factor
+    return replace(product, scale=product.scale * factor, bias=bias)
 
 
 def division_origin(origin_of: OriginOf, result: Tensor, scores: Any, number: Any) -> Product | None:
     """Return the `Product` of scores / number; None unless `scores` is attention scores without a mask."""
     if not is_number(number) or float(number) == 0:
         return None
-    return times_number(origin_of(scores), 1 / float(number))
-
-
-def times_number(product: Origin | None, number: Any) -> Product | None:
-    """Return the `Product` of scores * number; None unless the scores have no mask and `number` is one number."""
-    if not isinstance(product, Product) or not is_number(number) or product.keep is not None:
-        return None
-    factor = float(number)
-    bias = None if product.bias is None else product.bias * factor
-    return replace(product, scale=product.scale * factor, bias=bias)
+    return multiplication_origin(origin_of, result, scores, 1 / float(number))
 
 
 def is_number(value: Any) -> bool:
@@ -295,15 +280,10 @@ def cat_origin(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0) 
 
     A sink is an extra score in the softmax's denominator, the same for all queries of a head.
     """
-    first, second = tensors
-    sinks_first = origin_of(first) is None
-    scores, column = (second, first) if sinks_first else (first, second)
-    product = origin_of(scores)
-    if (
-        not isinstance(product, Product)
-        or dim not in (-1, result.ndim - 1)
-        or column.shape[1:] != (*scores.shape[1:3], 1)
-    ):
+    sinks_first = origin_of(tensors[0]) is None
+    scores, column = reversed(tensors) if sinks_first else tensors
+    product, last = origin_of(scores), dim in (-1, result.ndim - 1)
+    if not isinstance(product, Product) or not last or column.shape[1:] != (*scores.shape[1:3], 1):
         return None
     by_head = column[:1, :, :1]
     if not torch.equal(column, by_head.expand_as(column)):
@@ -323,15 +303,9 @@ def subtraction_origin(
 
 
 def slice_origin(origin_of: OriginOf, result: Tensor, weights: Any, index: Any) -> Normalised | None:
-    """Return how the rest of `weights` was computed, if the slice [..., :-1] or [..., 1:] cuts off weights on sinks.
+    """Return how weights[..., :-1] or weights[..., 1:] was computed, if the slice cuts off the weights on sinks.
 
-    A sink is an extra score in a softmax that belongs to no key; its weight is cut off after the softmax.
-
-    Args:
-        index: the index of the slice.
-
-    Returns:
-        The `Normalised` of the weights on the keys; None if another part of `weights` is taken.
+    Return None for any other slice.
     """
     origin = origin_of(weights)
     if not isinstance(origin, Normalised) or origin.with_sinks is None or not isinstance(index, tuple):
