@@ -44,7 +44,7 @@ def remark_on_stages(full_trace: "Trace", shown: "Trace") -> None:
         full_trace: the trace of all layers.
         shown: the part of the trace that is shown: layers with the same tokens.
     """
-    from regard.tracing.stages import layers_label
+    from regard.tracing.patterns_by_layer import layers_label
 
     if not_shown := [layer for layer in full_trace.encoder if layer not in shown.encoder]:
         print_remark(

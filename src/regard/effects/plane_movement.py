@@ -54,10 +54,8 @@ class LayerArrows:
         turned: for each token, the angle between its vectors before and after the layer, in degrees.
         parts: four vectors for each token: what attention adds; what the bias of the output projection adds, which
             is contained in the first vector; what the feed-forward network adds; and the change made by layer norms.
-        heads: the longest vectors that heads add to each token, longest first, and the sum of the
-            vectors of the other heads.
-        sources: the longest vectors that key tokens (sources) add to each token, longest first, and the sum of the
-            vectors of the other key tokens.
+        heads, sources: the longest vectors that heads, or key tokens (sources), add to each token, longest first, and
+            the sum of the vectors of the other heads or key tokens.
         nearest, nearest_angles: for each token, the positions of the tokens whose vectors after the layer have the
             smallest angles to its vector, and these angles in degrees.
     """

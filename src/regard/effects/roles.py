@@ -84,8 +84,6 @@ def key_roles(
 ) -> Iterator[Bool[Tensor, "queries keys"]]:
     """Yield, for each role in `KEY_ROLES`, a matrix that is True where a key has this role for a query.
 
-    For the role "previous", for example, the matrix is True where the key is the token before the query.
-
     Args:
         tokens: for each token, a number; tokens with the same text have the same number.
         separators: True for the special tokens.

@@ -4,7 +4,6 @@ A trace, and questions about it:
 
 trace.py              `Trace`
 patterns_by_layer.py  the patterns of one kind of attention
-stages.py             layers with the same tokens, as in Swin
 head.py               one head of a trace, indexed by tokens; the average over the heads of a layer
 merged_pattern.py     patterns of words, and averages over heads
 focus.py              choose the query token and the head that a view shows

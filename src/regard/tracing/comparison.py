@@ -6,6 +6,7 @@ computes attention, or the changes to attention.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import torch
@@ -71,8 +72,7 @@ class Comparison:
     def head_and_query(self, row: int, head: int) -> tuple[str, str]:
         """Return a head's name, and the query token at which the head's patterns in the two traces differ most.
 
-        Args:
-            row: the index of the head's layer in `layers`.
+        The head is number `head` of the layer `layers[row]`.
         """
         kind, layer = self.layers[row]
         prefix = f"{kind} " if len(self.tokens) > 1 else ""
@@ -178,10 +178,7 @@ def check_comparable(trace: Trace, other: Trace) -> None:
     for side in ("source", "target"):
         tokens, others = ([token.text for token in getattr(one, side)] for one in (trace, other))
         if tokens != others:
-            place = next(
-                (i for i, pair in enumerate(zip(tokens, others, strict=False)) if pair[0] != pair[1]),
-                min(len(tokens), len(others)),
-            )
+            place = next(i for i, pair in enumerate(zip_longest(tokens, others)) if pair[0] != pair[1])
             found = [repr(one[place]) if place < len(one) else "no token" for one in (tokens, others)]
             raise InputError(
                 f"the traces have other tokens: {len(tokens)} and {len(others)}, at position {place} {found[0]} and "

@@ -85,11 +85,8 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
     """Find the most salient weight in heads of one layer; return its salience, and its head and query as a `Focus`.
 
-    If no query has a weight above 0 on a word other than itself, return -inf, the first head, and `query` (or the first
-    word, if `query` is None).
-
-    Args:
-        query: the only query to consider; None = all queries.
+    `query` is the only query to consider; None = consider all queries. If no query has a weight above 0 on a word other
+    than itself, return -inf, the first head, and `query` or the first word.
     """
     pattern, first = heads[0].pattern, heads[0]
     head_numbers, device = [head.number for head in heads], pattern.device

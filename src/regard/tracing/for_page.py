@@ -15,10 +15,8 @@ def trace_for_page(model: Any, text: str | Sequence[int] | None, **options: Any)
     """Return the trace of a text or of token ids, if possible with the vectors of all tokens in each layer.
 
     The vectors are left out to save memory if the text has over `MOST_LETTERS` characters (or ids). They are also left
-    out if regard does not find the parts of the model's layers, such as the output projection.
-
-    Args:
-        options: further arguments of `regard.trace`, such as `images`.
+    out if regard does not find the parts of the model's layers, such as the output projection. `options` are further
+    arguments of `regard.trace`, such as `images`.
     """
     if len(text or "") > MOST_LETTERS:
         return trace(model, text, **options)

@@ -43,10 +43,7 @@ class MergedWeights(Score):
     averages_heads: bool
 
     def __call__(
-        self,
-        query: Float[Tensor, "batch heads queries 1"],
-        key: Float[Tensor, "batch heads keys 1"],
-        tile: Tile,
+        self, query: Float[Tensor, "batch heads queries 1"], key: Float[Tensor, "batch heads keys 1"], tile: Tile
     ) -> Float[Tensor, "batch heads queries keys"]:
         group_index, source_tile = self.source_tile(tile)
         weights = weights_of(self.source.call, source_tile)
@@ -73,12 +70,8 @@ class MergedWeights(Score):
     def source_tile(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
         """Return the part of `source` (the pattern of tokens) from which a tile of the merged weights is computed.
 
-        Args:
-            tile: a block of the merged weights, in which each query is a group of tokens.
-
-        Returns:
-            For each token in these groups, the index of its group among the queries of `tile`; and the tile of `source`
-                that has these tokens as queries, and all keys.
+        Each query of `tile` is a group of tokens. The first result is, for each token in these groups, the index of its
+        group among the queries of `tile`; the second is the tile of `source` with these tokens as queries and all keys.
         """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)

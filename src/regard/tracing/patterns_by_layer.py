@@ -1,11 +1,12 @@
-"""The kinds of attention, the patterns of one kind by layer number, and the error message for a missing layer."""
+"""The kinds of attention, the patterns of one kind by layer number, and errors about layers."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
 from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
 from regard.errors import InputError
+from regard.tracing.tokens.readable_tokens import Token
 
 KINDS = ("encoder", "decoder", "cross")
 """The kinds of attention.
@@ -48,10 +49,30 @@ class PatternsByLayer(dict[int, Pattern]):
 
 
 def missing_layer_error(layer: int, layers: Collection[int], use: str) -> InputError:
-    """Return the InputError for a layer that is not in `layers`.
-
-    Args:
-        use: the verb in the message: "trace" gives "no layer 7 to trace".
-    """
+    """Return the InputError for a layer that is not in `layers`; `use` is a verb, as in "no layer 7 to trace"."""
     near = min(layers, key=lambda candidate: abs(candidate - layer))
     return InputError(f"no layer {layer} to {use}: layers run from {min(layers)} to {max(layers)}; nearest: {near}.")
+
+
+def several_stages_error(sources: Mapping[int, tuple[Token, ...]]) -> InputError:
+    """Return the InputError for a method that needs the same tokens in all layers, given the tokens of each layer.
+
+    In models that merge patches, such as Swin, the layers of each stage have other tokens.
+    """
+    stages: dict[tuple[Token, ...], list[int]] = {}
+    for layer, tokens in sources.items():
+        stages.setdefault(tokens, []).append(layer)
+    found = ", ".join(f"{len(tokens)} in {layers_label(layers)}" for tokens, layers in stages.items())
+    return InputError(
+        f"the layers of this trace have different tokens ({found}); ask a part of it, such as "
+        f"trace.stage({next(iter(sources))})."
+    )
+
+
+def layers_label(numbers: Sequence[int]) -> str:
+    """Return consecutive layer numbers in words.
+
+    >>> layers_label([2]), layers_label([2, 3, 4])
+    ('layer 2', 'layers 2 to 4')
+    """
+    return f"layer {numbers[0]}" if len(numbers) == 1 else f"layers {numbers[0]} to {numbers[-1]}"

@@ -53,8 +53,7 @@ class ModelInput:
     def written(self, tokenizer: Any, output: torch.Tensor | None) -> tuple[WrittenToken, ...]:
         """Return the tokens that the model generated, with their probabilities; () if there are none.
 
-        Args:
-            output: the model's logits for all tokens; None = the model has none, and the result is ().
+        `output` is the model's logits for all tokens; None = the model has no logits, and the result is ().
         """
         if self.written_ids is None or output is None:
             return ()
@@ -91,12 +90,7 @@ def read_text(
 
 
 def read_medium(
-    model: "PreTrainedModel",
-    medium: Media,
-    target: str | None,
-    tokenizer: Any,
-    writes: bool,
-    changes: Sequence[Change],
+    model: "PreTrainedModel", medium: Media, target: str | None, tokenizer: Any, writes: bool, changes: Sequence[Change]
 ) -> ModelInput:
     """Return the input of a model that reads a picture, a video or a recording; the arguments are those of `read_text`.
 

@@ -31,13 +31,13 @@ from regard.tracing.patterns_by_layer import (
     PatternsByLayer,
     counts_by_kind,
     missing_layer_error,
+    several_stages_error,
 )
 from regard.tracing.roles import Roles, sums_of_heads
-from regard.tracing.stages import several_stages_error
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import TokenReference, token_position
 from regard.tracing.tokens.words import words_of
-from regard.tracing.watching.check import Check, check_contexts
+from regard.tracing.watching.watched import Check, check_contexts
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -306,11 +306,7 @@ class Trace:
         show(self.stage(head), token=token, head=head)
 
     def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-        """Write the trace to one HTML file that works offline.
-
-        Args:
-            token, head: what the page shows first; None = those of the most salient (large and distant) weight.
-        """
+        """Write the trace to one HTML file that works offline; the arguments are those of `show`."""
         from regard.views.page import write_page
 
         return write_page(self.stage(head), Path(path), token=token, head=head)
@@ -318,8 +314,7 @@ class Trace:
     def figure(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
         """Write a picture of the weights of one query token in one head to a file; `path` ends in .png, .svg or .pdf.
 
-        Args:
-            token, head: the query token and the head; None = those of the most salient (large and distant) weight.
+        `token` and `head` are chosen as in `show`.
         """
         from regard.views.picture.trace import write_figure
 
@@ -375,8 +370,7 @@ class Trace:
     def widget(self, token: TokenReference | None = None, head: str | None = None) -> Any:
         """Return the trace's page as a `TraceWidget` for Jupyter, whose `head` and `token` follow the reader's choices.
 
-        Args:
-            token, head: what the page shows first; None = those of the most salient (large and distant) weight.
+        The arguments are those of `html`.
 
         Raises:
             InputError: the token or head does not exist, the trace is too large, or anywidget is not installed.

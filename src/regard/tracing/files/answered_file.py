@@ -17,9 +17,7 @@ from regard.typed_fields import check_fields
 def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:
     """Return as JSON an attention call of which only statistics were recorded, no queries and keys.
 
-    Args:
-        pattern: the call's pattern, `step.pattern`.
-        add: a function that adds a tensor to the file, and returns the tensor's name in the file.
+    `pattern` is the call's pattern; `add` adds a tensor to the file and returns the tensor's name in the file.
     """
     stored = pattern.stored_statistics
     ask = {name: getattr(stored.ask, name) for name in Ask.__slots__ if name != "groups"}
@@ -68,11 +66,7 @@ def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attende
 
 
 def shapes_of(ask: Ask, grid: Grid) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each statistic that `ask` requests, by the statistic's name.
-
-    Args:
-        grid: the shape of the attention weights.
-    """
+    """Return the shape of each statistic that `ask` requests of attention weights of the shape `grid`, by its name."""
     lead = grid.batch, grid.heads
     shapes: dict[str, tuple[int, ...]] = {name: (*lead, grid.queries) for name in PER_QUERY if getattr(ask, name)}
     if ask.received:

@@ -16,8 +16,7 @@ STATES = ("before", "attention", "feed_forward", "after")
 def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callable[[Tensor], str]) -> Json:
     """Return the vectors of all tokens in each layer as JSON, by kind of attention and layer number.
 
-    Args:
-        add: a function that adds a tensor to the file, and returns the tensor's name in the file.
+    `add` adds a tensor to the file and returns the tensor's name in the file.
     """
     return {
         kind: {

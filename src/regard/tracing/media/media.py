@@ -16,12 +16,7 @@ from torch import Tensor
 from regard.errors import InputError, first_paragraph
 from regard.tracing.media.merged_patches import merged_squares
 from regard.tracing.media.picture_layout import PictureLayout, whole_pictures, with_grid, with_seconds
-from regard.tracing.media.tiles import (
-    anyres_layout,
-    tile_shapes,
-    tiles_in_turn,
-    tiles_with_empty_ones,
-)
+from regard.tracing.media.tiles import anyres_layout, tile_shapes, tiles_in_turn, tiles_with_empty_ones
 from regard.tracing.tokens.places import Frame, Patch
 from regard.tracing.tokens.readable_tokens import Token, readable_tokens
 

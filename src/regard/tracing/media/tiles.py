@@ -103,10 +103,9 @@ def tiles_in_turn(
 
 
 def tile_shapes(processor: Any, pictures: Sequence[Any], pixels: Tensor) -> list[tuple[int, int]] | None:
-    """Return into how many rows and columns of tiles a processor cuts each picture; None if regard does not know.
+    """Return the numbers of rows and columns of tiles into which a processor cuts each picture; None if not known.
 
-    Args:
-        pixels: the pixels in the output of the processor.
+    `pixels` is the tensor of tiles that the processor made of the pictures.
     """
     image_processor = getattr(processor, "image_processor", processor)
     if pixels.ndim == 5 and hasattr(image_processor, "return_row_col_info"):
@@ -125,9 +124,7 @@ def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> l
     """Return the numbers of rows and columns of tiles into which a processor such as InternVL's cuts each picture.
 
     Such a processor chooses rows and columns whose ratio is nearest to the ratio of the picture's height and width.
-
-    Args:
-        side: the side length of a tile in pixels.
+    `side` is the side length of a tile in pixels.
     """
     from transformers.image_utils import get_image_size, to_numpy_array
 
@@ -215,15 +212,14 @@ def tiles_with_empty_ones(vision_config: Any, encoded: Mapping[str, Tensor], pat
 def whole_with_ends(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
     """Return the `PictureLayout` for LLaVA-OneVision with several pictures: one tile each, then an end token.
 
-    Args:
-        pixels: for each picture, several tiles. The first is the whole picture; the model does not read the others.
+    The processor makes several tiles of each picture; the model reads only the first, which is the whole picture.
     """
     pictures = [TiledPicture(number, 1, 1, tiles.shape[-1], patch_size) for number, tiles in enumerate(pixels)]
-    encoder = [picture.tiles()[0] for picture in pictures]
+    encoder = tuple(picture.tiles()[0] for picture in pictures)
     text = list[Patch | str]()
     for patches in encoder:
         text += [*patches, "[NEWLINE]"]
-    return PictureLayout(tuple(tiles[0] for tiles in pixels), tuple(encoder), tuple(text))
+    return PictureLayout(tuple(tiles[0] for tiles in pixels), encoder, tuple(text))
 
 
 def margins(size: tuple[int, int], full: tuple[int, int], rounded: Callable[[float], int]) -> tuple[int, int]:

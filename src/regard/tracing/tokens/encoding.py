@@ -43,8 +43,7 @@ def encode_text(
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
     """Return the input tensors of the tokenizer for one text, on the device of the model, and the tokens of the text.
 
-    Args:
-        as_target: whether to encode the text in the target language, for tokenizers with two languages.
+    `as_target`: whether to encode the text in the target language, for tokenizers with two languages.
     """
     limit = token_limit(model, tokenizer)
     if prompt.ids is not None:

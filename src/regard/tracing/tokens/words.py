@@ -36,11 +36,9 @@ def word_groups(tokens: Sequence[Token]) -> list[range]:
 
 
 def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence[str]) -> list[range]:
-    """Return groups of tokens; consecutive groups that together spell one of `spans` are joined to one group.
+    """Return the positions of the tokens of each word; words that together spell one of `spans` are joined to one.
 
-    Args:
-        groups: for each word, the positions of its tokens.
-        spans: sequences of words, such as "Eiffel Tower".
+    `groups` are the positions of the tokens of each word before; a span is a text such as "Eiffel Tower".
     """
     joined = list(groups)
     for span in spans:
@@ -82,8 +80,7 @@ def words_of(
 ) -> tuple[list[list[range]], list[tuple[Token, ...]]]:
     """Return, for each side (source and target), the positions of the tokens of each word, and a token for each word.
 
-    Args:
-        spans: sequences of words that become one word each, such as "Eiffel Tower".
+    `spans` are sequences of words that become one word each, such as "Eiffel Tower".
     """
     groups = [with_spans(side, word_groups(side), spans) for side in sides]
     words = [

@@ -83,10 +83,7 @@ class AnsweredPattern(Pattern):
         """
         ask.check(self.grid)
         stored = self.stored_statistics
-        parts: dict[str, Any] = {}
-        for name in ("received", *PER_QUERY):
-            if getattr(ask, name):
-                parts[name] = getattr(stored, name)
+        parts: dict[str, Any] = {name: getattr(stored, name) for name in ("received", *PER_QUERY) if getattr(ask, name)}
         if ask.groups is not None:
             same = stored.ask.groups is not None and torch.equal(stored.ask.groups, ask.groups)
             parts["groups"] = stored.groups if same else None

@@ -66,8 +66,7 @@ def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
 def check_change(change: Change, only_kind: str | None) -> None:
     """Raise an error unless an object is a change whose tokens are positions and whose heads have a known kind.
 
-    Args:
-        only_kind: the model's only kind of attention ("encoder" or "decoder"); None = the model has several kinds.
+    `only_kind` is the model's only kind of attention ("encoder" or "decoder"); None = the model has several kinds.
     """
     if not isinstance(change, Change):
         raise TypeError(f"{change!r} is not a change; give Cut, Silence or Sharpen objects.")

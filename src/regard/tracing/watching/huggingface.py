@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 SDPA, EAGER = "regard", "regard_eager"
 """The names of regard's attention functions in transformers: for models written for SDPA, and for eager attention."""
 
-UNSUPPORTED_ARGUMENTS = "block_indices", "sinks"
-"""Arguments of attention functions that some models use, and that regard does not support."""
-
 
 def install(model: "PreTrainedModel") -> "PreTrainedModel":
     """Make a Hugging Face model compute its attention through regard, and return the model.
@@ -272,7 +269,7 @@ def attention_forward(
             "regard cannot record attention over a paged cache (continuous batching); "
             "run the model with its own cache, or call regard.uninstall(model)."
         )
-    if unsupported := [name for name in UNSUPPORTED_ARGUMENTS if kwargs.get(name) is not None]:
+    if unsupported := [name for name in ("block_indices", "sinks") if kwargs.get(name) is not None]:
         raise InputError(
             f"{type(module).__name__} attends by {' and '.join(unsupported)}, which regard cannot follow exactly; "
             "run the model with set_attn_implementation('eager')."
@@ -282,16 +279,10 @@ def attention_forward(
         chosen = torch.zeros(*indices.shape[:-1], key.shape[2], dtype=torch.bool, device=key.device)
         only_chosen = Keep(chosen.scatter_(-1, indices.long(), True)[:, None])
         mask = only_chosen if mask is None else mask & only_chosen
-    attended = attend(
-        query,
-        key,
-        value,
-        score=ScaledDot(scale=scaling, softcap=softcap, bias=bias),
-        mask=mask,
-        # [:] makes a view of the sinks, which stays on its device when the model is moved to another device
-        normalise=Softmax(sinks=None if s_aux is None else s_aux[:]),
-        dropout=dropout,
-    )
+    score = ScaledDot(scale=scaling, softcap=softcap, bias=bias)
+    # [:] makes a view of the sinks, which stays on its device when the model is moved to another device
+    normalise = Softmax(sinks=None if s_aux is None else s_aux[:])
+    attended = attend(query, key, value, score=score, mask=mask, normalise=normalise, dropout=dropout)
     attended = SHARING.setdefault(module, Sharing()).shared(attended)
     return attended.context.transpose(1, 2).contiguous(), attended.pattern
 

@@ -31,11 +31,8 @@ def sdpa_call(
     query 0 is at the position of key 0.
 
     For a single query token of a model with grouped queries and a mask, transformers packs the query heads that share
-    a key head into the axis of queries: [batch key_heads group width] in place of [batch query_heads 1 width].
-
-    Args:
-        heads: the numbers of heads of the calling module; needed if one axis joins batch and heads, or if the query
-            heads that share a key head lie on the axis of queries.
+    a key head into the axis of queries: [batch key_heads group width] in place of [batch query_heads 1 width]. `heads`,
+    the numbers of heads of the calling module, tell this, and split an axis that joins batch and heads.
     """
     n_heads = heads.query_heads
     grouped = query.ndim == key.ndim == 4 and key.shape[1] == heads.key_heads

@@ -1,10 +1,12 @@
-"""The record of the attention calls that a model made: what `regard.watching` yields."""
+"""The record of the attention calls that a model made, and the check of recorded patterns against contexts."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+import torch
+from torch import Tensor
+
 from regard.attention.attend import Attended
-from regard.tracing.watching.check import Check, check_contexts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +27,21 @@ class WatchedStep:
 
     def __repr__(self) -> str:
         return f"WatchedStep({self.path!r}, call={self.call}, {self.attended.pattern!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The difference between contexts recomputed as weights @ value and the contexts that the model's kernel returned.
+
+    Attributes:
+        max_error: the largest absolute difference of a number in any layer; NaN if a context contains NaN.
+        magnitude: the largest absolute value in the kernel's contexts; NaN if one of them contains NaN.
+        backends: the names of the backends that computed the contexts in the model.
+    """
+
+    max_error: float
+    magnitude: float
+    backends: tuple[str, ...]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -51,3 +68,19 @@ class Watched:
     def __repr__(self) -> str:
         modules = {step.path for step in self.steps}
         return f"Watched(steps={len(self.steps)}, modules={len(modules)}, unseen={list(self.unseen)})"
+
+
+def check_contexts(steps: Sequence[Attended]) -> Check:
+    """Recompute the context of each attention call as weights @ value, and compare it with the recorded context."""
+    with torch.no_grad():
+        errors = [largest_magnitude(step.pattern.apply(step.pattern.value) - step.context) for step in steps]
+        sizes = [largest_magnitude(step.context) for step in steps]
+    return Check(
+        max_error=largest_magnitude(torch.tensor(errors)),
+        magnitude=largest_magnitude(torch.tensor(sizes)),
+        backends=tuple(sorted({step.backend for step in steps})),
+    )
+
+
+def largest_magnitude(numbers: Tensor) -> float:
+    return float(numbers.abs().max()) if numbers.numel() else 0.0
