@@ -1,4 +1,4 @@
-/* The encoder for a few short sources: from their token ids to the keys and values of cross-attention, which every decoding
+/* The encoder for short sources: from their token ids to the keys and values of cross-attention, which every decoding
    step reads. Each thread takes one source after the other through all blocks. */
 
 #include "blocks.h"

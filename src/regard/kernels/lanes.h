@@ -53,10 +53,23 @@ static inline lanes first_lanes(int n) {
   return *(const unaligned_lanes *)lane_numbers < n;
 }
 
-#ifdef __clang__
-#define SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+/* SHUFFLE(a, b, i, j, k, l), for registers of four numbers: the numbers i, j, k and l of the eight numbers in a and b.
+   SHUFFLE_FOURS(a, b, i, j, k, l), for wide registers: in each group of four lanes, the numbers i and j of this group of a,
+   and the numbers k and l of this group of b. */
+#define GROUP(n, i, j, k, l) n + i, n + j, WIDE + n + k, WIDE + n + l
+#if WIDE == 16
+#define GROUPS(...) GROUP(0, __VA_ARGS__), GROUP(4, __VA_ARGS__), GROUP(8, __VA_ARGS__), GROUP(12, __VA_ARGS__)
+#elif WIDE == 8
+#define GROUPS(...) GROUP(0, __VA_ARGS__), GROUP(4, __VA_ARGS__)
 #else
-#define SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (four_lanes){i, j, k, l})
+#define GROUPS(...) GROUP(0, __VA_ARGS__)
+#endif
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define SHUFFLE_FOURS(a, b, ...) __builtin_shufflevector(a, b, GROUPS(__VA_ARGS__))
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (four_lanes){__VA_ARGS__})
+#define SHUFFLE_FOURS(a, b, ...) __builtin_shuffle(a, b, (lanes){GROUPS(__VA_ARGS__)})
 #endif
 
 /* Return four partial sums of a register: sum i is the sum of the numbers i, i + 4, i + 8, ... */
@@ -90,10 +103,9 @@ static inline float sum_of(wide numbers) {
 
 /* Return four sums: of the numbers in a, in b, in c and in d. */
 static inline four sums_of(wide a, wide b, wide c, wide d) {
-  four p = folded(a), q = folded(b), r = folded(c), s = folded(d);
-  four pq = SHUFFLE(p, q, 0, 4, 1, 5) + SHUFFLE(p, q, 2, 6, 3, 7);
-  four rs = SHUFFLE(r, s, 0, 4, 1, 5) + SHUFFLE(r, s, 2, 6, 3, 7);
-  return SHUFFLE(pq, rs, 0, 1, 4, 5) + SHUFFLE(pq, rs, 2, 3, 6, 7);
+  wide ab = SHUFFLE_FOURS(a, b, 0, 1, 0, 1) + SHUFFLE_FOURS(a, b, 2, 3, 2, 3);
+  wide cd = SHUFFLE_FOURS(c, d, 0, 1, 0, 1) + SHUFFLE_FOURS(c, d, 2, 3, 2, 3);
+  return folded(SHUFFLE_FOURS(ab, cd, 0, 2, 0, 2) + SHUFFLE_FOURS(ab, cd, 1, 3, 1, 3));
 }
 
 static inline float larger(float a, float b) { return a > b ? a : b; }

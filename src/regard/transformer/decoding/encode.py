@@ -1,7 +1,8 @@
-"""The encoder and the keys and values of cross-attention as one call of a C kernel on the CPU, for few short sources.
+"""The encoder and the keys and values of cross-attention as one call of a C kernel on the CPU, for short sources.
 
 For one source of ten tokens, PyTorch takes longer to call its functions than to compute. The kernel,
-`kernels/encode.c`, computes the same numbers as `Encoder.forward` and then `Decoder.start`.
+`kernels/encode.c`, computes the same numbers as `Encoder.forward` and then `Decoder.start`. Each thread encodes one
+source after the other.
 """
 
 import ctypes
@@ -19,7 +20,7 @@ from regard.kernels.threads import run_on_threads
 from regard.transformer.decoding.parameters import EmbeddingParameters, LinearParameters, Stack, StackParameters
 
 MOST_TOKENS = 512
-"""The most source tokens of a batch, padding counted, that the kernel encodes; with more, PyTorch is about as fast."""
+"""The most tokens of a source, padding counted; PyTorch encodes longer sources, each on all threads."""
 
 
 class EncodeArguments(ctypes.Structure):
@@ -53,8 +54,8 @@ def encode_reason(
         encoder, decoder: the parameters of the model's encoder and decoder.
         source: the token ids of the sources, padded on the right.
     """
-    if source.numel() > MOST_TOKENS:
-        return f"there are more than {MOST_TOKENS} tokens"
+    if source.shape[1] > MOST_TOKENS:
+        return f"a source has more than {MOST_TOKENS} tokens"
     if source.shape[1] > encoder.embedding.n_positions:
         return "a source has more tokens than the encoder has positions"
     if encoder.rotary is not None:
