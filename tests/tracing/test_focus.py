@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refusal
 
 from regard import Causal, InputError
 from regard.tracing.focus import focus_on, strongest_other_words
@@ -92,9 +93,7 @@ def test_sharpest_leaves_the_token_itself_out(snake):
     ],
 )
 def test_refusals(snake, chosen, message):
-    with pytest.raises(InputError) as refusal:
-        focus_on(snake, **chosen)
-    assert str(refusal.value) == message
+    assert refusal(InputError, focus_on, snake, **chosen) == message
 
 
 def test_the_look_that_is_chosen_is_at_another_word(handmade):

@@ -5,6 +5,7 @@ import gc
 import pytest
 import torch
 from refusals import refusal
+from small_models import sharp
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.testing import assert_close
 from transformers import (
@@ -30,15 +31,7 @@ TEXT = "The snake is very dangerous"
 def writer():
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=30522, n_layer=2, n_head=4, n_embd=48, bos_token_id=101, eos_token_id=102)
-    return sharp(GPT2LMHeadModel(config))
-
-
-def sharp(model):
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(std=0.2)
-    return model.eval()
+    return sharp(GPT2LMHeadModel(config), std=0.2)
 
 
 def generated(model, tokenizer, n, **options):
@@ -86,7 +79,7 @@ def test_an_encoder_decoder_writes_its_target(minilm):
         vocab_size=30522, d_model=24, d_kv=4, d_ff=37, num_layers=2, num_heads=6, decoder_start_token_id=0,
         eos_token_id=102,
     )  # fmt: skip
-    model = sharp(T5ForConditionalGeneration(config))
+    model = sharp(T5ForConditionalGeneration(config), std=0.2)
     search = GenerationConfig(num_beams=3, max_new_tokens=7, decoder_start_token_id=0, eos_token_id=102, pad_token_id=0)
     trace = regard.trace(model, TEXT, tokenizer=minilm.tokenizer, generation=search)
     expected = model.generate(minilm.tokenizer(TEXT, return_tensors="pt").input_ids, generation_config=search)

@@ -61,9 +61,7 @@ def test_a_piece_is_known_by_the_tokenizers_name_for_it():
     ],
 )
 def test_refusals(place, message):
-    with pytest.raises(InputError) as refusal:
-        token_position(place, words("it", "snake", "it", "ve", "nom", "."))
-    assert str(refusal.value) == message
+    assert refusal(InputError, token_position, place, words("it", "snake", "it", "ve", "nom", ".")) == message
 
 
 @pytest.mark.usefixtures("unhooked")

@@ -7,6 +7,8 @@ import math
 import re
 import threading
 import time
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -45,25 +47,14 @@ def test_check_holds_the_weights_against_the_kernels_contexts(snake):
     assert 0 < check.max_error < 1e-5 * check.magnitude
 
 
-def test_check_finds_a_pattern_that_is_not_the_kernels(snake):
-    steps = dict(snake.attended["encoder"])
-    other = copy.copy(steps[2])
-    object.__setattr__(other, "context", steps[2].context + 0.01)
-    wrong = copy.copy(snake)
-    object.__setattr__(wrong, "attended", {"encoder": steps | {2: other}})
-    assert wrong.check().max_error == pytest.approx(0.01, rel=0.01)
-
-
 @pytest.mark.parametrize("layer", [0, 1, 5])
-def test_check_hides_no_nan(snake, layer):
-    steps = dict(snake.attended["encoder"])
-    other = copy.copy(steps[layer])
-    object.__setattr__(other, "context", steps[layer].context * math.nan)
-    wrong = copy.copy(snake)
-    object.__setattr__(wrong, "attended", {"encoder": steps | {layer: other}})
-    check = wrong.check()
-    assert math.isnan(check.max_error)
-    assert math.isnan(check.magnitude)
+def test_check_finds_a_pattern_that_is_not_the_kernels_and_hides_no_nan(snake, layer):
+    steps = snake.attended["encoder"]
+    for change, error in ((0.01, pytest.approx(0.01, rel=0.01)), (math.nan, pytest.approx(math.nan, nan_ok=True))):
+        other = replace(steps[layer], context=steps[layer].context + change)
+        check = replace(snake, attended={"encoder": steps | {layer: other}}).check()
+        assert check.max_error == error
+        assert math.isnan(check.magnitude) == math.isnan(change)
 
 
 def test_the_model_is_left_as_it_was(minilm):
@@ -76,11 +67,15 @@ def test_the_model_is_left_as_it_was(minilm):
     minilm.model.eval()
 
 
-def test_the_model_is_left_as_it_was_when_the_forward_fails(minilm, monkeypatch):
+@pytest.fixture
+def refused(minilm):
+    """A function that returns why `regard.trace` refuses a model and a text, with MiniLM's tokenizer."""
+    return partial(refusal, InputError, regard.trace, tokenizer=minilm.tokenizer)
+
+
+def test_the_model_is_left_as_it_was_when_the_forward_fails(minilm, monkeypatch, refused):
     monkeypatch.setattr(minilm.model.encoder, "forward", lambda *args, **kwargs: 1 / 0)
-    with pytest.raises(InputError) as refusal:
-        regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer)
-    assert str(refusal.value) == "BertModel could not read the text: ZeroDivisionError division by zero."
+    assert refused(minilm.model, SNAKE) == "BertModel could not read the text: ZeroDivisionError division by zero."
     assert minilm.model.config._attn_implementation == "sdpa"
 
 
@@ -147,33 +142,19 @@ def test_a_translator_has_three_kinds(minilm):
     assert trace.check().max_error < 1e-5
 
 
-def test_two_texts_for_one_and_one_text_for_two_are_refused(minilm):
+def test_two_texts_for_one_and_one_text_for_two_are_refused(minilm, refused):
     for model, target, message in (
         (minilm.model, "le serpent", "BertModel reads one text, so it takes no target."),
         (marian(), None, "MarianMTModel reads a source and writes a target; give the target text as well."),
     ):
-        with pytest.raises(InputError) as refusal:
-            regard.trace(model, "the snake", target=target, tokenizer=minilm.tokenizer)
-        assert str(refusal.value) == message
-
-
-@pytest.mark.parametrize("text", ["", "  \n"])
-def test_an_empty_text_is_refused(minilm, text):
-    with pytest.raises(InputError) as refusal:
-        regard.trace(minilm.model, text, tokenizer=minilm.tokenizer)
-    assert str(refusal.value) == "the text is empty; give at least one word to look at."
-
-
-@pytest.mark.parametrize(("text", "kind"), [(["a", "b"], "a list"), (5, "an int")])
-def test_what_is_no_text_is_refused(minilm, unhooked, text, kind):
-    with pytest.raises(TypeError) as refusal:
-        regard.trace(minilm.model, text, tokenizer=minilm.tokenizer)
-    assert str(refusal.value) == f"the text is {kind}; give one text, a str, and for several call trace for each."
+        assert refused(model, "the snake", target=target) == message
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("", "the text is empty; give at least one word to look at."),
+        ("  \n", "the text is empty; give at least one word to look at."),
         (
             b"un caf\xe9".decode("utf-8", "surrogateescape"),
             "the text is not UTF-8 (byte 0xE9 at position 7); convert it first, for instance with iconv -f LATIN1 -t "
@@ -187,24 +168,22 @@ def test_what_is_no_text_is_refused(minilm, unhooked, text, kind):
         ("뱀\ud834", "the text has a lone surrogate (U+D834 at position 2), which UTF-8 cannot encode; remove it."),
     ],
 )
-def test_a_text_that_utf_8_cannot_write_is_refused(minilm, text, message):
-    with pytest.raises(InputError) as refusal:
-        regard.trace(minilm.model, text, tokenizer=minilm.tokenizer)
-    assert str(refusal.value) == message
+def test_a_text_that_is_blank_or_that_utf_8_cannot_write_is_refused(minilm, refused, text, message):
+    assert refused(minilm.model, text) == message
 
 
-def test_what_is_no_model_and_no_tokenizer_is_refused(minilm, unhooked):
-    for model, tokenizer, message in (
-        (None, None, "trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got None."),
+def test_what_is_no_model_no_text_and_no_tokenizer_is_refused(minilm, unhooked):
+    one_text = "give one text, a str, and for several call trace for each."
+    for model, text, tokenizer, message in (
+        (None, SNAKE, None, "trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got None."),
         (
-            minilm.model,
-            "x",
+            minilm.model, SNAKE, "x",
             "tokenizer is a str; it takes what AutoTokenizer.from_pretrained gives, or None for the model's own.",
         ),
-    ):
-        with pytest.raises(TypeError) as refusal:
-            regard.trace(model, SNAKE, tokenizer=tokenizer)
-        assert str(refusal.value) == message
+        (minilm.model, 5, minilm.tokenizer, f"the text is an int; {one_text}"),
+        (minilm.model, ["a", "b"], minilm.tokenizer, f"the text is a list; {one_text}"),
+    ):  # fmt: skip
+        assert refusal(TypeError, regard.trace, model, text, tokenizer=tokenizer) == message
 
 
 def vit():
@@ -232,41 +211,34 @@ def whisper():
 def test_a_model_that_reads_no_text_is_refused(minilm, make, medium, option, target):
     model = make()
     for tokenizer in (None, minilm.tokenizer):
-        with pytest.raises(InputError) as refusal:
-            regard.trace(model, SNAKE, target=target, tokenizer=tokenizer)
-        assert str(refusal.value) == (
+        assert refusal(InputError, regard.trace, model, SNAKE, target=target, tokenizer=tokenizer) == (
             f"{type(model).__name__} reads no text; give it a {medium}, or regard look --{option} FILE."
         )
 
 
-def test_a_tokenizer_of_another_vocabulary_is_refused(minilm):
+def test_a_tokenizer_of_another_vocabulary_is_refused(minilm, refused):
     """A tokenizer with a larger vocabulary than the model; a text of tokens that the model knows is still read."""
     source, target = gpt2(vocab_size=7_000), marian(decoder_vocab_size=2_500, share_encoder_decoder_embeddings=False)
     for model, target_text, n_tokens, token in ((source, None, 7_000, 7_488), (target, "the snake", 2_500, 7_488)):
-        with pytest.raises(InputError) as refusal:
-            regard.trace(model, "the snake", target=target_text, tokenizer=minilm.tokenizer)
-        assert str(refusal.value) == (
+        assert refused(model, "the snake", target=target_text) == (
             f"the tokenizer has 30,522 tokens and {type(model).__name__} knows {n_tokens:,}, so it cannot read token "
             f"{token}; give the model's own tokenizer with tokenizer=…."
         )
     assert len(regard.trace(source, "it was the", tokenizer=minilm.tokenizer).tokens) == 5
 
 
-def test_a_text_that_is_too_long_is_refused_or_truncated(minilm):
+def test_a_text_that_is_too_long_is_refused_or_truncated(minilm, refused):
     text = "snake " * 1000
-    with pytest.raises(InputError) as refusal:
-        regard.trace(minilm.model, text, tokenizer=minilm.tokenizer)
-    assert str(refusal.value) == (
+    assert refused(minilm.model, text) == (
         "the text is 1,002 tokens long and the model reads at most 512; "
         "shorten it, or read only its beginning with truncate=True."
     )
     assert len(regard.trace(minilm.model, text, tokenizer=minilm.tokenizer, truncate=True).tokens) == 512
 
 
-def test_a_layer_that_is_not_there_is_refused(minilm):
-    with pytest.raises(InputError) as refusal:
-        regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer, layers=[2, 7])
-    assert str(refusal.value) == "no layer 7 to trace: layers run from 0 to 5; nearest: 5."
+def test_layers_that_are_not_there_are_refused(minilm, refused):
+    assert refused(minilm.model, SNAKE, layers=[2, 7]) == "no layer 7 to trace: layers run from 0 to 5; nearest: 5."
+    assert refused(minilm.model, SNAKE, layers=[]) == ("layers is empty; name layers from 0 to 5, or give layers=None.")
 
 
 def test_each_kind_keeps_those_of_the_chosen_layers_that_it_has(minilm):
@@ -291,77 +263,61 @@ def test_layers_bear_the_model_s_numbers_where_not_all_have_attention(minilm):
     assert repr(trace).endswith("decoder=2x3)")
 
 
-def test_a_model_that_wants_more_than_a_text_is_refused(minilm):
-    sizes = {"hidden_size": 24, "intermediate_size": 7, "num_hidden_layers": 1, "num_attention_heads": 3}
-    config = transformers.CLIPConfig(
-        text_config=sizes | {"vocab_size": 30_522}, vision_config=sizes | {"image_size": 8, "patch_size": 4}
-    )
-    with pytest.raises(InputError) as refusal:
-        regard.trace(transformers.CLIPModel(config), SNAKE, tokenizer=minilm.tokenizer)
-    assert str(refusal.value).startswith("CLIPModel could not read the text: ")
+SIZES = {"hidden_size": 24, "intermediate_size": 7, "num_hidden_layers": 1, "num_attention_heads": 3}
 
 
-def test_positions_that_begin_after_that_of_padding_are_counted_from_there(minilm):
-    sizes = {"hidden_size": 24, "intermediate_size": 7, "num_hidden_layers": 1, "num_attention_heads": 3}
+def test_a_model_that_wants_more_than_a_text_is_refused(refused):
+    vision, text = SIZES | {"image_size": 8, "patch_size": 4}, SIZES | {"vocab_size": 30_522}
+    model = transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=vision))
+    assert refused(model, SNAKE).startswith("CLIPModel could not read the text: ")
+
+
+def test_positions_that_begin_after_that_of_padding_are_counted_from_there(minilm, refused):
     model = transformers.RobertaModel(
-        transformers.RobertaConfig(vocab_size=30_522, max_position_embeddings=20, **sizes)
+        transformers.RobertaConfig(vocab_size=30_522, max_position_embeddings=20, **SIZES)
     )
     assert len(regard.trace(model, "snake " * 16, tokenizer=minilm.tokenizer).tokens) == 18
-    assert refusal(InputError, regard.trace, model, "snake " * 17, tokenizer=minilm.tokenizer) == (
+    assert refused(model, "snake " * 17) == (
         "the text is 19 tokens long and the model reads at most 18; shorten it, or read only its beginning with "
         "truncate=True."
     )
 
 
-def test_a_target_without_a_beginning_is_refused(minilm):
-    sizes = {"hidden_size": 24, "intermediate_size": 7, "num_hidden_layers": 1, "num_attention_heads": 3}
+def test_a_target_without_a_beginning_is_refused(refused):
+    decoder = transformers.BertConfig(**SIZES, is_decoder=True, add_cross_attention=True)
     model = transformers.EncoderDecoderModel(
-        encoder=transformers.BertModel(transformers.BertConfig(**sizes)),
-        decoder=transformers.BertLMHeadModel(
-            transformers.BertConfig(**sizes, is_decoder=True, add_cross_attention=True)
-        ),
+        encoder=transformers.BertModel(transformers.BertConfig(**SIZES)), decoder=transformers.BertLMHeadModel(decoder)
     )
-    with pytest.raises(InputError) as refusal:
-        regard.trace(model, "the snake", target="it", tokenizer=minilm.tokenizer)
-    assert str(refusal.value) == (
+    assert refused(model, "the snake", target="it") == (
         "EncoderDecoderModel does not say what its target begins with; set model.config.decoder_start_token_id."
     )
 
 
-def test_a_tokenizer_that_wants_more_than_a_text_is_refused(minilm, monkeypatch):
+def test_a_tokenizer_that_wants_more_than_a_text_is_refused(minilm, monkeypatch, refused):
     monkeypatch.setattr(type(minilm.tokenizer), "__call__", lambda *args, **kwargs: {}[None])
-    with pytest.raises(InputError) as refusal:
-        regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer)
-    assert str(refusal.value) == (
+    assert refused(minilm.model, SNAKE) == (
         f"{type(minilm.tokenizer).__name__} could not read the text: KeyError None; set what it needs (src_lang, "
         "tgt_lang where it knows languages) and give it with tokenizer=…."
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "L3H12",
-            "no head 'L3H12'; heads are named like L3H1 and run from L0H0 to L5H11; nearest: L3H11, L3H10, L3H9.",
-        ),
-        ("H3L1", "no head 'H3L1'; heads are named like L3H1 and run from L0H0 to L5H11; nearest: L5H3, L5H1, L4H3."),
+RANGE = "heads are named like L3H1 and run from L0H0 to L5H11; nearest:"
+
+
+def test_names_that_are_no_head_of_the_trace_are_refused(snake, translated, unhooked):
+    for name, message in (
+        ("L3H12", f"no head 'L3H12'; {RANGE} L3H11, L3H10, L3H9."),
+        ("H3L1", f"no head 'H3L1'; {RANGE} L5H3, L5H1, L4H3."),
         ("cross L3H1", "no attention of kind 'cross'; this trace has encoder."),
-    ],
-)
-def test_a_head_that_is_not_there_is_refused(snake, name, message):
-    with pytest.raises(InputError) as refusal:
-        snake[name]
-    assert str(refusal.value) == message
-
-
-@pytest.mark.parametrize("name", [3, (3, 1)])
-def test_what_is_no_name_of_a_head_is_refused(snake, unhooked, name):
-    with pytest.raises(TypeError) as refusal:
-        snake[name]
-    assert str(refusal.value) == (
-        f"a trace takes the name of a head, such as trace['L3H1']; got {name!r}: the pattern of a layer is "
-        "trace.encoder[layer]."
+    ):
+        assert refusal(InputError, snake.__getitem__, name) == message
+    for name in (3, (3, 1)):
+        assert refusal(TypeError, snake.__getitem__, name) == (
+            f"a trace takes the name of a head, such as trace['L3H1']; got {name!r}: the pattern of a layer is "
+            "trace.encoder[layer]."
+        )
+    assert refusal(InputError, translated.__getitem__, "L0H0") == (
+        "this trace has encoder, decoder, cross attention; say which, as in 'cross L0H0'."
     )
 
 
@@ -391,39 +347,21 @@ def test_a_notebook_says_why_it_shows_no_page(handmade, monkeypatch):
     )
 
 
-def test_a_name_alone_is_not_enough_where_there_are_three_kinds(minilm):
-    trace = regard.trace(marian(), "the snake", target="it", tokenizer=minilm.tokenizer)
-    with pytest.raises(InputError) as refusal:
-        trace["L0H0"]
-    assert str(refusal.value) == ("this trace has encoder, decoder, cross attention; say which, as in 'cross L0H0'.")
-
-
-def test_nan_in_a_model_is_named(minilm):
+def test_nan_in_a_model_is_named(minilm, refused):
     broken = copy.deepcopy(minilm.model)
     with torch.no_grad():
         broken.encoder.layer[2].attention.self.key.weight[5, 7] = torch.nan
-    with pytest.raises(InputError) as refusal:
-        regard.trace(broken, SNAKE, tokenizer=minilm.tokenizer)
-    assert str(refusal.value) == (
+    assert refused(broken, SNAKE) == (
         "MiniLM gives NaN in the key of encoder layer 2; its parameters are damaged, or too small a number type "
         "overflows: load it in float32."
     )
 
 
-def test_a_model_that_answers_in_tuples(minilm):
+def test_a_model_that_answers_in_tuples(minilm, snake):
     tuples = copy.deepcopy(minilm.model)
     tuples.config.return_dict = False
     trace = regard.trace(tuples, SNAKE, tokenizer=minilm.tokenizer)
-    assert (
-        trace["L3H1"]["it", "snake"]
-        == regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer)["L3H1"]["it", "snake"]
-    )
-
-
-def test_no_layer_at_all_is_refused(minilm):
-    with pytest.raises(InputError) as refusal:
-        regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer, layers=[])
-    assert str(refusal.value) == "layers is empty; name layers from 0 to 5, or give layers=None."
+    assert trace["L3H1"]["it", "snake"] == snake["L3H1"]["it", "snake"]
 
 
 def test_two_threads_trace_one_model_one_after_the_other(minilm):
@@ -450,24 +388,14 @@ def test_two_threads_trace_one_model_one_after_the_other(minilm):
     assert model.training
 
 
-@pytest.mark.parametrize(
-    ("layer", "message"),
-    [
-        (9, "no layer 9 to read encoder attention of: layers run from 0 to 5; nearest: 5."),
-        ("L3", "no layer 'L3': a layer is a number from 0 to 5."),
-    ],
-)
-def test_a_layer_that_is_not_there_is_refused_in_words(snake, layer, message):
-    with pytest.raises(InputError) as refusal:
-        snake.encoder[layer]
-    assert str(refusal.value) == message
-
-
-def test_a_kind_that_is_not_there_has_no_layers(snake):
+def test_layers_and_kinds_that_a_trace_lacks_are_refused(snake):
     assert snake.cross == {}
-    with pytest.raises(InputError) as refusal:
-        snake.cross[0]
-    assert str(refusal.value) == "no layer 0: this trace has no cross attention."
+    for layers, layer, message in (
+        (snake.encoder, 9, "no layer 9 to read encoder attention of: layers run from 0 to 5; nearest: 5."),
+        (snake.encoder, "L3", "no layer 'L3': a layer is a number from 0 to 5."),
+        (snake.cross, 0, "no layer 0: this trace has no cross attention."),
+    ):
+        assert refusal(InputError, layers.__getitem__, layer) == message
 
 
 def test_a_rollout_over_two_texts_is_refused(translated):

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from refusals import refusal
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
@@ -164,9 +165,7 @@ class Mine(Mask):
 
 def test_what_nobody_could_read_back_is_refused_and_leaves_nothing(normal, tmp_path):
     trace = traced(normal, mask=Causal() & Mine())
-    with pytest.raises(InputError) as refusal:
-        trace.save(tmp_path / "trace.safetensors")
-    assert str(refusal.value) == (
+    assert refusal(InputError, trace.save, tmp_path / "trace.safetensors") == (
         "this trace cannot be saved: Mine is not one of regard's own scores, masks and normalisers, so the file could "
         "not be read back."
     )
@@ -305,10 +304,7 @@ def test_nan_and_infinity_in_rules_come_back(normal, tmp_path):
         (lambda about: about.update(attended={"encoder": {}}), "it has no attention call"),
         (lambda about: about.update(attended={}), "it has no attention call"),
         (lambda about: about.update(text=5), "TypeError the model's name and the texts must be strings"),
-        (
-            lambda about: about["source"].pop(),
-            "layer 0 has 7 queries and 7 keys, and the texts have 6 and 6 tokens",
-        ),
+        (lambda about: about["source"].pop(), "layer 0 has 7 queries and 7 keys, and the texts have 6 and 6 tokens"),
         (
             lambda about: about["attended"]["encoder"]["0"].update(backend=None),
             "TypeError the backend's name must be a string",
@@ -335,11 +331,7 @@ def test_a_trace_of_a_model_with_control_characters_in_its_name_is_saved_with_th
 @pytest.mark.parametrize(
     ("part", "damage", "what"),
     [
-        (
-            "query",
-            lambda tensor: torch.full_like(tensor, torch.nan),
-            "a query",
-        ),
+        ("query", lambda tensor: torch.full_like(tensor, torch.nan), "a query"),
         ("context", torch.Tensor.bool, "a context"),
     ],
 )

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tiled_models import TEXT, VISION, random_picture, sharp, tokenizer_with, without_vision_attention
+from small_models import (
+    TEXT,
+    VISION,
+    block_diagonal,
+    eager_outputs,
+    random_picture,
+    sharp,
+    tokenizer_with,
+    without_vision_attention,
+)
 from torch.testing import assert_close
 from transformers import (
     CLIPVisionConfig,
@@ -56,16 +65,12 @@ def test_gemma3_crops_have_the_models_own_weights(gemma3):
     text = f"{processor.image_token * 2}it"
     inputs = processor(images=[[WIDE, SQUARE]], text=text, return_tensors="pt")
     assert len(inputs["pixel_values"]) == 5  # the wide picture, three crops of it, and the square one
-    with torch.no_grad():
-        model.set_attn_implementation("eager")
-        seen = model(**inputs, output_attentions=True)
-        vision = model.model.vision_tower(inputs["pixel_values"], output_attentions=True)
-        model.set_attn_implementation("sdpa")
+    seen = eager_outputs(model, inputs)
+    vision = eager_outputs(model.model.vision_tower, {"pixel_values": inputs["pixel_values"]})
     for layer, weights in enumerate(seen.attentions):
         assert_close(trace.decoder[layer].dense(), weights, atol=1e-4, rtol=1e-4)
     for layer, weights in enumerate(vision.attentions):
-        blocks = [torch.block_diag(*heads) for heads in weights.transpose(0, 1)]
-        assert_close(trace.encoder[layer].dense(), torch.stack(blocks)[None], atol=1e-4, rtol=1e-4)
+        assert_close(trace.encoder[layer].dense(), block_diagonal(weights), atol=1e-4, rtol=1e-4)
 
 
 def test_gemma3_crops_have_their_places(gemma3):
@@ -105,10 +110,7 @@ def test_new_tokens_of_gemma3_leave_the_attention_of_its_crops_to_each_other(gem
     assert [token.text for token in trace.target[-6:-4]] == ["it", "[SEP]"]
     whole = inputs | {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     whole["token_type_ids"] = torch.nn.functional.pad(inputs["token_type_ids"], (0, 4))
-    with torch.no_grad():
-        model.set_attn_implementation("eager")
-        seen = model(**whole, output_attentions=True)
-        model.set_attn_implementation("sdpa")
+    seen = eager_outputs(model, whole)
     for layer, weights in enumerate(seen.attentions):
         assert_close(trace.decoder[layer].dense(), weights, atol=1e-4, rtol=1e-4)
     first, last = (position for position, token in enumerate(trace.target) if token.text in ("0,2", "1,3"))
@@ -151,12 +153,9 @@ def test_each_frame_of_a_video_is_one_picture_in_llava_next_video(minilm, tmp_pa
         "frame 0, 0.00 to 0.50 s", "frame 1, 0.50 to 1.00 s", "frame 2, 1.00 to 1.50 s",
     ]  # fmt: skip
     assert Trace.load(timed.save(tmp_path / "trace")).target == timed.target
-    model.set_attn_implementation("eager")
-    with torch.no_grad():
-        seen = model(**processor(frames, "<video>it", "pt"), output_attentions=True)
+    seen = eager_outputs(model, processor(frames, "<video>it", "pt"))
     for layer, weights in enumerate(seen.attentions):
         assert_close(trace.decoder[layer].dense(), weights, atol=1e-4, rtol=1e-4)
-    model.set_attn_implementation("sdpa")
     changed = np.array(frames[1])
     changed[16:, :16] = 255 - changed[16:, :16]
     frames[1] = Image.fromarray(changed)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from PIL import Image
 from refusals import refusal
+from small_models import block_diagonal, eager_outputs, sharp
 from torch.testing import assert_close
 from transformers import (
     CLIPVisionConfig,
@@ -46,15 +47,6 @@ WAVE = np.sin(np.arange(16_000) / 20).astype(np.float32)
 PROCESSOR = ViTImageProcessorPil(size={"height": 48, "width": 64})
 
 
-def sharp(model):
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(std=0.3)
-    return model.eval()
-
-
 @pytest.fixture(scope="module")
 def vit():
     config = ViTConfig(
@@ -64,19 +56,10 @@ def vit():
     return sharp(ViTModel(config))
 
 
-def eager_attentions(model, inputs):
-    implementation = model.config._attn_implementation
-    model.set_attn_implementation("eager")
-    with torch.no_grad():
-        outputs = model(**inputs, output_attentions=True)
-    model.set_attn_implementation(implementation)
-    return outputs
-
-
 def test_a_vision_model_has_its_own_weights_over_patches(vit):
     trace = regard.trace(vit, images=PICTURE, processor=PROCESSOR)
     inputs = PROCESSOR(images=PICTURE, return_tensors="pt")
-    for pattern, weights in zip(trace.encoder.values(), eager_attentions(vit, inputs).attentions, strict=True):
+    for pattern, weights in zip(trace.encoder.values(), eager_outputs(vit, inputs).attentions, strict=True):
         assert_close(pattern.dense(), weights, rtol=1e-4, atol=1e-6)
     assert [token.text for token in trace.tokens[:3]] == ["[CLS]", "0,0", "0,1"]
     assert trace.tokens[0].special
@@ -104,7 +87,7 @@ def test_relatives_of_the_vision_transformer(kind, settings, n_tokens):
     model = sharp(kind(settings(**sizes)))
     trace = regard.trace(model, images=PICTURE, processor=processor)
     assert (len(trace.tokens), sorted(trace.encoder)) == (n_tokens, [0, 1])
-    expected = eager_attentions(model, processor(images=PICTURE, return_tensors="pt")).attentions
+    expected = eager_outputs(model, processor(images=PICTURE, return_tensors="pt")).attentions
     for pattern, weights in zip(trace.encoder.values(), expected, strict=True):
         assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
 
@@ -113,7 +96,7 @@ def test_each_of_several_pictures_attends_to_itself(vit, tmp_path):
     other = Image.fromarray(255 - np.asarray(PICTURE))
     trace = regard.trace(vit, images=[PICTURE, other], processor=PROCESSOR)
     inputs = PROCESSOR(images=[PICTURE, other], return_tensors="pt")
-    for pattern, weights in zip(trace.encoder.values(), eager_attentions(vit, inputs).attentions, strict=True):
+    for pattern, weights in zip(trace.encoder.values(), eager_outputs(vit, inputs).attentions, strict=True):
         assert_close(pattern.dense(), block_diagonal(weights), rtol=1e-4, atol=1e-6)
     assert trace.check().max_error < 1e-4
     assert [token.text for token in trace.tokens[:3]] == ["[CLS]", "0:0,0", "0:0,1"]
@@ -141,7 +124,7 @@ def test_several_pictures_can_be_traced_with_statistics_alone(vit):
     of_both = Ask(pooled=(5, 3), groups=first_patches.repeat(1, 2))
     trace = regard.trace(vit, images=pictures, processor=PROCESSOR, ask=ask)
     inputs = PROCESSOR(images=pictures, return_tensors="pt")
-    for pattern, weights in zip(trace.encoder.values(), eager_attentions(vit, inputs).attentions, strict=True):
+    for pattern, weights in zip(trace.encoder.values(), eager_outputs(vit, inputs).attentions, strict=True):
         whole = block_diagonal(weights)
         top = pattern.answer(Ask(top=3)).top
         numbers = pattern.answer(of_both)
@@ -155,11 +138,6 @@ def test_several_pictures_can_be_traced_with_statistics_alone(vit):
         assert_close(top.weights, whole.topk(3).values, rtol=1e-4, atol=1e-6)
         assert torch.equal(top.keys, whole.topk(3).indices)
     assert [token.text for token in trace.tokens[13:15]] == ["[CLS]", "1:0,0"]
-
-
-def block_diagonal(weights):
-    """The weights [pictures heads tokens tokens] as one matrix for each head, with zeros between pictures."""
-    return torch.stack([torch.block_diag(*weights[:, head]) for head in range(weights.shape[1])])[None]
 
 
 def test_attention_outside_the_layers_is_told():
@@ -274,7 +252,7 @@ def test_a_model_of_pictures_and_text_has_both_attentions(llava, minilm, tmp_pat
     assert [token.place for token in trace.target if token.place is not None] == [
         Patch(0, row, column, 16.0, 16.0) for row in range(4) for column in range(4)
     ]
-    expected = eager_attentions(llava, inputs).attentions
+    expected = eager_outputs(llava, inputs).attentions
     for pattern, weights in zip(trace.decoder.values(), expected, strict=True):
         assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
     assert trace.check().max_error < 1e-4
@@ -292,10 +270,10 @@ def test_each_of_several_pictures_has_its_tokens_in_the_text(llava, minilm):
         Patch(image, row, column, 16.0, 16.0) for image in range(2) for row in range(4) for column in range(4)
     ]
     inputs = processor([PICTURE, other], "what is it", "pt")
-    for pattern, weights in zip(trace.decoder.values(), eager_attentions(llava, inputs).attentions, strict=True):
+    for pattern, weights in zip(trace.decoder.values(), eager_outputs(llava, inputs).attentions, strict=True):
         assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
     vision = llava.model.vision_tower
-    expected = eager_attentions(vision, {"pixel_values": inputs["pixel_values"]}).attentions
+    expected = eager_outputs(vision, {"pixel_values": inputs["pixel_values"]}).attentions
     for layer, pattern in trace.encoder.items():
         assert_close(pattern.dense(), block_diagonal(expected[layer]), rtol=1e-3, atol=1e-5)
     changed = regard.trace(llava, "what is it", images=[PICTURE, PICTURE], processor=processor)
@@ -337,7 +315,7 @@ def test_speech_is_read_in_frames_of_time(minilm, tmp_path):
     assert isinstance(place, Frame)
     assert (place.start_seconds, place.end_seconds) == pytest.approx((1.0, 1.02))
     inputs = processor(WAVE, 16_000, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
-    expected = eager_attentions(model, inputs)
+    expected = eager_outputs(model, inputs)
     for kind in ("encoder", "decoder", "cross"):
         for pattern, weights in zip(
             getattr(trace, kind).values(), getattr(expected, f"{kind}_attentions"), strict=True
@@ -398,7 +376,7 @@ def test_a_text_that_is_read_off_a_picture(minilm):
     trace = regard.trace(model, images=PICTURE, processor=processor, target="a dog runs")
     assert [len(trace.source), [token.text for token in trace.target]] == [13, ["[CLS]", "a", "dog", "runs"]]
     inputs = processor(PICTURE, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
-    expected = eager_attentions(model, inputs)
+    expected = eager_outputs(model, inputs)
     for kind in ("encoder", "decoder", "cross"):
         for pattern, weights in zip(
             getattr(trace, kind).values(), getattr(expected, f"{kind}_attentions"), strict=True

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from refusals import refusal
+from small_models import sharp
 from torch.testing import assert_close
 from transformers import (
     BatchFeature,
@@ -70,26 +71,17 @@ def video_patches(frames):
     }
 
 
-def sharp(model):
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(std=0.1)
-    return model.eval()
-
-
 def qwen2(**options):
     vision = {"depth": 2, "embed_dim": 32, "hidden_size": 48, "num_heads": 4, "mlp_ratio": 2}
     config = Qwen2VLConfig(text_config=TEXT, vision_config=vision, **IDS)
-    return sharp(Qwen2VLForConditionalGeneration._from_config(config, **options))
+    return sharp(Qwen2VLForConditionalGeneration._from_config(config, **options), std=0.1)
 
 
 def qwen2_5(**options):
     vision = {"depth": 3, "hidden_size": 32, "out_hidden_size": 48, "num_heads": 4, "intermediate_size": 64}
     vision |= {"window_size": 56, "fullatt_block_indexes": [1]}
     config = Qwen2_5_VLConfig(text_config=TEXT, vision_config=vision, **IDS)
-    return sharp(Qwen2_5_VLForConditionalGeneration._from_config(config, **options))
+    return sharp(Qwen2_5_VLForConditionalGeneration._from_config(config, **options), std=0.1)
 
 
 @pytest.fixture

@@ -1,12 +1,18 @@
 """Tests of traces of MLlama: tiles as one sequence with empty tiles, and cross-attention, against eager attention."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tiled_models import TEXT, random_picture, sharp, tokenizer_with, without_vision_attention
+from small_models import (
+    TEXT,
+    block_diagonal,
+    eager_softmaxes,
+    random_picture,
+    sharp,
+    tokenizer_with,
+    without_vision_attention,
+)
 from torch.testing import assert_close
 from transformers import MllamaConfig, MllamaForConditionalGeneration, MllamaProcessor
 from transformers.models.mllama.configuration_mllama import MllamaTextConfig, MllamaVisionConfig
@@ -43,30 +49,14 @@ def mllama(minilm):
     return model, MllamaProcessor(pictures, tokenizer)
 
 
-def eager_weights(model, inputs):
-    """The weights of every call of the attention's softmax in eager attention, in the order of the calls."""
-    model, found, softmax = copy.deepcopy(model), [], torch.nn.functional.softmax
-    model.set_attn_implementation("eager")
-
-    def noted(*args, **options):
-        found.append(softmax(*args, **options))
-        return found[-1]
-
-    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-        patch.setattr(torch.nn.functional, "softmax", noted)
-        model(**inputs)
-    return found
-
-
 def test_every_layer_is_that_of_eager_attention(mllama):
     model, processor = mllama
     inputs = processor(images=[WIDE, SQUARE], text="<|image|><|image|>it", return_tensors="pt")
-    *vision, first, across, last = eager_weights(model, inputs)
+    *vision, first, across, last = eager_softmaxes(model, inputs)
     trace = regard.trace(model, "it", images=[WIDE, SQUARE], processor=processor)
     assert (list(trace.encoder), list(trace.decoder), list(trace.cross)) == ([0, 1, 2, 3, 4], [0, 2], [1])
     for layer, weights in enumerate(vision):
-        blocks = torch.stack([torch.block_diag(*heads) for heads in weights.transpose(0, 1)])[None]
-        assert_close(trace.encoder[layer].dense(), blocks, rtol=1e-4, atol=1e-5)
+        assert_close(trace.encoder[layer].dense(), block_diagonal(weights), rtol=1e-4, atol=1e-5)
     for pattern, weights in ((trace.decoder[0], first), (trace.cross[1], across), (trace.decoder[2], last)):
         assert_close(pattern.dense(), weights, rtol=1e-4, atol=1e-5)
     assert trace.check().max_error < 1e-4
@@ -118,4 +108,4 @@ def test_new_tokens_attend_to_the_pictures_too(mllama):
         "attention_mask": torch.ones_like(ids),
         "cross_attention_mask": torch.cat([mask, *[mask[:, -1:]] * 3], dim=1),
     }
-    assert_close(trace.cross[1].dense(), eager_weights(model, whole)[-2], rtol=1e-4, atol=1e-5)
+    assert_close(trace.cross[1].dense(), eager_softmaxes(model, whole)[-2], rtol=1e-4, atol=1e-5)

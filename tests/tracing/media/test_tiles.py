@@ -6,7 +6,16 @@ import pytest
 import torch
 from PIL import Image
 from refusals import refusal
-from tiled_models import TEXT, VISION, random_picture, sharp, tokenizer_with, without_vision_attention
+from small_models import (
+    TEXT,
+    VISION,
+    block_diagonal,
+    eager_outputs,
+    random_picture,
+    sharp,
+    tokenizer_with,
+    without_vision_attention,
+)
 from torch.testing import assert_close
 from transformers import (
     CLIPVisionConfig,
@@ -144,21 +153,12 @@ def onevision(minilm):
     return sharp(LlavaOnevisionForConditionalGeneration(config)), OneVisionProcessor(tokenizer, pinpoints)
 
 
-def eager(model, inputs):
-    before = model.config._attn_implementation
-    model.set_attn_implementation("eager")
-    with torch.no_grad():
-        outputs = model(**inputs, output_attentions=True)
-    model.set_attn_implementation(before)
-    return outputs
-
-
 @pytest.mark.parametrize("name", ["llava_next", "idefics3", "internvl"])
 def test_patterns_are_those_of_eager_attention(name, request):
     model, processor = request.getfixturevalue(name)
     pictures = [random_picture(40, 90), random_picture(64, 64, seed=1)]
     trace = regard.trace(model, "what is it", images=pictures, processor=processor)
-    outputs = eager(
+    outputs = eager_outputs(
         model, processor(images=pictures, text=f"{processor.image_token * 2}what is it", return_tensors="pt")
     )
     assert_close(trace.output, outputs.logits, rtol=1e-3, atol=1e-4)
@@ -179,11 +179,6 @@ def vision_weights(model, processor, pictures):
     vision.set_attn_implementation("eager")
     with torch.no_grad():
         return vision(tiles, output_attentions=True).attentions
-
-
-def block_diagonal(weights):
-    """The weights [tiles heads tokens tokens] as one matrix for each head, with zeros between tiles."""
-    return torch.stack([torch.block_diag(*weights[:, head]) for head in range(weights.shape[1])])[None]
 
 
 def changed_patches(model, processor, picture, box):
@@ -246,7 +241,7 @@ def test_each_of_several_pictures_is_one_tile_in_llava_onevision(onevision):
     assert [token.place for token in trace.target if token.place is not None] == places
     assert [token.text for token in trace.target].count("[NEWLINE]") == 2
     assert [token.place for token in trace.source] == places
-    outputs = eager(model, processor(images=pictures, text="<image><image>what is it", return_tensors="pt"))
+    outputs = eager_outputs(model, processor(images=pictures, text="<image><image>what is it", return_tensors="pt"))
     for layer, weights in enumerate(outputs.attentions):
         assert_close(trace.decoder[layer].dense(), weights, rtol=1e-3, atol=1e-5)
 

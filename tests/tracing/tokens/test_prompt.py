@@ -3,6 +3,7 @@
 import pytest
 import torch
 from refusals import refusal
+from small_models import sharp
 from torch.testing import assert_close
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
 
@@ -28,14 +29,8 @@ def tokenizer(minilm, monkeypatch):
 
 @pytest.fixture(scope="module")
 def writer():
-    torch.manual_seed(0)
     config = GPT2Config(vocab_size=30522, n_layer=2, n_head=4, n_embd=48, bos_token_id=101, eos_token_id=102)
-    model = GPT2LMHeadModel(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(std=0.2)
-    return model
+    return sharp(GPT2LMHeadModel(config), std=0.2)
 
 
 def encoded_chat(tokenizer, **options):

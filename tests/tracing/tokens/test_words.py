@@ -6,6 +6,7 @@ import pytest
 import torch
 from cli_runner import output, refused
 from refusals import refusal
+from small_models import sharp
 from torch.testing import assert_close
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
 
@@ -84,17 +85,8 @@ def test_the_average_is_a_head_of_its_own(tower):
     )
 
 
-def sharp(model):
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(std=0.2)
-    return model.eval()
-
-
 def test_a_word_is_masked_where_all_its_pieces_are(minilm):
-    model = sharp(GPT2LMHeadModel(GPT2Config(vocab_size=30522, n_layer=2, n_head=4, n_embd=48)))
+    model = sharp(GPT2LMHeadModel(GPT2Config(vocab_size=30522, n_layer=2, n_head=4, n_embd=48)), std=0.2)
     trace = regard.trace(model, TEXT, tokenizer=minilm.tokenizer)
     words = trace.words("is taller than Montmartre")
     groups = words.joined.target

@@ -6,6 +6,7 @@ import pickle
 import pytest
 import torch
 from refusals import refusal
+from small_models import sharp
 from torch import nn
 from torch.testing import assert_close
 from transformers import LlamaConfig, LlamaModel
@@ -24,7 +25,6 @@ NOT_KEPT = (
 
 
 def llama(implementation="sdpa"):
-    torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=30_522,
         hidden_size=40,
@@ -34,12 +34,7 @@ def llama(implementation="sdpa"):
         num_key_value_heads=2,
         attn_implementation=implementation,
     )
-    model = LlamaModel(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(std=0.3)
-    return model
+    return sharp(LlamaModel(config))
 
 
 @pytest.fixture(scope="module")

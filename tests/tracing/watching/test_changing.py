@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from refusals import refusal
+from small_models import sharp
 from torch import nn
 from torch.testing import assert_close
 from transformers import (
@@ -150,14 +151,10 @@ def test_the_dropout_of_a_changed_call_stays():
 @pytest.fixture
 def grouped() -> LlamaForCausalLM:
     """Return a random Llama of 2 layers with 6 query heads and 2 key heads."""
-    torch.manual_seed(0)
     sizes = {"hidden_size": 48, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 31}
-    model = LlamaForCausalLM(LlamaConfig(num_attention_heads=6, num_key_value_heads=2, eos_token_id=None, **sizes))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(std=0.3)
-    return model.eval()
+    return sharp(
+        LlamaForCausalLM(LlamaConfig(num_attention_heads=6, num_key_value_heads=2, eos_token_id=None, **sizes))
+    )
 
 
 PADDED = {

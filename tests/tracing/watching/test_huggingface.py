@@ -9,6 +9,7 @@ import copy
 import pytest
 import torch
 import transformers
+from refusals import refusal
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
@@ -143,9 +144,9 @@ def test_no_other_keys_are_seen_than_an_indexer_chose(padded_on):
 @pytest.mark.parametrize("name", ["block_indices", "sinks"])
 def test_what_changes_attention_and_cannot_be_followed_is_refused(normal, name):
     x = normal(1, 2, 5, 4)
-    with pytest.raises(InputError) as refusal:
-        attention_forward(torch.nn.Linear(1, 1), x, x, x, None, **{name: normal(1, 2, 5, 1)})
-    assert str(refusal.value) == (
+    assert refusal(
+        InputError, attention_forward, torch.nn.Linear(1, 1), x, x, x, None, **{name: normal(1, 2, 5, 1)}
+    ) == (
         f"Linear attends by {name}, which regard cannot follow exactly; "
         "run the model with set_attn_implementation('eager')."
     )
@@ -153,9 +154,7 @@ def test_what_changes_attention_and_cannot_be_followed_is_refused(normal, name):
 
 def test_a_paged_cache_is_refused():
     model = regard.install(AutoModelForCausalLM.from_config(DECODERS["llama"]))
-    with pytest.raises(InputError) as refusal:
-        model(texts("right")["input_ids"], cache=object())
-    assert str(refusal.value) == (
+    assert refusal(InputError, model, texts("right")["input_ids"], cache=object()) == (
         "regard cannot record attention over a paged cache (continuous batching); run the model with its own cache, or "
         "call regard.uninstall(model)."
     )
@@ -253,9 +252,9 @@ def test_a_model_that_adds_to_its_mask_gets_numbers(padded_on):
 
 def test_keys_that_are_no_tokens_are_refused(minilm):
     _, seen = pair(AutoModel, compressing())
-    with pytest.raises(InputError) as refusal:
-        regard.trace(seen, "the dog saw the cat and the bird flew far away", tokenizer=minilm.tokenizer)
-    assert str(refusal.value) == (
+    assert refusal(
+        InputError, regard.trace, seen, "the dog saw the cat and the bird flew far away", tokenizer=minilm.tokenizer
+    ) == (
         "DeepseekV4Model has 13 queries and 16 keys in decoder layer 0, and 13 and 13 tokens; a trace needs a token "
         "for each query and key. regard.install(model) gives the patterns without tokens."
     )
@@ -294,17 +293,13 @@ def test_install_can_be_undone():
 
 def test_what_is_no_model_is_refused(unhooked):
     for given, name in ((torch.nn.Linear(2, 2), "a Linear"), ("gpt2", "a str")):
-        with pytest.raises(TypeError) as refusal:
-            regard.install(given)
-        assert str(refusal.value) == f"install takes a Hugging Face PreTrainedModel; got {name}."
+        assert refusal(TypeError, regard.install, given) == f"install takes a Hugging Face PreTrainedModel; got {name}."
 
 
 def test_a_model_off_the_interface_is_refused_in_words():
     config = transformers.BloomConfig(vocab_size=61, hidden_size=24, n_layer=2, n_head=6)
     model = transformers.BloomForCausalLM(config)
-    with pytest.raises(ValueError) as refusal:
-        regard.install(model)
-    assert str(refusal.value) == (
+    assert refusal(ValueError, regard.install, model) == (
         "BloomForCausalLM, BloomModel computes its attention without Hugging Face's attention interface, so its "
         "patterns do not come with its outputs; record them with regard.watching(model)."
     )

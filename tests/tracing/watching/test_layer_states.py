@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from refusals import refusal
+from small_models import sharp
 from torch.testing import assert_close
 from transformers import (
     AlbertConfig,
@@ -39,12 +40,7 @@ def trace(minilm):
 
 
 def traced(minilm, make, **arguments):
-    torch.manual_seed(0)
-    model = make().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(std=0.3)
+    model = sharp(make())
     return model, regard.trace(model, TEXT, tokenizer=minilm.tokenizer, keep=("hidden",), **arguments)
 
 

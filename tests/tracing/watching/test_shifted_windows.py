@@ -5,6 +5,7 @@ import pytest
 import torch
 from PIL import Image
 from refusals import refusal
+from small_models import block_diagonal, eager_softmaxes
 from torch.testing import assert_close
 from transformers import (
     DonutSwinConfig,
@@ -44,17 +45,7 @@ def made(kind=SwinModel, config=SwinConfig, **changes):
 
 def window_by_window(model, pictures, processor=PROCESSOR):
     """The eager weights [windows heads side² side²] of each call of the attention's softmax, layer by layer."""
-    model.set_attn_implementation("eager")
-    found, softmax = [], torch.nn.functional.softmax
-
-    def noted(*args, **options):
-        found.append(softmax(*args, **options))
-        return found[-1]
-
-    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-        patch.setattr(torch.nn.functional, "softmax", noted)
-        model(processor(images=pictures, return_tensors="pt")["pixel_values"])
-    return found
+    return eager_softmaxes(model, {"pixel_values": processor(images=pictures, return_tensors="pt")["pixel_values"]})
 
 
 def in_rows(windows, rows, columns, side, shift):
@@ -90,8 +81,7 @@ def check_stages(trace, expected, n_pictures, stages):
     assert sorted(trace.encoder) == list(range(len(stages)))
     for layer, (grid, padded, side, shift) in enumerate(stages):
         pictures = [in_rows(part, *padded, side, shift) for part in expected[layer].chunk(n_pictures)]
-        blocks = torch.stack([torch.block_diag(*heads) for heads in zip(*pictures, strict=True)])[None]
-        assert_close(trace.encoder[layer].dense(), blocks, rtol=1e-4, atol=1e-5)
+        assert_close(trace.encoder[layer].dense(), block_diagonal(torch.stack(pictures)), rtol=1e-4, atol=1e-5)
         size = 4.0 if layer < 2 else 8.0
         assert [token.place for token in trace[f"L{layer}H0"].keys] == [
             Patch(image, row, column, size, size) if row < grid[0] and column < grid[1] else None

@@ -7,21 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
-from watched_model import (
-    BATCH,
-    BIAS,
-    CAUSAL,
-    HEADS,
-    KEPT,
-    PADDING,
-    TOKENS,
-    WIDTH,
-    keep,
-    minimal,
-    model_of,
-    run,
-    watch,
-)
+from watched_model import BATCH, BIAS, CAUSAL, HEADS, KEPT, PADDING, TOKENS, WIDTH, keep, minimal, model_of, run, watch
 
 import regard
 

@@ -1,8 +1,9 @@
-"""Parts of small models of pictures and text whose pictures have tiles, crops or frames."""
+"""Small random models, and their weights by their own eager attention, for tests of traces."""
 
 import copy
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 
@@ -13,15 +14,46 @@ TEXT = {
 VISION = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37}
 
 
-def sharp(model):
+def sharp(model, std=0.3):
+    """Give a model random parameters, large enough for attention that differs clearly between keys."""
     torch.manual_seed(0)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.ndim > 1:
-                parameter.normal_(std=0.3)
+                parameter.normal_(std=std)
             elif "newline" in name:
                 parameter.normal_()
     return model.eval()
+
+
+def eager_outputs(model, inputs):
+    """The outputs of a model, with the attention weights that its own eager attention computes."""
+    implementation = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        outputs = model(**inputs, output_attentions=True)
+    model.set_attn_implementation(implementation)
+    return outputs
+
+
+def eager_softmaxes(model, inputs):
+    """The weights of every call of the attention's softmax in eager attention, in the order of the calls."""
+    model, found, softmax = copy.deepcopy(model), [], torch.nn.functional.softmax
+    model.set_attn_implementation("eager")
+
+    def noted(*args, **options):
+        found.append(softmax(*args, **options))
+        return found[-1]
+
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(torch.nn.functional, "softmax", noted)
+        model(**inputs)
+    return found
+
+
+def block_diagonal(weights):
+    """The weights [items heads tokens tokens] as one matrix for each head, with zeros between items."""
+    return torch.stack([torch.block_diag(*heads) for heads in weights.transpose(0, 1)])[None]
 
 
 def without_vision_attention(model):
