@@ -5,7 +5,7 @@ import { edge, UNCHANGED, type Changes } from "./attention";
 import { decode, type Decoded } from "./blocks";
 import type { Effect, Kind, Layer, Side, Token, Trace } from "./data";
 import { itemsOf, type Item } from "./items";
-import { linkedFlag, linkedRange } from "./switches";
+import { linkedFlag, linkedNumber, linkedRange } from "./switches";
 import { words } from "./words";
 
 // A text of more tokens than this is first shown with relative colours (the query's largest weight has the full colour),
@@ -27,6 +27,7 @@ export const wholeWords = linkedFlag("words");
 export const colourScale = signal<"absolute" | "row" | "log">("absolute");
 export const temperature = linkedRange("temperature", 1, 1 / 4, 4); // multiplies the temperature of the shown head
 export const cut = signal<ReadonlySet<string>>(new Set()); // edges "query,key" that are cut in the shown head
+export const stage = linkedNumber("step", null); // the stage of the view "steps", an index of its NAMES; null = the reader has chosen none
 export const candidate = signal(0); // the index of the candidate translation whose alignment is shown; the trace belongs to candidate 0
 export const keptUnit = signal<{ side: Side; index: number } | null>(null); // in the alignment, the word or piece that a click chose
 export const complaint = signal("");
@@ -135,6 +136,7 @@ export function show(shown: Trace, stay = false): void {
     head.value = wanted && headIndex !== undefined && (headIndex === null || headIndex < wanted.heads) ? headIndex : shown.focus.head;
     const again = queryTokens.value.findIndex((token) => token.text === word);
     query.value = again >= 0 ? again : Math.min(shown.focus.query, queryTokens.value.length - 1);
+    if (!stay) stage.value = null;
     compared.value = [];
     candidate.value = 0;
     keptUnit.value = null;

@@ -44,3 +44,15 @@ def test_a_link_opens_a_lesson_in_korean_with_its_numbers(opened: Callable[..., 
     page.locator("[data-view=what-if] input[type=range]").fill("2")
     after = page.locator("[data-view=what-if] table.changes tbody td:nth-child(3)")
     expect(after).to_have_text(["0.3499", "0.2725", "0.2122", "0.1653"])
+
+
+def test_every_lesson_opens_at_the_first_step(opened: Callable[..., Page], course: Path) -> None:
+    page = opened(course)
+    current = page.locator("[data-view=steps] .stages button").first
+    expect(current).to_have_attribute("aria-current", "step")
+    page.locator("[data-view=steps]").get_by_role("button", name="next").click()
+    expect(current).not_to_have_attribute("aria-current", "step")
+    page.locator(".turn button").last.click()
+    expect(page.locator("h1")).to_have_text(lesson(NAMES[1]).texts["en"].title)
+    page.locator(".turn button").first.click()
+    expect(current).to_have_attribute("aria-current", "step")

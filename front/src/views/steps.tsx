@@ -6,7 +6,8 @@ import { stagesOf, vectorOf } from "../attention";
 import { shades, shownHue, textColour } from "../colours";
 import { valueLength } from "../head-output";
 import { numberText } from "../numbers";
-import { changes, decoded, head, headName, key, keyTokens, layer, query, queryTokens, trace, wholeWords } from "../state";
+import { course } from "../course";
+import { changes, decoded, head, headName, key, keyTokens, layer, query, queryTokens, stage, trace, wholeWords } from "../state";
 import { linkedNumber } from "../switches";
 import { words } from "../words";
 import { given, hasOutput, isProjected } from "../worked";
@@ -30,7 +31,6 @@ const NAMES = [
 ] as const;
 const [PROJECT, PRODUCT, SCALE, MASK, EXPONENTIAL, SUM, WEIGHT, CONTEXT, OUTPUT] = NAMES.keys();
 
-const stage = linkedNumber("step", CONTEXT as number);
 const playing = signal(false);
 const chosenKey = linkedNumber("step-key", null); // the position of the key whose vectors are shown; null = the strongest key
 const cellSum = signal(""); // how the number under the pointer was computed: "0.5 = 1 · 0.5"
@@ -122,7 +122,11 @@ function stagesThere(): number[] {
   return [...NAMES.keys()].filter((one) => !missing.has(one));
 }
 
-const currentStage = () => stagesThere().filter((one) => one <= stage.value).at(-1) ?? stagesThere()[0];
+/** The index of the shown stage. Until the reader chooses one, a worked example and a course show the first stage, and a trace "context". */
+function currentStage(): number {
+  const wanted = stage.value ?? (trace.value.worked || course.value ? -1 : CONTEXT);
+  return stagesThere().filter((one) => one <= wanted).at(-1) ?? stagesThere()[0];
+}
 
 /** The stage before (-1) or after (1) the shown stage; null if there is none. */
 const neighbour = (by: number) => stagesThere()[stagesThere().indexOf(currentStage()) + by] ?? null;

@@ -26,10 +26,10 @@ SNAKE = "The snake is very dangerous because it has a venom."
 
 @pytest.fixture
 def shown(opened: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
-    """shown(worked, width=360) is the worked example's page in the browser."""
+    """shown(worked, width=360) is the worked example's page in the browser, at the step "7 · weigh the values"."""
 
-    def show(worked: WorkedAttention, **window: object) -> Page:
-        page = opened(write_worked_page(worked, tmp_path / "steps.html"), **window)
+    def show(worked: WorkedAttention, address: str = "#step=7", **window: object) -> Page:
+        page = opened(write_worked_page(worked, tmp_path / "steps.html"), address=address, **window)
         expect(view(page).locator("table.steps tbody tr")).not_to_have_count(0)
         return page
 
@@ -54,6 +54,16 @@ def columns(page: Page, table: str) -> np.ndarray:
 
 def step(page: Page, name: str) -> None:
     view(page).locator(".stages").get_by_role("button", name=name).click()
+
+
+def test_it_opens_at_the_first_step_and_next_goes_through_all(shown: Callable[..., Page]) -> None:
+    page = shown(work_out(built_in_inputs("self-attention"), 0), address="")
+    buttons = view(page).locator(".stages button")
+    expect(buttons.first).to_have_attribute("aria-current", "step")
+    for _ in range(buttons.count() - 1):
+        view(page).get_by_role("button", name="next").click()
+    expect(buttons.last).to_have_attribute("aria-current", "step")
+    expect(view(page).get_by_role("button", name="next")).to_be_disabled()
 
 
 @pytest.mark.parametrize("name", NAMES)
