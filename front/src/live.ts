@@ -3,7 +3,7 @@
 
 import { batch, signal } from "@preact/signals";
 import type { Change, Effect, Going, Trace } from "./data";
-import { complaint, effect, locked, query, queryTokens, show, trace } from "./state";
+import { changes, complaint, effect, locked, query, queryTokens, show, silenced, trace } from "./state";
 
 /** A question to a model: which text it shall read, what it shall generate, and with which changes to its heads. */
 export interface Question {
@@ -70,9 +70,13 @@ const modelHere = () => (answerer.value.here ? trace.value.model : undefined);
 /** The text that was typed, and the ids of the tokens that follow it. */
 const shownReading = () => (({ text, continuation }: Partial<Going> & { text: string }) => ({ text, continuation }))(trace.value.going ?? trace.value);
 
-/** Run the model with changes to its heads, and show their effect. */
-export const runWith = (changes: Change[]) =>
-  ask((stopped) => answerer.value.effect({ ...shownReading(), model: modelHere(), changes }, stopped), (answer) => (effect.value = answer));
+/** Run the model with the reader's changes to its heads, and show their effect, unless the reader has changed something else by then. */
+export function runWith(made: Change[]): Promise<boolean> {
+  const [asked, silent] = [changes.value, silenced.value];
+  return ask((stopped) => answerer.value.effect({ ...shownReading(), model: modelHere(), changes: made }, stopped), (answer) => {
+    if (changes.value === asked && silenced.value === silent) effect.value = answer;
+  });
+}
 
 /** Append a token to the text, let the model read it, and choose this token as the query. */
 export async function goOnWith(id: number): Promise<void> {

@@ -48,6 +48,11 @@ export const twoTexts = computed(() => kind.value.queries !== kind.value.keys);
 export const changes = computed<Changes>(() => ({ temperature: temperature.value, cut: cut.value }));
 export const silenced = signal(false); // true = when a server or a worker runs the model, the shown head attends to nothing
 export const isChanged = computed(() => temperature.value !== 1 || cut.value.size > 0 || silenced.value);
+// An effect is that of the changes with which the model was run; it is forgotten when the reader changes something else.
+whenever(() => {
+  void [changes.value, silenced.value];
+  effect.value = null;
+});
 
 export const anySpecial = computed(() => [...trace.value.source, ...trace.value.target].some((token) => token.special));
 export const queryItem = computed<Item | null>(() => itemAt(queryItems.value, query.value));

@@ -207,8 +207,9 @@ const english = {
   restoreEdge: (query: string, key: string) => `restore “${query}” → “${key}”`,
   cuts: (n: number) => `${n} edge${n === 1 ? "" : "s"} cut`,
   reset: "as the model has it",
-  whatIfNote:
-    "The changed weights are exact for this attention step; later layers, which would read other vectors, are not run again.",
+  whatIfNote: "The changed weights are exact for this attention step. Later layers, which would read other vectors, are not run again.",
+  whatIfRun: "The changed weights are exact for this attention step. To see what later layers and the output make of the change, run the model with it.",
+  whatIfRan: "The whole model was run again with this change. The numbers above compare it with the model as it is.",
   caution: "Attention shows where a head reads; by itself it does not explain the answer.",
   tryChange: "What if it read elsewhere?",
   whatIfNone: "Weights that are no softmax of dot products cannot be changed here.",
@@ -538,8 +539,9 @@ const korean: Words = {
   restoreEdge: (query, key) => `“${query}” → “${key}” 되살리기`,
   cuts: (n) => `연결 ${n}개 끊음`,
   reset: "모델 그대로",
-  whatIfNote:
-    "바뀐 가중치는 이 어텐션 단계에서 정확합니다. 다른 벡터를 읽게 될 다음 층은 다시 계산하지 않습니다.",
+  whatIfNote: "바뀐 가중치는 이 어텐션 단계에서 정확합니다. 다른 벡터를 읽게 될 다음 층은 다시 계산하지 않습니다.",
+  whatIfRun: "바뀐 가중치는 이 어텐션 단계에서 정확합니다. 다음 층과 출력이 어떻게 달라지는지 보려면 이대로 모델을 돌리세요.",
+  whatIfRan: "이대로 모델 전체를 다시 돌렸습니다. 위의 수는 모델 그대로와 비교한 것입니다.",
   caution: "어텐션은 헤드가 어디를 읽는지 보여 줄 뿐, 그것만으로 모델의 답을 설명하지는 못합니다.",
   tryChange: "다른 곳을 읽었다면?",
   whatIfNone: "내적의 소프트맥스가 아닌 가중치는 여기서 바꿀 수 없습니다.",

@@ -57,8 +57,20 @@ def test_a_silenced_head_tells_its_effect(page: Page, minilm: LoadedModel) -> No
     compared = regard.compare(*traces)
     expect(page.locator(".effect p")).to_have_text(f"The output changes by at most {compared.output:.4g}.")
     expect(page.locator(".effect tbody tr").first).to_contain_text("L2H3")
+    expect(page.locator("[data-view=what-if]")).to_contain_text("The whole model was run again with this change.")
+    expect(page.locator("[data-view=what-if]")).not_to_contain_text("not run again")
     page.get_by_role("button", name="as the model has it").click()
     expect(page.locator(".effect")).to_have_count(0)
+
+
+def test_an_effect_is_forgotten_when_the_change_is_another(page: Page) -> None:
+    slider = page.locator("[data-view=what-if] input[type=range]")
+    slider.fill("0.5")
+    page.get_by_role("button", name="run the model with this").click()
+    expect(page.locator(".effect")).to_have_count(1)
+    slider.fill("-0.5")
+    expect(page.locator(".effect")).to_have_count(0)
+    expect(page.locator("[data-view=what-if]")).to_contain_text("run the model with it.")
 
 
 def test_a_link_restores_a_silenced_head(page: Page) -> None:

@@ -21,6 +21,7 @@ export function WhatIf() {
   const strongest = before
     ? [...visibleKeys.value].sort((a, b) => before.weights[b.index] - before.weights[a.index]).slice(0, LISTED)
     : [];
+  const runs = trace.value.live && !trace.value.alignment && head.value !== null;
   return (
     <Panel
       view="what-if"
@@ -70,8 +71,8 @@ export function WhatIf() {
           />
         </>
       )}
-      {trace.value.live && !trace.value.alignment && head.value !== null && <Run />}
-      <p class="caption">{say.whatIfNote} {say.caution}</p>
+      {runs && <Run />}
+      <p class="caption">{effect.value ? say.whatIfRan : runs ? say.whatIfRun : say.whatIfNote} {say.caution}</p>
     </Panel>
   );
 }
