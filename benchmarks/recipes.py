@@ -26,9 +26,9 @@ from picture import Picture
 from table import Row, Table, command_of, publish, with_progress
 
 from regard.evaluation.evaluate import evaluate
-from regard.text.parallel import largest_dev_rank, random_rank
 from regard.text.sample import sample
 from regard.training.back_translation import BackTranslation
+from regard.training.data.split import largest_dev_rank, random_rank
 from regard.training.settings.train_config import Data, Evaluation, Model, TrainConfig, Training, VocabularySettings
 from regard.training.train import train
 from regard.training.watcher import Watcher

@@ -8,7 +8,7 @@ from unicodedata import normalize
 import pytest
 
 from regard import InputError
-from regard.text.parallel import Parallel, Report, largest_dev_rank, random_rank
+from regard.text.parallel import Parallel, Report
 
 
 @pytest.fixture
@@ -165,19 +165,3 @@ def test_other_refusals(files, tmp_path):
     for damaged in (packed[:-9], packed[:12] + b"\xff\xff\xff" + packed[15:]):
         (tmp_path / "torn.gz").write_bytes(damaged)
         assert refusal(Parallel(tmp_path / "torn.gz", parallel.target)).startswith(f"cannot read {tmp_path}/torn.gz: ")
-
-
-# Dev pairs
-
-
-def test_dev_pairs_are_as_many_as_wanted_and_equal_texts_stay_together():
-    texts = [f"text {n % 300}" for n in range(900)]
-    limit = largest_dev_rank(texts, 30, seed=7)
-    assert limit == sorted({random_rank(text, 7) for text in texts})[29]
-    chosen = {text for text in texts if random_rank(text, 7) <= limit}
-    assert len(chosen) == 30
-    assert largest_dev_rank(dict.fromkeys(texts), 30, seed=7) == limit
-    other = {text for text in texts if random_rank(text, 8) <= largest_dev_rank(dict.fromkeys(texts), 30, seed=8)}
-    assert len(chosen & other) < 15
-    assert largest_dev_rank([], 5, seed=1) == largest_dev_rank(["a"], 0, seed=1) == -1
-    assert largest_dev_rank(["a"], 5, seed=1) == random_rank("a", 1)

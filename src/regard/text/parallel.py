@@ -9,8 +9,6 @@ U+2028 counts as a space. Letters are composed (Unicode's NFC): a Mac may write 
 """
 
 import gzip
-import hashlib
-import heapq
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -251,39 +249,3 @@ def refuse_other_than_files(path: Path) -> None:
         raise InputError(
             f"cannot read {path}: it is a pipe or a device, and the text is read twice; write it to a file."
         )
-
-
-# Dev pairs
-
-
-def random_rank(source: str, seed: int) -> int:
-    """Return a random number from 0 to 2⁶⁴ - 1, computed from a source text and a seed."""
-    key = seed.to_bytes(8, "little", signed=True)
-    return int.from_bytes(hashlib.blake2b(source.encode(), key=key, digest_size=8).digest(), "little")
-
-
-def largest_dev_rank(sources: Iterable[str], n: int, seed: int) -> int:
-    """Return the largest `random_rank` that a dev pair may have; with it, the dev pairs have n different sources.
-
-    Dev pairs, which are held out for evaluations during the training, are the pairs whose source has at most this rank.
-    Equal sources have equal ranks, so no source is in both the dev pairs and the training pairs, and there may be more
-    than n dev pairs.
-
-    Args:
-        sources: the source text of each pair of the corpus; texts may be repeated.
-        n: the number of different source texts to choose; if there are fewer, all are chosen.
-
-    Returns:
-        The n-th smallest rank; -1, which is below every rank, if n is 0 or there are no sources.
-    """
-    smallest: list[int] = []  # a heap of the n smallest ranks, negated, so that the largest of them comes first
-    in_heap: set[int] = set()
-    for source in sources:
-        rank = random_rank(source, seed)
-        if rank in in_heap or (len(smallest) == n and (not smallest or rank > -smallest[0])):
-            continue
-        if len(smallest) == n:
-            in_heap.remove(-heapq.heappop(smallest))
-        heapq.heappush(smallest, -rank)
-        in_heap.add(rank)
-    return -smallest[0] if smallest else -1

@@ -218,8 +218,7 @@ def train_on(run: Run, state: TrainingState) -> TrainingState:
                     save(run, replace(state, elapsed_seconds=saved_seconds))
             if stop or time_is_over or end_reason_of_steps(run, state):
                 break
-    (elapsed_seconds,) = run.processes.from_main([totals.elapsed_seconds])
-    return replace(state, elapsed_seconds=elapsed_seconds)
+    return replace(state, elapsed_seconds=run.processes.from_main(totals.elapsed_seconds))
 
 
 def any_process(run: Run, step: int, *conditions: bool) -> list[bool]:
@@ -323,8 +322,7 @@ def evaluate(run: Run, state: TrainingState) -> TrainingState:
         entry = evaluation.entry(state)
         run.log.add(entry)
         run.watcher.evaluated(entry)
-    (since_best,) = run.processes.from_main([state.since_best])
-    return replace(state, since_best=since_best)
+    return replace(state, since_best=run.processes.from_main(state.since_best))
 
 
 def save(run: Run, state: TrainingState) -> None:

@@ -13,7 +13,7 @@ DIR/translator.json …  the translator with the parameters that evaluation.keep
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from regard.device import device_named
 from regard.errors import InputError, first_paragraph
 from regard.text.keyed_random import seed_of
 from regard.training.data.corpora import Texts, text_files
-from regard.training.data.prepare import Missing, Prepared, load_written, missing_part, write_missing
+from regard.training.data.prepare import Prepared, load_written, missing_files, write_missing
 from regard.training.evaluator import DevPairs, Evaluator
 from regard.training.learning_rate import named_schedule
 from regard.training.loop import Run, end_reason, train_on
@@ -37,7 +37,7 @@ from regard.training.settings.train_config import TrainConfig
 from regard.training.store.checkpoint import Checkpoint, latest_checkpoint
 from regard.training.store.training_folder import claim, removed_if_refused, stored_config
 from regard.training.store.training_log import Log
-from regard.training.training_state import DevResult, Position, TrainingState
+from regard.training.training_state import DevResult, TrainingState
 from regard.training.watcher import Watcher
 from regard.translation.translator_folder import holds_translator, load_parameters, model_kinds
 
@@ -143,8 +143,7 @@ def prepare_together(
     for _ in turn_of(processes):
         claim(out, texts, folder_lock if processes.is_main else None)
     with removed_if_refused(out, is_new):
-        missing = missing_part(out) if processes.is_first_here else Missing.NOTHING
-        share, settled = processes.share(missing), None
+        share, settled = processes.share(missing_files(out) if processes.is_first_here else 0), None
         if processes.is_first_here:
             settled = write_missing(out, texts, config, processes.device, watcher, share)
         processes.wait()
@@ -209,22 +208,16 @@ def restore_checkpoint(
     """Load the latest checkpoint into `module` and `optimiser`, and return its training state.
 
     If there is no checkpoint, nothing is loaded, and the state is that of a new training. Only the main process reads
-    the checkpoint; it sends the tensors and numbers to the other processes.
+    the checkpoint; it sends the tensors and the state to the other processes.
     """
     checkpoint = latest_checkpoint(out / "checkpoints", watcher.say) if processes.is_main else None
-    state = TrainingState() if checkpoint is None else state_in(checkpoint)
-    at = state.position
-    exists, step, epoch, batch, since_best = processes.from_main(
-        [int(checkpoint is not None), at.step, at.epoch, at.batch, state.since_best]
-    )
-    (elapsed_seconds,) = processes.from_main([state.elapsed_seconds])
-    if not exists:
-        return state
+    state = processes.from_main(None if checkpoint is None else state_in(checkpoint))
+    if state is None:
+        return TrainingState()
     tensors = {} if checkpoint is None else checkpoint.tensors
     processes.restore(module, optimiser, tensors.get("model", {}), tensors.get("optimiser", {}))
-    watcher.say(f"resuming from step {step:,}")
-    position = Position(step=step, epoch=epoch, batch=batch)
-    return replace(state, position=position, since_best=since_best, elapsed_seconds=elapsed_seconds)
+    watcher.say(f"resuming from step {state.position.step:,}")
+    return state
 
 
 def state_in(checkpoint: Checkpoint) -> TrainingState:

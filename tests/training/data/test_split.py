@@ -6,7 +6,7 @@ from refusals import refusal
 from regard import InputError
 from regard.text.clean_copy import CleanCopy
 from regard.text.parallel import Parallel
-from regard.training.data.split import Split
+from regard.training.data.split import Split, largest_dev_rank, random_rank
 from regard.training.settings.settled_config import CorpusConfig, SettledData, SettledVocabulary
 from regard.training.settings.train_config import Evaluation, Model, Training
 
@@ -58,3 +58,18 @@ def test_a_corpus_that_is_all_dev_pairs_is_refused(split_of, tmp_path):
         "sources are held out for evaluation, so no training pair is left; give more pairs, a smaller "
         "data.dev_pairs, or separate dev pairs with --dev-source and --dev-target."
     )
+
+
+@pytest.mark.parametrize("at_once", [7, 100_000])
+def test_dev_pairs_are_as_many_as_wanted_and_equal_texts_stay_together(at_once, monkeypatch):
+    monkeypatch.setattr("regard.training.data.split.RANKS_AT_ONCE", at_once)
+    texts = [f"text {n % 300}" for n in range(900)]
+    limit = largest_dev_rank(texts, 30, seed=7)
+    assert limit == sorted({random_rank(text, 7) for text in texts})[29]
+    chosen = {text for text in texts if random_rank(text, 7) <= limit}
+    assert len(chosen) == 30
+    assert largest_dev_rank(dict.fromkeys(texts), 30, seed=7) == limit
+    other = {text for text in texts if random_rank(text, 8) <= largest_dev_rank(dict.fromkeys(texts), 30, seed=8)}
+    assert len(chosen & other) < 15
+    assert largest_dev_rank([], 5, seed=1) == largest_dev_rank(["a"], 0, seed=1) == -1
+    assert largest_dev_rank(["a"], 5, seed=1) == random_rank("a", 1)

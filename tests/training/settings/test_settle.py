@@ -10,7 +10,6 @@ import torch
 from refusals import refusal
 
 from regard import InputError
-from regard.training.data.survey import Survey
 from regard.training.settings.settle import (
     DEFAULT_MAX_TOKENS,
     RECIPES,
@@ -21,6 +20,7 @@ from regard.training.settings.settle import (
     settle,
     settle_corpus,
 )
+from regard.training.settings.survey import Survey
 from regard.training.settings.train_config import Evaluation, Kind, Model, TrainConfig, Training, VocabularySettings
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

@@ -16,7 +16,6 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from enum import IntEnum
 from functools import partial
 from itertools import chain, starmap
 from pathlib import Path
@@ -41,17 +40,21 @@ from regard.text.vocabulary_size import vocabulary_size
 from regard.training.data.corpora import clean_copies
 from regard.training.data.signed_pairs import SignedPairs, with_signs_if_learnt
 from regard.training.data.split import Split
-from regard.training.data.survey import survey_corpus
-from regard.training.data.user_models import UserModels
-from regard.training.data.user_vocabularies import Vocabularies, refuse_bpe_dropout
+from regard.training.data.user_models import UserModels, Vocabularies, refuse_bpe_dropout
 from regard.training.evaluator import DevPairs
 from regard.training.settings.settle import chosen_recipe, model_config, settle, settle_corpus
 from regard.training.settings.settled_config import CorpusConfig, SettledConfig, SettledVocabulary
+from regard.training.settings.survey import survey_corpus
 from regard.training.settings.train_config import TrainConfig
 from regard.training.store.training_folder import ABOUT, read_about, resumed_config, stored_config, write_config
-from regard.training.warm_start import PARAMETERS
 from regard.training.watcher import Watcher
 from regard.translation.translator_folder import load_vocabularies, save_vocabularies, unique_tensors
+
+START = "start.safetensors"
+"""The file in the data folder with a copy of the parameters of the translator from which training starts.
+
+With this copy, training can be resumed even if the folder of the translator is deleted.
+"""
 
 LEAST_PIECES_WITH_BYTES = 1_024
 """The smallest vocabulary that by default has a piece for each of the 256 bytes, so that no character is unknown."""
@@ -80,24 +83,15 @@ class Prepared:
         return model_config(self.config.model, len(self.source_vocabulary), len(self.target_vocabulary))
 
 
-class Missing(IntEnum):
-    """Which files are missing in the folder of a training.
+def missing_files(folder: Path) -> int:
+    """Return which files `write_missing` has to write in the folder of a training, as a number.
 
-    If several machines train together, those that lack the same files write these files together.
+    0 = none; 1 = the data folder and the settings; 2 = the data folder. Machines with the same number write the files
+    together.
     """
-
-    NOTHING = 0
-    ALL = 1
-    """The data folder and the stored settings are missing."""
-    DATA = 2
-    """The data folder is missing; the settings are stored."""
-
-
-def missing_part(folder: Path) -> Missing:
-    """Return what `write_missing` has to write in the folder of a training."""
     if stored_config(folder) is None:
-        return Missing.ALL
-    return Missing.NOTHING if (folder / "data").exists() else Missing.DATA
+        return 1
+    return 0 if (folder / "data").exists() else 2
 
 
 def write_missing(
@@ -120,20 +114,30 @@ def write_missing(
         InputError: a text or a setting is not valid, a setting differs from the earlier run's, or the texts of the
             machines differ.
     """
-    missing, stored = missing_part(folder), stored_config(folder)
+    stored = stored_config(folder)
     settled = None if stored is None else resumed_config(folder, stored, config)
-    if missing == Missing.NOTHING and settled is not None:
+    if settled is not None and not missing_files(folder):
         return settled
     refuse_different_texts(folder, share)
-    data = folder / "data"
-    shutil.rmtree(data, ignore_errors=True)  # left by a run that was killed before it stored the settings
-    writing = new_writing_folder(data, share)
+    shutil.rmtree(folder / "data", ignore_errors=True)  # left by a run that was killed before it stored the settings
+    writing = folder / f".data-{share.index}.writing"
+    shutil.rmtree(writing, ignore_errors=True)
+    writing.mkdir()
     corpora = clean_copies(texts, (settled or config).data, writing)
-    if settled is None:
-        return write_new_data(writing, corpora, texts, config, device, watcher, share)
-    n_pairs = sum(survey_corpus(corpus.write(), watcher).n_pairs for corpus in corpora)
-    write_data(writing, corpora, texts, settled, n_pairs, watcher, UserModels.of(settled), share)
-    return settled
+    genuine, synthetic = ([corpus for corpus in corpora if bool(corpus.tag) == tagged] for tagged in (False, True))
+    # only sources that people wrote decide the default settings, unless all corpora are synthetic
+    survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in genuine or synthetic), watcher)
+    others = chain.from_iterable(corpus.write() for corpus in (synthetic if genuine else []))
+    n_pairs = survey.n_pairs + survey_corpus(others, watcher).n_pairs
+    recipe, user_models = chosen_recipe(n_pairs, device), UserModels.of(settled or config)
+    corpus_config = settled or settle_corpus(user_models.settings(config), recipe, survey)
+    source, target = write_data(writing, corpora, texts, corpus_config, n_pairs, watcher, user_models, share)
+    if settled is not None:
+        return settled
+    # called only to raise InputError for settings that are not valid, before they are stored
+    model_config(corpus_config.model, len(source), len(target))
+    encoded, seed = read_corpora(writing, config.data.weights, (len(source), len(target))), config.training.seed
+    return settle(corpus_config, recipe, device, lambda n_tokens: Batches(encoded, n_tokens, seed).n_batches())
 
 
 def refuse_different_texts(folder: Path, share: Share) -> None:
@@ -159,7 +163,7 @@ def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | Non
         InputError: a file in the data folder is missing or damaged, or a setting differs from the earlier run's.
     """
     data, stored = folder / "data", stored_config(folder)
-    for writing in folder.glob(f".{data.name}*.writing"):
+    for writing in folder.glob(".data-*.writing"):
         # If the data folder exists, `writing` is the copy of another machine that shares the folder, or was left by a
         # killed run: it is not needed.
         if data.exists():
@@ -173,38 +177,6 @@ def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | Non
     if settled != stored:
         write_config(folder, settled)
     return load(data, settled)
-
-
-def write_new_data(
-    writing: Path,
-    corpora: Sequence[CleanCopy],
-    texts: Mapping[str, Path],
-    config: TrainConfig,
-    device: torch.device,
-    watcher: Watcher,
-    share: Share,
-) -> SettledConfig:
-    """Write the data folder of a new training into the folder `writing`; return the complete settings."""
-    genuine, synthetic = ([corpus for corpus in corpora if bool(corpus.tag) == tagged] for tagged in (False, True))
-    # only sources that people wrote decide the default settings, unless all corpora are synthetic
-    survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in genuine or synthetic), watcher)
-    others = chain.from_iterable(corpus.write() for corpus in (synthetic if genuine else []))
-    n_pairs = survey.n_pairs + survey_corpus(others, watcher).n_pairs
-    recipe, user_models = chosen_recipe(n_pairs, device), UserModels.of(config)
-    corpus_config = settle_corpus(user_models.settings(config), recipe, survey)
-    source, target = write_data(writing, corpora, texts, corpus_config, n_pairs, watcher, user_models, share)
-    # called only to raise InputError for settings that are not valid, before they are stored
-    model_config(corpus_config.model, len(source), len(target))
-    encoded, seed = read_corpora(writing, config.data.weights, (len(source), len(target))), config.training.seed
-    return settle(corpus_config, recipe, device, lambda n_tokens: Batches(encoded, n_tokens, seed).n_batches())
-
-
-def new_writing_folder(data: Path, share: Share) -> Path:
-    """Create an empty temporary folder, which is renamed to `data` when it is complete; return its path."""
-    writing = data.with_name(f".{data.name}-{share.index}.writing")
-    shutil.rmtree(writing, ignore_errors=True)
-    writing.mkdir()
-    return writing
 
 
 def write_data(
@@ -231,14 +203,14 @@ def write_data(
     """
     watcher.busy("choosing the dev pairs")
     split = Split.of(corpora, texts, config)
-    vocabularies = user_models.vocabularies()
+    vocabularies = user_models.vocabularies
     if vocabularies is None:
         watcher.busy("making the vocabulary")
         vocabularies = shared_vocabularies(split, config.vocabulary, n_pairs, share)
     else:
         refuse_bpe_dropout(config.vocabulary, vocabularies)
     if user_models.start is not None:
-        write_tensors(writing / PARAMETERS, unique_tensors(user_models.start.model))
+        write_tensors(writing / START, unique_tensors(user_models.start.model))
     source, target = vocabularies
     save_vocabularies(writing, source, target)
     reports, n_done = [replace(corpus.counts) for corpus in corpora], 0
@@ -314,12 +286,7 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
     tags = list(dict.fromkeys(corpus.tag for corpus in split.corpora if corpus.tag))
 
     def vocabulary(lines: Callable[[], Iterator[str]], tags: Sequence[str]) -> Vocabulary:
-        """Train one vocabulary.
-
-        Args:
-            lines: returns the lines to train on; a function, because they are read twice.
-            tags: words that are a piece each, such as the tag of synthetic corpora.
-        """
+        """Train one vocabulary on `lines()`, which is read twice; each tag, e.g. of synthetic corpora, is one piece."""
         n_tokens = vocabulary_size(lines(), n_pairs) if settings.n_tokens is None else settings.n_tokens
         with_bytes = n_tokens >= LEAST_PIECES_WITH_BYTES if settings.byte_fallback is None else settings.byte_fallback
         return Vocabulary.train(lines(), n_tokens, coverage=settings.coverage, tags=tags, byte_fallback=with_bytes)
@@ -363,7 +330,7 @@ def load(data: Path, config: SettledConfig) -> Prepared:
         config=config,
         batches=Batches(corpus, training.batch_tokens, training.seed, bpe_dropouts(config, source, target)),
         dev=dev,
-        start=data / PARAMETERS if config.model.start_from is not None else None,
+        start=data / START if config.model.start_from is not None else None,
         source_vocabulary=source,
         target_vocabulary=target,
     )

@@ -6,16 +6,21 @@ too, all pairs with this source become training pairs again. If no dev pair woul
 applied: then dev pairs and training pairs may have the same targets, but never the same sources.
 """
 
+import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
 
 from regard.errors import InputError
 from regard.text.clean_copy import CleanCopy, Pair
-from regard.text.parallel import Parallel, Report, largest_dev_rank, random_rank
+from regard.text.parallel import Parallel, Report
 from regard.text.vocabulary import Vocabulary
 from regard.training.settings.settled_config import CorpusConfig
+
+RANKS_AT_ONCE = 100_000
+"""The number of ranks from which `largest_dev_rank` takes the smallest at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +132,28 @@ def sources_with_own_targets(chosen: Iterable[Pair], others: Iterable[Pair]) -> 
         left -= moved
         trained = {target for source in moved for target in targets_of[source]}
     return frozenset(left)
+
+
+def random_rank(source: str, seed: int) -> int:
+    """Return a random number from 0 to 2⁶⁴ - 1, computed from a source text and a seed."""
+    key = seed.to_bytes(8, "little", signed=True)
+    return int.from_bytes(blake2b(source.encode(), key=key, digest_size=8).digest(), "little")
+
+
+def largest_dev_rank(sources: Iterable[str], n: int, seed: int) -> int:
+    """Return the largest `random_rank` that the source of a dev pair may have.
+
+    The pairs whose source has at most this rank are the dev pairs, with n different sources. Equal sources have equal
+    ranks, so no source is in both the dev pairs and the training pairs.
+
+    Args:
+        sources: the source text of each pair of the corpus; texts may be repeated.
+        n: the number of different source texts to choose; if there are fewer, all are chosen.
+
+    Returns:
+        The n-th smallest rank; -1, which is below every rank, if n is 0 or there are no sources.
+    """
+    ranks, smallest = (random_rank(source, seed) for source in sources), list[int]()
+    while some := set(islice(ranks, RANKS_AT_ONCE)):
+        smallest = heapq.nsmallest(n, some.union(smallest))
+    return smallest[-1] if smallest else -1

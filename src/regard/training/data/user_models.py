@@ -1,13 +1,31 @@
-"""The trained models that the user gives for a training: a translator to fine-tune, or vocabularies."""
+"""The trained models that the user gives for a training: a translator to fine-tune, or vocabularies.
 
-from dataclasses import dataclass
+Fine-tuning starts from the vocabularies, the model and the parameters of a trained translator, and adapts it to the
+texts of one domain with few sentence pairs. The user's own vocabularies are SentencePiece models in files.
+
+Source: Luong & Manning 2015, "Stanford Neural Machine Translation Systems for Spoken Language Domains".
+"""
+
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import cast
 
-from regard.training.data.user_vocabularies import Vocabularies, read_user_vocabularies, with_user_vocabularies
-from regard.training.settings.train_config import TrainConfig
-from regard.training.warm_start import with_start
+from regard.errors import InputError
+from regard.text.foreign_vocabulary import vocabulary_from_model
+from regard.text.parallel import paths_in
+from regard.text.piece_table import BPE, algorithm_of
+from regard.text.placeholders import Placeholders
+from regard.text.vocabulary import Vocabulary
+from regard.training.settings.settings_file import VOCABULARY_SIZES
+from regard.training.settings.train_config import Kind, TrainConfig, VocabularySettings
 from regard.translation.marian_folder import read_any_translator
-from regard.translation.translator_folder import TranslatorContents
+from regard.translation.translator_folder import TranslatorContents, kind_of
+
+Vocabularies = tuple[Vocabulary, Vocabulary]
+"""A source and a target vocabulary; the same object twice if the languages share one."""
+
+CHANGEABLE = {"dropout", "attention_dropout"}
+"""The model settings that may differ from the translator's when it is fine-tuned: parameters do not depend on them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,22 +34,23 @@ class UserModels:
 
     Attributes:
         start: the translator to fine-tune, whose vocabularies and parameters are copied; None = a new model.
-        given_vocabularies: the user's vocabularies for source and target; None = there are none.
+        vocabularies: the vocabularies of that translator, or those in the user's files; None = new ones are trained.
     """
 
     start: TranslatorContents | None
-    given_vocabularies: Vocabularies | None
+    vocabularies: Vocabularies | None
 
     @classmethod
     def of(cls, config: TrainConfig) -> "UserModels":
-        """Read the translator in model.start_from and the vocabularies in vocabulary.file.
+        """Read the translator in model.start_from, or the vocabularies in vocabulary.file.
 
         Raises:
-            InputError: one of them cannot be read.
+            InputError: a file cannot be read.
         """
-        start_from = config.model.start_from
-        start = None if start_from is None else read_any_translator(Path(start_from))
-        return cls(start, read_user_vocabularies(config.vocabulary))
+        if config.model.start_from is None:
+            return cls(None, read_user_vocabularies(config.vocabulary))
+        start = read_any_translator(Path(config.model.start_from))
+        return cls(start, (start.source_vocabulary, start.target_vocabulary))
 
     def settings(self, config: TrainConfig) -> TrainConfig:
         """Return `config` with the values that the given translator or vocabularies determine, e.g. vocabulary.joint.
@@ -39,14 +58,99 @@ class UserModels:
         Raises:
             InputError: a setting differs from the translator or from the vocabularies.
         """
+        if self.vocabularies is None:
+            return config
+        source, target = self.vocabularies
+        joint, placeholders = source is target, Placeholders.of(source, target) is not None
         if self.start is not None:
-            return with_start(config, self.start)
-        return config if self.given_vocabularies is None else with_user_vocabularies(config, self.given_vocabularies)
+            config = with_start(config, self.start, joint, placeholders)
+        else:
+            refuse_other_vocabularies(config.vocabulary, self.vocabularies, joint, placeholders)
+        return replace(config, vocabulary=replace(config.vocabulary, joint=joint, placeholders=placeholders))
 
-    def vocabularies(self) -> Vocabularies | None:
-        """Return the source and the target vocabulary of the translator or of the user; None = train new ones."""
-        return (
-            self.given_vocabularies
-            if self.start is None
-            else (self.start.source_vocabulary, self.start.target_vocabulary)
+
+def with_start(config: TrainConfig, start: TranslatorContents, joint: bool, placeholders: bool) -> TrainConfig:
+    """Return the settings for fine-tuning: the section [model] has the settings of the translator `start`.
+
+    Args:
+        joint, placeholders: the settings vocabulary.joint and vocabulary.placeholders of the translator.
+
+    Raises:
+        InputError: the settings ask for a vocabulary or a model that differs from the translator's.
+    """
+    model, vocabulary, default = config.model, config.vocabulary, TrainConfig()
+    start_config = asdict(start.model.config)  # type: ignore[call-overload]
+    kind = cast(Kind, kind_of(start.model))
+    settings = {
+        "vocabulary.n_tokens": (vocabulary.n_tokens, default.vocabulary.n_tokens, len(start.source_vocabulary)),
+        "vocabulary.file": (vocabulary.file, None, "vocabularies of its own"),
+        "vocabulary.joint": (vocabulary.joint, default.vocabulary.joint, joint),
+        "vocabulary.placeholders": (vocabulary.placeholders, default.vocabulary.placeholders, placeholders),
+        "vocabulary.coverage": (vocabulary.coverage, default.vocabulary.coverage, "its own"),
+        "vocabulary.byte_fallback": (vocabulary.byte_fallback, None, "its own"),
+        "model.kind": (model.kind, default.model.kind, kind),
+        "model.preset": (model.preset, default.model.preset, "a size of its own"),
+    }
+    changed = {name: value for name, value in model.changes.items() if name not in CHANGEABLE}
+    settings |= {f"model.{name}": (value, None, start_config.get(name)) for name, value in changed.items()}
+    for name, (value, default_value, value_at_start) in settings.items():
+        if value not in (default_value, value_at_start):
+            raise InputError(
+                f"{name} = {value}: training begins with {model.start_from}, which has {value_at_start}; leave it out, "
+                "or train a new translator."
+            )
+    changes = {name: value for name, value in {**start_config, **model.changes}.items() if name not in VOCABULARY_SIZES}
+    return replace(config, model=replace(model, kind=kind, changes=changes))
+
+
+def read_user_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
+    """Return the source and the target vocabulary that the setting vocabulary.file names; None if it is not set.
+
+    If the setting names one file, both vocabularies are the same object.
+
+    Raises:
+        InputError: there are more than two files, or one cannot be read or is not a vocabulary.
+    """
+    if settings.file is None:
+        return None
+    paths = paths_in(settings.file)
+    if len(paths) > 2:
+        raise InputError(
+            f"vocabulary.file = {settings.file} names {len(paths)} files; give one for both languages, or two with a "
+            "comma between."
+        )
+    vocabularies = [vocabulary_from_model(path) for path in paths]
+    return vocabularies[0], vocabularies[-1]
+
+
+def refuse_other_vocabularies(
+    settings: VocabularySettings, given: Vocabularies, joint: bool, placeholders: bool
+) -> None:
+    """Raise InputError if a setting asks for a vocabulary that differs from the user's own vocabularies.
+
+    Args:
+        joint, placeholders: whether the user's vocabularies are one vocabulary, and whether they have the signs.
+    """
+    sizes = dict.fromkeys(map(len, given))
+    given_size = " and ".join(f"{size:,}" for size in sizes)
+    for name, value, allowed, given_value in (
+        ("n_tokens", settings.n_tokens, {None, *sizes} if len(sizes) == 1 else {None}, f"{given_size} pieces"),
+        ("joint", settings.joint, {None, joint}, "one vocabulary" if joint else "two vocabularies"),
+        ("placeholders", settings.placeholders, {None, placeholders}, "its own pieces"),
+        ("coverage", settings.coverage, {VocabularySettings().coverage}, "letters of its own"),
+        ("byte_fallback", settings.byte_fallback, {None}, "letters of its own"),
+    ):
+        if value not in allowed:
+            raise InputError(
+                f"vocabulary.{name} = {str(value).lower()}: {settings.file} has {given_value}; leave it out, or train "
+                "without a vocabulary of your own."
+            )
+
+
+def refuse_bpe_dropout(settings: VocabularySettings, vocabularies: Vocabularies) -> None:
+    """Raise InputError if the settings ask for BPE-dropout and a vocabulary is not made by byte-pair encoding."""
+    if settings.bpe_dropout and not all(algorithm_of(vocabulary.model) == BPE for vocabulary in vocabularies):
+        raise InputError(
+            f"vocabulary.bpe_dropout = {settings.bpe_dropout}: the given vocabulary is not made by byte-pair encoding; "
+            "leave it out, or give a vocabulary of spm_train --model_type=bpe."
         )

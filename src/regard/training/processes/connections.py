@@ -68,14 +68,14 @@ class Connections:
         Args:
             rank: the rank of this process; the main process has rank 0.
             n: the number of processes.
-            from_main: a function that sends numbers from the main process to all processes, and returns them in each,
-                such as `Processes.from_main`.
+            from_main: a function that sends a list from the main process to all processes, and returns it in each, such
+                as `Processes.from_main`.
 
         Raises:
             LostError: a process did not connect.
         """
         if rank:
-            port, secret = from_main([0, 0])  # the zeros are not used: the main process sends both
+            port, secret = from_main([])  # the main process sends both
             return cls({0: connect(port, secret, rank)}, n)
         with listening_socket() as listening:
             port, secret = from_main([listening.getsockname()[1], secrets.randbits(62)])

@@ -41,7 +41,7 @@ UNSUPPORTED = {"ACCELERATE_USE_DEEPSPEED": "DeepSpeed", "ACCELERATE_USE_MEGATRON
 TIMEOUT = timedelta(days=7)
 """The longest time that a process waits for another one; connections.py finds a lost process much earlier."""
 
-Number = TypeVar("Number", int, float)
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,15 +193,13 @@ class Processes:
         counts = self.total(torch.tensor(conditions, dtype=torch.float32, device=self.device))
         return [bool(count) for count in counts > 0]
 
-    def from_main(self, numbers: list[Number]) -> list[Number]:
-        """Send numbers from the main process to all processes; return the main process's numbers in each.
-
-        All processes must call this method, with equally many numbers, all int or all float.
-        """
+    def from_main(self, value: Value) -> Value:
+        """Send a value from the main process to all processes; return it in each. All must call this method."""
         if self.n == 1:
-            return numbers
-        exact = torch.float64 if isinstance(numbers[0], float) else torch.int64
-        return self.total(torch.tensor(numbers, dtype=exact, device=self.device) * self.is_main).tolist()
+            return value
+        values = [value]
+        distributed.broadcast_object_list(values, src=0)
+        return values[0]
 
     def share(self, group: int) -> Share:
         """Return this process's share of some work. Processes that call this method with the same `group` share work.

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import torch
 
 from regard.errors import InputError
-from regard.training.data.survey import Survey
 from regard.training.learning_rate import ScheduleName
 from regard.training.settings.settled_config import (
     CorpusConfig,
@@ -24,6 +23,7 @@ from regard.training.settings.settled_config import (
     SettledVocabulary,
     settled_section,
 )
+from regard.training.settings.survey import Survey
 from regard.training.settings.train_config import Kind, Model, Precision, TrainConfig
 from regard.translation.translator_folder import model_kinds
 

@@ -141,10 +141,9 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         DamagedError: a file of the checkpoint, or a file outside that the checkpoint needs, is missing or has changed.
     """
     manifest = read_manifest(folder)
-    for name, written in manifest["files"].items():
-        check_file(folder, folder / name, written)
-    for name, written in manifest["beside"].items():
-        check_file_outside(folder, name, written)
+    for key, outside in (("files", False), ("beside", True)):
+        for name, written in manifest[key].items():
+            check_file(folder, name, written, outside=outside)
     try:
         return Checkpoint(
             folder=folder,
@@ -204,28 +203,21 @@ def files_needed(folder: Path) -> set[Path]:
     return {folder.parent / name for name in names}
 
 
-def check_file(folder: Path, path: Path, written: Mapping[str, Any]) -> None:
-    """Raise DamagedError unless the file `path` of a checkpoint has the size and checksum `written` in the manifest."""
-    if not path.is_file():
-        raise DamagedError(f"{folder} is incomplete: {path.name} is missing.")
-    if path.stat().st_size != written["size"]:
-        raise DamagedError(
-            f"{folder} is damaged: {path.name} has {path.stat().st_size:,} bytes, and {written['size']:,} were written."
-        )
-    if checksum(path) != written:
-        raise DamagedError(f"{folder} is damaged: {path.name} is not what was written (its SHA-256 differs).")
-
-
-def check_file_outside(folder: Path, name: str, written: Mapping[str, Any]) -> None:
-    """Raise DamagedError if a file outside a checkpoint, which the checkpoint needs, is missing or has changed.
+def check_file(folder: Path, name: str, written: Mapping[str, Any], *, outside: bool) -> None:
+    """Raise DamagedError unless a file is there and has the size and the checksum `written` in the manifest.
 
     Args:
         folder: the folder of the checkpoint.
-        name: the path of the file, relative to the training's folder.
-        written: the size and checksum of the file when the checkpoint was saved.
+        outside: False = `name` is a file of the checkpoint; True = a path relative to the training's folder.
     """
-    path = folder.parents[1] / name
+    path = (folder.parents[1] if outside else folder) / name
     if not path.is_file():
         raise DamagedError(f"{folder} is incomplete: {name} is missing.")
-    if checksum(path) != written:
+    if checksum(path) == written:
+        return
+    if outside:
         raise DamagedError(f"{name} has changed since {folder} was saved (its SHA-256 differs).")
+    size = path.stat().st_size
+    if size != written["size"]:
+        raise DamagedError(f"{folder} is damaged: {name} has {size:,} bytes, and {written['size']:,} were written.")
+    raise DamagedError(f"{folder} is damaged: {name} is not what was written (its SHA-256 differs).")
