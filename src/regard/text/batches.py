@@ -1,13 +1,15 @@
 """Batches of sentence pairs of similar lengths, with a limited number of tokens, in a new order in every epoch.
 
-The batches depend only on the seed, the epoch and the lengths of the texts. A resumed training run therefore continues
-with exactly the batches that were left, without reading the texts of earlier batches. The pairs of an epoch are
-first put into a random order, which takes 8 bytes of memory for each pair. Then each pool, which is 10,000 successive
-pairs, is sorted by length and divided into batches.
+The batches depend only on the seed, the epoch and the lengths of the texts. So a resumed training run continues with
+exactly the batches that were left, without reading the texts of earlier batches. The pairs of an epoch are first put
+into a random order, which takes 8 bytes of memory for each pair. Then each pool, which is 10,000 successive pairs, is
+sorted by length and divided into batches.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+from math import ceil
 
 import numpy as np
 import torch
@@ -24,10 +26,7 @@ PAIRS_PER_POOL = 10_000
 """The number of pairs that are sorted by length and divided into batches together."""
 
 POOLS_COUNTED = 20
-"""To estimate the number of batches in an epoch of a large corpus, the batches of this many pools are counted.
-
-A pool is `PAIRS_PER_POOL` pairs.
-"""
+"""To estimate the number of batches in an epoch of a large corpus, the batches of this many pools are counted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,30 +72,19 @@ class Batches:
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
         """Yield the batches of epoch `number`, from the batch with index `start` on."""
-        n_skipped = 0
         for batches in self._pools(number):
-            if n_skipped + len(batches) <= start:
-                n_skipped += len(batches)
-                continue
-            for indices in batches[max(0, start - n_skipped) :]:
+            for indices in batches[start:]:
                 yield self.batch(indices, number)
-            n_skipped += len(batches)
+            start = max(0, start - len(batches))
 
     def n_batches(self) -> int:
         """Return the number of batches in an epoch; for a corpus of more than 200,000 pairs (20 pools), an estimate."""
-        counts, n_pools = list[int](), -(-len(self.corpus.order(self.seed, 0)) // PAIRS_PER_POOL)
-        for batches in self._pools(0):
-            counts.append(len(batches))
-            if len(counts) == POOLS_COUNTED:
-                break
+        counts = [len(batches) for batches in islice(self._pools(0), POOLS_COUNTED)]
+        n_pools = ceil(len(self.corpus.order(self.seed, 0)) / PAIRS_PER_POOL)
         return round(sum(counts) * n_pools / len(counts)) if counts else 0
 
     def batch(self, indices: Integers, epoch: int) -> Batch:
-        """Return the pairs with these indices as one batch.
-
-        Args:
-            epoch: with BPE-dropout, the division of a text into pieces depends on the number of the epoch.
-        """
+        """Return the pairs with these indices as one batch; BPE-dropout also depends on the number of the epoch."""
         texts = [side.rows(indices) for side in (self.corpus.source, self.corpus.target)]
         if self.dropouts is not None:
             keys = ((self.seed, epoch, int(indices[0]), name) for name in SIDES)  # the first pair identifies a batch
@@ -112,7 +100,7 @@ class Batches:
         )
 
     def _pools(self, epoch: int) -> Iterator[list[Integers]]:
-        """Yield, for each pool of 10,000 pairs of an epoch, a list of its batches in random order.
+        """Yield, for each pool of pairs of an epoch, its batches in random order.
 
         A batch is an array with the indices of its pairs.
         """
@@ -147,8 +135,7 @@ def pad_texts(
     Args:
         ids: the ids of all texts, concatenated.
         lengths: the number of ids in each text.
-        first: the id to put before each text; None = `last` is given instead.
-        last: the id to put after each text; None = `first` is given instead.
+        first, last: the id to put before each text, or the id to put after each text; the other one is None.
     """
     rows = np.full((len(lengths), int(lengths.max()) + 1), PAD, dtype=np.int64)
     column, start = np.arange(rows.shape[1]), 0 if first is None else 1

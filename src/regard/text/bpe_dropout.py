@@ -28,7 +28,7 @@ NEVER = 2**31
 
 
 class BPEDropout:
-    """BPE-dropout for the texts of one language: texts are divided into other pieces each time (Provilkov et al. 2020).
+    """BPE-dropout for the texts of one language (Provilkov et al. 2020).
 
     Args:
         vocabulary: the vocabulary of the language, made by BPE.
@@ -125,7 +125,7 @@ class BPEDropout:
 
 
 class Merges:
-    """The merges of BPE: which pairs of symbols can be joined, and in which order (rank; lowest first) they are joined.
+    """The merges of BPE: which pairs of symbols can be joined, and in which order (rank; lowest first).
 
     Two symbols can be joined if they, and the result, are pieces of the vocabulary.
 
@@ -149,10 +149,7 @@ class Merges:
         self.pairs, self.rank_of_pair = np.array([(-1, NEVER), *merges], dtype=np.int64).T
 
     def ranks(self, left: Integers, right: Integers) -> Integers:
-        """Return, for each i, the rank of merging left[i] with right[i] (lower ranks are merged first).
-
-        The rank is `NEVER` if the two symbols cannot be merged.
-        """
+        """Return, for each i, the rank of merging left[i] with right[i]; `NEVER` if they cannot be merged."""
         pair = left * self.n_pieces + right
         index = np.searchsorted(self.pairs, pair, side="right") - 1
         return np.where(self.pairs[index] == pair, self.rank_of_pair[index], NEVER)

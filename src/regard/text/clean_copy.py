@@ -33,9 +33,6 @@ class CleanCopy:
         """Clean the pairs of the corpus, write them to the copy, and yield them.
 
         The copy is complete after the last pair.
-
-        Raises:
-            InputError: a file of the corpus cannot be read or is not UTF-8, or the two files do not fit together.
         """
         with self.path.open("w", encoding="utf-8", newline="\n") as file:
             for source, target in self.parallel.pairs(self.counts):

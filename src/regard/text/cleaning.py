@@ -36,16 +36,11 @@ def compose(text: str) -> str:
 
 
 def without_control_characters(text: str) -> str:
-    """Return the text without the characters that match `CONTROL`.
-
-    >>> without_control_characters("\\ufeffein\\x00 Hund")
-    'ein Hund'
-    """
     return CONTROL.sub("", text)
 
 
-def refuse_lone_surrogates(text: str) -> None:
-    """Raise InputError if the text has a lone surrogate, which a Python str can contain and UTF-8 cannot encode."""
+def checked_clean_text(text: str) -> str:
+    """Return a text as `clean_text` does; raise InputError if it has a lone surrogate, which UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -53,3 +48,4 @@ def refuse_lone_surrogates(text: str) -> None:
             f"the text has a lone surrogate (U+{ord(text[error.start]):04X} at position {error.start + 1}), "
             "which UTF-8 cannot encode; remove it."
         ) from error
+    return clean_text(text)

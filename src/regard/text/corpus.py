@@ -39,9 +39,6 @@ DTYPES: dict[str, type[np.unsignedinteger]] = {"uint16": np.uint16, "uint32": np
 Ids = NDArray[np.unsignedinteger]
 """The ids of texts, concatenated."""
 
-Ends = NDArray[np.int64]
-"""The boundaries of concatenated texts: 0, and then for each text the index after its last id."""
-
 Lengths = NDArray[np.int64]
 """The number of ids in each text."""
 
@@ -58,7 +55,7 @@ class Side:
     """
 
     ids: Ids
-    ends: Ends
+    ends: NDArray[np.int64]
     path: Path = Path()
     n_tokens: int | None = None
 
@@ -86,8 +83,8 @@ class Corpus:
     """The pairs of texts in a corpus folder, as ids without BOS and EOS.
 
     Args:
-        n_tokens: the sizes of the source and the target vocabulary. Reading an id that is not in the vocabulary
-            raises InputError; None = ids are not checked.
+        n_tokens: the sizes of the source and the target vocabulary. Reading an id that is not in the vocabulary raises
+            InputError; None = ids are not checked.
 
     Raises:
         InputError: a file of the corpus is missing or damaged.
@@ -126,10 +123,6 @@ class Corpus:
         """Return the indices of all pairs in a random order that depends only on the seed and the epoch."""
         return permutation(len(self), seed, epoch)
 
-    def __repr__(self) -> str:
-        sizes = f"{len(self.source.ids):,} and {len(self.target.ids):,}"
-        return f"Corpus({str(self.folder)!r}, {len(self):,} pairs of {sizes} ids)"
-
 
 def write_corpus(
     folder: Path,
@@ -150,11 +143,11 @@ def write_corpus(
         max_tokens: the largest number of pieces in a text, EOS not counted.
         max_ratio: the largest ratio of the longer text of a pair to the shorter one, in pieces.
         purpose: the use of the pairs, for the message "no pair is left to learn from".
-        report: the counts to which the pairs kept, and the pairs left out for each reason, are added; None =
-            the counts are not wanted.
+        report: the counts to which the pairs kept, and the pairs left out for each reason, are added; None = the counts
+            are not wanted.
         progress: called after each chunk of pairs with the number of pairs in it.
-        share: the part of the pairs that this process encodes. The process receives the ids of the other pairs from
-            the other processes, which call this function with the same pairs; each process writes the whole corpus.
+        share: the part of the pairs that this process encodes. The process receives the ids of the other pairs from the
+            other processes, which call this function with the same pairs; each process writes the whole corpus.
 
     Raises:
         InputError: no pair is kept.
@@ -193,11 +186,11 @@ def write_corpus(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedPairs:
-    """Pairs of texts as token ids.
+    """Pairs of texts as token ids; of the two arrays in a field, the first is that of the sources.
 
     Attributes:
-        ids: two arrays: the ids of all sources, concatenated, and the ids of all targets, concatenated.
-        lengths: two arrays: the number of ids in each source, and the number of ids in each target.
+        ids: the ids of all texts, concatenated.
+        lengths: the number of ids in each text.
         report: the numbers of pairs kept, and of pairs left out for each reason.
     """
 
@@ -214,14 +207,7 @@ def encode_pairs(
     max_ratio: float,
     dtype: type[np.unsignedinteger],
 ) -> EncodedPairs:
-    """Encode pairs of texts, and leave out empty, too long and mismatched pairs (see `fits`).
-
-    Args:
-        source, target: the vocabularies of the two languages.
-        max_tokens: the largest number of pieces in a text, EOS not counted.
-        max_ratio: the largest ratio of the longer text of a pair to the shorter one, in pieces.
-        dtype: the data type of the token ids in the result.
-    """
+    """Encode pairs of texts into ids of the type `dtype`, and leave out pairs as `write_corpus` does."""
     report = Report()
     sources = source.encode_all([source_text for source_text, _ in pairs])
     targets = target.encode_all([target_text for _, target_text in pairs])
@@ -237,11 +223,6 @@ def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float
     """Return whether a pair is kept: no text is empty or too long, and the lengths of the two texts are similar.
 
     A pair left out adds 1 to its reason's count in `report`; a kept pair with an unknown piece adds 1 to `unknown`.
-
-    Args:
-        source, target: the token ids of the two texts.
-        max_tokens: the largest number of tokens in a text.
-        max_ratio: the largest ratio of the longer text to the shorter one, in tokens.
     """
     shorter, longer = sorted((len(source), len(target)))
     if shorter == 0:

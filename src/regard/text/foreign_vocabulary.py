@@ -28,11 +28,7 @@ MOST_PIECES = 2**20
 
 
 def read_model(path: Path) -> bytes:
-    """Read a SentencePiece model and check that SentencePiece can load it.
-
-    Raises:
-        InputError: the file cannot be read, or is not a SentencePiece model.
-    """
+    """Read a SentencePiece model and check that SentencePiece can load it."""
     try:
         model = path.read_bytes()
         pieces_of(model)
@@ -52,7 +48,7 @@ def vocabulary_from_model(path: Path) -> Vocabulary:
     In the model, the special pieces may have any ids, and some of them may be missing.
 
     Raises:
-        InputError: the file cannot be read, is not a SentencePiece model, or has too few or too many pieces.
+        InputError: the file is not a SentencePiece model, or has too few or too many pieces.
     """
     model = read_model(path)
     processor = Vocabulary(model).processor
@@ -84,14 +80,11 @@ def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
     piece, the series gets the id of the piece. A language code such as >>fra<< is one piece.
 
     Departure: in Marian, a piece that is not in the table becomes the unknown piece. Here SentencePiece divides the
-    text into pieces that are in the table; only a letter without a piece becomes the unknown piece.
+    text into pieces that are in the table; only a letter without a piece becomes the unknown piece. A BPE model without
+    some pieces of the table raises InputError, because it would divide texts otherwise.
 
     Args:
         table: the pieces in the order of their ids, from id 4 on; "" = there is no piece with this id.
-
-    Raises:
-        InputError: the file cannot be read or is not a SentencePiece model, or it is a BPE model without some pieces of
-            the table.
     """
     model = read_model(path)
     piece_of_text = {piece.text: piece for piece in pieces_of(model)}

@@ -63,18 +63,15 @@ class JoinedCorpus:
         self.source = JoinedSide([corpus.source for corpus in corpora], self.starts)
         self.target = JoinedSide([corpus.target for corpus in corpora], self.starts)
 
-    def __len__(self) -> int:
-        return int(self.sizes.sum())
-
     def order(self, seed: int, epoch: int) -> Integers:
         """Return the indices of the pairs that an epoch takes from the corpora, in the random order of the epoch."""
         pairs = self.pairs_of_epoch(seed, epoch)
         return pairs[permutation(len(pairs), seed, epoch)]
 
     def pairs_of_epoch(self, seed: int, epoch: int) -> Integers:
-        """Return the indices of the pairs of an epoch: from each corpus of n pairs with the weight w, w · n pairs.
+        """Return the indices of the pairs of an epoch, those of the first corpus first.
 
-        A weight below 1 leaves pairs for later epochs; a weight above 1 repeats pairs. The first corpus comes first.
+        A weight below 1 leaves pairs for later epochs; a weight above 1 repeats pairs.
         """
         parts, sizes = list[Integers](), self.sizes.tolist()
         for number, (size, start, weight) in enumerate(zip(sizes, self.starts, self.weights, strict=True)):

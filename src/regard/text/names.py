@@ -60,7 +60,7 @@ def names_in(pairs: Iterable[Pair], capitals: int) -> dict[str, str]:
 
 
 def most_similar(with_name: list[str], other_texts: list[str]) -> tuple[str, float]:
-    """Return the substring most similar to a name, and its similarity; of equally similar ones, the longest.
+    """Return the substring of words most similar to a name, and its similarity; of equally similar ones, the longest.
 
     Args:
         with_name: the texts, in the other language, of the pairs with the name.

@@ -1,8 +1,7 @@
 """Parallel text: two files, in which line n of the second file is the translation of line n of the first.
 
 Files are UTF-8, plain or gzip. Byte order marks, carriage returns and control characters are removed, and runs of
-spaces become one space. A pair with an empty text is left out and counted. A line that is not UTF-8 raises InputError
-with the line number.
+spaces become one space. A pair with an empty text is left out and counted.
 
 Only a line feed ends a line, with or without a carriage return before it; a carriage return elsewhere, a form feed or
 U+2028 counts as a space. Letters are composed (Unicode's NFC): a Mac may write 뱀 as its three parts, and é as two.
@@ -10,7 +9,7 @@ U+2028 counts as a space. Letters are composed (Unicode's NFC): a Mac may write 
 
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
@@ -93,19 +92,6 @@ class Report:
         return ", ".join(f"{number:,} {label}" for label, number in reasons.items() if number)
 
 
-def sum_reports(reports: Iterable[Report]) -> Report:
-    """Return a report with the sums of the counts of several reports, such as the reports of several corpora.
-
-    >>> sum_reports([Report(read=3, kept=2), Report(read=5)])
-    Report(read=8, byte_order_marks=0, carriage_returns=0, extra_spaces=0, composed=0, control_characters=0, empty=0,
-    over_long=0, mismatched=0, held_out=0, kept=2, unknown=0, signed=0, named=0)
-    """
-    sums = Report()
-    for report in reports:
-        sums.add(report)
-    return sums
-
-
 def paths_in(text: str) -> list[Path]:
     """Return the paths in a comma-separated text; a text that is itself the name of a file is one path."""
     return [Path(text)] if Path(text).is_file() else [Path(one) for one in text.split(",")]
@@ -159,7 +145,7 @@ def clean_lines(path: Path, report: Report | None = None) -> Iterator[str]:
     """Yield the lines of a file as clean text (no control characters, single spaces); count the changes in `report`.
 
     Raises:
-        InputError: the file cannot be read, or a line is not UTF-8.
+        InputError: the file cannot be read, or a line is not UTF-8; the message has the line number.
     """
     report = report or Report()
     for number, line in enumerate(raw_lines(path), start=1):
@@ -179,11 +165,7 @@ def clean_lines(path: Path, report: Report | None = None) -> Iterator[str]:
 
 
 def decode_line(line: bytes, path: Path | str, number: int) -> str:
-    """Decode a line of a file from UTF-8; an error message names the file's `path` and the line `number`.
-
-    Raises:
-        InputError: the line is not UTF-8.
-    """
+    """Decode a line of a file from UTF-8, or raise InputError with the file's path and the line's number."""
     try:
         return line.decode()
     except UnicodeDecodeError as error:
@@ -194,11 +176,7 @@ def decode_line(line: bytes, path: Path | str, number: int) -> str:
 
 
 def raw_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a plain or gzip file, line ends included.
-
-    Raises:
-        InputError: the file cannot be read, or a line is longer than `LONGEST_LINE`.
-    """
+    """Yield the lines of a plain or gzip file, line ends included; raise InputError if one is too long."""
     with open_plain_or_gzip(path) as file:
         number = 0
         while line := file.readline(LONGEST_LINE + 1):
@@ -217,11 +195,7 @@ def refuse_longer(line: bytes, path: Path | str, number: int) -> None:
 
 @contextmanager
 def open_plain_or_gzip(path: Path) -> Iterator[IO[bytes]]:
-    """Open a plain or gzip file for reading.
-
-    Raises:
-        InputError: the file cannot be opened, read or unpacked.
-    """
+    """Open a plain or gzip file for reading; raise InputError if it cannot be opened, read or unpacked."""
     refuse_other_than_files(path)
     try:
         with path.open("rb") as file:
@@ -235,10 +209,7 @@ def open_plain_or_gzip(path: Path) -> Iterator[IO[bytes]]:
 
 
 def refuse_other_than_files(path: Path) -> None:
-    """Raise InputError unless the path is an existing regular file.
-
-    Other kinds, such as a pipe, cannot be read a second time.
-    """
+    """Raise InputError unless the path is a regular file; a pipe, for example, cannot be read a second time."""
     if path.is_dir():
         raise InputError(f"cannot read {path}: it is a folder; name a file in it.")
     if not path.exists():

@@ -67,11 +67,7 @@ def pieces_of(model: bytes) -> list[Piece]:
 
 
 def algorithm_of(model: bytes) -> int:
-    """Return the number by which a SentencePiece model names the algorithm of its training, such as `BPE`.
-
-    Raises:
-        ValueError: the model is not a protobuf message.
-    """
+    """Return the number by which a SentencePiece model names the algorithm of its training, such as `BPE`."""
     training = b"".join(
         value for number, value, _ in protobuf_fields(model) if number == TRAINING and isinstance(value, bytes)
     )
@@ -106,8 +102,7 @@ def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
 def protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
     """Yield for each field of a protobuf message: its number, its value, and the bytes of both.
 
-    Raises:
-        ValueError: the bytes are not a protobuf message.
+    If the bytes are not a protobuf message, ValueError is raised.
     """
     at = 0
     while at < len(message):
@@ -129,10 +124,7 @@ def protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
 
 
 def read_varint(message: bytes, at: int) -> tuple[int, int]:
-    """Read a protobuf varint, an integer of variable length; return the integer and the index after its last byte.
-
-    Args:
-        at: the index of the first byte of the varint.
+    """Read a protobuf varint, an integer of variable length, at an index; return it and the index after its last byte.
 
     >>> read_varint(bytes([0b1010_1100, 0b10]), 0)
     (300, 2)

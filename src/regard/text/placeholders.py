@@ -145,7 +145,7 @@ def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
 
 
 def with_items(text: str, signs: Mapping[str, str] | None) -> str:
-    """Return a text with items (names, numbers, addresses) in place of their signs; a sign without item is removed.
+    """Return a text with items in place of their signs; a sign without item is removed.
 
     Args:
         signs: a dict from items to signs; None = the translator has no placeholders, and the text stays as it is.

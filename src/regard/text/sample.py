@@ -57,9 +57,7 @@ def sample(
 def namer(language: str) -> Callable[[int], str]:
     """Return a function from a number to its name in a language.
 
-    Raises:
-        InputError: num2words has no such language. The returned function raises InputError for a number that num2words
-            cannot name.
+    Both functions raise InputError: if num2words has no such language, and if it cannot name a number.
     """
     num2words = import_extra("num2words", "translation")
     languages = sorted(num2words.CONVERTER_CLASSES)
@@ -83,11 +81,8 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
     """Return n different numbers below `below` in random order, except that the numbers below 10 come first.
 
     There are equally many numbers of 1, 2, 3, … digits; if too few numbers of a length exist, all of them are taken.
-    Numbers below 10 come first, so that they are in the training split, because their names cannot be composed from
-    the names of other numbers.
-
-    Raises:
-        InputError: there are fewer than n numbers below `below`, or `below` is above `MOST_BELOW`.
+    Numbers below 10 come first, so that they are in the training split, because their names cannot be composed from the
+    names of other numbers.
 
     >>> counts = [len(str(number)) for number in random_numbers(999, 10_000, seed=1)]
     >>> [counts.count(length) for length in (1, 2, 3, 4)]
@@ -118,10 +113,7 @@ def write_sample(folder: Path, splits: Mapping[str, Pairs], languages: tuple[str
 
     Args:
         languages: the source and the target language, such as ("en", "ko").
-        replace: replace files that exist already.
-
-    Raises:
-        InputError: a file exists and `replace` is False, or the folder cannot be written.
+        replace: replace files that exist already, instead of raising InputError.
     """
     files = {
         folder / f"{split}.{language}": [pair[side] for pair in pairs]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from regard.atomic_files import write_atomically
 from regard.errors import InputError, import_extra, reason
-from regard.text.cleaning import SPACE, clean_text, refuse_lone_surrogates
+from regard.text.cleaning import SPACE, checked_clean_text, clean_text
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of padding, of unknown characters, and of the beginning and the end of a text."""
@@ -97,11 +97,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocabulary":
-        """Read a vocabulary from a file.
-
-        Raises:
-            InputError: the file cannot be read, or is not a vocabulary of regard.
-        """
+        """Read a vocabulary from a file; raise InputError if it cannot be read, or is not a vocabulary of regard."""
         try:
             vocabulary = cls(Path(path).read_bytes())
         except OSError as error:
@@ -152,12 +148,7 @@ class Vocabulary:
         return {self.processor.IdToPiece(token): token for token in unused}
 
     def _with_unused(self, clean: str, ids: list[int]) -> list[int]:
-        """Return `ids` with each UNK replaced by the id of an unused piece, if the unknown letters are such a piece.
-
-        Args:
-            clean: the cleaned text.
-            ids: the ids of the text's pieces, as SentencePiece returns them.
-        """
+        """Return the ids of a cleaned text; an UNK whose letters are an unused piece becomes the id of this piece."""
         surfaces = self.processor.Encode(clean, out_type=str)
         return [
             self.unused.get(surface, UNK) if token == UNK else token
@@ -197,16 +188,6 @@ class Vocabulary:
 
     def __repr__(self) -> str:
         return f"Vocabulary(n_tokens={len(self)})"
-
-
-def checked_clean_text(text: str) -> str:
-    """Return a text as `clean_text` returns it.
-
-    Raises:
-        InputError: the text has a lone surrogate, which UTF-8 cannot encode.
-    """
-    refuse_lone_surrogates(text)
-    return clean_text(text)
 
 
 def sample_lines(lines: Iterable[str], n: int) -> list[str]:

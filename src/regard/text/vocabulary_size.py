@@ -36,8 +36,7 @@ def vocabulary_size(lines: Iterable[str], n_pairs: int) -> int:
     """Return the number of pieces in the vocabulary for a text.
 
     Args:
-        lines: clean lines, of which the first 50,000 are read; for a joint vocabulary, lines
-            of both languages in turn.
+        lines: clean lines, of which the first 50,000 are read; for a joint vocabulary, lines of both languages in turn.
         n_pairs: the number of pairs in the corpus.
 
     >>> vocabulary_size(["twenty-one", "thirty-one", "thirty-four", "twenty-four"] * 100, n_pairs=400)

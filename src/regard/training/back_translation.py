@@ -44,11 +44,9 @@ STATE = "state.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
-    """The number of lines read from a text, how many of them became a pair, and how many were left out and why.
+    """How many lines of a text were read, how many became a pair, and how many were left out for each reason.
 
     Attributes:
-        lines: lines that were read.
-        pairs: lines that became a pair.
         empty: lines without words, and lines whose translation has none.
         over_long: lines that are too long for the translator, or whose translation was cut at the largest number of
             tokens.
@@ -64,11 +62,7 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
-    """The progress of a back-translation: the counts of the lines so far, and the sizes of the files of pairs.
-
-    Attributes:
-        bytes: the sizes in bytes of the file of sources and the file of targets.
-    """
+    """The progress of a back-translation: the counts of the lines so far, and the bytes in each file of pairs."""
 
     counts: Counts = field(default_factory=Counts)
     bytes: tuple[int, int] = (0, 0)
@@ -137,10 +131,7 @@ class BackTranslation:
         }
 
     def earlier_state(self, watcher: Watcher) -> State:
-        """Return the state of an unfinished run with the same inputs, or of a new run.
-
-        A new run has counts of 0; its folder is created. The inputs are compared by `description()`.
-        """
+        """Return the state of an unfinished run with the same inputs, or of a new run, whose folder is created."""
         description = self.description()
         try:
             stored = read_json(self.folder / STATE)
@@ -204,7 +195,6 @@ class BackTranslation:
         return State(counts=counts, bytes=(sizes[0], sizes[1]))
 
     def store(self, state: State, description: Mapping[str, Any]) -> None:
-        """Write `state` and the result of `description()` to the file `STATE` in the temporary folder."""
         values = {"description": description, "counts": asdict(state.counts), "bytes": state.bytes}
         write_atomically(self.folder / STATE, json.dumps(values))
 

@@ -39,8 +39,7 @@ class DevPairs:
         sources: the token ids, without EOS, of the source sentences that are translated for BLEU.
         signs: for each of the `sources`, a dict from its items (names, numbers, addresses) to the signs that replace
             them (see regard.text.placeholders); None = the translator uses no signs.
-        source_texts: the texts of the sentences in `sources`, in the same order.
-        target_texts: the reference translations of the sentences in `sources`, in the same order.
+        source_texts, target_texts: the texts of the `sources` and their reference translations, in the same order.
     """
 
     batches: Batches
@@ -106,8 +105,8 @@ class Evaluator:
         better. Computing both losses takes little time compared with translating.
 
         Args:
-            folder: the folder of the snapshots, which are files with the parameters at the latest evaluations.
-            names: the names of the snapshot files in `folder`, the newest last.
+            names: the names of the snapshot files in `folder`, with the parameters at the latest evaluations, newest
+                last.
             step: the training step of the newest snapshot.
         """
         candidates = [(names[-1:], self.loss(folder, names[-1:]))]
@@ -138,15 +137,12 @@ class Evaluator:
                 tensors[name].copy_(mean)
 
     def loss(self, folder: Path, names: Sequence[str]) -> float:
-        """Load the mean of the named snapshots into the model, and return its dev loss.
-
-        The dev loss is the cross-entropy on the dev set in nats per target token.
-        """
+        """Load the mean of the named snapshots into the model, and return its dev loss in nats per target token."""
         self.load_mean(folder, names)
         return self.loaded_loss()
 
     def loaded_loss(self, smoothing: float = 0.0) -> float:
-        """Return the dev loss of the parameters that the model has, in nats per target token.
+        """Return the dev loss of the parameters that the model has: the cross-entropy in nats per target token.
 
         Args:
             smoothing: the ε of label smoothing; 0 = labels are not smoothed.
@@ -176,17 +172,10 @@ class Evaluator:
 
     def bleu(self, translations: Sequence[str]) -> float:
         """Return corpus BLEU, from 0 to 100, of translations against the dev set's `target_texts`."""
-        references = list(self.pairs.target_texts)
-        return float(
-            import_extra("sacrebleu", "translation")
-            .corpus_bleu(
-                list(translations),
-                [references],
-                force=True,  # no warning that the text is tokenized, which would appear at every evaluation
-                tokenize=bleu_tokenizer(references),
-            )
-            .score
-        )
+        references, corpus_bleu = list(self.pairs.target_texts), import_extra("sacrebleu", "translation").corpus_bleu
+        # force=True: no warning that the text is tokenized, which would appear at every evaluation
+        found = corpus_bleu(list(translations), [references], force=True, tokenize=bleu_tokenizer(references))
+        return float(found.score)
 
     def write_translator(self, folder: Path, result: DevResult) -> None:
         """Write the model, with the parameters evaluated last, to a translator's folder; store `result` in it too."""

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: functions from a training step to a factor that multiplies the peak learning rate."""
+"""Learning-rate schedules: how a factor, which multiplies the peak learning rate, changes from step to step."""
 
 import math
 from collections.abc import Callable

@@ -9,7 +9,8 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -65,10 +66,6 @@ class Run:
     watcher: Watcher
 
     @property
-    def checkpoints(self) -> Path:
-        return self.folder / "checkpoints"
-
-    @property
     def snapshots(self) -> Path:
         """The folder with the snapshots: the model's parameters at each of the latest evaluations."""
         return self.folder / "snapshots"
@@ -85,30 +82,23 @@ def training_steps(batches: Batches, position: Position, accumulate: int) -> Ite
     A step has `accumulate` batches; the last step of an epoch may have fewer.
     """
     while True:
-        group: list[Batch] = []
-        step, n_read = position.step, position.batch
-        for batch in batches.epoch(position.epoch, start=position.batch):
-            group.append(batch)
-            if len(group) == accumulate:
-                step, n_read = step + 1, n_read + accumulate
-                yield group, Position(step=step, epoch=position.epoch, batch=n_read)
-                group = []
-        if group:
-            step, n_read = step + 1, n_read + len(group)
-            yield group, Position(step=step, epoch=position.epoch, batch=n_read)
-        position = Position(step=step, epoch=position.epoch + 1)
+        left = batches.epoch(position.epoch, start=position.batch)
+        while group := list(islice(left, accumulate)):
+            position = replace(position, step=position.step + 1, batch=position.batch + len(group))
+            yield group, position
+        position = replace(position, epoch=position.epoch + 1, batch=0)
 
 
 def rows_of_process(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[list[Tensor], bool]:
-    """Return the rows of a batch that one of n processes computes, as the tensors of a smaller batch.
+    """Return the rows of a batch that one of n processes computes, and whether it has rows.
 
-    The process with this rank gets the rows rank, rank + n, rank + 2n, and so on. Batches are sorted by length, so that
-    all processes get sentences of similar lengths.
+    The process with this rank gets the rows rank, rank + n, rank + 2n, and so on: batches are sorted by length, so that
+    all processes get sentences of similar lengths. In a batch of fewer than n rows some processes have no row. They get
+    the first row and False: they must compute a loss as well, because all processes exchange gradients, but
+    `train_step` multiplies this loss by 0.
 
     Returns:
-        The tensors source, lengths, target and expected; and whether the process has rows. In a batch of fewer than n
-            rows some processes have no row. They get the first row and False: they must compute a loss as well, because
-            all processes exchange gradients, but `train_step` multiplies this loss by 0.
+        The tensors source, lengths, target and expected of the rows; and False if the process has no rows.
     """
     rows = slice(rank, None, n) if rank < len(batch.source) else slice(0, 1)
     tensors = [tensor[rows].to(device) for tensor in (batch.source, batch.lengths, batch.target, batch.expected)]
@@ -118,11 +108,10 @@ def rows_of_process(batch: Batch, rank: int, n: int, device: torch.device) -> tu
 def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
     """Take one optimiser step on the gradients of all `batches`; return the loss summed over this process's tokens.
 
-    `step` is the number of this step, from 1.
-
     Each process computes its rows of each batch. Every summed loss is divided by the number of target tokens of the
     whole step, so that the accumulated gradient is that of the mean loss over one large batch. It is also multiplied by
-    the number of processes, because the processes exchange the mean of their gradients, not the sum.
+    the number of processes, because the processes exchange the mean of their gradients, not the sum. Steps are counted
+    from 1.
     """
     n, rank, training = run.processes.n, run.processes.rank, run.config.training
     n_tokens = sum(batch.n_tokens for batch in batches)
@@ -241,9 +230,9 @@ def end_reason(run: Run, state: TrainingState) -> str | None:
 
 
 def end_reason_of_steps(run: Run, state: TrainingState) -> str | None:
-    """Return the reason why training is finished: the last step, or too many evaluations without improvement.
+    """Return the reason why training is finished (the last step, or too many evaluations without improvement), or None.
 
-    None = training continues. The result is the same in all processes.
+    The result is the same in all processes.
     """
     max_steps, patience = run.config.training.max_steps, run.config.evaluation.patience
     if state.position.step >= max_steps:
@@ -254,7 +243,6 @@ def end_reason_of_steps(run: Run, state: TrainingState) -> str | None:
 
 
 def is_out_of_time(run: Run, state: TrainingState) -> bool:
-    """Return whether training has taken at least `training.max_minutes`."""
     minutes = run.config.training.max_minutes
     return minutes is not None and state.elapsed_seconds >= 60 * minutes
 
@@ -262,8 +250,7 @@ def is_out_of_time(run: Run, state: TrainingState) -> bool:
 def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
     """Log and show the mean loss and the speed of the steps since the last log entry, and reset `totals` to 0.
 
-    Raises:
-        InputError: the loss is not finite.
+    A loss that is not finite raises InputError.
     """
     total = float(run.processes.total(totals.loss))
     step, loss = state.position.step, total / max(totals.n_expected, 1)
@@ -332,8 +319,9 @@ def save(run: Run, state: TrainingState) -> None:
         "optimiser": run.processes.optimiser_tensors(run.module, run.optimiser),
     }
     if run.processes.is_main:
+        checkpoints = run.folder / "checkpoints"
         needed_files = [*run.vocabularies, *(run.snapshots / name for name in state.snapshots)]
-        save_checkpoint(run.checkpoints, state.position.step, tensors, state.as_json(), needed_files)
-        keep_latest(run.checkpoints, N_CHECKPOINTS, state.position.step)
-        keep_only(run.snapshots, files_needed(run.checkpoints))
+        save_checkpoint(checkpoints, state.position.step, tensors, asdict(state), needed_files)
+        keep_latest(checkpoints, N_CHECKPOINTS, state.position.step)
+        keep_only(run.snapshots, files_needed(checkpoints))
     run.processes.wait()

@@ -71,8 +71,6 @@ def divergence_loss(
 ) -> Float[Tensor, ""]:
     """Return the R-Drop divergence D in nats, summed over all tokens that are not padding in `expected`.
 
-        D = (KL(p ‖ p′) + KL(p′ ‖ p)) / 2
-
     Args:
         logits: the logits of 2n predictions; rows i and n + i are the two predictions of target i.
         expected: the expected token ids of the 2n predictions, so that rows i and n + i are equal; 0 = padding.
@@ -131,7 +129,7 @@ def loss_of(
 
 
 class TeacherForced(nn.Module):
-    """A module that computes a model's training loss in `forward`.
+    """A module whose `forward` returns the training loss of a batch, summed over its target tokens, in nats.
 
     DDP and FSDP need such a module: they work only if the whole forward pass is in one `forward`.
     """
@@ -151,5 +149,4 @@ class TeacherForced(nn.Module):
         target: Int[Tensor, "batch target"],
         expected: Int[Tensor, "batch target"],
     ) -> Float[Tensor, ""]:
-        """Return the training loss of a batch in nats, summed over all target tokens that are not padding."""
         return loss_of(self.model, source, lengths, target, expected, self.smoothing, self.r_drop)

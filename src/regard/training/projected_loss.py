@@ -35,10 +35,7 @@ LEAST_PREDICTIONS = 128
 
 
 class ProjectedLoss(torch.autograd.Function):
-    """The training loss of the logits `x @ weight.T + bias`, as a function for autograd.
-
-    The logits of all tokens are never in memory at once.
-    """
+    """The training loss of the logits `x @ weight.T + bias`, as a function for autograd."""
 
     @staticmethod
     def forward(
@@ -113,7 +110,6 @@ def losses_and_gradient(
         log_p: log softmax(logits), overwritten. With R-Drop, each token has two predictions p and p′: first those p of
             all tokens, then those p′ of all tokens.
         labels: the label of each prediction.
-        smoothing, r_drop: the ε of label smoothing, and R-Drop's α.
     """
     losses = -(1 - smoothing) * log_p.gather(1, labels[:, None]) - smoothing * log_p.mean(dim=-1, keepdim=True)
     if not r_drop:
@@ -125,10 +121,9 @@ def losses_and_gradient(
 def loss_gradient_(
     log_p: Float[Tensor, "tokens vocabulary"], labels: Int[Tensor, " tokens"], smoothing: float
 ) -> Float[Tensor, "tokens vocabulary"]:
-    """Return softmax(logits) - q, the gradient of the cross-entropy with the smoothed label q; overwrite `log_p`.
+    """Return softmax(logits) - q, the gradient of the cross-entropy with the smoothed label q.
 
-    Args:
-        log_p: log softmax(logits).
+    `log_p` is log softmax(logits); it is overwritten.
     """
     logits_gradient = log_p.exp_().sub_(smoothing / log_p.shape[1])
     return logits_gradient.scatter_add_(1, labels[:, None], torch.full_like(logits_gradient[:, :1], smoothing - 1))
@@ -139,12 +134,11 @@ def divergence(
 ) -> tuple[Float[Tensor, "predictions 1"], Float[Tensor, "predictions vocabulary"]]:
     """Return R-Drop's divergences between the two predictions p and p′ of each token, and their gradients.
 
+    The divergences are KL(p ‖ p′) of every token, then KL(p′ ‖ p) of every token; the gradients, in the same order, are
+    those of their mean D with respect to the logits of p and of p′.
+
     Args:
         log_p: log softmax(logits): first p of every token, then p′ of every token.
-
-    Returns:
-        KL(p ‖ p′) of every token, then KL(p′ ‖ p) of every token; and in the same order the gradients of their mean D
-        with respect to the logits of p and of p′.
     """
     first, second = log_p.chunk(2)
     ratio, probabilities = torch.cat([first - second, second - first]), log_p.exp()

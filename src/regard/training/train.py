@@ -32,7 +32,7 @@ from regard.training.loop import Run, end_reason, train_on
 from regard.training.loss import TeacherForced
 from regard.training.optimiser import make_optimiser
 from regard.training.processes.process_group import Processes
-from regard.training.settings.settle import default_precision, value_or_default
+from regard.training.settings.settle import default_precision, model_config, value_or_default
 from regard.training.settings.train_config import TrainConfig
 from regard.training.store.checkpoint import Checkpoint, latest_checkpoint
 from regard.training.store.training_folder import claim, removed_if_refused, stored_config
@@ -156,8 +156,8 @@ def turn_of(processes: Processes) -> Iterator[None]:
     """Yield once, when it is the turn of this process; then wait until all turns are over.
 
     The first turn is that of the main process, the second that of the first process on every other machine, the third
-    that of all other processes. The processes of a machine use one folder, and machines may share it: so the first
-    process that uses a folder writes the files, and the processes after it find them complete.
+    that of all other processes. Machines may share a folder: so the first process that uses a folder writes the files,
+    and the processes after it find them complete.
     """
     turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
     for is_own_turn in turns:
@@ -167,12 +167,10 @@ def turn_of(processes: Processes) -> Iterator[None]:
 
 
 def set_up(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher) -> tuple[Run, TrainingState]:
-    """Create the model, the optimiser and the other objects of the training loop.
+    """Create the model, the optimiser and the other objects of the training loop, and return them.
 
-    If there is a checkpoint, the latest one is loaded into the model and the optimiser.
-
-    Returns:
-        The objects of the training loop, and the state from which training continues.
+    If there is a checkpoint, the latest one is loaded into the model and the optimiser. The state from which training
+    continues is returned, too.
     """
     config, training = prepared.config, prepared.config.training
     torch.manual_seed(seed_of(training.seed))
@@ -199,7 +197,8 @@ def set_up(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher
 
 def new_model(prepared: Prepared) -> Any:
     """Return a randomly initialised model of the kind and size in the settings."""
-    return model_kinds()[prepared.config.model.kind].model(prepared.model_config())
+    model, sizes = prepared.config.model, (len(prepared.source_vocabulary), len(prepared.target_vocabulary))
+    return model_kinds()[model.kind].model(model_config(model, *sizes))
 
 
 def restore_checkpoint(
@@ -221,7 +220,6 @@ def restore_checkpoint(
 
 
 def state_in(checkpoint: Checkpoint) -> TrainingState:
-    """Return the training state in a checkpoint."""
     try:
         return TrainingState.from_json(checkpoint.state)
     except (TypeError, ValueError, KeyError) as error:

@@ -5,7 +5,7 @@ of random generators are not needed: at every step the generator is seeded from 
 the process, so a resumed training draws the same numbers as one that was never stopped.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,13 +17,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
-    """How far a training has come: the number of steps taken, and the next batch.
-
-    Attributes:
-        step: the number of steps taken.
-        epoch: the current pass over the corpus, from 0.
-        batch: the number of the next batch within the epoch, from 0.
-    """
+    """How far a training has come: the steps taken, the pass over the corpus, and the next batch in it; all from 0."""
 
     step: int = 0
     epoch: int = 0
@@ -51,10 +45,10 @@ class DevResult:
         return f"BLEU {self.bleu:.1f}, dev loss {self.loss_nats:.3f} (step {self.step:,})"
 
     def better_than(self, other: "DevResult | None", metric: Metric) -> bool:
-        """Return whether this result is better than `other`, which may be None.
+        """Return whether this result is better than `other`; any result is better than None.
 
         With the metric "loss", the lower loss is better. With "bleu", the higher BLEU is better; if BLEU is equal, the
-        lower loss. Any result is better than None.
+        lower loss.
 
         >>> worse = DevResult(step=100, loss_nats=1.5, bleu=20.0, averaged=1)
         >>> better = DevResult(step=200, loss_nats=1.6, bleu=21.0, averaged=1)
@@ -109,16 +103,9 @@ class TrainingState:
             since_best=0 if best is result or lower else self.since_best + 1,
         )
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def from_json(cls, stored: Any) -> "TrainingState":
-        """Return the state from its JSON value.
-
-        Raises:
-            TypeError, ValueError, KeyError: `stored` is not a state.
-        """
+        """Return the state from its JSON value; raise TypeError, ValueError or KeyError if `stored` is no state."""
         position = checked(Position, stored["position"])
         if min(position.step, position.epoch, position.batch, stored["since_best"]) < 0:
             raise ValueError("a number is below 0")

@@ -116,11 +116,10 @@ class Alignment:
 def representative_pieces(pieces: Sequence[str], word_of: Sequence[int]) -> list[int]:
     """Return the indices of the subword pieces that represent their words in an alignment.
 
-    A word is represented by its pieces with letters, digits or symbols. A word without such pieces is represented by
-    its pieces of punctuation; a word of white space alone, by all its pieces.
+    A word is represented by its pieces with letters, digits or symbols; a word without such pieces by its pieces of
+    punctuation; a word of white space alone by all its pieces.
 
     Args:
-        pieces: the subword pieces of a text; the last may be EOS.
         word_of: for each piece except EOS, the index of the word that it belongs to.
 
     >>> representative_pieces(["▁Tom", "'", "s", ".", "▁", "…", "</s>"], [0, 0, 0, 0, 1, 1])

@@ -43,9 +43,8 @@ CLEAR_NEED = 1.0
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
     """Return the alignment rule that most often aligns a target piece with the source word that the piece needs most.
 
-    The need is measured: a piece needs the source word without which its log-probability falls most, by at least
-    `CLEAR_NEED`. If no piece needs a word, the default rule is returned. In a tie, the mean over heads is preferred to
-    a single head.
+    If no piece needs a word by at least `CLEAR_NEED`, the default rule is returned. In a tie, the mean over heads is
+    preferred to a single head.
 
     Args:
         translations: source texts with their target texts, such as dev pairs; the first `MOST_PAIRS` that have 2 to
@@ -59,9 +58,8 @@ def measured_rules(
 ) -> list[AlignmentRule]:
     """Return an `AlignmentRule` with its measured agreement for each layer, head and decoder step; the default first.
 
-    The agreement is the fraction of target pieces that a rule aligns with the source word that the model needs most to
-    predict the piece. If no target piece needs a source word (`CLEAR_NEED`), the result is the default rule alone,
-    without an agreement. Only the first `MOST_PAIRS` translations that have 2 to `MOST_WORDS` source words are used.
+    If no target piece needs a source word, the result is the default rule alone, without an agreement. `choose_rule`
+    says which translations are used.
     """
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:MOST_PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]
@@ -104,8 +102,7 @@ def piece_needs(
 ) -> list[Float[Tensor, "target_pieces source_words"]]:
     """Return, for each translation, how much each target piece needs each source word.
 
-    The need is the log-probability of the target piece minus its log-probability if the word is removed from the
-    source, in nats. It is above 0 if the piece is less probable without the word.
+    The need is the log-probability of the target piece minus its log-probability without the word, in nats.
     """
     with_all_words = token_log_probabilities(model, translations, device, BATCH_TOKENS)
     alignments = [word_alignment(one, torch.empty(0, 0), "") for one in translations]
@@ -125,12 +122,9 @@ def piece_needs(
 
 
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:
-    """Return for each target piece the source word that it needs most: a dict {index of the piece: index of the word}.
+    """Return a dict from each target piece to the source word that it needs most, both as indices.
 
     Pieces whose largest need is below `CLEAR_NEED` are left out.
-
-    Args:
-        needs: the needs in one translation, as `piece_needs` returns them.
 
     >>> needed_words(torch.tensor([[0.1, 3.0], [0.2, 0.1]]))
     {0: 1}

@@ -60,11 +60,7 @@ class AlignmentRule:
         return rows.gather(1, reading[:, :, None].expand(-1, -1, n_columns))
 
     def layer_among(self, n_layers: int) -> int:
-        """Return the index of this rule's layer in a model with `n_layers` decoder layers.
-
-        Raises:
-            ValueError: the model has no such layer.
-        """
+        """Return the index of this rule's layer among `n_layers` decoder layers; raise ValueError if it has none."""
         if self.layer is None:
             return max(n_layers - 2, 0)
         if not -n_layers <= self.layer < n_layers:
@@ -84,16 +80,13 @@ class AlignmentRule:
 
 
 def alignment_rule_from(path: Path, config: Any, values: Any) -> AlignmentRule:
-    """Return the alignment rule stored in translator.json, after checking that the model has its layer and head.
+    """Return the alignment rule in translator.json; raise InputError if it is not valid or does not fit the model.
 
     Args:
         path: the path of translator.json, for messages.
         config: the config of the translator's model.
         values: the fields of the rule; empty, which gives the default rule, if an earlier version of regard wrote the
             folder.
-
-    Raises:
-        InputError: a field is unknown or has the wrong type, or the model does not have the layer or the head.
     """
     several_heads = hasattr(config, "n_heads")  # a Recurrent has one attention layer with one head
     n_layers, n_heads = (config.decoder_layers, config.n_heads) if several_heads else (1, 1)

@@ -32,12 +32,9 @@ FEWEST_IN_GROUP = 5
 class Calibration:
     """A function from the score of a translation to its expected chrF, measured on the dev texts.
 
-    The dev texts are divided into groups of similar scores. Between the centres of the groups, the function is
-    interpolated.
-
     Attributes:
-        mean_log_probability: the mean score of each group, in rising order; a score is the mean log-probability of the
-            pieces of a translation.
+        mean_log_probability: the mean score of each group of dev texts, in rising order; a score is the mean
+            log-probability of the pieces of a translation.
         chrf: the mean chrF of each group's translations, from 0 to 100, in rising order.
     """
 
@@ -46,11 +43,9 @@ class Calibration:
 
     @classmethod
     def of(cls, mean_log_probabilities: Sequence[float], chrf: Sequence[float]) -> "Calibration | None":
-        """Fit the calibration to translations of dev texts; None = there are fewer than `FEWEST_TEXTS` texts.
+        """Fit the calibration to translations of dev texts, with the mean log-probability and the chrF of each.
 
-        Args:
-            mean_log_probabilities: the mean log-probability of the pieces of each translation.
-            chrf: the chrF of each translation, from 0 to 100.
+        None = there are fewer than `FEWEST_TEXTS` texts.
         """
         if len(chrf) < FEWEST_TEXTS:
             return None
@@ -64,11 +59,7 @@ class Calibration:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "Calibration | None":
-        """Return the calibration that was stored with a translator; None = there is none, or its values are invalid.
-
-        Args:
-            extra: the values stored with the translator: `Translator.extra`.
-        """
+        """Return the calibration in a translator's `extra`; None = there is none, or its values are invalid."""
         stored = extra.get("calibration")
         if not isinstance(stored, dict):
             return None
@@ -83,7 +74,7 @@ class Calibration:
 
 
 def rising_groups(texts: Iterable[tuple[float, float]]) -> list[list[tuple[float, float]]]:
-    """Divide texts, sorted by score, into groups whose mean chrF rises from group to group (isotonic regression).
+    """Divide texts into groups whose mean chrF rises from group to group (isotonic regression).
 
     Args:
         texts: the score (mean log-probability) and the chrF of each text, sorted by the score.
@@ -105,10 +96,7 @@ def mean_chrf(group: Sequence[tuple[float, float]]) -> float:
 
 
 def join_small_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[tuple[float, float]]]:
-    """Join small groups of (score, chrF) pairs with neighbours, so that each has at least `FEWEST_IN_GROUP` pairs.
-
-    One group is returned if all pairs together are fewer.
-    """
+    """Join groups of fewer than `FEWEST_IN_GROUP` texts with neighbours, as far as there are neighbours."""
     joined: list[list[tuple[float, float]]] = []
     for group in groups:
         if joined and len(joined[-1]) < FEWEST_IN_GROUP:

@@ -34,10 +34,10 @@ def forced_decoding(
 def token_log_probabilities(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> list[Float[Tensor, " target_tokens"]]:
-    """Return, for each translation, the log-probability of each target token given the source and the tokens before it.
+    """Return, for each translation, log P(token | source, tokens before) of each target token, EOS last, in nats.
 
-    The log-probabilities are in nats, with that of EOS last. They are computed in float32, or in
-    float64 if the logits are float64. The tensors are on the CPU, and float64 unless `device` has no float64.
+    They are computed in float32, or in float64 if the logits are float64. The tensors are on the CPU, and float64
+    unless `device` has no float64.
     """
     found = [torch.empty(0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
@@ -57,14 +57,13 @@ def piece_weights(
     device: torch.device,
     batch_tokens: int,
 ) -> list[Float[Tensor, "target_pieces source_pieces"]]:
-    """Return, for each translation, the attention weights of its target's subword pieces on its source's pieces.
+    """Return, for each translation, the attention weights of its target pieces on its source pieces, EOS last in both.
 
-    Each matrix has a row for the target's EOS and a column for the source's EOS. The matrices are on the CPU.
+    The matrices are on the CPU.
 
     Args:
-        weights_of: returns the weights of target pieces on source pieces for a batch of sentences, as
-            `AlignmentRule.weights` does. Its arguments are the cross-attention patterns of all decoder layers, and the
-            number of target pieces of each sentence, EOS included.
+        weights_of: returns the weights for a batch, as `AlignmentRule.weights` does, from the cross-attention patterns
+            of all decoder layers and the number of target pieces of each sentence, EOS included.
         batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
     """
     weights = [torch.empty(0, 0)] * len(translations)
@@ -83,9 +82,6 @@ def decoded_batches(
     """Run the model on batches of translations of similar length.
 
     Yields, for each batch, the indices of its translations and the model's output for them.
-
-    Args:
-        batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
     """
     lengths = [max(len(translation.source_ids), len(translation.target_ids) + 1) for translation in translations]
     for indices in length_batches(lengths, batch_tokens):
@@ -98,7 +94,6 @@ def word_alignment(
     """Return the word alignment of a translation, made from attention weights between subword pieces.
 
     Args:
-        weights: the attention weights of the target pieces on the source pieces, EOS last in both.
         end_piece: the piece for EOS in the target vocabulary, such as "</s>".
     """
     # source_pieces ends with EOS, target_pieces does not; a truncated source may end inside a word

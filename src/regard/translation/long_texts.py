@@ -17,9 +17,9 @@ CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<=[、，；：])\s*")
 
 
 def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | None:
-    """Divide a text into sentences, and each sentence that is too long into parts of one or more clauses.
+    """Divide a text into sentences, and each sentence that is too long into parts of as many clauses as fit.
 
-    Each part has as many clauses as fit. Returns the sentences and parts in order; None = one clause alone is too long.
+    Returns the sentences and parts in order; None = one clause alone is too long.
 
     Args:
         fits: returns whether a text is short enough.
@@ -107,10 +107,6 @@ def places_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int]
 
     A Chinese or Japanese text has no spaces between sentences, so that a word of the whole text (divided at white
     space) may contain words of several parts.
-
-    Args:
-        words: the words of the whole text.
-        part_words: the words of all parts, in order.
 
     >>> places_in_text(["你好。再见。", "Tom."], ["你好。", "再见。", "Tom."])
     [0, 0, 1]

@@ -47,11 +47,7 @@ class MarianIds:
 
 
 def read_any_translator(folder: Path, device: torch.device | str = "cpu") -> TranslatorContents:
-    """Read a translator of regard, or a Marian model of transformers, from its folder.
-
-    Raises:
-        InputError: the folder has no translator and no Marian model, or a file is damaged.
-    """
+    """Read a translator of regard, or a Marian model of transformers, from its folder."""
     has_marian_model = (folder / "config.json").is_file() and (folder / "source.spm").is_file()
     is_marian = has_marian_model and not holds_translator(folder)
     return read_marian(folder, device) if is_marian else read_translator(folder, device)
@@ -61,8 +57,8 @@ def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorC
     """Read a Marian model and its vocabularies from a folder of transformers.
 
     Raises:
-        InputError: a file is missing, damaged, or does not fit the others, or the model has a setting that a
-            `Transformer` does not have.
+        InputError: a file is missing, damaged, or does not fit the others, or a `Transformer` lacks a setting of the
+            model.
     """
     for name in ("source.spm", "target.spm", "vocab.json"):
         if not (folder / name).is_file():
@@ -106,11 +102,7 @@ def marian_model(folder: Path) -> Transformer:
 
 
 def read_json(path: Path, default: Any = None) -> dict[str, Any]:
-    """Read a JSON object from a file; return `default` if the file is missing and a default is given.
-
-    Raises:
-        InputError: the file cannot be read, or is not a JSON object.
-    """
+    """Read a JSON object from a file; return `default` if the file is missing and a default is given."""
     if default is not None and not path.is_file():
         return dict(default)
     try:
@@ -125,11 +117,7 @@ def read_json(path: Path, default: Any = None) -> dict[str, Any]:
 
 
 def piece_table(path: Path, n_rows: int) -> list[str]:
-    """Read a table of ids, a JSON file {piece: id}; return the pieces in the order of their ids, "" for an unused id.
-
-    Args:
-        n_rows: the number of rows in the model's embedding matrix, one for each id.
-    """
+    """Read a JSON file {piece: id}; return the piece of each id below `n_rows`, "" for an id without a piece."""
     table = [""] * n_rows
     for piece, number in read_json(path).items():
         if type(number) is not int or not 0 <= number < n_rows:
@@ -152,9 +140,6 @@ def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) ->
         table: the pieces of Marian's vocabulary, by id.
         ids: Marian's ids of the special pieces.
         unknown: the text of the unknown piece.
-
-    Raises:
-        InputError: the table has no unknown piece, or the ids of the special pieces do not fit the table.
     """
     if unknown not in table:
         raise InputError(f"{path} has no piece {unknown:.40}; a Marian vocabulary has one for unknown words.")
@@ -199,8 +184,5 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
 
 def reorder_rows(rows: Tensor, order: Sequence[int | None], new: float) -> Tensor:
     """Return the rows of a tensor in the order of the indices `order`; None = a row filled with the number `new`."""
-    ordered = rows[[0 if row is None else row for row in order]]
-    for place, row in enumerate(order):
-        if row is None:
-            ordered[place] = new
-    return ordered
+    with_new_row = torch.cat([rows, rows.new_full((1, *rows.shape[1:]), new)])
+    return with_new_row[[len(rows) if row is None else row for row in order]]

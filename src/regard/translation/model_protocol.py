@@ -1,9 +1,8 @@
-"""The interface of an encoder-decoder model that can translate.
+"""The interface of an encoder-decoder model that can translate, which `Transformer` and `Recurrent` implement.
 
-`Transformer` and `Recurrent` implement the interface. A module of your own that implements it can translate too: the
-search algorithms use nothing else of a model. A model reads a target either all at once (`model(source, lengths,
-target)`) or in steps (`start`, then `step` once or more). Both ways must give the same logits, however many tokens each
-step reads.
+A module of your own that implements the interface can translate too: the search algorithms use nothing else of a model.
+A model reads a target either all at once (`model(source, lengths, target)`) or in steps (`start`, then `step` once or
+more). Both ways must give the same logits, however many tokens each step reads.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -108,12 +107,7 @@ class TranslatingModel(Protocol):
         """
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> DecoderState:
-        """Read the sources, and return the decoder's state before the first target token.
-
-        Args:
-            source: token ids, EOS last, padded on the right.
-            lengths: the number of tokens of each source before its padding.
-        """
+        """Read sources, given as in `__call__`; return the decoder's state before the first target token."""
 
     def step(self, tokens: Int[Tensor, "batch new"], state: Any) -> DecoderStep:
         """Read the next target tokens of each row of the batch, usually one token.

@@ -48,8 +48,8 @@ def words_and_pieces(
     """Return the words of a text, divided at white space, and for each piece the index of its word.
 
     A word of control characters alone has no pieces. A word with "▁" in it has the pieces of several words, because the
-    vocabulary reads "▁" as a space. If the text still has another number of words than its pieces, the words of the
-    text that the pieces stand for are returned instead.
+    vocabulary reads "▁" as a space. If the pieces still have another number of words than the text, the words that the
+    pieces spell are returned instead.
 
     Args:
         is_complete: False = the pieces are only the beginning of the text, so that they may have fewer words.

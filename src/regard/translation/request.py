@@ -108,7 +108,7 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
 
     Args:
         name: the word for a text in the message, such as "the target".
-        first: the line number of the first text, for the message.
+        first: the line number of the first text, for messages; the same in the functions below.
     """
     if isinstance(texts, str) or not hasattr(texts, "__len__"):
         given = repr(texts) if isinstance(texts, str) else type_name(texts)
@@ -119,11 +119,7 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
 
 
 def check_pairs(texts: Sequence[str], targets: Sequence[str], first: int = 1) -> None:
-    """Raise TypeError unless all texts and targets are str, and ValueError unless there is one target for each text.
-
-    Args:
-        first: the line number of the first text, for messages.
-    """
+    """Raise TypeError unless all texts and targets are str, and ValueError unless there is one target for each text."""
     check_texts(texts, "the text", first)
     check_texts(targets, "the target", first)
     if len(targets) != len(texts):
@@ -131,14 +127,10 @@ def check_pairs(texts: Sequence[str], targets: Sequence[str], first: int = 1) ->
 
 
 def prefix_for_each(prefix: str | Sequence[str] | None, texts: Sequence[str], first: int = 1) -> Sequence[str]:
-    """Return a list with a prefix for each text.
+    """Return a list with a prefix for each text; raise ValueError or TypeError if there is not one str for each.
 
     Args:
         prefix: one prefix for all texts, or a list with one prefix for each text; None = no prefix, the same as "".
-
-    Raises:
-        ValueError: the number of prefixes is not the number of texts.
-        TypeError: a prefix is not a str.
     """
     if prefix is None or isinstance(prefix, str):
         return [prefix or ""] * len(texts)

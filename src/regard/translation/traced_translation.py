@@ -66,10 +66,7 @@ def trace_translation(
 def decode_with_states(
     model: TranslatingModel, translation: Translation, device: torch.device
 ) -> tuple[ForcedDecoding, Mapping[str, Mapping[int, LayerStates]]]:
-    """Return the model's output, and the vectors before, inside and after every layer.
-
-    The vectors are in a dict from kinds of attention, such as "encoder", to dicts from layer numbers to `LayerStates`.
-    """
+    """Return the model's output, and the vectors of every layer as {kind of attention: {layer: vectors}}."""
     if not isinstance(model, Transformer):
         raise StatesNotFoundError(
             f"the vectors of {type(model).__name__} cannot be kept, because it is no regard.Transformer; trace "
@@ -81,10 +78,7 @@ def decode_with_states(
 
 
 def attend_again(pattern: Pattern) -> Attended:
-    """Compute attention again from the query, key and value of a pattern.
-
-    A model's output has only patterns (attention weights); a trace also needs the context vectors, computed here.
-    """
+    """Compute attention again: a model's output has only patterns, and a trace also needs the context vectors."""
     return attend(
         pattern.query,
         pattern.key,

@@ -20,25 +20,16 @@ DIGITS = 6
 
 @runtime_checkable
 class TranslationReader(Protocol):
-    """The attributes and methods of a `Translator` that a `Translation` uses."""
+    """The attributes and methods of a `Translator` that a `Translation` uses; `Translator` describes them."""
 
     @property
-    def alignment_rule(self) -> AlignmentRule:
-        """The cross-attention weights from which word alignments are read."""
-
+    def alignment_rule(self) -> AlignmentRule: ...
     @property
-    def usual(self) -> UsualLimits | None:
-        """Limits of letters per piece and of log-probability, below which a text is unusual; None = not known."""
-
+    def usual(self) -> UsualLimits | None: ...
     @property
-    def calibration(self) -> Calibration | None:
-        """The function from the mean log-probability of a translation's pieces to its expected chrF; None = unknown."""
-
-    def align(self, translations: Sequence["Translation"]) -> list[Alignment]:
-        """Return the word alignment of each translation."""
-
-    def trace(self, translation: "Translation", keep: Collection[str] = ()) -> Trace:
-        """Return all attention weights of source and translation; keep=("hidden",) adds the tokens' vectors."""
+    def calibration(self) -> Calibration | None: ...
+    def align(self, translations: Sequence["Translation"]) -> list[Alignment]: ...
+    def trace(self, translation: "Translation", keep: Collection[str] = ()) -> Trace: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -209,7 +200,6 @@ def candidate_record(translation: Translation) -> dict[str, Any]:
 
 
 def confidence_record(translation: Translation) -> dict[str, Any]:
-    """Return a translation's text, score, mean log-probability and expected chrF as values for `json.dumps`."""
     return candidate_record(translation) | {
         "mean_log_probability": round(translation.mean_log_probability, DIGITS),
         "expected_chrf": rounded_chrf(translation),
@@ -222,10 +212,7 @@ def rounded_chrf(translation: Translation) -> float | None:
 
 
 def alignment_record(alignment: Alignment) -> dict[str, Any]:
-    """Return a word alignment as a dict of values that `json.dumps` accepts.
-
-    In both weight matrices a row belongs to a target word or piece, and a column to a source word or piece.
-    """
+    """Return a word alignment as JSON values; in both weight matrices, a row belongs to a target word or piece."""
     return {
         "source_words": list(alignment.source_words),
         "target_words": list(alignment.target_words),

@@ -252,10 +252,6 @@ class Translator:
         Args:
             texts: source texts; the first 100 that have 2 to 24 words are used.
             targets: one target text for each source text.
-
-        Raises:
-            TypeError: a text or a target is not a str.
-            ValueError: the number of targets is not the number of texts.
         """
         scored = self.score(texts, targets, truncate=True)
         return replace(self, alignment_rule=choose_rule(self.model, scored, self.device))
@@ -268,11 +264,6 @@ class Translator:
         Args:
             texts: source texts that the model was not trained on; with fewer than 20 there is no calibration.
             targets: one reference translation for each source text.
-
-        Raises:
-            InputError: sacrebleu is not installed.
-            TypeError: a text or a target is not a str.
-            ValueError: the number of targets is not the number of texts.
         """
         check_pairs(texts, targets)
         found = self.translate(texts, truncate=True)

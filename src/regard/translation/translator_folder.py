@@ -97,7 +97,6 @@ def write_translator(
     The folder is created if it does not exist; a translator that is already in the folder is replaced.
 
     Args:
-        model: a `Transformer` or a `Recurrent`.
         target_vocabulary: the same object as `source_vocabulary` if the languages share a vocabulary.
         extra: values to store with the translator; JSON must be able to represent them.
 
@@ -172,8 +171,8 @@ def vocabulary_files(joint: bool) -> tuple[str, str]:
     return ("vocabulary.spm", "vocabulary.spm") if joint else ("source.spm", "target.spm")
 
 
-def unique_tensors(model: TranslatingModel) -> dict[str, Tensor]:
-    """Return the state dict of a model. A tensor that has several names occurs once, under its first name."""
+def unique_tensors(model: object) -> dict[str, Tensor]:
+    """Return the state dict of a module. A tensor that has several names occurs once, under its first name."""
     assert isinstance(model, nn.Module)
     seen: dict[int, str] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -199,22 +198,14 @@ def holds_translator(folder: Path) -> bool:
 
 
 def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary]:
-    """Return the source and the target vocabulary that `save_vocabularies` wrote; if `joint`, the same object twice.
-
-    Raises:
-        InputError: a vocabulary is missing or damaged.
-    """
+    """Return the source and the target vocabulary that `save_vocabularies` wrote; if `joint`, the same object twice."""
     loaded = {name: Vocabulary.load(folder / name) for name in dict.fromkeys(vocabulary_files(joint))}
     source, target = (loaded[name] for name in vocabulary_files(joint))
     return source, target
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Return the contents of a folder's translator.json, checked except for the model's config.
-
-    Raises:
-        InputError: the file is missing or damaged, or its format has another version.
-    """
+    """Return the contents of a folder's translator.json, checked except for the model's config."""
     path = folder / DESCRIPTION_FILE
     try:
         about = read_json(path)
@@ -254,11 +245,7 @@ def missing_translator_error(folder: Path) -> InputError:
 
 
 def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
-    """Build a model's config from the values in translator.json; raise InputError if one is unknown or not allowed.
-
-    Args:
-        kind: the class of the config.
-    """
+    """Build a config of the class `kind` from the values in translator.json; raise InputError if one is not allowed."""
     path, names = folder / DESCRIPTION_FILE, [entry.name for entry in fields(kind)]
     for name in values:
         if name not in names:
@@ -274,13 +261,10 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
 
 
 def read_model(kind: Any, config: Any, path: Path) -> Any:
-    """Build a model of the class `kind` and load its parameters from a file.
+    """Build a model of the class `kind` and load its parameters from a file; raise InputError if they do not fit.
 
     The shapes in the file are first compared with the shapes of the model on PyTorch's meta device, which allocates no
     memory: a damaged config could describe a model of any size.
-
-    Raises:
-        InputError: the file is missing or damaged, or has the parameters of another model.
     """
     if not path.is_file():
         raise InputError(f"{path.parent} is incomplete: {path.name} is missing; copy the folder again.")
@@ -315,11 +299,10 @@ def load_parameters(model: nn.Module, path: Path) -> None:
 
 
 def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError if the config describes a model far larger than the file of its parameters.
+    """Raise InputError if the config describes a model far larger than the tensors in its file, before it is built.
 
     The model is far larger if the config has more layers than `shapes` has tensors, or if the sinusoidal position table
-    has over `MOST_TABLE_NUMBERS` entries more than all tensors together. The check comes before the model is built, so
-    that a damaged config cannot exhaust the memory.
+    has over `MOST_TABLE_NUMBERS` entries more than all tensors together.
     """
     for name in ("n_layers", "n_decoder_layers"):
         if (getattr(config, name, None) or 0) > len(shapes):
@@ -341,12 +324,7 @@ def tensor_shapes(model: Any) -> dict[str, tuple[int, ...]]:
 
 
 def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError unless the tensors of a file have the names and shapes that the model's parameters have.
-
-    Args:
-        found: the shapes in the file, by name.
-        expected: the shapes of the model's parameters, by name.
-    """
+    """Raise InputError unless the tensors found in a file have the names and shapes of the model's parameters."""
     mismatch = f"does not fit {DESCRIPTION_FILE} beside it; copy the whole folder again"
     for name in expected.keys() - found.keys():
         raise InputError(f"{path} {mismatch}: the parameter {name} is missing.")

@@ -39,11 +39,7 @@ class UsualLimits:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "UsualLimits | None":
-        """Return the limits that were stored with a translator; None = they are missing or invalid.
-
-        Args:
-            extra: the values stored with the translator: `Translator.extra`.
-        """
+        """Return the limits in a translator's `extra`; None = they are missing or invalid."""
         values = extra.get("usual")
         names = "letters_a_piece", "score"
         if not isinstance(values, dict) or not all(isinstance(values.get(name), float) for name in names):

@@ -26,10 +26,6 @@ def text_files(source: Texts, target: Texts, data: Data) -> dict[str, Path]:
 
     The files of the first corpus have the names "source" and "target", those of the second "source 2" and "target 2",
     and so on. The files of dev pairs, if the settings `data` name any, have the names "dev source" and "dev target".
-
-    Raises:
-        InputError: the numbers of source and target files differ, the settings do not fit the number of corpora, or
-            only one of the settings data.dev_source and data.dev_target is given.
     """
     sources, targets = paths(source), paths(target)
     if len(sources) != len(targets):
@@ -69,8 +65,7 @@ def names_of_corpus(number: int) -> tuple[str, str]:
 def check_corpora(n_corpora: int, data: Data) -> None:
     """Raise InputError unless data.weights and data.synthetic fit the number of corpora.
 
-    There must be a weight for each corpus. The numbers of synthetic corpora must be those of given corpora; at least
-    one corpus must not be synthetic, or dev pairs must be given, as no dev pair is taken from a synthetic corpus.
+    No dev pair is taken from a synthetic corpus. So one corpus must not be synthetic, unless dev pairs are given.
     """
     n = counted(n_corpora, "corpus", "corpora")
     if data.weights is not None and len(data.weights) != n_corpora:
@@ -88,11 +83,7 @@ def check_corpora(n_corpora: int, data: Data) -> None:
 
 
 def clean_copies(texts: Mapping[str, Path], data: Data, folder: Path) -> list[CleanCopy]:
-    """Return a `CleanCopy` for each corpus: an object whose `write` stores the cleaned pairs in a file in `folder`.
-
-    Args:
-        texts: the text files by name (see `text_files`).
-    """
+    """Return a `CleanCopy` of each corpus among the text files; its `write` stores the cleaned pairs in `folder`."""
     copies = list[CleanCopy]()
     for number in range(1, len(texts) + 1):
         source, target = names_of_corpus(number)

@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, starmap
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -32,7 +31,7 @@ from regard.text.bpe_dropout import BPEDropout
 from regard.text.clean_copy import CleanCopy
 from regard.text.corpus import Corpus, write_corpus
 from regard.text.joined_corpus import JoinedCorpus
-from regard.text.parallel import Report, sum_reports
+from regard.text.parallel import Report
 from regard.text.placeholders import Placeholders, with_signs
 from regard.text.share import ALONE, Share
 from regard.text.vocabulary import Vocabulary
@@ -78,10 +77,6 @@ class Prepared:
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
 
-    def model_config(self) -> Any:
-        """Return the config of the model, made from the settings of [model] and the sizes of the vocabularies."""
-        return model_config(self.config.model, len(self.source_vocabulary), len(self.target_vocabulary))
-
 
 def missing_files(folder: Path) -> int:
     """Return which files `write_missing` has to write in the folder of a training, as a number.
@@ -106,9 +101,8 @@ def write_missing(
 
     Args:
         folder: the folder of the training.
-        texts: the text files by name, such as "source", "target", "source 2" and "dev source".
-        share: the part of the pairs that this process encodes, if several machines prepare the data together. Each
-            machine gets the same files as one machine alone.
+        texts: the text files by name, as `text_files` returns them.
+        share: the part of the pairs that this process encodes, if several machines prepare the data together.
 
     Raises:
         InputError: a text or a setting is not valid, a setting differs from the earlier run's, or the texts of the
@@ -158,9 +152,6 @@ def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | Non
     Args:
         settled: the result of `write_missing`; None = another process of this machine called `write_missing` and stored
             its settings.
-
-    Raises:
-        InputError: a file in the data folder is missing or damaged, or a setting differs from the earlier run's.
     """
     data, stored = folder / "data", stored_config(folder)
     for writing in folder.glob(".data-*.writing"):
@@ -193,13 +184,7 @@ def write_data(
 
     Args:
         corpora: the clean copies of the corpora. Their files are deleted at the end.
-        texts: the text files by name, such as "source" and "dev source".
         n_pairs: the number of pairs in all corpora, dev pairs included.
-        user_models: the translator to fine-tune, or the vocabularies, that the user gives.
-        share: the part of the pairs that this process encodes.
-
-    Raises:
-        InputError: a text cannot be read, no pair is left to learn from, or a setting does not fit a given vocabulary.
     """
     watcher.busy("choosing the dev pairs")
     split = Split.of(corpora, texts, config)
@@ -233,11 +218,14 @@ def write_data(
     write(writing / "dev", dev, source, target, report=dev_report, purpose="for evaluation")
     translated = split.pairs_to_translate(config.evaluation.pairs, source, longest)
     write_atomically(writing / "dev.json", json.dumps(translated, ensure_ascii=False))
-    write_atomically(writing / "report.json", json.dumps(asdict(sum_reports(reports))))
+    total = Report()
+    for report in reports:
+        total.add(report)
+    write_atomically(writing / "report.json", json.dumps(asdict(total)))
     for corpus in corpora:
         corpus.path.unlink()
     sync_folder(writing)
-    watcher.say(sum_reports(reports).table())
+    watcher.say(total.table())
     return source, target
 
 
@@ -256,9 +244,6 @@ def read_corpora(data: Path, weights: Sequence[float] | None, n_tokens: tuple[in
     Args:
         weights: for each corpus, how often each of its pairs is seen in an epoch on average; None = once.
         n_tokens: the sizes of the source and the target vocabulary.
-
-    Raises:
-        InputError: a file of a corpus is missing or damaged.
     """
     corpora = [Corpus(data / corpus_folder(1), n_tokens)]
     while (folder := data / corpus_folder(len(corpora) + 1)).exists():
@@ -279,9 +264,10 @@ def shared_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int,
 
 
 def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) -> tuple[Vocabulary, Vocabulary]:
-    """Train the source and the target vocabulary; a joint vocabulary is returned twice.
+    """Train the source and the target vocabulary on the training pairs; a joint vocabulary is returned twice.
 
-    They are trained on the training pairs of `split`. Their default size depends on `n_pairs`, the number of all pairs.
+    Args:
+        n_pairs: the number of all pairs, on which the default size depends.
     """
     tags = list(dict.fromkeys(corpus.tag for corpus in split.corpora if corpus.tag))
 
@@ -300,11 +286,7 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
 
 
 def load(data: Path, config: SettledConfig) -> Prepared:
-    """Read the data folder and make batches of its pairs.
-
-    Raises:
-        InputError: a file in the folder is missing or damaged.
-    """
+    """Read the data folder and make batches of its pairs; raise InputError if a file is missing or damaged."""
     try:
         source, target = load_vocabularies(data, config.vocabulary.joint)
         sizes = len(source), len(target)

@@ -24,13 +24,12 @@ to copy signs."""
 
 @dataclass(frozen=True, slots=True)
 class SignedPairs:
-    """A function that replaces names, numbers and addresses in training pairs by signs such as ⟐ (see placeholders.py).
-
-    It also adds pairs in which signs replace a name and its translation, such as 톰 and Tom.
+    """A function that replaces names, numbers and addresses in training pairs by signs such as ⟐, and adds pairs.
 
     Attributes:
-        placeholders: the rule of the translator that is trained; it determines which texts are replaced by signs.
-        names: names in the source language and their translations.
+        placeholders: the rule of the translator that is trained: which texts are replaced by signs.
+        names: names in the source language and their translations, such as 톰 and Tom; signs replace both in the pairs
+            that are added.
     """
 
     placeholders: Placeholders
@@ -38,7 +37,7 @@ class SignedPairs:
 
     @classmethod
     def of(cls, placeholders: Placeholders, pairs: Iterable[Pair]) -> "SignedPairs":
-        """Find names and their translations in training pairs; return a function that replaces them by signs too."""
+        """Find the names and their translations in training pairs."""
         return cls(placeholders, names_in(pairs, capitals=0 if placeholders.latin else 1))
 
     def __call__(self, pairs: Iterable[Pair], report: Report) -> Iterator[Pair]:
@@ -65,12 +64,10 @@ class SignedPairs:
 def with_signs_if_learnt(
     vocabularies: tuple[Vocabulary, Vocabulary], pairs: Callable[[], Iterable[Pair]]
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Return the source and the target vocabulary with a piece for each sign, such as ⟐ (see placeholders.py).
+    """Return the source and the target vocabulary with a piece for each sign, such as ⟐.
 
-    They are returned unchanged if fewer than `LEAST_SIGNED_PAIRS` of the first `MOST_COUNTED` pairs get signs.
-
-    Args:
-        pairs: returns the training pairs; a function, because they are read twice.
+    They are returned unchanged if fewer than `LEAST_SIGNED_PAIRS` of the first `MOST_COUNTED` pairs get signs. `pairs`
+    returns the training pairs; it is a function, because they are read twice.
     """
     signed = SignedPairs.of(Placeholders.for_language(vocabularies[0]), pairs())
     report = Report()

@@ -31,8 +31,7 @@ class Split:
         corpora: the corpora. A corpus with a tag is synthetic: no dev pair is taken out of it.
         dev_files: the files of dev pairs that the user gives; None = dev pairs are taken out of the corpora.
         held_out: the sources of the dev pairs that are taken out of the corpora.
-        held_out_targets: the targets of the dev pairs taken out of the corpora; synthetic pairs with these targets are
-            not trained on.
+        held_out_targets: the targets of these dev pairs; synthetic pairs with these targets are not trained on.
         seed: the seed of the random choice of dev pairs.
     """
 
@@ -44,13 +43,10 @@ class Split:
 
     @classmethod
     def of(cls, corpora: Sequence[CleanCopy], texts: Mapping[str, Path], config: CorpusConfig) -> "Split":
-        """Choose the dev pairs as the settings describe, and return the split.
+        """Choose the dev pairs as the settings describe; raise InputError if no training pair would be left.
 
         Args:
             texts: the text files by name; "dev source" and "dev target" if the user gives files of dev pairs.
-
-        Raises:
-            InputError: the corpora that are not synthetic are so small that all their pairs would be dev pairs.
         """
         seed, copies = config.training.seed, tuple(corpora)
         if "dev source" in texts:
@@ -114,8 +110,7 @@ def sources_with_own_targets(chosen: Iterable[Pair], others: Iterable[Pair]) -> 
     dev pairs may have the targets of these pairs, this is repeated until nothing changes.
 
     Args:
-        chosen: the pairs that were chosen as dev pairs.
-        others: all other pairs, which are training pairs.
+        others: all pairs that were not chosen, which are training pairs.
 
     >>> chosen = [("a", "1"), ("b", "1"), ("b", "2"), ("c", "3"), ("d", "4")]
     >>> sorted(sources_with_own_targets(chosen, [("e", "2"), ("f", "4")]))

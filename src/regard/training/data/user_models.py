@@ -42,11 +42,7 @@ class UserModels:
 
     @classmethod
     def of(cls, config: TrainConfig) -> "UserModels":
-        """Read the translator in model.start_from, or the vocabularies in vocabulary.file.
-
-        Raises:
-            InputError: a file cannot be read.
-        """
+        """Read the translator in model.start_from, or the vocabularies in vocabulary.file."""
         if config.model.start_from is None:
             return cls(None, read_user_vocabularies(config.vocabulary))
         start = read_any_translator(Path(config.model.start_from))
@@ -74,9 +70,6 @@ def with_start(config: TrainConfig, start: TranslatorContents, joint: bool, plac
 
     Args:
         joint, placeholders: the settings vocabulary.joint and vocabulary.placeholders of the translator.
-
-    Raises:
-        InputError: the settings ask for a vocabulary or a model that differs from the translator's.
     """
     model, vocabulary, default = config.model, config.vocabulary, TrainConfig()
     start_config = asdict(start.model.config)  # type: ignore[call-overload]
@@ -107,9 +100,6 @@ def read_user_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
     """Return the source and the target vocabulary that the setting vocabulary.file names; None if it is not set.
 
     If the setting names one file, both vocabularies are the same object.
-
-    Raises:
-        InputError: there are more than two files, or one cannot be read or is not a vocabulary.
     """
     if settings.file is None:
         return None

@@ -63,16 +63,13 @@ class Connections:
     def open(cls, rank: int, n: int, from_main: Callable[[list[int]], list[int]]) -> "Connections":
         """Connect this process: the main process to all others, every other process to the main process.
 
-        All processes must call it at the same time.
+        All processes must call this method at the same time. It raises LostError if a process does not connect.
 
         Args:
             rank: the rank of this process; the main process has rank 0.
             n: the number of processes.
             from_main: a function that sends a list from the main process to all processes, and returns it in each, such
                 as `Processes.from_main`.
-
-        Raises:
-            LostError: a process did not connect.
         """
         if rank:
             port, secret = from_main([])  # the main process sends both
@@ -142,9 +139,6 @@ def connect(port: int, secret: int, rank: int) -> socket.socket:
     """Connect to the main process, send a greeting with `secret` and `rank`, and return the connection.
 
     The address of the main process is in the environment variable MASTER_ADDR.
-
-    Raises:
-        LostError: the main process cannot be reached.
     """
     address = os.environ.get("MASTER_ADDR", "localhost")
     try:
@@ -161,10 +155,8 @@ def connect(port: int, secret: int, rank: int) -> socket.socket:
 def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socket.socket]:
     """Accept the connections of the other n - 1 processes; return each by the rank of its process.
 
-    A connection whose greeting does not have the number `secret` is closed.
-
-    Raises:
-        LostError: some processes are missing, and for `CONNECT_SECONDS` no further process has connected.
+    A connection whose greeting does not have the number `secret` is closed. If some processes are missing, and for
+    `CONNECT_SECONDS` no further process has connected, LostError is raised.
     """
     connections: dict[int, socket.socket] = {}
     while len(connections) < n - 1:

@@ -28,6 +28,7 @@ from regard.text.share import ALONE, Share
 from regard.training.processes.connections import Connections
 from regard.training.processes.sharding import full_tensor, part_from_main, shard, without_exchange
 from regard.training.settings.train_config import Precision
+from regard.translation.translator_folder import unique_tensors
 
 ADAM_TENSORS = ("step", "exp_avg", "exp_avg_sq")
 """The names under which AdamW stores its tensors for each parameter."""
@@ -104,11 +105,7 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the connections to the other processes; after an error, first check whether another process was lost.
-
-        Raises:
-            LostError: the with-block raised RuntimeError because another process is lost.
-        """
+        """Close the connections to the other processes; raise LostError if an error arose because a process is lost."""
         if self.connections is None:
             return
         try:
@@ -160,7 +157,7 @@ class Processes:
         return self.accelerator.prepare_model(shard(module, self.device, self.n), evaluation_mode=True)
 
     def gradient_exchange(self, module: nn.Module, exchange: bool) -> AbstractContextManager[None]:
-        """Return a context manager for a backward pass, which determines whether gradients are exchanged.
+        """Return a context manager for a backward pass.
 
         Args:
             exchange: True = after the pass, the processes average their gradients. False = nothing is exchanged: each
@@ -171,7 +168,6 @@ class Processes:
         return without_exchange(module) if isinstance(module, FSDPModule) else self.accelerator.no_sync(module)
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradients of a loss to the `.grad` of the parameters."""
         self.accelerator.backward(loss)
 
     def clip(self, module: nn.Module, norm: float) -> None:
@@ -184,10 +180,7 @@ class Processes:
         return number if self.n == 1 else self.accelerator.reduce(number, reduction="sum")
 
     def any(self, conditions: Sequence[bool]) -> list[bool]:
-        """Return for each condition whether it is true in at least one process.
-
-        All processes must call this method, with equally many conditions.
-        """
+        """Return for each condition whether it is true in at least one process. All processes must call this method."""
         if self.n == 1:
             return list(conditions)
         counts = self.total(torch.tensor(conditions, dtype=torch.float32, device=self.device))
@@ -224,15 +217,14 @@ class Processes:
     def parameters(self, module: nn.Module) -> dict[str, Tensor]:
         """Return the unsharded parameters and persistent buffers in the main process, an empty dict in other processes.
 
-        All processes must call this method.
+        Here and in the methods below, all processes must call the method.
         """
-        return self.gather(named_tensors(self.unwrapped(module)))
+        return self.gather(unique_tensors(self.unwrapped(module)))
 
     def optimiser_tensors(self, module: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
         """Return the unsharded tensors of the optimiser's state in the main process, an empty dict in other processes.
 
-        A tensor's name is the parameter's name and AdamW's name of the tensor, e.g. `encoder.bias:exp_avg`. All
-        processes must call this method.
+        A tensor's name is the parameter's name and AdamW's name of the tensor, e.g. `encoder.bias:exp_avg`.
         """
         named, state = self.unwrapped(module).named_parameters(), optimiser.state
         return self.gather({f"{name}:{key}": tensor for name, p in named for key, tensor in state[p].items()})
@@ -240,8 +232,7 @@ class Processes:
     def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the full `tensors`, put together from their shards, in the main process; elsewhere an empty dict.
 
-        All processes must call this method. With several processes, the result is on the CPU, where there is more
-        memory.
+        With several processes, the result is on the CPU, where there is more memory.
         """
         if self.n == 1:
             return {name: tensor.detach() for name, tensor in tensors.items()}
@@ -259,22 +250,18 @@ class Processes:
         parameters: Mapping[str, Tensor],
         optimiser_tensors: Mapping[str, Tensor],
     ) -> None:
-        """Copy the tensors of a checkpoint into the module and the optimiser of every process.
-
-        If the module is sharded, each process gets its shards.
+        """Copy the tensors of a checkpoint into the module and the optimiser of every process, sharded if these are.
 
         Args:
-            parameters: the result of the method `parameters` when the checkpoint was written. Only the main process
-                needs it; other processes may pass an empty dict.
-            optimiser_tensors: the result of the method `optimiser_tensors` at that time. Here, too, other processes may
-                pass an empty dict.
+            parameters, optimiser_tensors: the results of the methods with these names when the checkpoint was written.
+                Only the main process needs them; other processes may pass empty dicts.
 
         Raises:
             InputError: a tensor is missing or has another shape: the checkpoint belongs to another model.
         """
         inner, tensors = self.unwrapped(module), {**parameters, **optimiser_tensors}
         with torch.no_grad():
-            for name, tensor in named_tensors(inner).items():
+            for name, tensor in unique_tensors(inner).items():
                 tensor.copy_(self.shard_like(tensors, name, tensor))
         for name, parameter in inner.named_parameters():
             for key in ADAM_TENSORS:
@@ -290,10 +277,6 @@ class Processes:
             tensors: in the main process, the full tensors by name; other processes do not read this argument.
             name: the name of the tensor to send.
             like: the parameter, or the tensor of the optimiser, that the result will be copied into.
-
-        Raises:
-            InputError: in the main process, the tensor is missing, has another shape than `like`, or is not of a
-                floating-point type.
         """
         if self.is_main:
             tensor = tensors.get(name)
@@ -321,16 +304,6 @@ def exchange_parts(members: distributed.ProcessGroup, part: Any) -> list[Any]:
     parts = [None] * members.size()
     distributed.all_gather_object(parts, part, group=members)
     return parts
-
-
-def named_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """Return the parameters and persistent buffers of a module by name.
-
-    A parameter that is shared, such as an embedding, is in the result once, with the first of its names.
-    """
-    persistent = module.state_dict(keep_vars=True).keys()
-    buffers = {name: buffer for name, buffer in module.named_buffers() if name in persistent}
-    return {**dict(module.named_parameters()), **buffers}
 
 
 def refuse_unsupported() -> None:

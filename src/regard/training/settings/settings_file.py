@@ -52,11 +52,7 @@ def read_config(
 
 
 def read_tables(file: Path) -> Tables:
-    """Read a TOML file and return its tables by name; the names and values in them are not checked yet.
-
-    Raises:
-        InputError: the file cannot be read, or is not TOML.
-    """
+    """Read a TOML file and return its tables by name; the names and values in them are not checked yet."""
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:

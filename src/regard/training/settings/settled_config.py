@@ -29,24 +29,18 @@ SettledSection = TypeVar("SettledSection", bound=Section)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledData(Data):
-    """The section [data] of the settings, in which the settings that the user left out have their defaults."""
-
     dev_pairs: Count
     max_tokens: Length
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledVocabulary(VocabularySettings):
-    """The section [vocabulary] of the settings, in which the settings that the user left out have their defaults."""
-
     joint: bool
     placeholders: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledTraining(Training):
-    """The section [training] of the settings, in which the settings that the user left out have their defaults."""
-
     batch_tokens: BatchTokens
     learning_rate: Positive
     schedule: ScheduleName
@@ -57,8 +51,6 @@ class SettledTraining(Training):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledEvaluation(Evaluation):
-    """The section [evaluation] of the settings, in which the settings that the user left out have their defaults."""
-
     every_steps: Count
     patience: Count
 
@@ -86,23 +78,14 @@ class SettledConfig(CorpusConfig):
 def settled_section(kind: type[SettledSection], section: Section, **derived: Any) -> SettledSection:
     """Return the settings of `section` as an instance of `kind`; a setting that is None gets its value from `derived`.
 
-    Args:
-        kind: the class of the complete section, such as SettledTraining.
-        derived: values by the name of the setting.
-
-    Raises:
-        InputError: a setting that `kind` requires is None, and `derived` does not have it.
+    If a setting that `kind` requires is still None, InputError is raised.
     """
     values = {setting.name: getattr(section, setting.name) for setting in fields(section)}  # type: ignore[arg-type]
     return kind(**{**values, **{name: value for name, value in derived.items() if values[name] is None}})
 
 
 def checked_complete(config: TrainConfig) -> SettledConfig:
-    """Check that settings, such as those read from config.toml, are complete; return them as a SettledConfig.
-
-    Raises:
-        InputError: a setting that must have a value is None.
-    """
+    """Return settings, such as those read from config.toml, as a SettledConfig; raise InputError if one is missing."""
     return SettledConfig(
         data=settled_section(SettledData, config.data),
         vocabulary=settled_section(SettledVocabulary, config.vocabulary),

@@ -28,10 +28,7 @@ class Survey:
 
 
 def survey_corpus(pairs: Iterable[tuple[str, str]], watcher: Watcher) -> Survey:
-    """Count the pairs of a corpus, and compare the letter frequencies of its two languages, ignoring case.
-
-    Letters are counted in the first `LETTER_PAIRS` pairs only.
-    """
+    """Count the pairs of a corpus, and compare the letters in its first `LETTER_PAIRS` pairs, ignoring case."""
     n_pairs, letters = 0, (Counter[str](), Counter[str]())
     watcher.busy("reading the texts")
     for pair in pairs:

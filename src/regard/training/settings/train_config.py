@@ -266,19 +266,10 @@ class TrainConfig:
     """
 
     data: Data = field(default_factory=Data)
-    """The training pairs and the dev pairs."""
-
     vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
-    """The vocabularies of subword pieces."""
-
     model: Model = field(default_factory=Model)
-    """The kind and size of the model."""
-
     training: Training = field(default_factory=Training)
-    """The optimisation: batches, learning rate, regularisation, number of steps."""
-
     evaluation: Evaluation = field(default_factory=Evaluation)
-    """Evaluations on the dev pairs, logging and saving."""
 
 
 def name_of(section: type) -> str:

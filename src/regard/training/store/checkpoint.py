@@ -66,9 +66,6 @@ def save_checkpoint(
         state: the training state, as JSON values.
         needed_files: files outside `folder`, in the folder of the training, without which the checkpoint is useless;
             `read_checkpoint` raises DamagedError if one of them has changed.
-
-    Returns:
-        The folder of the checkpoint.
     """
     checkpoint = folder / f"{PREFIX}{step}"
     writing = folder / f".{checkpoint.name}.writing"
@@ -88,7 +85,7 @@ def save_checkpoint(
 
 
 def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
-    """Read the latest checkpoint that is not damaged; return None if there are no checkpoints.
+    """Read the latest checkpoint that is not damaged, or return None if there are no checkpoints.
 
     Args:
         folder: the folder of all checkpoints.
@@ -135,11 +132,7 @@ def keep_latest(folder: Path, n: int, step: int) -> None:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """Read a checkpoint from its folder and verify the checksums of its files.
-
-    Raises:
-        DamagedError: a file of the checkpoint, or a file outside that the checkpoint needs, is missing or has changed.
-    """
+    """Read a checkpoint from its folder; raise DamagedError if a file that it needs is missing or has changed."""
     manifest = read_manifest(folder)
     for key, outside in (("files", False), ("beside", True)):
         for name, written in manifest[key].items():
@@ -157,11 +150,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the content of manifest.json in the folder of a checkpoint.
-
-    Raises:
-        DamagedError: the manifest is missing or damaged, or has a version that this version of regard cannot read.
-    """
+    """Return the content of manifest.json in the folder of a checkpoint."""
     try:
         manifest = read_json(folder / "manifest.json")
         kind, version, files, files_outside = (manifest[name] for name in ("format", "version", "files", "beside"))

@@ -47,9 +47,7 @@ CHECKED_BY_CONTENT = {"data.dev_source", "data.dev_target"}
 
 
 def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = None) -> None:
-    """Create the folder of a new training and lock it.
-
-    A folder that exists is locked, too. It must be empty or belong to a training on these texts.
+    """Create the folder of a new training and lock it; a folder that exists must be empty or belong to these texts.
 
     Args:
         texts: the text files by name: source, target, and "dev source" and "dev target" if they are given.
@@ -144,11 +142,7 @@ def make_folder(folder: Path) -> None:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """Return the checksums of the texts by name, as stored in training.json.
-
-    Raises:
-        InputError: the file is damaged, or has a version that this version of regard cannot read.
-    """
+    """Return the checksums of the texts by name, as stored in training.json."""
     try:
         about = read_json(path)
         kind, version, texts = about["format"], about["version"], about["texts"]
@@ -167,8 +161,7 @@ def refuse_other_texts(
     """Raise InputError if the texts are not those with which the training began.
 
     Args:
-        before: the checksums of the texts when training began, by name.
-        now: the checksums of the present texts, by name.
+        before, now: the checksums of the texts when training began and now, by name.
         texts: the paths of the present texts, by name.
     """
     for name in (*texts, *sorted(before.keys() - now.keys())):
@@ -182,11 +175,7 @@ def refuse_other_texts(
 
 
 def stored_config(folder: Path) -> SettledConfig | None:
-    """Return the settings in the folder's config.toml; None if no training has stored its settings there yet.
-
-    Raises:
-        InputError: the file cannot be read, or a setting in it is missing or not valid.
-    """
+    """Return the settings in the folder's config.toml; None = no training has stored its settings there yet."""
     path = folder / CONFIG
     with os_errors_as_input_errors(folder):
         return checked_complete(read_config(path)) if (folder / ABOUT).exists() and path.exists() else None

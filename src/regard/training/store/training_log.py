@@ -67,12 +67,9 @@ def as_line(entry: Entry) -> str:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Return the entries of a log; an empty list if there is no file.
+    """Return the entries of a log, or an empty list if there is no file.
 
     An incomplete last line, which a killed run may leave, is ignored.
-
-    Raises:
-        InputError: a line before the last one is not JSON, or has no step.
     """
     if not path.exists():
         return []
@@ -88,10 +85,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def event_writer(folder: Path, step: int) -> Any:
-    """Return TensorBoard's SummaryWriter for a folder, or None if TensorBoard is not installed.
-
-    TensorBoard will ignore events of an earlier run that are later than `step`.
-    """
+    """Return TensorBoard's writer, which discards earlier events after `step`; None = TensorBoard is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

@@ -25,13 +25,7 @@ The four arguments of the function:
 
 
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
-    """Extend one hypothesis for each source, token by token, until EOS.
-
-    Returns a tuple with one hypothesis for each source, as `Search.run` does.
-
-    Args:
-        choose: returns the next token of each hypothesis.
-    """
+    """Extend one hypothesis for each source, token by token, until EOS; return a tuple of one for each source."""
     decoding = start_decoding(model, sources)
     *_, totals = read_prefixes(decoding, sources)
     numbers, limits = list(range(len(totals))), list(sources.limits)

@@ -163,12 +163,7 @@ class SentenceSearch:
         return unfinished
 
     def add(self, log_probability: float, tokens: list[int], coverage: Float[Tensor, " source"] | None) -> None:
-        """Compute the score of a finished hypothesis, and add the hypothesis to `finished`.
-
-        Args:
-            tokens: the tokens of the hypothesis without EOS.
-            coverage: the sum of its attention weights on each source token; None = there is no coverage penalty.
-        """
+        """Compute the score of a finished hypothesis, and add it to `finished`; `tokens` are its tokens without EOS."""
         score = log_probability / self.beam.lp(len(tokens) + 1)
         score += 0.0 if coverage is None else self.beam.cp(coverage[: self.n_source])
         self.finished.append(
@@ -192,8 +187,7 @@ def best_extensions(
     For each hypothesis only as many tokens as the beam has slots are tried: no other token can be among the best.
 
     Args:
-        decoding: the active hypotheses. The rows are those of the first sentence, most probable first, then those of
-            the second, and so on; equally many for each sentence.
+        decoding: the active hypotheses: equally many rows for each sentence, in the order of the sentences.
         totals: the log-probability of each row's tokens; -inf = the row has no hypothesis.
         length: the number of tokens of each hypothesis.
     """
@@ -212,9 +206,6 @@ def best_extensions(
 
 
 def coverage_weights(decoding: Decoding) -> Float[Tensor, "rows source"]:
-    """Return the cross-attention weights of the newest tokens, which the coverage penalty adds up.
-
-    The weights are taken from the last decoder layer but one (or the only one), as the mean over its heads.
-    """
+    """Return the cross-attention weights of the newest tokens: the mean over the heads of the last layer but one."""
     cross = decoding.cross
     return cross[max(len(cross) - 2, 0)].dense().mean(dim=1).flatten(0, 1)

@@ -42,15 +42,10 @@ def top_tokens(
 def token_log_probabilities(
     logits: Float[Tensor, "rows vocabulary"], length: int, limits: Sequence[int]
 ) -> Float[Tensor, "rows vocabulary"]:
-    """Return the log-probability of every token as the next token of each hypothesis.
+    """Return the log-probability of every token as the next token of each hypothesis; arguments as of `top_tokens`.
 
     The log-probability of PAD and BOS is -inf. A hypothesis that has reached its limit must end: all its tokens except
     EOS have -inf.
-
-    Args:
-        length: the number of tokens that each hypothesis already has.
-        limits: the largest number of tokens of each translation, EOS not counted. The hypotheses of a sentence are in
-            adjacent rows, equally many for each sentence.
     """
     log_probability = log_softmax(logits)
     log_probability[:, NEVER_CHOSEN] = -torch.inf

@@ -101,11 +101,7 @@ class Sample:
 
 
 def random_numbers(seed: int, sentences: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
-    """Return n random numbers in [0, 1) for each sentence; they depend only on the seed and the sentence's number.
-
-    Args:
-        sentences: the number of each sentence.
-    """
+    """Return n random numbers in [0, 1) for each sentence, which depend only on the seed and the sentence's number."""
     rows = []
     for number in sentences:
         generator = torch.Generator().manual_seed(seed_of(seed, number))

@@ -29,12 +29,7 @@ class TokenHistory:
         return len(self.prefixes[0]) + len(self.steps)
 
     def append(self, parents: Sequence[int], tokens: Sequence[int]) -> None:
-        """Add a step.
-
-        Args:
-            parents: for each hypothesis, the index of its parent, a row of the step before.
-            tokens: for each hypothesis, its new token.
-        """
+        """Add a step: for each hypothesis, the index of its parent (a row of the step before) and its new token."""
         self.steps.append((parents, tokens))
 
     def tokens(self, row: int) -> list[int]:
