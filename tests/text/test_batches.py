@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
+from refusals import refusal
 
 import regard.text.batches as batches_module
 from regard.text.batches import Batches
@@ -30,9 +31,6 @@ class Made(Corpus):
 
     def __len__(self):
         return self.n
-
-    def __getitem__(self, pair):
-        return self.source[pair], self.target[pair]
 
 
 def pairs_of(batch):
@@ -159,6 +157,6 @@ def test_an_epochs_order_takes_few_bytes_a_pair():
 
 
 def test_a_batch_of_nothing_is_refused():
-    with pytest.raises(ValueError) as refusal:
-        Batches(Made(3), 0, seed=1)
-    assert str(refusal.value) == "max_tokens=0: a batch must have room for at least 1 token."
+    assert (
+        refusal(ValueError, Batches, Made(3), 0, seed=1) == "max_tokens=0: a batch must have room for at least 1 token."
+    )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from regard.text.batches import Batches
 from regard.text.bpe_dropout import BPEDropout
 from regard.text.corpus import write_corpus
-from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from regard.text.vocabulary import BOS, EOS, PAD, Vocabulary
 
 WORDS = ["ab", "ba", "abab", "bbaa", "aabb", "b", "a", "babaab", "ccab", "acb", "ababab"]
 FEW_LETTERS = Vocabulary.train([" ".join(WORDS)] * 9, n_tokens=24)
@@ -123,12 +123,6 @@ def test_the_pieces_follow_from_seed_and_epoch_wherever_the_epoch_begins(corpus,
 def rows(batch):
     """Return the token ids of each source of a batch, without padding."""
     return [[token for token in row if token != PAD] for row in batch.source.tolist()]
-
-
-def test_an_unknown_letter_stays_unknown(vocabularies):
-    ids = cut(vocabularies[0], ["six Ẃ six"], 1.0)[0]
-    assert vocabularies[0].pieces(ids) == [*"▁six▁", "<unk>", *"▁six"]
-    assert ids.count(UNK) == 1
 
 
 def test_a_byte_stays_a_byte():

@@ -9,6 +9,18 @@ from regard import InputError
 from regard.text.foreign_vocabulary import vocabulary_from_model, vocabulary_from_table
 from regard.text.vocabulary import PAD, UNK, Vocabulary
 
+
+@pytest.fixture
+def written(tmp_path):
+    """Return a function that writes a SentencePiece model to a file, whose path it returns."""
+
+    def write(model):
+        (tmp_path / "own.model").write_bytes(model)
+        return tmp_path / "own.model"
+
+    return write
+
+
 TEXTS = [pair[0] for pair in PAIRS[:40]] + ["Ｆｕｌｌ width ½", "", "twenty-one  spaces"]
 LINES = [pair[0] for pair in PAIRS]
 
@@ -25,10 +37,9 @@ LINES = [pair[0] for pair in PAIRS]
         {"model_type": "char", "vocab_size": 30, "user_defined_symbols": ["<x>"]},
     ],
 )
-def test_a_users_own_model_divides_every_text_as_before(tmp_path, options):
+def test_a_users_own_model_divides_every_text_as_before(tmp_path, written, options):
     model = sentencepiece(LINES, **options)
-    path = tmp_path / "own.model"
-    path.write_bytes(model)
+    path = written(model)
     vocabulary, theirs = vocabulary_from_model(path), SentencePieceProcessor(model_proto=model)
     assert vocabulary.pieces(range(4)) == ["<pad>", "<unk>", "<s>", "</s>"]
     unknown = theirs.unk_id()
@@ -41,9 +52,8 @@ def test_a_users_own_model_divides_every_text_as_before(tmp_path, options):
     assert Vocabulary.load(tmp_path / "saved.spm") == vocabulary
 
 
-def test_a_model_with_regards_ids_is_taken_as_it_is(tmp_path):
-    path = tmp_path / "own.model"
-    path.write_bytes(Vocabulary.train(LINES, 50).model)
+def test_a_model_with_regards_ids_is_taken_as_it_is(written):
+    path = written(Vocabulary.train(LINES, 50).model)
     assert vocabulary_from_model(path).model == path.read_bytes()
 
 
@@ -59,18 +69,16 @@ def test_a_file_that_is_no_model(tmp_path):
     )
 
 
-def test_a_model_with_few_pieces(tmp_path):
-    path = tmp_path / "own.model"
-    path.write_bytes(sentencepiece(["ab ba"] * 9, vocab_size=7, model_type="char", hard_vocab_limit=False))
+def test_a_model_with_few_pieces(written):
+    path = written(sentencepiece(["ab ba"] * 9, vocab_size=7, model_type="char", hard_vocab_limit=False))
     assert refusal(InputError, vocabulary_from_model, path) == (
         f"{path} has 6 pieces; a vocabulary has at least 16 and at most 1,048,576: "
         "train another model with spm_train --vocab_size."
     )
 
 
-def test_a_special_name_with_another_meaning(tmp_path):
-    path = tmp_path / "own.model"
-    path.write_bytes(sentencepiece(LINES, user_defined_symbols=["<pad>"]))
+def test_a_special_name_with_another_meaning(written):
+    path = written(sentencepiece(LINES, user_defined_symbols=["<pad>"]))
     assert refusal(InputError, vocabulary_from_model, path) == (
         f"{path} has <pad> as an ordinary piece; it must be a special piece or absent: train the model without it."
     )
@@ -81,9 +89,8 @@ def table_of(model):
     return [processor.IdToPiece(token) for token in range(3, processor.GetPieceSize())]
 
 
-def test_a_table_of_ids_is_the_order_of_the_pieces(tmp_path):
-    path = tmp_path / "source.spm"
-    path.write_bytes(sentencepiece(LINES))
+def test_a_table_of_ids_is_the_order_of_the_pieces(written):
+    path = written(sentencepiece(LINES))
     table = [*reversed(table_of(path.read_bytes())), "▁sept", "", "<pad>"]
     vocabulary = vocabulary_from_table(path, table)
     assert vocabulary.pieces(range(4, len(vocabulary))) == [*table[:-2], f"<{2 + len(table)}>", f"<{3 + len(table)}>"]
@@ -93,10 +100,9 @@ def test_a_table_of_ids_is_the_order_of_the_pieces(tmp_path):
     assert vocabulary.decode([4 + table.index("▁sept"), PAD]) == "sept"
 
 
-def test_pieces_without_an_id_are_divided(tmp_path):
+def test_pieces_without_an_id_are_divided(written):
     """Where Marian reads <unk>, the text is divided into the other pieces; only a letter without a piece is <unk>."""
-    path = tmp_path / "source.spm"
-    path.write_bytes(sentencepiece(LINES))
+    path = written(sentencepiece(LINES))
     table = table_of(path.read_bytes())
     assert vocabulary_from_table(path, table).surfaces("seven") == ["▁seven"]
     assert vocabulary_from_table(path, [one for one in table if one != "▁seven"]).surfaces("seven") == ["▁", "seven"]
@@ -105,9 +111,8 @@ def test_pieces_without_an_id_are_divided(tmp_path):
     assert letters.unknown("seven") == ["v"]
 
 
-def test_a_bpe_model_without_some_pieces_of_the_table_is_refused(tmp_path):
-    path = tmp_path / "source.spm"
-    path.write_bytes(sentencepiece(LINES, model_type="bpe"))
+def test_a_bpe_model_without_some_pieces_of_the_table_is_refused(written):
+    path = written(sentencepiece(LINES, model_type="bpe"))
     table = table_of(path.read_bytes())
     assert vocabulary_from_table(path, table).surfaces("seven") == SentencePieceProcessor(
         model_proto=path.read_bytes()
@@ -118,9 +123,8 @@ def test_a_bpe_model_without_some_pieces_of_the_table_is_refused(tmp_path):
     )
 
 
-def test_a_table_with_a_piece_twice_is_refused(tmp_path):
-    path = tmp_path / "source.spm"
-    path.write_bytes(sentencepiece(LINES))
+def test_a_table_with_a_piece_twice_is_refused(written):
+    path = written(sentencepiece(LINES))
     table = table_of(path.read_bytes())
     assert refusal(InputError, vocabulary_from_table, path, [*table, table[0]]) == (
         f"{path} does not fit its table of ids: RuntimeError INTERNAL: {table[0]} is already defined."

@@ -28,9 +28,6 @@ def test_the_pieces_are_those_that_sentencepiece_reads():
     assert [piece.kind == CONTROL for piece in pieces] == [processor.IsControl(n) for n in range(len(pieces))]
     assert [piece.kind == UNKNOWN for piece in pieces] == [processor.IsUnknown(n) for n in range(len(pieces))]
     assert pieces[:4] == list(SPECIAL)
-
-
-def test_the_algorithm():
     assert algorithm_of(VOCABULARY.model) == BPE
 
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from num2words import CONVERTER_CLASSES, num2words
+from refusals import refusal
 
 from regard import InputError
 from regard.text.cleaning import clean_text
@@ -55,46 +56,32 @@ def test_files_hold_the_pairs(tmp_path):
         (tmp_path / "new" / f"train.{language}").read_text(encoding="utf-8").splitlines() for language in ("en", "fr")
     ]
     assert list(zip(*lines, strict=True)) == splits["train"]
-    with pytest.raises(InputError) as refusal:
-        write_sample(tmp_path / "new", splits, ("en", "fr"), replace=False)
-    assert str(refusal.value) == (
+    assert refusal(InputError, write_sample, tmp_path / "new", splits, ("en", "fr"), replace=False) == (
         f"{tmp_path}/new/train.en is there already; name another folder with --out, or replace it with --force."
     )
     assert write_sample(tmp_path / "new", splits, ("en", "fr"), replace=True) == paths
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError) as refusal:
-        write_sample(tmp_path / "file" / "in", splits, ("en", "fr"), replace=False)
-    assert str(refusal.value) == (
+    assert refusal(InputError, write_sample, tmp_path / "file" / "in", splits, ("en", "fr"), replace=False) == (
         f"cannot write to {tmp_path}/file/in: not a directory; name another folder with --out."
     )
 
 
 def test_refusals():
-    with pytest.raises(InputError) as refusal:
-        sample("en", "en", {"train": 1})
-    assert str(refusal.value) == "both languages are en; name two different ones."
-    with pytest.raises(InputError) as refusal:
-        sample("en", "kr", {"train": 1})
-    assert str(refusal.value).startswith("num2words has no language 'kr'; it has am, ar, az, ")
-    assert str(refusal.value).endswith(", tr, uk, vi.")
-    with pytest.raises(InputError) as refusal:
-        sample("en", "am", {"train": 30})
+    assert refusal(InputError, sample, "en", "en", {"train": 1}) == "both languages are en; name two different ones."
+    message = refusal(InputError, sample, "en", "kr", {"train": 1})
+    assert message.startswith("num2words has no language 'kr'; it has am, ar, az, ")
+    assert message.endswith(", tr, uk, vi.")
     assert re.fullmatch(
         r"num2words cannot write \d+,\d+ in am \(TypeError\); take a smaller --below or another language.",
-        str(refusal.value),
+        refusal(InputError, sample, "en", "am", {"train": 30}),
     )
-    with pytest.raises(InputError) as refusal:
-        sample("en", "ko", {"train": 90, "test": 11}, below=100)
-    assert str(refusal.value) == (
+    assert refusal(InputError, sample, "en", "ko", {"train": 90, "test": 11}, below=100) == (
         "101 pairs for training, dev and test together were asked for, and there are 100 numbers below 100; ask for "
         "fewer."
     )
-    with pytest.raises(InputError) as refusal:
-        sample("en", "te", {"train": 30}, below=10**15)
-    assert str(refusal.value).startswith("num2words cannot write ")
-    assert str(refusal.value).endswith("take a smaller --below or another language.")
-    with pytest.raises(InputError) as refusal:
-        sample("en", "ko", {"train": 1}, below=10**19)
-    assert str(refusal.value) == (
+    message = refusal(InputError, sample, "en", "te", {"train": 30}, below=10**15)
+    assert message.startswith("num2words cannot write ")
+    assert message.endswith("take a smaller --below or another language.")
+    assert refusal(InputError, sample, "en", "ko", {"train": 1}, below=10**19) == (
         "numbers below 10,000,000,000,000,000,000 were asked for; the limit can be at most 1,000,000,000,000,000,000."
     )

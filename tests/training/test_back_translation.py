@@ -1,8 +1,7 @@
 """Tests of back-translation: the pairs against the translator, the same pairs after a stop or a kill, refusals."""
 
-import json
-import shutil
 import signal
+from dataclasses import replace
 
 import pytest
 from cli_runner import invoke, output, refused
@@ -58,6 +57,14 @@ def pairs(task):
     return list(zip(task.source.read_text().splitlines(), task.target.read_text().splitlines(), strict=True))
 
 
+def taken(task):
+    """Return the pairs of a finished run, and delete their files, so that another run can begin."""
+    found = pairs(task)
+    task.source.unlink()
+    task.target.unlink()
+    return found
+
+
 def test_the_pairs_are_samples_of_the_translator(task, translator):
     counts = task.run("cpu", Watcher())
     texts = [" ".join(line.split()) for line in LINES]
@@ -70,18 +77,13 @@ def test_the_pairs_are_samples_of_the_translator(task, translator):
     assert pairs(task) == expected
     assert (counts.lines, counts.pairs) == (10, len(expected))
     assert counts.lines == counts.pairs + counts.empty + counts.over_long + counts.unknown
-    assert sorted(path.name for path in task.text.parent.iterdir()) == [
-        "mono.txt",
-        "synthetic.source",
-        "synthetic.target",
-    ]
+    names = sorted(path.name for path in task.text.parent.iterdir())
+    assert names == ["mono.txt", "synthetic.source", "synthetic.target"]
 
 
 def test_a_stopped_run_goes_on_to_the_same_pairs(task):
     task.run("cpu", Watcher())
-    whole = pairs(task)
-    task.source.unlink()
-    task.target.unlink()
+    whole = taken(task)
     assert task.run("cpu", Interrupter(3)) is None
     assert not task.source.exists()
     assert not task.target.exists()
@@ -96,9 +98,7 @@ def test_a_stopped_run_goes_on_to_the_same_pairs(task):
 
 def test_a_killed_run_goes_on_to_the_same_pairs(task):
     task.run("cpu", Watcher())
-    whole = pairs(task)
-    task.source.unlink()
-    task.target.unlink()
+    whole = taken(task)
     with pytest.raises(RuntimeError, match="killed"):
         task.run("cpu", Interrupter(6, fails=True))
     with (task.folder / "source").open("a") as file:
@@ -108,15 +108,11 @@ def test_a_killed_run_goes_on_to_the_same_pairs(task):
 
 
 def test_a_run_with_another_search_begins_anew(task):
-    from dataclasses import replace
-
     assert task.run("cpu", Interrupter(3)) is None
     other, watcher = replace(task, search=Sample(top_k=9, seed=5)), Interrupter(-1)
     other.run("cpu", watcher)
     assert watcher.said == ["an earlier run had another text, translator or search: its pairs are discarded"]
-    found = pairs(other)
-    task.source.unlink()
-    task.target.unlink()
+    found = taken(other)
     other.run("cpu", Watcher())
     assert pairs(other) == found
 
@@ -129,8 +125,6 @@ def test_a_damaged_state_begins_anew(task):
 
 
 def test_lines_that_are_left_out_are_counted(task, monkeypatch):
-    from dataclasses import replace
-
     from regard.translation.translator import Translator
 
     translate = Translator.translate
@@ -150,8 +144,6 @@ def test_lines_that_are_left_out_are_counted(task, monkeypatch):
 
 
 def test_files_that_exist_or_are_named_twice(task, tmp_path):
-    from dataclasses import replace
-
     assert refusal(InputError, replace(task, source=task.target).run, "cpu", Watcher()) == (
         f"{task.target} is named for the sources and for the targets; name two files."
     )
@@ -181,18 +173,14 @@ def test_a_folder_that_cannot_be_made_is_refused(task):
     )
 
 
-def test_the_verb(task, tmp_path, translator_folder):
+def test_the_verb(task, translator_folder):
     files = translator_folder, task.text, task.source, task.target
     printed = output("back-translate", *files, "--top-k", 9, "--seed", 4, "--device", "cpu", "--quiet")
-    n_pairs = len(pairs(task))
-    assert printed.splitlines()[0] == f"pairs       {n_pairs} of 10 lines"
+    found = taken(task)
+    assert printed.splitlines()[0] == f"pairs       {len(found)} of 10 lines"
     assert printed.splitlines()[-1] == (
         f"now         regard train …,{task.source} …,{task.target} --synthetic 2 --out …"
     )
-    found = pairs(task)
-    shutil.copy(task.text, tmp_path / "again.txt")
-    task.source.unlink()
-    task.target.unlink()
     task.run("cpu", Watcher())
     assert pairs(task) == found
 
@@ -218,10 +206,3 @@ def test_a_stopped_verb_says_so(task, translator_folder, monkeypatch):
 )
 def test_searches_that_do_not_exist(task, translator_folder, options, said):
     assert refused("back-translate", translator_folder, task.text, task.source, task.target, *options) == said
-
-
-def test_the_state_is_json(task):
-    assert task.run("cpu", Interrupter(3)) is None
-    stored = json.loads((task.folder / "state.json").read_text())
-    assert stored["counts"]["lines"] == 6
-    assert stored["description"]["search"] == "Sample(temperature=1.0, top_k=9, top_p=None, seed=4)"

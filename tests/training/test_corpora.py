@@ -1,7 +1,6 @@
 """Training on several corpora: weights, synthetic pairs with a tag, dev pairs, exact resume, refusals."""
 
 import json
-import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import torch
 from cli_runner import output, refused
 from refusals import refusal
 from safetensors.torch import load_file
+from training_listener import Listener
 
 from regard import InputError
 from regard.text.corpus import Corpus
@@ -18,7 +18,6 @@ from regard.training.data.corpora import TAG, text_files
 from regard.training.settings.settings_file import as_toml, read_config
 from regard.training.settings.train_config import Data
 from regard.training.train import train
-from regard.training.watcher import Watcher
 from regard.translation.translator_folder import read_translator
 
 
@@ -36,22 +35,11 @@ def corpora(tmp_path):
 SYNTHETIC = {"weights": (1.0, 0.5), "synthetic": (2,), "max_ratio": 99.0}
 
 
-class Stopper(Watcher):
-    """Stops the training after a step, as Ctrl-C does."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def progress(self, progress):
-        if progress.step == self.step:
-            signal.raise_signal(signal.SIGINT)
-
-
 def test_training_is_resumed_exactly(tmp_path, corpora, quick):
     config = quick(data=SYNTHETIC, max_steps=20, vocabulary={"bpe_dropout": 0.1})
     train(*corpora, tmp_path / "whole", config)
-    assert train(*corpora, tmp_path / "stopped", config, watcher=Stopper(6)).reason is None
-    assert train(*corpora, tmp_path / "stopped", config, watcher=Stopper(14)).reason is None
+    assert train(*corpora, tmp_path / "stopped", config, watcher=Listener(6)).reason is None
+    assert train(*corpora, tmp_path / "stopped", config, watcher=Listener(14)).reason is None
     assert train(*corpora, tmp_path / "stopped", config).step == 20
     whole, stopped = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "stopped"))
     assert all(torch.equal(whole[name], stopped[name]) for name in whole)
@@ -141,6 +129,12 @@ def test_other_files_or_weights_are_refused_when_training_goes_on(tmp_path, corp
             "c,d",
             {"synthetic": (3,)},
             "data.synthetic = [3]: got 2 corpora; give numbers of corpora, from 1 to 2.",
+        ),
+        (
+            "a",
+            "b",
+            {"dev_source": "c"},
+            "there is a dev source and no dev target; give both: --dev-source and --dev-target.",
         ),
         (
             "a,b",

@@ -9,21 +9,8 @@ from refusals import refusal
 
 from regard import InputError
 from regard.text.batches import Batch
-from regard.training.evaluator import DevPairs, Evaluator
+from regard.training.evaluator import Evaluator
 from regard.training.store.snapshots import write_snapshot
-
-
-@pytest.fixture
-def evaluator_for():
-    """Return a function: evaluator_for(references) returns an `Evaluator` with these references."""
-
-    def evaluator(references):
-        texts = [""] * len(references)
-        pairs = DevPairs(batches=SimpleNamespace(), sources=[], signs=[], source_texts=texts, target_texts=references)
-        vocabulary = SimpleNamespace()
-        return Evaluator(model=None, pairs=pairs, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
-
-    return evaluator
 
 
 @pytest.mark.usefixtures("unhooked")
@@ -40,9 +27,11 @@ def test_snapshots_of_another_model_are_refused(tmp_path):
 
 
 @pytest.mark.usefixtures("unhooked")
-def test_texts_with_spaces_before_their_full_stops_give_no_warning(evaluator_for, caplog):
+def test_texts_with_spaces_before_their_full_stops_give_no_warning(caplog):
     references = [f"the cat number {n} sat on a mat ." for n in range(100)]
-    assert evaluator_for(references).bleu(references) == pytest.approx(100)
+    pairs = SimpleNamespace(target_texts=references)
+    evaluator = Evaluator(model=None, pairs=pairs, source_vocabulary=None, target_vocabulary=None)
+    assert evaluator.bleu(references) == pytest.approx(100)
     assert caplog.messages == []
 
 

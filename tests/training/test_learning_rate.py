@@ -27,12 +27,6 @@ def test_cosine_is_pytorchs_after_the_warmup():
         theirs.step()
 
 
-def test_cosine_by_hand():
-    assert [named_schedule("cosine", 2, 6)(step) for step in (1, 2, 3, 4, 5, 6, 7)] == pytest.approx(
-        [0.5, 1, (1 + 2**-0.5) / 2, 0.5, (1 - 2**-0.5) / 2, 0, 0]
-    )
-
-
 def test_constant_by_hand():
     assert [named_schedule("constant", 4, 50)(step) for step in (1, 2, 3, 4, 5, 500)] == [0.25, 0.5, 0.75, 1, 1, 1]
 

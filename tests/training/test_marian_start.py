@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from marian_folder import PAIRS, sentencepiece, write_marian
+from refusals import refusal
 from safetensors.torch import load_file
 from sentencepiece import SentencePieceProcessor
 
@@ -60,9 +61,7 @@ def test_training_lowers_the_loss(tmp_path, french, quick, marian):
 
 def test_bpe_dropout_needs_bpe(tmp_path, french, quick, marian):
     config = from_marian(quick(), marian, VocabularySettings(bpe_dropout=0.1))
-    with pytest.raises(InputError) as refusal:
-        train(*french, tmp_path / "more", config)
-    assert str(refusal.value) == (
+    assert refusal(InputError, train, *french, tmp_path / "more", config) == (
         "vocabulary.bpe_dropout = 0.1: the given vocabulary is not made by byte-pair encoding; leave it out, or give a "
         "vocabulary of spm_train --model_type=bpe."
     )
@@ -111,26 +110,22 @@ def test_one_vocabulary_is_for_both_languages(tmp_path, french, quick, own):
     ],
 )
 def test_settings_of_another_vocabulary_are_refused(tmp_path, french, quick, own, settings, said):
-    with pytest.raises(InputError) as refusal:
-        train(*french, tmp_path / "out", with_file(quick(), str(own[0]), **settings))
-    assert str(refusal.value) == (
+    assert refusal(InputError, train, *french, tmp_path / "out", with_file(quick(), str(own[0]), **settings)) == (
         said.replace("FILE", str(own[0])) + "; leave it out, or train without a vocabulary of your own."
     )
 
 
 def test_three_vocabularies_are_refused(tmp_path, french, quick):
-    with pytest.raises(InputError) as refusal:
-        train(*french, tmp_path / "out", with_file(quick(), "a.model,b.model,c.model"))
-    assert str(refusal.value) == (
+    assert refusal(InputError, train, *french, tmp_path / "out", with_file(quick(), "a.model,b.model,c.model")) == (
         "vocabulary.file = a.model,b.model,c.model names 3 files; give one for both languages, or two with a comma "
         "between."
     )
 
 
 def test_a_vocabulary_besides_a_translators_is_refused(tmp_path, french, quick, marian, own):
-    with pytest.raises(InputError) as refusal:
-        train(*french, tmp_path / "out", from_marian(quick(), marian, VocabularySettings(file=str(own[0]))))
-    assert str(refusal.value) == (
+    assert refusal(
+        InputError, train, *french, tmp_path / "out", from_marian(quick(), marian, VocabularySettings(file=str(own[0])))
+    ) == (
         f"vocabulary.file = {own[0]}: training begins with {marian}, which has vocabularies of its own; leave it out, "
         "or train a new translator."
     )

@@ -14,8 +14,6 @@ from regard.training.loop import Run, train_step
 from regard.training.loss import TeacherForced
 from regard.training.optimiser import make_optimiser
 from regard.training.processes.process_group import Processes
-from regard.training.settings.settled_config import checked_complete
-from regard.training.settings.train_config import Data, Evaluation, TrainConfig, Training, VocabularySettings
 from regard.training.watcher import Watcher
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
@@ -41,7 +39,7 @@ def module_of(config):
 
 @pytest.mark.usefixtures("unhooked")
 @pytest.mark.parametrize("clip_norm", [0.0, 0.01, 1e9])
-def test_a_step_follows_the_clipped_gradient_of_the_mean_over_all_tokens(clip_norm):
+def test_a_step_follows_the_clipped_gradient_of_the_mean_over_all_tokens(clip_norm, settled):
     sizes = {"n_source_tokens": 13, "n_target_tokens": 13, "d_model": 8, "n_heads": 2, "d_ff": 8, "n_layers": 1}
     module, twin = (module_of(TransformerConfig(**sizes, dropout=0.0)) for _ in range(2))
     tensors = [(one.source, one.lengths, one.target, one.expected) for one in BATCHES]
@@ -49,23 +47,8 @@ def test_a_step_follows_the_clipped_gradient_of_the_mean_over_all_tokens(clip_no
     norm = torch.stack([parameter.grad.norm() for parameter in twin.parameters()]).norm()
     assert norm > 0.01
     factor = min(1.0, clip_norm / norm) if clip_norm else 1.0
-    training = Training(
-        batch_tokens=100,
-        learning_rate=RATE,
-        schedule="constant",
-        warmup_steps=1,
-        clip_norm=clip_norm,
-        max_steps=1,
-        precision="float32",
-    )
-    config = TrainConfig(
-        data=Data(dev_pairs=1, max_tokens=9),
-        vocabulary=VocabularySettings(joint=False, placeholders=False),
-        training=training,
-        evaluation=Evaluation(every_steps=1, patience=1),
-    )
     run = Run(
-        config=checked_complete(config),
+        config=settled(learning_rate=RATE, clip_norm=clip_norm, max_steps=1),
         folder=Path(),
         processes=Processes.start(torch.device("cpu"), "float32"),
         batches=None,

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict
 
 import pytest
+from refusals import refusal
 
 from regard.training.training_state import DevResult, Position, TrainingState
 
@@ -29,25 +30,19 @@ def test_which_is_better(metric, new, old, better):
     assert new.better_than(old, metric) is better
 
 
-def test_evaluations_without_a_better_one_are_counted():
+@pytest.mark.parametrize(
+    ("evaluations", "best", "lowest_loss", "since_best"),
+    [
+        ([(10, 1), (9, 1), (8, 1), (12, 1), (12, 1)], 4, 1, 1),
+        ([(0.4, 5.7), (0.1, 5.6), (0.2, 5.5), (0.3, 5.5), (0.3, 5.6)], 1, 5.5, 2),  # a lower loss is progress
+        ([(20, 1.7), (21, 1.8), (22, 1.9), (22, 1.95)], 3, 1.7, 1),  # so is a higher BLEU
+    ],
+)
+def test_evaluations_without_progress_are_counted(evaluations, best, lowest_loss, since_best):
     state = TrainingState()
-    for step, bleu in enumerate([10, 9, 8, 12, 12], start=1):
-        state = state.after_evaluation(result(step, bleu=bleu), "bleu", "best")
-    assert (state.best.step, state.since_best) == (4, 1)
-
-
-def test_a_falling_loss_is_progress_whatever_bleu_does():
-    state = TrainingState()
-    for step, (bleu, loss) in enumerate([(0.4, 5.7), (0.1, 5.6), (0.2, 5.5), (0.3, 5.5), (0.3, 5.6)], start=1):
+    for step, (bleu, loss) in enumerate(evaluations, start=1):
         state = state.after_evaluation(result(step, loss, bleu), "bleu", "best")
-    assert (state.best.step, state.lowest_loss_nats, state.since_best) == (1, 5.5, 2)
-
-
-def test_a_rising_bleu_is_progress_whatever_the_loss_does():
-    state = TrainingState()
-    for step, (bleu, loss) in enumerate([(20, 1.7), (21, 1.8), (22, 1.9), (22, 1.95)], start=1):
-        state = state.after_evaluation(result(step, loss, bleu), "bleu", "best")
-    assert (state.best.step, state.lowest_loss_nats, state.since_best) == (3, 1.7, 1)
+    assert (state.best.step, state.lowest_loss_nats, state.since_best) == (best, lowest_loss, since_best)
 
 
 @pytest.mark.parametrize(("keep", "kept"), [("best", [1, 1, 3, 3]), ("last", [1, 2, 3, 4])])
@@ -84,6 +79,4 @@ def test_json_keeps_every_value():
     ],
 )
 def test_what_is_no_state_is_refused(change, error, message):
-    with pytest.raises(error) as refusal:
-        TrainingState.from_json(asdict(TrainingState()) | change)
-    assert str(refusal.value) == message
+    assert refusal(error, TrainingState.from_json, asdict(TrainingState()) | change) == message

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from refusals import refusal
 from safetensors.torch import load_file
+from training_listener import Listener
 
 from regard import InputError
 from regard.training.settings.settings_file import read_config
 from regard.training.settings.train_config import Training
 from regard.training.train import train
-from regard.training.watcher import Watcher
 from regard.translation.translator_folder import read_translator
 
 
@@ -51,16 +52,9 @@ def test_training_starts_with_the_translators_parameters_model_and_vocabularies(
 
 
 def test_training_is_resumed_exactly_without_the_translators_folder(tmp_path, texts, quick, first):
-    class Stopper(Watcher):
-        def progress(self, progress):
-            import signal
-
-            if progress.step == 2:
-                signal.raise_signal(signal.SIGINT)
-
     config = onwards(quick(), first, max_steps=6)
     train(*texts, tmp_path / "whole", config)
-    assert train(*texts, tmp_path / "stopped", config, watcher=Stopper()).reason is None
+    assert train(*texts, tmp_path / "stopped", config, watcher=Listener(2)).reason is None
     shutil.rmtree(first)
     assert train(*texts, tmp_path / "stopped", config).step == 6
     whole, stopped = parameters(tmp_path / "whole"), parameters(tmp_path / "stopped")
@@ -108,9 +102,10 @@ def test_settings_of_the_translators_kind_are_valid(first):
         ([start, "model.d_ff=7"], "d_ff", "kind"),
         (["model.start_from=gone", "model.form=bahdanau"], "form", "norm"),
     ):
-        with pytest.raises(InputError) as refusal:
-            read_config(None, settings)
-        assert str(refusal.value) == f"there is no setting model.{name}; nearest: model.{nearest}."
+        assert (
+            refusal(InputError, read_config, None, settings)
+            == f"there is no setting model.{name}; nearest: model.{nearest}."
+        )
 
 
 @pytest.mark.parametrize("first", ["transformer"], indirect=True)
@@ -130,29 +125,20 @@ def test_settings_of_the_translators_kind_are_valid(first):
 def test_settings_that_contradict_the_translator_are_refused(tmp_path, texts, quick, first, section, values, said, own):
     config = onwards(quick(), first)
     config = replace(config, **{section: replace(getattr(config, section), **values)})
-    with pytest.raises(InputError) as refusal:
-        train(*texts, tmp_path / "more", config)
-    assert str(refusal.value) == (
+    assert refusal(InputError, train, *texts, tmp_path / "more", config) == (
         f"{said}: training begins with {first}, which has {own}; leave it out, or train a new translator."
     )
 
 
 def test_a_folder_without_a_translator_is_refused(tmp_path, texts, quick):
-    with pytest.raises(InputError) as refusal:
-        train(*texts, tmp_path / "more", onwards(quick(), tmp_path / "nothing"))
-    assert str(refusal.value) == (
+    assert refusal(InputError, train, *texts, tmp_path / "more", onwards(quick(), tmp_path / "nothing")) == (
         f"{tmp_path / 'nothing'} does not exist; give the folder that regard train wrote with --out."
     )
 
 
 def test_pairs_with_letters_without_a_piece_are_counted(tmp_path, texts, quick, first):
-    said = []
-
-    class Listener(Watcher):
-        def say(self, text):
-            said.append(text)
-
+    listener = Listener()
     lines = texts[0].read_text().splitlines()
     texts[0].write_text("".join(f"{line}{' ẞ' if n % 20 == 0 else ''}\n" for n, line in enumerate(lines)))
-    train(*texts, tmp_path / "more", onwards(quick(), first), watcher=Listener())
-    assert said[0].splitlines()[-1] == "      3  of these, pairs with a letter that is not in the vocabulary"
+    train(*texts, tmp_path / "more", onwards(quick(), first), watcher=listener)
+    assert listener.said[0].splitlines()[-1] == "      3  of these, pairs with a letter that is not in the vocabulary"

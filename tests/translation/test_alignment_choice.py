@@ -4,7 +4,7 @@ The model copies a source backwards: piece t of the target is piece n - t of the
 decoder step that reads a piece, attends to the source piece that was copied.
 """
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -23,14 +23,6 @@ from regard.translation.translator import Translator
 CPU = torch.device("cpu")
 N_TOKENS = 31
 LOOKS = AlignmentRule(layer=2, head=1, step="reads")
-
-
-@dataclass(frozen=True)
-class Decoding:
-    logits: torch.Tensor
-    cross: tuple
-    encoder: tuple = ()
-    decoder: tuple = ()
 
 
 class Backwards(nn.Module):
@@ -56,22 +48,11 @@ class Backwards(nn.Module):
             attend(looks[:, heads], keys[:, heads], keys[:, heads], mask=Padding(lengths)).pattern
             for heads in (slice(0, 2), slice(2, 4), slice(4, 6))
         ]
-        return Decoding(logits, tuple(pattern))
+        return SimpleNamespace(logits=logits, cross=tuple(pattern), encoder=(), decoder=())
 
 
-class NoTranslator:
-    """The value of the field `translator` of translations, which these tests never use."""
-
-    alignment_rule, usual, calibration = AlignmentRule(), None, None
-
-    def align(self, translations):
-        raise NotImplementedError
-
-    def trace(self, translation, keep=()):
-        raise NotImplementedError
-
-
-NO_TRANSLATOR = NoTranslator()
+NO_TRANSLATOR = SimpleNamespace(alignment_rule=AlignmentRule(), usual=None, calibration=None, align=print, trace=print)
+"""The value of the field `translator` of translations, which these tests never use."""
 
 
 def translation(*source):

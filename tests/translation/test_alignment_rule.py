@@ -1,6 +1,7 @@
 """Tests of `AlignmentRule.weights`: the layer, one head or the mean of the heads, and the decoder step."""
 
 import pytest
+from refusals import refusal
 from torch.testing import assert_close
 
 from regard import attend
@@ -38,12 +39,14 @@ def test_the_end_of_a_shorter_sentence_in_a_batch_has_the_row_that_predicts_it(c
 
 
 def test_what_the_model_does_not_have(cross):
-    with pytest.raises(ValueError) as error:
-        AlignmentRule(layer=4).weights(cross)
-    assert str(error.value) == "layer=4 does not exist; the model has 4 layers, counted from 0."
-    with pytest.raises(ValueError) as error:
-        AlignmentRule(layer=0, head=3).weights(cross)
-    assert str(error.value) == "head=3 does not exist; the layer has 3 heads, counted from 0."
+    assert (
+        refusal(ValueError, AlignmentRule(layer=4).weights, cross)
+        == "layer=4 does not exist; the model has 4 layers, counted from 0."
+    )
+    assert (
+        refusal(ValueError, AlignmentRule(layer=0, head=3).weights, cross)
+        == "head=3 does not exist; the layer has 3 heads, counted from 0."
+    )
 
 
 def test_a_rule_in_words():

@@ -127,9 +127,3 @@ def test_a_translator_is_calibrated_on_pairs_of_texts(translator):
     assert few.usual is not None
     assert few.calibration is None
     assert few.extra["calibration"] is None
-
-
-def test_texts_without_a_target_each_are_refused(translator):
-    with pytest.raises(ValueError) as refused:
-        translator.calibrated(TEXTS, TARGETS[:3])
-    assert str(refused.value) == "got 3 targets for 20 texts; give one for each."

@@ -38,12 +38,8 @@ def refusal(folder):
 
 
 def test_what_is_written_is_read(folder, translator):
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "model.safetensors",
-        "source.spm",
-        "target.spm",
-        "translator.json",
-    ]
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["model.safetensors", "source.spm", "target.spm", "translator.json"]
     read = read_translator(folder)
     assert read.extra == {"best": 7}
     assert read.model.config == translator.model.config
@@ -52,11 +48,8 @@ def test_what_is_written_is_read(folder, translator):
     assert state.keys() == translator.model.state_dict().keys()
     for name, tensor in translator.model.state_dict().items():
         assert_close(state[name], tensor, rtol=0, atol=0)
-    for ours, theirs in (
-        (read.source_vocabulary, translator.source_vocabulary),
-        (read.target_vocabulary, translator.target_vocabulary),
-    ):
-        assert ours.encode("the cat und") == theirs.encode("the cat und")
+    assert read.source_vocabulary == translator.source_vocabulary
+    assert read.target_vocabulary == translator.target_vocabulary
 
 
 def test_parameters_that_are_one_are_written_once_and_are_one_again(folder):
@@ -70,11 +63,8 @@ def test_one_vocabulary_for_both_is_one_file(tmp_path, vocabularies):
     both, _ = vocabularies
     config = TransformerConfig.preset("tiny", n_source_tokens=len(both), n_target_tokens=len(both))
     write_translator(tmp_path, Transformer(config), both, both)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "model.safetensors",
-        "translator.json",
-        "vocabulary.spm",
-    ]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["model.safetensors", "translator.json", "vocabulary.spm"]
     read = read_translator(tmp_path)
     assert read.source_vocabulary is read.target_vocabulary
 
@@ -238,26 +228,15 @@ def test_parameters_that_end_too_soon(folder, kept):
     assert refusal(folder) == "DIR/model.safetensors is damaged, or is not a safetensors file; copy it again."
 
 
-def test_a_vocabulary_that_is_damaged(folder):
-    path = folder / "target.spm"
-    path.write_bytes(path.read_bytes()[:100])
-    assert "target.spm" in refusal(folder)
-
-
-def save(tensors, path):
-    """Write tensors with a checksum, as regard does."""
-    write_tensors(path, tensors)
-
-
 def test_parameters_of_another_model(folder, translator):
     again = "DIR/model.safetensors does not fit translator.json beside it; copy the whole folder again"
     path, tensors = folder / "model.safetensors", load_file(folder / "model.safetensors")
-    save({**tensors, "more": torch.zeros(2)}, path)
+    write_tensors(path, {**tensors, "more": torch.zeros(2)})
     assert refusal(folder) == f"{again}: the model has no parameter more."
     bias = tensors.pop("decoder.to_logits.bias")
-    save(tensors, path)
+    write_tensors(path, tensors)
     assert refusal(folder) == f"{again}: the parameter decoder.to_logits.bias is missing."
-    save({**tensors, "decoder.to_logits.bias": bias[:5].clone()}, path)
+    write_tensors(path, {**tensors, "decoder.to_logits.bias": bias[:5].clone()})
     assert refusal(folder) == (
         f"{again}: decoder.to_logits.bias has the shape (5,) and the model takes {tuple(bias.shape)}."
     )

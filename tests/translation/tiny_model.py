@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from itertools import product
+from types import SimpleNamespace
 
 import torch
 from jaxtyping import Float, Int
@@ -9,7 +10,6 @@ from torch import Tensor, nn
 
 from regard import attend
 from regard.attention.masks import Padding
-from regard.attention.pattern import Pattern
 from regard.text.vocabulary import BOS, EOS, PAD
 from regard.translation.search.interface import SourceBatch
 
@@ -30,21 +30,6 @@ class TinyState:
 
     def select(self, rows):
         return replace(self, memory=self.memory[rows], lengths=self.lengths[rows], hidden=self.hidden[rows])
-
-
-@dataclass(frozen=True)
-class TinyStep:
-    logits: Tensor
-    state: TinyState
-    cross: tuple[Pattern, ...]
-
-
-@dataclass(frozen=True)
-class TinyPredicted:
-    logits: Tensor
-    encoder: tuple[Pattern, ...]
-    decoder: tuple[Pattern, ...]
-    cross: tuple[Pattern, ...]
 
 
 class Tiny(nn.Module):
@@ -81,11 +66,11 @@ class Tiny(nn.Module):
         context = looked[-1].context.transpose(1, 2).flatten(2)
         logits = self.sharpness * (torch.cat([read, context], dim=2) @ self.out) / 3
         new = TinyState(state.memory, state.lengths, hidden, state.n_tokens + tokens.shape[1])
-        return TinyStep(logits, new, tuple(one.pattern for one in looked))
+        return SimpleNamespace(logits=logits, state=new, cross=tuple(one.pattern for one in looked))
 
     def forward(self, source, lengths, target):
         step = self.step(target, self.start(source, lengths))
-        return TinyPredicted(step.logits, (), (), step.cross)
+        return SimpleNamespace(logits=step.logits, encoder=(), decoder=(), cross=step.cross)
 
 
 def some_sources(model, n=5, limits=None, prefix=0, seed=1):

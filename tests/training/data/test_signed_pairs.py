@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from refusals import refusal
 
 from regard import InputError
 from regard.text.corpus import Corpus
@@ -86,6 +87,4 @@ def test_placeholders_need_two_vocabularies(tmp_path, quick):
         "vocabulary.placeholders = true needs a vocabulary for each language; give vocabulary.joint = false, or leave "
         "it out."
     )
-    with pytest.raises(InputError) as caught:
-        train(*write(tmp_path, 30), tmp_path / "out", config)
-    assert str(caught.value) == message
+    assert refusal(InputError, train, *write(tmp_path, 30), tmp_path / "out", config) == message

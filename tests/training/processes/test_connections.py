@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
+from refusals import refusal
 
 from regard.training.processes import connections
 from regard.training.processes.connections import (
@@ -70,9 +71,7 @@ def stays(monkeypatch):
 @pytest.mark.parametrize(("lost", "first_to_see"), [(0, 1), (0, 2), (1, 0), (2, 0)])
 def test_a_process_that_closes_before_it_has_finished_is_lost(three, lost, first_to_see):
     three[lost].close()
-    with pytest.raises(LostError) as refusal:
-        three[first_to_see].raise_if_lost()
-    assert str(refusal.value) == GONE.format(lost + 1)
+    assert refusal(LostError, three[first_to_see].raise_if_lost) == GONE.format(lost + 1)
 
 
 def test_no_process_is_lost(three, stays):
@@ -112,21 +111,18 @@ def test_connections_without_the_secret_are_closed():
 
 def test_a_process_does_not_connect(monkeypatch):
     monkeypatch.setattr(connections, "CONNECT_SECONDS", 0.2)
-    with listening_socket() as listening, pytest.raises(LostError) as refusal:
-        accept_all(listening, 12345, 3)
-    assert str(refusal.value) == (
-        "the main process heard nothing from process 2, 3 of 3 within 0.2 seconds; "
-        "all processes must reach each other on any port."
-    )
+    with listening_socket() as listening:
+        assert refusal(LostError, accept_all, listening, 12345, 3) == (
+            "the main process heard nothing from process 2, 3 of 3 within 0.2 seconds; "
+            "all processes must reach each other on any port."
+        )
 
 
 def test_the_main_process_is_not_reached(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-    with pytest.raises(LostError) as refusal:
-        connect(port, 12345, 1)
-    assert str(refusal.value) == (
+    assert refusal(LostError, connect, port, 12345, 1) == (
         f"process 2 does not reach the main process at 127.0.0.1, port {port}: connection refused; "
         "all processes must reach each other on any port."
     )

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from refusals import refusal
 from safetensors.torch import load_file
 from torch import nn
 from torch.testing import assert_close
@@ -203,9 +204,7 @@ def test_one_process_does_not_shard(monkeypatch):
 )
 def test_unsupported_configs_of_accelerate_are_refused(monkeypatch, variable, name):
     monkeypatch.setenv(variable, "true")
-    with pytest.raises(InputError) as refusal:
-        Processes.start(torch.device("cpu"), "float32")
-    assert str(refusal.value) == (
+    assert refusal(InputError, Processes.start, torch.device("cpu"), "float32") == (
         f"Accelerate's config asks for {name}, and regard supports only DDP and FSDP; "
         "run `accelerate config` anew, or use torchrun."
     )
@@ -235,9 +234,7 @@ def test_a_numbered_device_becomes_the_current_one(launched, name, taken):
 @pytest.mark.parametrize(("n", "device"), [(2, "cuda:1"), (1, "cuda:0")])
 def test_a_numbered_device_and_a_launcher_are_refused(launched, n, device):
     launched(n, device)
-    with pytest.raises(InputError) as refusal:
-        Processes.start(torch.device("cuda:1"), "float32")
-    assert str(refusal.value) == (
+    assert refusal(InputError, Processes.start, torch.device("cuda:1"), "float32") == (
         "cuda:1 is one device, and a launcher gives every process its own; give --device cuda, and choose the devices "
         "with CUDA_VISIBLE_DEVICES."
     )

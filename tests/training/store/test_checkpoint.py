@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+from refusals import refusal
 from torch.testing import assert_close
 
 from regard.training.store.checkpoint import (
@@ -154,9 +155,7 @@ def test_all_checkpoints_are_damaged(tmp_path):
     folder = tmp_path / "checkpoints"
     save_checkpoint(folder, 3, tensors(3), {})
     (folder / "step-3" / "state.json").unlink()
-    with pytest.raises(DamagedError) as refusal:
-        latest_checkpoint(folder, silent)
-    assert str(refusal.value) == (
+    assert refusal(DamagedError, latest_checkpoint, folder, silent) == (
         f"{folder / 'step-3'} is incomplete: state.json is missing. There is no other checkpoint; "
         "train into another folder with --out."
     )

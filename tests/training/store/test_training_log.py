@@ -2,7 +2,7 @@
 
 import json
 
-import pytest
+from refusals import refusal
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from regard import InputError
@@ -51,19 +51,16 @@ def test_tensorboard_has_the_numbers(tmp_path):
 
 def test_a_file_that_is_not_a_log(tmp_path):
     (tmp_path / "log.jsonl").write_text("dear diary\n")
-    with pytest.raises(InputError) as refused:
-        Log(tmp_path, 0)
-    assert str(refused.value) == (
+    assert refusal(InputError, Log, tmp_path, 0) == (
         f"{tmp_path / 'log.jsonl'} is not a log that regard wrote: Expecting value: line 1 column 1 (char 0)."
     )
     for line in ('{"loss_nats": 2.0}', "[]", '{"step": "1"}', "null"):
         (tmp_path / "log.jsonl").write_text('{"step": 1}\n' + line + "\n")
-        with pytest.raises(InputError) as refused:
-            Log(tmp_path, 0)
-        assert str(refused.value) == f"{tmp_path / 'log.jsonl'} is not a log that regard wrote: line 2 has no step."
+        assert (
+            refusal(InputError, Log, tmp_path, 0)
+            == f"{tmp_path / 'log.jsonl'} is not a log that regard wrote: line 2 has no step."
+        )
     (tmp_path / "log.jsonl").write_text("[" * 200_000 + "\n")
-    with pytest.raises(InputError) as refused:
-        Log(tmp_path, 0)
-    assert str(refused.value) == (
+    assert refusal(InputError, Log, tmp_path, 0) == (
         f"{tmp_path / 'log.jsonl'} is not a log that regard wrote: its brackets are nested too deeply."
     )
