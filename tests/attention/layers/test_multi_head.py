@@ -203,6 +203,11 @@ def test_refusals(unhooked):
             "this nn.MultiheadAttention has bias=False and add_zero_attn, which MultiHeadAttention does not support.",
         ),
         (
+            lambda: MultiHeadAttention.from_torch(nn.MultiheadAttention(6, 2)),
+            "this nn.MultiheadAttention takes [tokens batch width] (batch_first=False) and MultiHeadAttention "
+            "[batch tokens width]; set module.batch_first = True, and transpose the inputs of the new layer.",
+        ),
+        (
             lambda: MultiHeadAttention(8, 2)(torch.zeros(3, 5, 6)),
             "x has shape [3, 5, 6]; this MultiHeadAttention takes [batch tokens 8].",
         ),

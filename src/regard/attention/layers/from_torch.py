@@ -11,7 +11,8 @@ def check_torch_module(module: object) -> None:
 
     Raises:
         TypeError: `module` is not an nn.MultiheadAttention.
-        ValueError: `module` has an option that MultiHeadAttention does not have; the message names the option.
+        ValueError: `module` has an option that MultiHeadAttention does not have (the message names the option), or takes
+            the tokens before the batch.
     """
     if not isinstance(module, nn.MultiheadAttention):
         raise TypeError(f"from_torch takes an nn.MultiheadAttention; got {type_name(module)}.")
@@ -24,6 +25,11 @@ def check_torch_module(module: object) -> None:
     if any(unsupported.values()):
         has = " and ".join(name for name, present in unsupported.items() if present)
         raise ValueError(f"this nn.MultiheadAttention has {has}, which MultiHeadAttention does not support.")
+    if not module.batch_first:
+        raise ValueError(
+            "this nn.MultiheadAttention takes [tokens batch width] (batch_first=False) and MultiHeadAttention "
+            "[batch tokens width]; set module.batch_first = True, and transpose the inputs of the new layer."
+        )
 
 
 @torch.no_grad()

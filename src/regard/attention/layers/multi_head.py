@@ -150,7 +150,8 @@ class MultiHeadAttention(nn.Module):
         """Return a layer that computes what a torch.nn.MultiheadAttention computes, with a copy of its parameters.
 
         Raises:
-            ValueError: the module has an option that this class does not have; the message names the option.
+            ValueError: the module has an option that this class does not have (the message names the option), or its
+                batch_first is False.
             TypeError: module is not a torch.nn.MultiheadAttention.
         """
         check_torch_module(module)
