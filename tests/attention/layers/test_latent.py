@@ -36,7 +36,7 @@ def deepseek(d_query_latent):
                 into.weight.copy_(given.weight)
         latent, turned = theirs.kv_a_proj_with_mqa.weight.split([7, 4])
         ours.to_latent.weight.copy_(latent)
-        ours.to_turned.weight.copy_(turned)
+        ours.to_rotary_key.weight.copy_(turned)
         ours.norm.weight.copy_(theirs.kv_a_layernorm.weight)
         by_head = theirs.kv_b_proj.weight.reshape(3, 11, 7)
         ours.to_key.weight.copy_(by_head[:, :5].reshape(15, 7))
@@ -67,7 +67,7 @@ def test_with_a_cache_tokens_read_as_they_do_all_at_once(normal, steps):
         assert_close(read.output, whole.output[:, rows])
         assert_close(read.pattern.dense(), whole.pattern[:, :, rows, :seen])
     assert cache.latent.shape == (2, 11, 7)
-    assert cache.turned.shape == (2, 11, 4)
+    assert cache.rotary_key.shape == (2, 11, 4)
     assert_close(cache.latent, whole.cache.latent)
 
 
@@ -109,7 +109,7 @@ def test_under_autocast_a_cache_is_read_in_the_type_of_the_projections(normal, d
     with torch.autocast("cpu", torch.bfloat16):
         first = module(x[:, :10], mask=Causal())
         step = module(x[:, 10:], mask=Causal(), cache=first.cache)
-    assert {step.output.dtype, step.cache.latent.dtype, step.cache.turned.dtype} == {torch.bfloat16}
+    assert {step.output.dtype, step.cache.latent.dtype, step.cache.rotary_key.dtype} == {torch.bfloat16}
     assert_close(step.output.float(), whole.output[:, 10:], rtol=0.05, atol=0.05)
 
 

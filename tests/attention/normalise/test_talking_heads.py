@@ -185,7 +185,7 @@ def test_sinks_of_the_softmax_within_are_trained_and_saved_with_it(normal):
     sinks = torch.nn.Parameter(torch.tensor([0.5, -1.0]))
     module, x = TalkingHeads(2, Softmax(sinks=sinks)), normal(1, 2, 5, 3)
     assert sum(parameter is sinks for parameter in module.parameters()) == 1
-    assert torch.equal(module.state_dict()["held_0"], sinks)
+    assert torch.equal(module.state_dict()["held_parameters.0"], sinks)
     attend(x, x, x, normalise=module).context.sum().backward()
     assert bool((sinks.grad != 0).all())
 

@@ -2,7 +2,7 @@
 
     fused       PyTorch's scaled_dot_product_attention, which never stores the whole matrix of weights
     math        PyTorch's kernel that stores the matrix of weights; chosen only if the matrix is small
-    tiled       stores the weights of one block of queries at a time; supports every call; fastest for some calls
+    tiled       supports every call, one block of queries at a time: by regard's kernels (an engine) or by torch operations
     flex        FlexAttention, compiled for the call; used only if `use_backend` names it, since compiling takes seconds
     reference   Python loops over queries and keys in float64; used only if `use_backend` names it, since it is slow
 
@@ -161,12 +161,12 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
         ask.check(call.grid)
     if PREFERRED.name is not None:
         return choose_by_name(PREFERRED.name, call, dropout, ask)
-    if ask is not None and (engine := engine_with_context(call, dropout)) is not None:
+    if ask is not None and (engine := engine_of(call, dropout, ask)) is not None:
         reason = "it computes the statistics that `ask` names and the context in one pass"
         return Choice("tiled", reason, tiled.tiled_context, engine)
     obstacle = fused.unsupported_reason(call, dropout)
     if obstacle is None:
-        if not favours_cpu_kernel(call) or (engine := engine_with_context(call, dropout)) is None:
+        if not favours_cpu_kernel(call) or (engine := engine_of(call, dropout, ask)) is None:
             return FASTEST
         faster = "exact, and faster than the fused kernel where a mask or a bias depends on the query"
         return Choice("tiled", faster, tiled.tiled_context, engine)
@@ -175,7 +175,7 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
         if n_weights <= BLOCK_WEIGHTS:
             return Choice("math", obstacle, fused.math_context)
         obstacle += f", and {n_weights:,} weights are too many for the math backend, which stores them"
-    return Choice("tiled", obstacle, tiled.tiled_context, engine_without_ask(call, dropout))
+    return Choice("tiled", obstacle, tiled.tiled_context, engine_of(call, dropout, ask))
 
 
 def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> Choice:
@@ -186,27 +186,20 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
             f"the {name} backend, set by use_backend, does not support this call: {reason}; use_backend('tiled') "
             "supports every call, or let attend choose a backend."
         )
-    engine = None
-    if name == "tiled":
-        engine = engine_without_ask(call, dropout) if ask is None else engine_with_context(call, dropout)
+    engine = engine_of(call, dropout, ask) if name == "tiled" else None
     return Choice(name, "set by use_backend", BACKENDS[name].run, engine)
 
 
-def engine_with_context(call: Call, dropout: float) -> Engine | None:
-    """Return the engine that computes context and statistics of a call together; None if no engine supports the call.
+def engine_of(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
+    """Return the engine whose kernels compute the context of a call together with statistics; None if none supports it.
 
-    The engines are the modules `cpu.engine` and `gpu.engine` in `attention/statistics`. They support neither dropout
-    nor gradients, and read only tensors whose numbers C code may read from memory (see `gradients.are_plain`).
+    The engines are the modules `cpu.engine` (a C kernel) and `gpu.engine` (Triton kernels) in `attention/statistics`.
+    They support neither dropout nor gradients, and read only tensors whose numbers C code may read from memory (see
+    `gradients.are_plain`). Without statistics (`ask` is None), only the C kernel is used.
     """
-    return None if dropout > 0 or not call.is_plain or call.needs_gradients else fused_engine(call)
-
-
-def engine_without_ask(call: Call, dropout: float) -> Engine | None:
-    """Return the CPU engine, which computes the context by a C kernel, for a call of `attend` without statistics.
-
-    Return None if the engine does not support the call, or if the tensors are not on a CPU.
-    """
-    return engine_with_context(call, dropout) if call.query.is_cpu else None
+    if dropout > 0 or not call.is_plain or call.needs_gradients or (ask is None and not call.query.is_cpu):
+        return None
+    return fused_engine(call)
 
 
 def favours_cpu_kernel(call: Call) -> bool:
@@ -219,6 +212,6 @@ def favours_cpu_kernel(call: Call) -> bool:
     grid, formula = call.grid, call.formula
     if formula is None or formula.projection is not None or not (call.is_plain and call.query.is_cpu):
         return False
-    if grid.queries < MIN_QUERIES or grid.batch * grid.heads * grid.queries * grid.keys < MIN_WEIGHTS:
+    if grid.queries < MIN_QUERIES or grid.shape.numel() < MIN_WEIGHTS:
         return False
     return fused.varies_by_query(call.mask, formula.bias) and computes_scores(call)

@@ -1,18 +1,18 @@
 """Multi-head latent attention: the keys and values of all heads are made from one narrow vector for each token.
 
-    latent    = norm(x W_down)                      cached for each token
-    turned    = rotary(x W_turned)                  cached too: the rotated part of the key, the same for all heads
-    query_h   = [plain_h ; turned_h]                plain_h = x W_plain_h (not rotated), turned_h = rotary(x W_turned_h)
-    key_h     = [latent W_key_h ; turned]
-    value_h   = latent W_value_h
-    context_h = attend(query_h, key_h, value_h)
-    output    = [context_1 ; … ; context_n] W_o
+    latent     = norm(x W_latent)                  cached for each token
+    rotary_key = rotary(x W_rotary_key)            cached too: the same for all heads
+    key_h      = [latent W_key_h ; rotary_key]
+    value_h    = latent W_value_h
+    query_h    = [content_h ; rotary(r_h)]         content_h and r_h are the two parts of x W_query_h
+    context_h  = attend(query_h, key_h, value_h)
+    output     = [context_1 ; … ; context_n] W_output
 
 With a cache, the keys and values of the heads are not computed. Queries attend to the latents instead, and the result
 is the same, because
 
-    plain_h · (latent W_key_h) = (plain_h W_key_hᵀ) · latent
-    Σ weight (latent W_value_h) = (Σ weight latent) W_value_h
+    content_h · (latent W_key_h) = (content_h W_key_hᵀ) · latent
+    Σ weight (latent W_value_h)  = (Σ weight latent) W_value_h
 """
 
 from dataclasses import dataclass, replace
@@ -46,11 +46,11 @@ class Latents(Described):
 
     Attributes:
         latent: for each token, the vector from which the keys and values of all heads are computed.
-        turned: for each token, the rotated part of its key, which is the same for all heads.
+        rotary_key: for each token, the part of its key with rotary positions, which is the same for all heads.
     """
 
     latent: Float[Tensor, "batch tokens d_latent"]
-    turned: Float[Tensor, "batch tokens d_rotary"]
+    rotary_key: Float[Tensor, "batch tokens d_rotary"]
 
     @property
     def n_tokens(self) -> int:
@@ -128,7 +128,7 @@ class LatentAttention(nn.Module):
             self.to_query = nn.Sequential(down, norm, nn.Linear(d_query_latent, query_width, bias=False))
         self.to_latent = nn.Linear(d_model, d_latent, bias=False)
         self.norm = Norm(d_latent, eps=1e-6)
-        self.to_turned = nn.Linear(d_model, d_rotary, bias=False)
+        self.to_rotary_key = nn.Linear(d_model, d_rotary, bias=False)
         self.to_key = nn.Linear(d_latent, n_heads * self.d_key, bias=False)
         self.to_value = nn.Linear(d_latent, n_heads * self.d_value, bias=False)
         self.to_output = nn.Linear(n_heads * self.d_value, d_model, bias=False)
@@ -156,7 +156,8 @@ class LatentAttention(nn.Module):
         """
         check_tokens(self, "x", x, self.d_model)
         latents = self.prepare(x, cache)
-        query, key, value = self.from_tokens(x, latents) if cache is None else self.from_latents(x, latents)
+        inputs = self.inputs_by_head if cache is None else self.inputs_from_latents
+        query, key, value = inputs(x, latents)
         if score is None or score.scale is None:
             score = self.score if score is None else replace(score, scale=self.score.scale)
         normalise = Softmax() if normalise is None else normalise
@@ -173,38 +174,40 @@ class LatentAttention(nn.Module):
             cache: the latents of the tokens before x; None = there are no cached tokens.
         """
         first = 0 if cache is None else cache.n_tokens
-        turned = self.positions(self.to_turned(x)[:, None], token_positions(first, x.shape[1], x.device))[:, 0]
+        one_head = self.to_rotary_key(x)[:, None]
+        rotary_key = self.positions(one_head, token_positions(first, x.shape[1], x.device))[:, 0]
         latent = self.norm(self.to_latent(x))
-        if cache is None:
-            return Latents(latent=latent, turned=turned)
-        return Latents(latent=torch.cat([cache.latent, latent], 1), turned=torch.cat([cache.turned, turned], 1))
+        if cache is not None:
+            latent, rotary_key = torch.cat([cache.latent, latent], 1), torch.cat([cache.rotary_key, rotary_key], 1)
+        return Latents(latent=latent, rotary_key=rotary_key)
 
-    def from_tokens(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return queries, keys and values of every head: queries of the tokens x, keys and values of all `latents`."""
-        plain, turned = self.query_parts(x, latents.n_tokens)
+    def inputs_by_head(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
+        """Return the queries of the tokens x, and the keys and values of all `latents`, for each head."""
+        content, rotary = self.query_parts(x, latents.n_tokens)
         key, value = (split_heads(to(latents.latent), self.n_heads) for to in (self.to_key, self.to_value))
-        turned_key = latents.turned[:, None].expand(-1, self.n_heads, -1, -1)
-        return torch.cat([plain, turned], dim=-1), torch.cat([key, turned_key], dim=-1), value
+        rotary_key = latents.rotary_key[:, None].expand(-1, self.n_heads, -1, -1)
+        return torch.cat([content, rotary], dim=-1), torch.cat([key, rotary_key], dim=-1), value
 
-    def from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return the queries of x, and `latents` as the keys and values of one head that all query heads share.
+    def inputs_from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
+        """Return the queries of the tokens x, and one key head and value head that all query heads share: `latents`.
 
-        The part of a query that is not rotated (plain) is multiplied by W_keyᵀ of its head. Its dot product with a
-        latent then equals that of plain with the key: (plain W_keyᵀ) · latent = plain · (latent W_key).
+        The content part of a query is multiplied by the W_keyᵀ of its head, so that its dot product with a latent
+        equals the dot product of the content part with the key.
         """
-        plain, turned = self.query_parts(x, latents.n_tokens)
-        plain = einsum(plain, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
-        key = torch.cat([latents.latent, latents.turned], dim=-1)
-        return torch.cat([plain, turned], dim=-1), key[:, None], latents.latent[:, None]
+        content, rotary = self.query_parts(x, latents.n_tokens)
+        content = einsum(content, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
+        key = torch.cat([latents.latent, latents.rotary_key], dim=-1)
+        return torch.cat([content, rotary], dim=-1), key[:, None], latents.latent[:, None]
 
     def query_parts(self, x: Float[Tensor, "batch queries d_model"], n_keys: int) -> tuple[Tensor, Tensor]:
-        """Return the queries of x in every head as two tensors: the part that is not rotated, and the rotated part.
+        """Return the queries of x in every head as two tensors: the content part, and the part with rotary positions.
 
         Args:
             n_keys: the number of all tokens, including cached tokens; the tokens of x are the last of them.
         """
-        plain, turned = torch.split(split_heads(self.to_query(x), self.n_heads), [self.d_key, self.d_rotary], dim=-1)
-        return plain, self.positions(turned, token_positions(n_keys - x.shape[1], x.shape[1], x.device))
+        query = split_heads(self.to_query(x), self.n_heads)
+        content, rotary = torch.split(query, [self.d_key, self.d_rotary], dim=-1)
+        return content, self.positions(rotary, token_positions(n_keys - x.shape[1], x.shape[1], x.device))
 
     def by_head(self, projection: nn.Linear) -> Float[Tensor, "heads d d_latent"]:
         """Return the weight matrix of a projection from latents to all heads, as one matrix for each head."""

@@ -41,7 +41,7 @@ class Ranges:
         clamped. A stop below its start gives an empty range.
         """
         limits = (torch.as_tensor(limit, device=device).long().clamp(0, grid.keys) for limit in (start, stop))
-        starts, stops = (limit[(None,) * (4 - limit.ndim)] for limit in limits)
+        starts, stops = (limit[(None,) * (4 - limit.ndim)] for limit in limits)  # with the four axes of Limits
         stops = torch.maximum(starts, stops)
         return cls(starts.expand_as(stops), stops, grid.keys)
 
@@ -54,9 +54,10 @@ class Ranges:
         return self.with_disjoint(other & ~self)
 
     def __invert__(self) -> "Ranges":
-        complement, *others = (self._complement(n) for n in range(len(self.starts)))
-        for other in others:
-            complement = (complement & other).without_empty()
+        # De Morgan: the keys outside of all ranges are the keys outside of each range
+        complement = self._complement(0)
+        for n in range(1, len(self.starts)):
+            complement = (complement & self._complement(n)).without_empty()
         return complement
 
     def with_disjoint(self, other: "Ranges") -> "Ranges":
@@ -64,7 +65,10 @@ class Ranges:
         return Ranges(concatenated(self.starts, other.starts), concatenated(self.stops, other.stops), self.n_keys)
 
     def without_empty(self) -> "Ranges":
-        """Return a copy without the ranges that are empty for every query; if all are empty, the first is kept."""
+        """Return a copy without the ranges that are empty for every query.
+
+        If all are empty, the first is kept, because the two tensors must have at least one range.
+        """
         filled: Bool[Tensor, " ranges"] = (self.starts < self.stops).flatten(1).any(dim=1)
         indices = filled.nonzero().flatten() if bool(filled.any()) else torch.zeros_like(filled[:1], dtype=torch.int64)
         return Ranges(self.starts[indices], self.stops[indices], self.n_keys)
@@ -83,5 +87,5 @@ class Ranges:
 
 def concatenated(first: Limits, second: Limits) -> Limits:
     """Return two tensors concatenated along the axis of ranges; batch, heads and queries are broadcast."""
-    shape = (first[0] + second[0]).shape
+    shape = torch.broadcast_shapes(first.shape[1:], second.shape[1:])  # type: ignore[no-untyped-call]
     return torch.cat([first.expand(-1, *shape), second.expand(-1, *shape)])

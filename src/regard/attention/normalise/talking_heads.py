@@ -4,8 +4,6 @@ mixed_h   = Σ_g before_hg · scores_g
 weights_h = Σ_g after_hg · normalise(mixed)_g
 """
 
-from itertools import count
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -55,8 +53,8 @@ class TalkingHeads(nn.Module, Normaliser):
         self.n_heads, self.normalise = n_heads, normalise
         self.before = nn.Parameter(torch.empty(n_heads, n_heads))
         self.after = nn.Parameter(torch.empty(n_heads, n_heads))
-        for number, parameter in enumerate(parameters_in(normalise)):
-            self.register_parameter(f"held_{number}", parameter)
+        held = parameters_in(normalise)
+        self.held_parameters = nn.ParameterList(held) if held else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -74,7 +72,8 @@ class TalkingHeads(nn.Module, Normaliser):
         """
         assert scores.shape[1] == self.n_heads, "the weights of one head need the scores of all"
         visible = scores if keep is None else scores.masked_fill(~keep, 0.0)
-        normalise = replace_parameters(self.normalise, (getattr(self, f"held_{number}") for number in count()))
+        held = () if self.held_parameters is None else self.held_parameters
+        normalise = replace_parameters(self.normalise, iter(held))  # the reason is in layers/parts.py
         weights = mixed(normalise(mixed(visible, self.before), keep, tile), self.after)
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 
