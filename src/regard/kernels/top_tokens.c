@@ -1,4 +1,5 @@
-/* The most probable next tokens of a few rows of logits. Each thread takes one row after the other. */
+/* The most probable next tokens of a few rows of logits, with their log-probabilities under the softmax over the whole
+   vocabulary, forbidden tokens counted. Each thread takes one row after the other. */
 
 #include "lanes.h"
 
@@ -15,16 +16,22 @@ typedef struct {
 
 #define BLOCK (4 * WIDE) /* the number of logits that are compared at once with the smallest logit chosen so far */
 
+/* Return the larger number of each lane. */
 static inline wide larger_of(wide a, wide b) { return choose(b > a, b, a); }
 
-/* Put a token among the n tokens with the largest logits, if it is one of them and is allowed. */
-static void insert(const TopTokensArguments *choice, int64_t token, float logit, float *largest, int64_t *tokens) {
-  int64_t at = choice->n - 1;
-  if (!(logit > largest[at])) return;
-  for (int64_t i = 0; i < choice->n_forbidden; i++)
-    if (token == choice->forbidden[i]) return;
-  for (; at > 0 && logit > largest[at - 1]; at--) largest[at] = largest[at - 1], tokens[at] = tokens[at - 1];
-  largest[at] = logit, tokens[at] = token;
+/* Put a token among the n tokens chosen so far, if its logit is larger than one of theirs and it is not forbidden.
+   chosen: the logits of the chosen tokens, the largest first. */
+static void insert(const TopTokensArguments *arguments, int64_t token, float logit, float *chosen, int64_t *tokens) {
+  int64_t at = arguments->n - 1;
+  if (!(logit > chosen[at])) return;
+  for (int64_t i = 0; i < arguments->n_forbidden; i++)
+    if (token == arguments->forbidden[i]) return;
+  for (; at > 0 && logit > chosen[at - 1]; at--) {
+    chosen[at] = chosen[at - 1];
+    tokens[at] = tokens[at - 1];
+  }
+  chosen[at] = logit;
+  tokens[at] = token;
 }
 
 /* Return log(sum of exp(logit)); NaN if a logit is NaN. `largest`: the largest logit, subtracted to avoid overflow. */
@@ -42,41 +49,44 @@ static float log_sum_exp(const float *logits, int64_t n, float largest) {
 }
 
 /* Write the n most probable tokens of a row of logits, and their log-probabilities. */
-static void choose_tokens(const TopTokensArguments *choice, const float *logits, float *chosen, int64_t *tokens) {
+static void top_tokens_of_row(const TopTokensArguments *arguments, const float *logits, float *chosen, int64_t *tokens) {
   int64_t t = 0;
-  wide largest = broadcast(-INFINITY);
-  for (int64_t i = 0; i < choice->n; i++) chosen[i] = -INFINITY, tokens[i] = 0;
-  for (; t + BLOCK <= choice->vocabulary; t += BLOCK) {
+  wide largest_in_lane = broadcast(-INFINITY);
+  for (int64_t i = 0; i < arguments->n; i++) {
+    chosen[i] = -INFINITY;
+    tokens[i] = 0;
+  }
+  for (; t + BLOCK <= arguments->vocabulary; t += BLOCK) {
     const float *block = logits + t;
     wide block_maxima = larger_of(larger_of(load(block), load(block + WIDE)),
                                    larger_of(load(block + 2 * WIDE), load(block + 3 * WIDE)));
-    largest = larger_of(largest, block_maxima);
-    if (largest_of(block_maxima) > chosen[choice->n - 1])
-      for (int64_t i = 0; i < BLOCK; i++) insert(choice, t + i, block[i], chosen, tokens);
+    largest_in_lane = larger_of(largest_in_lane, block_maxima);
+    if (largest_of(block_maxima) > chosen[arguments->n - 1])
+      for (int64_t i = 0; i < BLOCK; i++) insert(arguments, t + i, block[i], chosen, tokens);
   }
-  float shift = largest_of(largest);
-  for (; t < choice->vocabulary; t++) {
-    shift = larger(logits[t], shift);
-    insert(choice, t, logits[t], chosen, tokens);
+  float largest = largest_of(largest_in_lane);
+  for (; t < arguments->vocabulary; t++) {
+    largest = larger(logits[t], largest);
+    insert(arguments, t, logits[t], chosen, tokens);
   }
-  float total = log_sum_exp(logits, choice->vocabulary, shift);
-  for (int64_t i = 0; i < choice->n; i++) chosen[i] -= total;
+  float total = log_sum_exp(logits, arguments->vocabulary, largest);
+  for (int64_t i = 0; i < arguments->n; i++) chosen[i] -= total;
 }
 
 /* Choose the tokens of rows that no other thread has taken, until none is left. Several threads may call this with the same
    arguments. */
-void regard_top_tokens(TopTokensArguments *choice) {
-  int64_t row, n = choice->n;
-  while ((row = __atomic_fetch_add(&choice->next_row, 1, __ATOMIC_RELAXED)) < choice->rows)
-    choose_tokens(choice, choice->logits + row * choice->vocabulary, choice->log_probabilities + row * n,
-                  choice->tokens + row * n);
+void regard_top_tokens(TopTokensArguments *arguments) {
+  int64_t row, n = arguments->n;
+  while ((row = __atomic_fetch_add(&arguments->next_row, 1, __ATOMIC_RELAXED)) < arguments->rows)
+    top_tokens_of_row(arguments, arguments->logits + row * arguments->vocabulary, arguments->log_probabilities + row * n,
+                  arguments->tokens + row * n);
 }
 
 /* Return why regard_top_tokens cannot run with these arguments, or null if it can. */
-const char *regard_top_tokens_error(const TopTokensArguments *choice) {
-  if (choice->rows < 0 || choice->n_forbidden < 0) return "rows and n_forbidden must be at least 0";
-  if (choice->vocabulary <= 0 || choice->n <= 0) return "vocabulary and n must be above 0";
-  if (!choice->logits || !choice->forbidden || !choice->log_probabilities || !choice->tokens)
+const char *regard_top_tokens_error(const TopTokensArguments *arguments) {
+  if (arguments->rows < 0 || arguments->n_forbidden < 0) return "rows and n_forbidden must be at least 0";
+  if (arguments->vocabulary <= 0 || arguments->n <= 0) return "vocabulary and n must be above 0";
+  if (!arguments->logits || !arguments->forbidden || !arguments->log_probabilities || !arguments->tokens)
     return "an array is a null pointer";
   return 0;
 }

@@ -2,7 +2,7 @@
 
     fused       PyTorch's scaled_dot_product_attention, which never stores the whole matrix of weights
     math        PyTorch's kernel that stores the matrix of weights; chosen only if the matrix is small
-    tiled       supports every call, one block of queries at a time: by regard's kernels (an engine) or by torch operations
+    tiled       supports every call: some by regard's own kernels, others by torch operations on one block of queries
     flex        FlexAttention, compiled for the call; used only if `use_backend` names it, since compiling takes seconds
     reference   Python loops over queries and keys in float64; used only if `use_backend` names it, since it is slow
 

@@ -4,12 +4,12 @@ A `Pattern` recomputes the attention weights whenever they are read, in blocks o
 each time. So each random number is a hash of the seed and of the indices (batch, head, query, key):
 
     state = mix(mix(mix(mix(seed) + batch·γ) + head·γ) + query·γ)         one for each query
-    bits  = mix(state + key·γ)                                            SplitMix64 with this state
+    bits  = mix(state + key·γ)                                            random bits number `key` of SplitMix64
     g     = -log(-log(u)),  u = (the first 52 bits + 1/2) / 2⁵²           standard Gumbel distribution
 
-`mix` is a hash of one number, γ is the constant `GOLDEN`, and SplitMix64 is a generator of random bits. u is never 0
-or 1, because the sum has 53 bits, which float64 represents exactly. A device without float64 uses float32 and the first
-23 bits.
+`mix` is a hash of one number, γ is the constant `GOLDEN`, and SplitMix64 is a generator of random bits that starts at
+`state`. u is never rounded to 0 or 1, because float64 represents a number of 52 bits plus 1/2 exactly. A device without
+float64 uses float32 and the first 23 bits.
 
 Source: Salmon et al. 2011 (Parallel random numbers: as easy as 1, 2, 3), section 2, for counter-based generators;
 Steele, Lea & Flood 2014 (Fast splittable pseudorandom number generators), for mix and γ.
@@ -50,7 +50,8 @@ def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
 def mix(state: Int[Tensor, "*places"]) -> Int[Tensor, "*places"]:
     """Return a hash of each number, computed by the finalizer of SplitMix64.
 
-    If one bit of a number changes, about half of the bits of its hash change.
+    If one bit of a number changes, about half of the bits of its hash change. The two factors are written as signed
+    int64 numbers, so 2⁶⁴ is subtracted.
     """
     state = (state ^ shifted_right(state, 30)) * (0xBF58476D1CE4E5B9 - 2**64)
     state = (state ^ shifted_right(state, 27)) * (0x94D049BB133111EB - 2**64)
