@@ -1,18 +1,13 @@
 """Statistics in a trace file: they come back, and damaged ones are refused."""
 
-import json
 from dataclasses import replace
 
 import pytest
 import torch
-from refusals import refusal
-from safetensors import safe_open
-from safetensors.torch import load_file
+from damaged_trace import damage, rewrite
 from torch.testing import assert_close
 
-from regard import Ask, InputError, Trace, attend
-from regard.tensor_file import write_tensors
-from regard.tracing.files.trace_file import FORMAT
+from regard import Ask, Trace, attend
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.watching.answered_pattern import AnsweredPattern, ForgottenCall
 
@@ -28,16 +23,6 @@ def answered(normal):
     pattern = AnsweredPattern(ForgottenCall.without_tensors(step.pattern.call), summary)
     attended = {"encoder": {0: replace(step, pattern=pattern)}}
     return Trace(model="m", text="a", target_text="", source=WORDS, target=(), attended=attended)
-
-
-def damaged(path, change):
-    """Call `change` on the attention call in a trace file and on the file's tensors; return why the file is refused."""
-    with safe_open(path, "pt") as file:
-        document = json.loads(file.metadata()[FORMAT])
-    tensors = load_file(path)
-    change(document["attended"]["encoder"]["0"], tensors)
-    write_tensors(path, tensors, {FORMAT: json.dumps(document)})
-    return refusal(InputError, Trace.load, path).replace(str(path), "FILE")
 
 
 def test_statistics_come_back(answered, tmp_path):
@@ -69,4 +54,4 @@ def keys_past_the_end(step, tensors):
 )
 def test_damaged_statistics_are_refused(answered, tmp_path, change, reason):
     path = answered.save(tmp_path / "trace.safetensors")
-    assert damaged(path, change) == f"FILE is damaged: {reason}; save the trace again."
+    assert damage(rewrite(path, lambda about, tensors: change(about["attended"]["encoder"]["0"], tensors))) == reason

@@ -3,14 +3,13 @@
 Weights computed from a loaded trace may differ by rounding, which depends on the layout of tensors in memory.
 """
 
-import json
 import math
 from dataclasses import replace
 
 import pytest
 import torch
+from damaged_trace import damage, refused, rewrite
 from refusals import refusal
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
@@ -178,12 +177,6 @@ def test_every_kind_of_rule_is_known_by_a_name_of_its_own():
     assert {"Causal", "Both", "Opposite", "ScaledDot", "Additive", "Softmax", "Alibi", "Sampled"} <= set(found)
 
 
-def refused(path):
-    with pytest.raises(InputError) as refusal:
-        Trace.load(path)
-    return str(refusal.value).replace(str(path), "FILE")
-
-
 NO_TRACE = "FILE holds no trace; give a file that trace.save wrote."
 NO_FILE = "FILE is damaged, or is not a safetensors file; copy it again."
 
@@ -217,78 +210,89 @@ def test_a_file_that_was_cut_off_is_refused(normal, tmp_path):
     assert refused(path) == NO_FILE
 
 
-def changed(path, change):
-    """Rewrite a trace file after calling `change` on the description of its tensors."""
-    with safe_open(path, "pt") as file:
-        about = json.loads(file.metadata()[FORMAT])
-    change(about)
-    write_tensors(path, load_file(path), {FORMAT: json.dumps(about)})
-
-
 def test_a_newer_version_is_refused(normal, tmp_path):
     path = traced(normal).save(tmp_path / "trace.safetensors")
-    changed(path, lambda about: about.update(version=4))
-    assert refused(path) == (
+    assert refused(rewrite(path, lambda about, tensors: about.update(version=4))) == (
         "FILE is a trace of version 4 and this version of regard reads version 3; read it with the regard that "
         "wrote it."
     )
 
 
+def of_call(change):
+    """A function that calls `change` on the first attention call in a description, and on the file's tensors."""
+    return lambda about, tensors: change(about["attended"]["encoder"]["0"], tensors)
+
+
+def of_tensor(name, change):
+    """A function that replaces a tensor of the first attention call by `change` of the tensor."""
+    return of_call(lambda call, tensors: tensors.update({call[name]: change(tensors[call[name]])}))
+
+
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (lambda about: about.pop("model"), "KeyError 'model'"),
-        (lambda about: about["attended"]["encoder"]["0"].update(mask={"rule": "os.system"}), "KeyError 'os.system'"),
-        (lambda about: about["attended"]["encoder"]["0"].update(query="99"), "KeyError '99'"),
+        (lambda about, _: about.pop("model"), "KeyError 'model'"),
+        (lambda about, _: about.update(model="a\x1b[2Jb"), "the model's name has control characters"),
+        (lambda about, _: about.update(text=5), "TypeError the model's name and the texts must be strings"),
+        (lambda about, _: about.update(attended={"encoder": {}}), "it has no attention call"),
+        (lambda about, _: about.update(attended={}), "it has no attention call"),
+        (lambda about, _: about["source"].pop(), "layer 0 has 7 queries and 7 keys, and the texts have 6 and 6 tokens"),
+        (of_call(lambda call, _: call.update(mask={"rule": "os.system"})), "KeyError 'os.system'"),
+        (of_call(lambda call, _: call.update(query="99")), "KeyError '99'"),
+        (of_call(lambda call, _: call.update(backend=None)), "TypeError the backend's name must be a string"),
+        (
+            lambda about, _: about.update(
+                written=[{"position": 1, "token": about["source"][1], "probability": 0.5, "alternatives": [["y", "z"]]}]
+            ),
+            "TypeError alternatives are texts and probabilities",
+        ),
+        (
+            of_tensor("query", lambda tensor: torch.full_like(tensor, torch.nan)),
+            "a query must have floating-point numbers without NaN",
+        ),
+        (of_tensor("context", torch.Tensor.bool), "a context must have floating-point numbers without NaN"),
+        (
+            of_tensor("context", lambda tensor: tensor[..., :5].clone()),
+            "a context of shape [1, 2, 7, 5] does not belong to batch=1, heads=2, queries=7, keys=7",
+        ),
     ],
 )
-def test_a_damaged_file_is_refused(normal, tmp_path, change, what):
-    path = traced(normal).save(tmp_path / "trace.safetensors")
-    changed(path, change)
-    assert refused(path) == f"FILE is damaged: {what}; save the trace again."
+def test_a_damaged_description_or_tensor_is_refused(normal, tmp_path, change, what):
+    assert damage(rewrite(traced(normal).save(tmp_path / "trace.safetensors"), change)) == what
 
 
 def test_a_trace_without_tokens_is_refused(tmp_path):
     x = torch.zeros(1, 2, 0, 4)
     attended = {"encoder": {0: attend(x, x, x)}}
     trace = Trace(model="m", text="", target_text="", source=(), target=(), attended=attended)
-    path = trace.save(tmp_path / "trace.safetensors")
-    assert (
-        refused(path)
-        == "FILE is damaged: it has an attention call without queries, keys or heads; save the trace again."
-    )
+    assert damage(trace.save(tmp_path / "trace")) == "it has an attention call without queries, keys or heads"
 
 
 def test_vectors_that_are_no_floating_point_numbers_or_have_another_shape_are_refused(normal, tmp_path):
-    plain = traced(normal)
     vectors = {name: normal(7, 5) for name in ("before", "after", "attention", "feed_forward")}
     state = LayerStates(**vectors, projection=OutputProjection(normal(2, 8, 5), None))
-    path = replace(plain, states={"encoder": {0: state, 3: state}}).save(tmp_path / "trace.safetensors")
-    assert Trace.load(path).states is not None
-    tensors = load_file(path)
-    with safe_open(path, "pt") as file:
-        about = file.metadata()
-    name = json.loads(about[FORMAT])["states"]["encoder"]["0"]["before"]
-    write_tensors(path, tensors | {name: tensors[name].int()}, {FORMAT: about[FORMAT]})
-    assert refused(path) == (
-        "FILE is damaged: the vectors of a layer must be finite floating-point numbers; save the trace again."
-    )
-    write_tensors(path, tensors | {name: tensors[name][:, :3].clone()}, {FORMAT: about[FORMAT]})
-    assert refused(path) == ("FILE is damaged: the vectors of a layer do not fit its attention; save the trace again.")
+    trace = replace(traced(normal), states={"encoder": {0: state, 3: state}})
+    assert Trace.load(trace.save(tmp_path / "trace")).states is not None
+    for change, what in (
+        (torch.Tensor.int, "the vectors of a layer must be finite floating-point numbers"),
+        (lambda tensor: tensor[:, :3].clone(), "the vectors of a layer do not fit its attention"),
+    ):
+
+        def changed(about, tensors, change=change):
+            name = about["states"]["encoder"]["0"]["before"]
+            tensors[name] = change(tensors[name])
+
+        assert damage(rewrite(trace.save(tmp_path / "trace"), changed)) == what
 
 
 def test_the_tokens_of_each_layer_come_back_and_are_those_of_the_encoders_layers(normal, tmp_path):
     trace = replace(traced(normal), sources={0: WORDS, 3: WORDS[::-1]}, source=WORDS[::-1])
     path = trace.save(tmp_path / "trace.safetensors")
     assert Trace.load(path).sources == trace.sources
-    changed(path, lambda about: about["sources"]["layers"].pop("3"))
-    assert refused(path) == (
-        "FILE is damaged: the layers that have tokens are not the layers of the encoder; save the trace again."
-    )
-    changed(path, lambda about: about["sources"]["stages"][0].pop())
-    assert refused(path) == (
-        "FILE is damaged: layer 0 has 7 queries and 7 keys, and the texts have 6 and 6 tokens; save the trace again."
-    )
+    rewrite(path, lambda about, tensors: about["sources"]["layers"].pop("3"))
+    assert damage(path) == "the layers that have tokens are not the layers of the encoder"
+    rewrite(path, lambda about, tensors: about["sources"]["stages"][0].pop())
+    assert damage(path) == "layer 0 has 7 queries and 7 keys, and the texts have 6 and 6 tokens"
 
 
 def test_nan_and_infinity_in_rules_come_back(normal, tmp_path):
@@ -297,104 +301,37 @@ def test_nan_and_infinity_in_rules_come_back(normal, tmp_path):
     assert_close(again.encoder[0].dense(), trace.encoder[0].dense())
 
 
-@pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        (lambda about: about.update(model="a\x1b[2Jb"), "the model's name has control characters"),
-        (lambda about: about.update(attended={"encoder": {}}), "it has no attention call"),
-        (lambda about: about.update(attended={}), "it has no attention call"),
-        (lambda about: about.update(text=5), "TypeError the model's name and the texts must be strings"),
-        (lambda about: about["source"].pop(), "layer 0 has 7 queries and 7 keys, and the texts have 6 and 6 tokens"),
-        (
-            lambda about: about["attended"]["encoder"]["0"].update(backend=None),
-            "TypeError the backend's name must be a string",
-        ),
-        (
-            lambda about: about.update(
-                written=[{"position": 1, "token": about["source"][1], "probability": 0.5, "alternatives": [["y", "z"]]}]
-            ),
-            "TypeError alternatives are texts and probabilities",
-        ),
-    ],
-)
-def test_a_description_that_does_not_fit_is_refused(normal, tmp_path, change, what):
-    path = traced(normal).save(tmp_path / "trace.safetensors")
-    changed(path, change)
-    assert refused(path) == f"FILE is damaged: {what}; save the trace again."
-
-
 def test_a_trace_of_a_model_with_control_characters_in_its_name_is_saved_with_their_codes(normal, tmp_path):
     trace = replace(traced(normal), model="a\nb\x1b")
     assert Trace.load(trace.save(tmp_path / "trace.safetensors")).model == "a⏎b‹1B›"
 
 
 @pytest.mark.parametrize(
-    ("part", "damage", "what"),
+    ("name", "numbers", "what"),
     [
-        ("query", lambda tensor: torch.full_like(tensor, torch.nan), "a query"),
-        ("context", torch.Tensor.bool, "a context"),
+        ("output", torch.zeros(7, 3), "output must be a floating-point tensor of 3 axes"),
+        ("images", torch.zeros(4, 4), "image must be a floating-point tensor of 3 axes"),
+        ("images", torch.zeros(4, 4, 4), "image must have three colours"),
+        ("images", torch.full((3, 4, 4), torch.inf), "image must have finite numbers"),
+        ("spectrogram", torch.zeros(5), "spectrogram must be a floating-point tensor of 2 axes"),
+        ("spectrogram", torch.full((5, 7), torch.inf), "spectrogram must have finite numbers"),
     ],
 )
-def test_tensors_that_are_no_numbers_are_refused(normal, tmp_path, part, damage, what):
-    path = traced(normal).save(tmp_path / "trace.safetensors")
-    tensors = load_file(path)
-    with safe_open(path, "pt") as file:
-        about = file.metadata()
-    name = json.loads(about[FORMAT])["attended"]["encoder"]["0"][part]
-    write_tensors(path, tensors | {name: damage(tensors[name])}, {FORMAT: about[FORMAT]})
-    assert (
-        refused(path) == f"FILE is damaged: {what} must have floating-point numbers without NaN; save the trace again."
-    )
-
-
-def test_a_context_of_another_shape_is_refused(normal, tmp_path):
-    path = traced(normal).save(tmp_path / "trace.safetensors")
-    tensors = load_file(path)
-    with safe_open(path, "pt") as file:
-        about = file.metadata()
-    name = json.loads(about[FORMAT])["attended"]["encoder"]["0"]["context"]
-    write_tensors(path, tensors | {name: tensors[name][..., :5].clone()}, {FORMAT: about[FORMAT]})
-    assert refused(path) == (
-        "FILE is damaged: a context of shape [1, 2, 7, 5] does not belong to batch=1, heads=2, queries=7, keys=7; save "
-        "the trace again."
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "shape", "what"),
-    [
-        ("output", (7, 3), "output must be a floating-point tensor of 3 axes"),
-        ("image", (4, 4), "image must be a floating-point tensor of 3 axes"),
-        ("image", (4, 4, 4), "image must have three colours"),
-        ("spectrogram", (5,), "spectrogram must be a floating-point tensor of 2 axes"),
-    ],
-)
-def test_outputs_pictures_and_recordings_of_another_shape_are_refused(normal, tmp_path, unhooked, name, shape, what):
-    path = with_numbers(traced(normal), name, torch.zeros(shape)).save(tmp_path / "trace.safetensors")
-    assert refused(path) == f"FILE is damaged: TypeError {what}; save the trace again."
-
-
-def with_numbers(trace, name, numbers):
-    return replace(trace, **({"images": (numbers,)} if name == "image" else {name: numbers}))
+def test_outputs_pictures_and_recordings_are_of_finite_numbers_and_right_shapes(
+    normal, tmp_path, unhooked, name, numbers, what
+):
+    trace = replace(traced(normal), **{name: (numbers,) if name == "images" else numbers})
+    assert damage(trace.save(tmp_path / "trace.safetensors")) == f"TypeError {what}"
 
 
 def test_a_patch_of_a_picture_that_is_missing_is_refused(normal, tmp_path):
-    def saved(place):
-        trace = traced(normal)
-        token = replace(trace.source[0], place=place)
-        trace = replace(trace, source=(token, *trace.source[1:]), images=(torch.zeros(3, 4, 4),))
-        return trace.save(tmp_path / "trace.safetensors")
-
-    assert refused(saved(Patch(1, 0, 0, 4.0, 4.0))) == (
-        "FILE is damaged: a token stands for a patch of an image that the trace lacks; save the trace again."
-    )
-    for place in (Patch(0, 10**9, 0, 4.0, 4.0), Patch(0, 0, -1, 4.0, 4.0), Patch(0, 0, 0, 4.0, 0.0)):
-        assert refused(saved(place)) == (
-            f"FILE is damaged: a token stands for {place}, which is not a part of an image; save the trace again."
-        )
-
-
-@pytest.mark.parametrize(("name", "shape"), [("image", (3, 4, 4)), ("spectrogram", (5, 7))])
-def test_pictures_and_recordings_have_finite_numbers(normal, tmp_path, name, shape):
-    path = with_numbers(traced(normal), name, torch.full(shape, torch.inf)).save(tmp_path / "trace.safetensors")
-    assert refused(path) == f"FILE is damaged: TypeError {name} must have finite numbers; save the trace again."
+    for place, what in (
+        (Patch(1, 0, 0, 4.0, 4.0), "a patch of an image that the trace lacks"),
+        *(
+            (patch, f"{patch}, which is not a part of an image")
+            for patch in (Patch(0, 10**9, 0, 4.0, 4.0), Patch(0, 0, -1, 4.0, 4.0), Patch(0, 0, 0, 4.0, 0.0))
+        ),
+    ):
+        tokens = (replace(WORDS[0], place=place), *WORDS[1:])
+        trace = replace(traced(normal), source=tokens, images=(torch.zeros(3, 4, 4),))
+        assert damage(trace.save(tmp_path / "trace.safetensors")) == f"a token stands for {what}"

@@ -1,5 +1,6 @@
 """Tests of traces of models for pictures and recordings: the area or time of each token, and the model's weights."""
 
+import math
 import re
 
 import numpy as np
@@ -166,13 +167,6 @@ def test_a_cut_in_a_model_of_pictures_and_text_stays_in_its_kind(llava, minilm):
     plain, cut = traced(), traced(regard.Cut("it", "0,1", ["decoder"]))
     assert cut["decoder L0H1"]["it", "0,1"] == 0.0 < plain["decoder L0H1"]["it", "0,1"]
     assert all(torch.equal(cut.encoder[n].dense(), plain.encoder[n].dense()) for n in plain.encoder)
-
-
-def test_a_trace_of_a_picture_is_saved(vit, tmp_path):
-    trace = regard.trace(vit, images=PICTURE, processor=PROCESSOR)
-    loaded = regard.Trace.load(trace.save(tmp_path / "picture.safetensors"))
-    assert loaded.tokens == trace.tokens
-    assert torch.equal(loaded.images[0], trace.images[0])
 
 
 def test_a_picture_shows_where_a_patch_looks(vit, tmp_path, capsys):
@@ -401,23 +395,6 @@ def test_image_tokens_that_form_no_grid_are_refused(llava, minilm):
     )
 
 
-def test_a_video_is_refused_by_a_model_that_reads_pictures_alone(vit):
-    assert refusal(InputError, regard.trace, vit, video=[PICTURE], processor=VideoAsPictures()) == (
-        "ViTModel and VideoAsPictures do not divide pictures into patches in a way that regard knows, so no token has "
-        "a place in them; regard.watching(model) records the attention without tokens."
-    )
-
-
-def test_frames_per_second_that_are_no_number_or_without_a_video_are_refused(vit):
-    assert refusal(InputError, regard.trace, vit, images=PICTURE, fps=2.0, processor=VideoAsPictures()) == (
-        "fps=2.0 is the frames per second of a video; give the frames too, with video=…."
-    )
-    for fps in (0.0, -1.0, float("nan")):
-        assert refusal(InputError, regard.trace, vit, video=[PICTURE], fps=fps, processor=VideoAsPictures()) == (
-            f"fps={fps!r} is not a number of frames per second; give a number above 0."
-        )
-
-
 class VideoAsPictures:
     """A processor that returns the frames of a video under the name of pictures."""
 
@@ -435,19 +412,31 @@ def test_a_model_without_patches_and_patches_without_a_picture_are_refused(vit):
         )
 
 
-def test_a_target_for_a_model_that_reads_none_is_refused(vit):
-    assert refusal(InputError, regard.trace, vit, images=PICTURE, processor=PROCESSOR, target="a dog") == (
-        "ViTModel reads no target; leave it out."
-    )
-
-
-def test_a_text_or_a_recording_for_a_model_of_pictures_alone_is_refused(vit):
-    assert refusal(InputError, regard.trace, vit, "a dog", images=PICTURE, processor=PROCESSOR) == (
-        "ViTModel reads images without a text; leave the text out."
-    )
-    assert refusal(InputError, regard.trace, vit, audio=WAVE, processor=PROCESSOR) == (
-        "ViTModel reads no recordings; give a model that does, such as Whisper."
-    )
+def test_what_a_model_of_pictures_alone_does_not_read_is_refused(vit):
+    videos, no_rate = VideoAsPictures(), "is not a number of frames per second; give a number above 0."
+    for text, options, message in (
+        (None, {"images": PICTURE, "target": "a dog"}, "ViTModel reads no target; leave it out."),
+        ("a dog", {"images": PICTURE}, "ViTModel reads images without a text; leave the text out."),
+        (None, {"audio": WAVE}, "ViTModel reads no recordings; give a model that does, such as Whisper."),
+        (
+            None, {"video": [PICTURE], "processor": videos},
+            "ViTModel and VideoAsPictures do not divide pictures into patches in a way that regard knows, so no token "
+            "has a place in them; regard.watching(model) records the attention without tokens.",
+        ),
+        (
+            None, {"images": PICTURE, "fps": 2.0, "processor": videos},
+            "fps=2.0 is the frames per second of a video; give the frames too, with video=….",
+        ),
+        (None, {"video": [PICTURE], "fps": 0.0}, f"fps=0.0 {no_rate}"),
+        (None, {"video": [PICTURE], "fps": -1.0}, f"fps=-1.0 {no_rate}"),
+        (None, {"video": [PICTURE], "fps": math.nan}, f"fps=nan {no_rate}"),
+        (None, {}, "there is nothing to read; give a text, images=…, video=… or audio=…."),
+        (
+            None, {"images": PICTURE, "audio": WAVE},
+            "a trace is of pictures, a video or a recording; give only one of images=…, video=…, audio=….",
+        ),
+    ):  # fmt: skip
+        assert refusal(InputError, regard.trace, vit, text, **{"processor": PROCESSOR} | options) == message
 
 
 def test_a_folder_without_its_processor_is_refused(vit, tmp_path):
@@ -458,12 +447,6 @@ def test_a_folder_without_its_processor_is_refused(vit, tmp_path):
 
 
 def test_what_has_no_places_is_refused(vit):
-    assert refusal(InputError, regard.trace, vit) == (
-        "there is nothing to read; give a text, images=…, video=… or audio=…."
-    )
-    assert refusal(InputError, regard.trace, vit, images=PICTURE, audio=WAVE) == (
-        "a trace is of pictures, a video or a recording; give only one of images=…, video=…, audio=…."
-    )
     assert refusal(TypeError, regard.trace, vit, [1, 2], images=PICTURE) == (
         "beside images=…, video=… or audio=… the text must be a str; got a list."
     )

@@ -181,16 +181,6 @@ def test_what_was_not_kept_is_refused(minilm, snake):
     )
 
 
-def test_layers_that_cannot_be_taken_apart_are_refused(minilm):
-    model = copy.deepcopy(minilm.model)
-    dense = model.encoder.layer[2].attention.output.dense
-    model.encoder.layer[2].attention.output.dense = torch.nn.Sequential(torch.nn.Identity(), ScaledLinear(dense))
-    assert refusal(InputError, regard.trace, model, TEXT, tokenizer=minilm.tokenizer, keep=("hidden",)) == (
-        "the vectors of the layer of encoder.layer.2.attention.self cannot be kept: no linear layer takes the contexts "
-        "of its heads, side by side; trace without keep=…."
-    )
-
-
 class DoubledLinear(torch.nn.Linear):
     """A linear layer whose output is twice that of its parameters."""
 
@@ -198,25 +188,34 @@ class DoubledLinear(torch.nn.Linear):
         return 2 * super().forward(x)
 
 
-def test_an_output_projection_that_does_more_is_refused(minilm):
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            lambda layer: setattr(layer.attention.output, "dense", ScaledLinear(layer.attention.output.dense)),
+            "no linear layer takes the contexts of its heads, side by side",
+        ),
+        (
+            lambda layer: setattr(layer.attention.output.dense, "__class__", DoubledLinear),
+            "its output projection is more than a linear layer",
+        ),
+        (
+            lambda layer: setattr(layer, "feed_forward_chunk", lambda hidden: hidden.tanh()),
+            "no feed-forward part, or no input and output of one shape, were found in its layer",
+        ),
+    ],
+)
+def test_layers_that_cannot_be_taken_apart_are_refused(minilm, change, reason):
     model = copy.deepcopy(minilm.model)
-    model.encoder.layer[2].attention.output.dense.__class__ = DoubledLinear
+    change(model.encoder.layer[2])
     assert refusal(InputError, regard.trace, model, TEXT, tokenizer=minilm.tokenizer, keep=("hidden",)) == (
-        "the vectors of the layer of encoder.layer.2.attention.self cannot be kept: its output projection is more than "
-        "a linear layer; trace without keep=…."
-    )
-
-
-def test_a_layer_without_a_feed_forward_part_is_refused(minilm):
-    model = copy.deepcopy(minilm.model)
-    model.encoder.layer[2].feed_forward_chunk = lambda hidden: hidden.tanh()
-    assert refusal(InputError, regard.trace, model, TEXT, tokenizer=minilm.tokenizer, keep=("hidden",)) == (
-        "the vectors of the layer of encoder.layer.2.attention.self cannot be kept: no feed-forward part, or no input "
-        "and output of one shape, were found in its layer; trace without keep=…."
+        f"the vectors of the layer of encoder.layer.2.attention.self cannot be kept: {reason}; trace without keep=…."
     )
 
 
 class ScaledLinear(torch.nn.Module):
+    """A module whose linear layer gets twice the contexts."""
+
     def __init__(self, dense):
         super().__init__()
         self.dense = dense
