@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.testing import assert_close
+from transformers import T5Config, T5ForConditionalGeneration
 
 TEXT = {
     "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -24,6 +26,12 @@ def sharp(model, std=0.3):
             elif "newline" in name:
                 parameter.normal_()
     return model.eval()
+
+
+def t5(std=0.3, **changes):
+    """A random T5 of 2 layers with 6 heads, by default with MiniLM's vocabulary."""
+    sizes = {"vocab_size": 30522, "d_model": 24, "d_kv": 4, "d_ff": 37, "num_layers": 2, "num_heads": 6}
+    return sharp(T5ForConditionalGeneration(T5Config(**sizes | {"decoder_start_token_id": 0} | changes)), std)
 
 
 def eager_outputs(model, inputs):
@@ -49,6 +57,12 @@ def eager_softmaxes(model, inputs):
         patch.setattr(torch.nn.functional, "softmax", noted)
         model(**inputs)
     return found
+
+
+def assert_weights(patterns, weights, **tolerance):
+    """Fail unless the pattern of each layer has the weights that the model's own attention computed."""
+    for pattern, expected in zip(patterns.values(), weights, strict=True):
+        assert_close(pattern.dense(), expected, **tolerance)
 
 
 def block_diagonal(weights):

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 from refusals import refusal
+from small_models import t5
 from torch.testing import assert_close
-from transformers import T5Config, T5ForConditionalGeneration
 
 import regard
 from regard import Cut, InputError, Silence
@@ -57,11 +57,7 @@ def test_a_quantised_model_is_compared(minilm):
 
 
 def test_an_encoder_decoder_parts_in_the_order_of_its_layers(minilm):
-    torch.manual_seed(0)
-    config = T5Config(
-        vocab_size=30522, d_model=24, d_kv=4, d_ff=37, num_layers=2, num_heads=6, decoder_start_token_id=0
-    )
-    model = T5ForConditionalGeneration(config).eval()
+    model = t5()
 
     def traced(*changes):
         return regard.trace(model, "a dog runs", target="ein Hund", tokenizer=minilm.tokenizer, changes=changes)

@@ -5,7 +5,7 @@ import gc
 import pytest
 import torch
 from refusals import refusal
-from small_models import sharp
+from small_models import sharp, t5
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.testing import assert_close
 from transformers import (
@@ -15,8 +15,6 @@ from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
     PreTrainedTokenizerFast,
-    T5Config,
-    T5ForConditionalGeneration,
 )
 
 import regard
@@ -74,12 +72,7 @@ def test_the_patterns_of_the_answer_are_those_of_its_generation(writer, minilm):
 
 
 def test_an_encoder_decoder_writes_its_target(minilm):
-    torch.manual_seed(0)
-    config = T5Config(
-        vocab_size=30522, d_model=24, d_kv=4, d_ff=37, num_layers=2, num_heads=6, decoder_start_token_id=0,
-        eos_token_id=102,
-    )  # fmt: skip
-    model = sharp(T5ForConditionalGeneration(config), std=0.2)
+    model = t5(std=0.2, eos_token_id=102)
     search = GenerationConfig(num_beams=3, max_new_tokens=7, decoder_start_token_id=0, eos_token_id=102, pad_token_id=0)
     trace = regard.trace(model, TEXT, tokenizer=minilm.tokenizer, generation=search)
     expected = model.generate(minilm.tokenizer(TEXT, return_tensors="pt").input_ids, generation_config=search)

@@ -10,6 +10,7 @@ from regard import InputError
 from regard.tracing import model_loading as models
 from regard.tracing.model_loading import MINILM, from_pretrained, load, load_processor, load_tokenizer
 
+SIZES = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 INSTEAD = "give a folder with a model in it or a name on the Hugging Face hub."
 
 
@@ -103,8 +104,7 @@ def test_a_damaged_model(tmp_path):
 def test_a_model_whose_file_was_cut(tmp_path):
     from transformers import LlamaConfig, LlamaModel
 
-    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
-    LlamaModel(LlamaConfig(vocab_size=30, **sizes)).save_pretrained(tmp_path)
+    LlamaModel(LlamaConfig(vocab_size=30, **SIZES)).save_pretrained(tmp_path)
     without_tokenizer = refusal(InputError, load, str(tmp_path))
     assert without_tokenizer.startswith(f"the tokenizer of {str(tmp_path)!r} could not be loaded: ")
     assert not without_tokenizer.endswith(": .")
@@ -119,8 +119,7 @@ def test_a_model_whose_file_was_cut(tmp_path):
 def test_a_model_of_pictures(tmp_path):
     from transformers import ViTConfig, ViTModel
 
-    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
-    ViTModel(ViTConfig(image_size=8, patch_size=4, **sizes)).save_pretrained(tmp_path)
+    ViTModel(ViTConfig(image_size=8, patch_size=4, **SIZES)).save_pretrained(tmp_path)
     assert refusal(InputError, load, str(tmp_path)) == (
         "ViTModel reads no text; give it a picture: regard.trace(model, images=[picture]), or regard look --image FILE."
     )
@@ -174,8 +173,7 @@ def test_a_model_without_a_name_needs_a_tokenizer():
 def test_far_too_many_layers_are_refused_before_they_are_built(tmp_path):
     from transformers import BertConfig, BertModel
 
-    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
-    BertModel(BertConfig(vocab_size=30, **sizes)).save_pretrained(tmp_path)
+    BertModel(BertConfig(vocab_size=30, **SIZES)).save_pretrained(tmp_path)
     config = (tmp_path / "config.json").read_text()
     (tmp_path / "config.json").write_text(config.replace('"num_hidden_layers": 1,', '"num_hidden_layers": 100000000,'))
     assert refusal(InputError, load, str(tmp_path)) == (

@@ -7,6 +7,7 @@ from PIL import Image
 from small_models import (
     TEXT,
     VISION,
+    assert_weights,
     block_diagonal,
     eager_outputs,
     random_picture,
@@ -14,7 +15,6 @@ from small_models import (
     tokenizer_with,
     without_vision_attention,
 )
-from torch.testing import assert_close
 from transformers import (
     CLIPVisionConfig,
     Gemma3Config,
@@ -67,10 +67,8 @@ def test_gemma3_crops_have_the_models_own_weights(gemma3):
     assert len(inputs["pixel_values"]) == 5  # the wide picture, three crops of it, and the square one
     seen = eager_outputs(model, inputs)
     vision = eager_outputs(model.model.vision_tower, {"pixel_values": inputs["pixel_values"]})
-    for layer, weights in enumerate(seen.attentions):
-        assert_close(trace.decoder[layer].dense(), weights, atol=1e-4, rtol=1e-4)
-    for layer, weights in enumerate(vision.attentions):
-        assert_close(trace.encoder[layer].dense(), block_diagonal(weights), atol=1e-4, rtol=1e-4)
+    assert_weights(trace.decoder, seen.attentions, atol=1e-4, rtol=1e-4)
+    assert_weights(trace.encoder, map(block_diagonal, vision.attentions), atol=1e-4, rtol=1e-4)
 
 
 def test_gemma3_crops_have_their_places(gemma3):
@@ -111,8 +109,7 @@ def test_new_tokens_of_gemma3_leave_the_attention_of_its_crops_to_each_other(gem
     whole = inputs | {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     whole["token_type_ids"] = torch.nn.functional.pad(inputs["token_type_ids"], (0, 4))
     seen = eager_outputs(model, whole)
-    for layer, weights in enumerate(seen.attentions):
-        assert_close(trace.decoder[layer].dense(), weights, atol=1e-4, rtol=1e-4)
+    assert_weights(trace.decoder, seen.attentions, atol=1e-4, rtol=1e-4)
     first, last = (position for position, token in enumerate(trace.target) if token.text in ("0,2", "1,3"))
     assert trace.decoder[1][0, :, first, last].min() > 0  # the squares of a crop attend to each other
 
@@ -154,8 +151,7 @@ def test_each_frame_of_a_video_is_one_picture_in_llava_next_video(minilm, tmp_pa
     ]  # fmt: skip
     assert Trace.load(timed.save(tmp_path / "trace")).target == timed.target
     seen = eager_outputs(model, processor(frames, "<video>it", "pt"))
-    for layer, weights in enumerate(seen.attentions):
-        assert_close(trace.decoder[layer].dense(), weights, atol=1e-4, rtol=1e-4)
+    assert_weights(trace.decoder, seen.attentions, atol=1e-4, rtol=1e-4)
     changed = np.array(frames[1])
     changed[16:, :16] = 255 - changed[16:, :16]
     frames[1] = Image.fromarray(changed)

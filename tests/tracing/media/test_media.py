@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 from refusals import refusal
-from small_models import block_diagonal, eager_outputs, sharp
+from small_models import assert_weights, block_diagonal, eager_outputs, sharp
 from torch.testing import assert_close
 from transformers import (
     CLIPVisionConfig,
@@ -60,8 +60,7 @@ def vit():
 def test_a_vision_model_has_its_own_weights_over_patches(vit):
     trace = regard.trace(vit, images=PICTURE, processor=PROCESSOR)
     inputs = PROCESSOR(images=PICTURE, return_tensors="pt")
-    for pattern, weights in zip(trace.encoder.values(), eager_outputs(vit, inputs).attentions, strict=True):
-        assert_close(pattern.dense(), weights, rtol=1e-4, atol=1e-6)
+    assert_weights(trace.encoder, eager_outputs(vit, inputs).attentions, rtol=1e-4, atol=1e-6)
     assert [token.text for token in trace.tokens[:3]] == ["[CLS]", "0,0", "0,1"]
     assert trace.tokens[0].special
     assert trace.tokens[0].place is None
@@ -89,16 +88,14 @@ def test_relatives_of_the_vision_transformer(kind, settings, n_tokens):
     trace = regard.trace(model, images=PICTURE, processor=processor)
     assert (len(trace.tokens), sorted(trace.encoder)) == (n_tokens, [0, 1])
     expected = eager_outputs(model, processor(images=PICTURE, return_tensors="pt")).attentions
-    for pattern, weights in zip(trace.encoder.values(), expected, strict=True):
-        assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+    assert_weights(trace.encoder, expected, rtol=1e-3, atol=1e-5)
 
 
 def test_each_of_several_pictures_attends_to_itself(vit, tmp_path):
     other = Image.fromarray(255 - np.asarray(PICTURE))
     trace = regard.trace(vit, images=[PICTURE, other], processor=PROCESSOR)
     inputs = PROCESSOR(images=[PICTURE, other], return_tensors="pt")
-    for pattern, weights in zip(trace.encoder.values(), eager_outputs(vit, inputs).attentions, strict=True):
-        assert_close(pattern.dense(), block_diagonal(weights), rtol=1e-4, atol=1e-6)
+    assert_weights(trace.encoder, map(block_diagonal, eager_outputs(vit, inputs).attentions), rtol=1e-4, atol=1e-6)
     assert trace.check().max_error < 1e-4
     assert [token.text for token in trace.tokens[:3]] == ["[CLS]", "0:0,0", "0:0,1"]
     assert [token.place for token in trace.tokens if token.place is not None] == [
@@ -247,8 +244,7 @@ def test_a_model_of_pictures_and_text_has_both_attentions(llava, minilm, tmp_pat
         Patch(0, row, column, 16.0, 16.0) for row in range(4) for column in range(4)
     ]
     expected = eager_outputs(llava, inputs).attentions
-    for pattern, weights in zip(trace.decoder.values(), expected, strict=True):
-        assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+    assert_weights(trace.decoder, expected, rtol=1e-3, atol=1e-5)
     assert trace.check().max_error < 1e-4
     drawing = trace.figure(tmp_path / "asked.svg", token="it", head="decoder L1H2").read_text()
     assert 'id="weights"' in drawing
@@ -264,8 +260,7 @@ def test_each_of_several_pictures_has_its_tokens_in_the_text(llava, minilm):
         Patch(image, row, column, 16.0, 16.0) for image in range(2) for row in range(4) for column in range(4)
     ]
     inputs = processor([PICTURE, other], "what is it", "pt")
-    for pattern, weights in zip(trace.decoder.values(), eager_outputs(llava, inputs).attentions, strict=True):
-        assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+    assert_weights(trace.decoder, eager_outputs(llava, inputs).attentions, rtol=1e-3, atol=1e-5)
     vision = llava.model.vision_tower
     expected = eager_outputs(vision, {"pixel_values": inputs["pixel_values"]}).attentions
     for layer, pattern in trace.encoder.items():
@@ -311,10 +306,7 @@ def test_speech_is_read_in_frames_of_time(minilm, tmp_path):
     inputs = processor(WAVE, 16_000, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
     expected = eager_outputs(model, inputs)
     for kind in ("encoder", "decoder", "cross"):
-        for pattern, weights in zip(
-            getattr(trace, kind).values(), getattr(expected, f"{kind}_attentions"), strict=True
-        ):
-            assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+        assert_weights(getattr(trace, kind), getattr(expected, f"{kind}_attentions"), rtol=1e-3, atol=1e-5)
     drawing = trace.figure(tmp_path / "speech.svg", token="dog", head="cross L1H2").read_text()
     assert all(f'id="{name}"' in drawing for name in ("spectrogram", "weights"))
     last = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs", layers=[2])
@@ -372,10 +364,7 @@ def test_a_text_that_is_read_off_a_picture(minilm):
     inputs = processor(PICTURE, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
     expected = eager_outputs(model, inputs)
     for kind in ("encoder", "decoder", "cross"):
-        for pattern, weights in zip(
-            getattr(trace, kind).values(), getattr(expected, f"{kind}_attentions"), strict=True
-        ):
-            assert_close(pattern.dense(), weights, rtol=1e-3, atol=1e-5)
+        assert_weights(getattr(trace, kind), getattr(expected, f"{kind}_attentions"), rtol=1e-3, atol=1e-5)
 
 
 class OneTokenMissing(SquarePictureAndText):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from refusals import refusal
-from small_models import sharp
+from small_models import assert_weights, sharp
 from torch.testing import assert_close
 from transformers import (
     BatchFeature,
@@ -101,8 +101,7 @@ def test_patterns_are_those_of_eager_attention(make, processor):
     with torch.no_grad():
         seen = eager(**processor(picture(), text="a red square"), output_attentions=True)
     assert_close(trace.output, seen.logits, atol=1e-4, rtol=1e-4)
-    for layer, weights in enumerate(seen.attentions):
-        assert_close(trace.decoder[layer].dense(), weights, atol=1e-5, rtol=1e-4)
+    assert_weights(trace.decoder, seen.attentions, atol=1e-5, rtol=1e-4)
     assert trace.check().max_error < 1e-4
     squares = [token.place for token in trace.target if token.place is not None]
     assert [(place.row, place.column) for place in squares] == [
@@ -171,8 +170,7 @@ def test_several_pictures_keep_their_places(make, processor):
     eager = make(attn_implementation="eager")
     with torch.no_grad():
         seen = eager(**processor(pictures, text="a red square"), output_attentions=True)
-    for layer, weights in enumerate(seen.attentions):
-        assert_close(trace.decoder[layer].dense(), weights, atol=1e-5, rtol=1e-4)
+    assert_weights(trace.decoder, seen.attentions, atol=1e-5, rtol=1e-4)
     assert [image.shape for image in trace.images] == [(3, 112, 140), (3, 84, 56)]
     squares = [token.place for token in trace.target if token.place is not None]
     assert [(place.image, place.row, place.column) for place in squares] == [
@@ -206,8 +204,7 @@ def test_a_token_of_a_video_covers_two_frames(make, processor):
     eager = make(attn_implementation="eager")
     with torch.no_grad():
         seen = eager(**processor(videos=frames, text="a red square"), output_attentions=True)
-    for layer, weights in enumerate(seen.attentions):
-        assert_close(trace.decoder[layer].dense(), weights, atol=1e-5, rtol=1e-4)
+    assert_weights(trace.decoder, seen.attentions, atol=1e-5, rtol=1e-4)
     squares = [token.place for token in trace.target if token.place is not None]
     assert [(place.image, place.n_images, place.row, place.column) for place in squares] == [
         (image, 2, row, column) for image in (0, 2) for row in range(4) for column in range(5)

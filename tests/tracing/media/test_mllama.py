@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 from small_models import (
     TEXT,
+    assert_weights,
     block_diagonal,
     eager_softmaxes,
     random_picture,
@@ -55,8 +56,7 @@ def test_every_layer_is_that_of_eager_attention(mllama):
     *vision, first, across, last = eager_softmaxes(model, inputs)
     trace = regard.trace(model, "it", images=[WIDE, SQUARE], processor=processor)
     assert (list(trace.encoder), list(trace.decoder), list(trace.cross)) == ([0, 1, 2, 3, 4], [0, 2], [1])
-    for layer, weights in enumerate(vision):
-        assert_close(trace.encoder[layer].dense(), block_diagonal(weights), rtol=1e-4, atol=1e-5)
+    assert_weights(trace.encoder, map(block_diagonal, vision), rtol=1e-4, atol=1e-5)
     for pattern, weights in ((trace.decoder[0], first), (trace.cross[1], across), (trace.decoder[2], last)):
         assert_close(pattern.dense(), weights, rtol=1e-4, atol=1e-5)
     assert trace.check().max_error < 1e-4

@@ -9,6 +9,7 @@ from refusals import refusal
 from small_models import (
     TEXT,
     VISION,
+    assert_weights,
     block_diagonal,
     eager_outputs,
     random_picture,
@@ -162,8 +163,7 @@ def test_patterns_are_those_of_eager_attention(name, request):
         model, processor(images=pictures, text=f"{processor.image_token * 2}what is it", return_tensors="pt")
     )
     assert_close(trace.output, outputs.logits, rtol=1e-3, atol=1e-4)
-    for layer, weights in enumerate(outputs.attentions):
-        assert_close(trace.decoder[layer].dense(), weights, rtol=1e-3, atol=1e-5)
+    assert_weights(trace.decoder, outputs.attentions, rtol=1e-3, atol=1e-5)
     assert trace.check().max_error < 1e-4
     expected = vision_weights(model, processor, pictures)
     assert len(expected[0]) == {"llava_next": 4 + 5, "idefics3": 7 + 10, "internvl": 3 + 5}[name]
@@ -242,8 +242,7 @@ def test_each_of_several_pictures_is_one_tile_in_llava_onevision(onevision):
     assert [token.text for token in trace.target].count("[NEWLINE]") == 2
     assert [token.place for token in trace.source] == places
     outputs = eager_outputs(model, processor(images=pictures, text="<image><image>what is it", return_tensors="pt"))
-    for layer, weights in enumerate(outputs.attentions):
-        assert_close(trace.decoder[layer].dense(), weights, rtol=1e-3, atol=1e-5)
+    assert_weights(trace.decoder, outputs.attentions, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (3, 2), (1, 5)])

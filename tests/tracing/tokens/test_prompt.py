@@ -3,9 +3,9 @@
 import pytest
 import torch
 from refusals import refusal
-from small_models import sharp
+from small_models import sharp, t5
 from torch.testing import assert_close
-from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
+from transformers import GPT2Config, GPT2LMHeadModel
 
 import regard
 from regard import InputError
@@ -72,11 +72,7 @@ def test_ids_are_read_as_they_are(minilm, snake):
 
 
 def test_an_encoder_decoder_reads_ids(minilm):
-    config = T5Config(
-        vocab_size=30522, d_model=24, d_kv=6, d_ff=32, num_layers=1, num_heads=4, decoder_start_token_id=0
-    )
-    model = T5ForConditionalGeneration(config).eval()
-    ids = minilm.tokenizer("The snake.").input_ids
+    model, ids = t5(), minilm.tokenizer("The snake.").input_ids
     by_ids, by_text = (
         regard.trace(model, given, target="It is.", tokenizer=minilm.tokenizer) for given in (ids, "The snake.")
     )

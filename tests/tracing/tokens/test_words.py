@@ -6,9 +6,9 @@ import pytest
 import torch
 from cli_runner import output, refused
 from refusals import refusal
-from small_models import sharp
+from small_models import sharp, t5
 from torch.testing import assert_close
-from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
+from transformers import GPT2Config, GPT2LMHeadModel
 
 import regard
 from regard import Ask, InputError
@@ -102,12 +102,7 @@ def test_a_word_is_masked_where_all_its_pieces_are(minilm):
 
 
 def test_both_texts_of_an_encoder_decoder_are_joined(minilm):
-    model = sharp(
-        T5ForConditionalGeneration(
-            T5Config(vocab_size=30522, d_model=24, d_kv=6, d_ff=32, num_layers=2, num_heads=4, decoder_start_token_id=0)
-        )
-    )
-    trace = regard.trace(model, "the Montmartre", target="climb Montmartre", tokenizer=minilm.tokenizer)
+    trace = regard.trace(t5(), "the Montmartre", target="climb Montmartre", tokenizer=minilm.tokenizer)
     words = trace.words("the Montmartre")
     source, target = words.joined.source, words.joined.target
     for kind, queries, keys in (("encoder", source, source), ("decoder", target, target), ("cross", target, source)):

@@ -6,19 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from refusals import refusal
-from small_models import sharp
+from small_models import sharp, t5
 from torch import nn
 from torch.testing import assert_close
-from transformers import (
-    AlbertConfig,
-    AlbertModel,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    T5Config,
-    T5ForConditionalGeneration,
-)
+from transformers import AlbertConfig, AlbertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 import regard
 from regard import Cut, InputError, Sharpen, Silence
@@ -82,9 +73,7 @@ def test_a_model_is_as_it_was_after_the_block(minilm, inputs):
 
 
 def test_an_encoder_decoder_is_changed_in_the_kind_that_is_named():
-    torch.manual_seed(0)
-    config = T5Config(vocab_size=61, d_model=24, d_kv=4, d_ff=37, num_layers=2, num_heads=6, decoder_start_token_id=0)
-    model = T5ForConditionalGeneration(config).eval()
+    model = t5()
     ids, target = torch.randint(3, 61, (1, 7)), torch.randint(3, 61, (1, 5))
 
     def patterns(*changes):
@@ -236,9 +225,7 @@ def test_a_negative_position_is_refused(minilm):
 
 @pytest.mark.parametrize("change", [Silence("L1H1"), Cut(2, 1), Sharpen("L0", 0.5)])
 def test_heads_without_a_kind_are_refused_where_there_are_several(change):
-    config = T5Config(vocab_size=61, d_model=24, d_kv=4, d_ff=37, num_layers=2, num_heads=6, decoder_start_token_id=0)
-    model = T5ForConditionalGeneration(config)
-    assert refusal(InputError, regard.changed(model, [change]).__enter__) == (
+    assert refusal(InputError, regard.changed(t5(), [change]).__enter__) == (
         f"{change} must name the kind of its heads, since the model has several: 'encoder L0H1', 'decoder L0H1', "
         "'cross L0H1', or 'cross' alone for all heads of cross-attention."
     )

@@ -5,18 +5,9 @@ import copy
 import pytest
 import torch
 from refusals import refusal
-from small_models import sharp
+from small_models import sharp, t5
 from torch.testing import assert_close
-from transformers import (
-    AlbertConfig,
-    AlbertModel,
-    GPT2Config,
-    GPT2Model,
-    LlamaConfig,
-    LlamaModel,
-    T5Config,
-    T5ForConditionalGeneration,
-)
+from transformers import AlbertConfig, AlbertModel, GPT2Config, GPT2Model, LlamaConfig, LlamaModel
 
 import regard
 from regard import InputError
@@ -99,14 +90,7 @@ def test_nothing_is_left_over_where_the_parts_are_only_added(minilm, name):
 
 
 def test_an_encoder_decoder_moves_in_each_kind(minilm):
-    def make():
-        return T5ForConditionalGeneration(
-            T5Config(
-                vocab_size=VOCABULARY, d_model=24, d_kv=4, d_ff=37, num_layers=2, num_heads=6, decoder_start_token_id=0
-            )
-        )
-
-    _, trace = traced(minilm, make, target="Die Schlange")
+    _, trace = traced(minilm, t5, target="Die Schlange")
     moved = trace.movement("snake", "encoder")
     assert_close(moved.rest, torch.zeros_like(moved.rest), rtol=0, atol=1e-3)
     decoder = trace.movement(2, "decoder")

@@ -69,19 +69,21 @@ def masked_where(query, key, value):
     return keep(torch.where(~CAUSAL, -math.inf, scores).softmax(-1)) @ value
 
 
-def packed_with_whole_numbers(query, key, value):
-    query, key, value = (part.flatten(0, 1) for part in (query, key, value))
-    scores = torch.baddbmm(BIAS.repeat(BATCH, 1, 1), query, key.mT, alpha=1)
-    scores = torch.add(scores, BIAS.repeat(BATCH, 1, 1), alpha=1)
-    return torch.bmm(keep(scores.view(BATCH, HEADS, TOKENS, TOKENS).softmax(-1)).flatten(0, 1), value).unflatten(
-        0, (BATCH, HEADS)
-    )
+def packed_scores(scores_of):
+    """Attention whose batch and heads are one axis; `scores_of` computes scores from (bias, query, keyᵀ)."""
+
+    def attention(query, key, value):
+        query, key, value = (part.flatten(0, 1) for part in (query, key, value))
+        scores = scores_of(BIAS.repeat(BATCH, 1, 1), query, key.mT).view(BATCH, HEADS, TOKENS, TOKENS)
+        return torch.bmm(keep(scores.softmax(-1)).flatten(0, 1), value).unflatten(0, (BATCH, HEADS))
+
+    return attention
 
 
-def packed_by_default(query, key, value):
-    query, key, value = (part.flatten(0, 1) for part in (query, key, value))
-    scores = torch.baddbmm(BIAS.repeat(BATCH, 1, 1), query, key.mT).view(BATCH, HEADS, TOKENS, TOKENS)
-    return torch.bmm(keep(scores.softmax(-1)).flatten(0, 1), value).unflatten(0, (BATCH, HEADS))
+packed_by_default = packed_scores(torch.baddbmm)
+packed_with_whole_numbers = packed_scores(
+    lambda bias, query, key: torch.add(torch.baddbmm(bias, query, key, alpha=1), bias, alpha=1)
+)
 
 
 def sum_of_products(query, key, value):
