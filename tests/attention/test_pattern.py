@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 
+import einops
 import numpy as np
 import pytest
 import torch
@@ -387,3 +388,19 @@ def test_what_would_change_weights_in_place_is_refused(normal):
     with pytest.raises(AttributeError) as raised:
         pattern.zero_()
     assert str(raised.value) == ("Pattern has no 'zero_', as it holds no weights to change; change what dense() gives.")
+
+
+EINOPS = {
+    "rearrange": lambda pattern: einops.rearrange(pattern, "b h q k -> (b h) q k"),
+    "reduce": lambda pattern: einops.reduce(pattern, "b h q k -> b q", "mean"),
+    "repeat": lambda pattern: einops.repeat(pattern, "b h q k -> b h q k n", n=2),
+    "einsum": lambda pattern: einops.einsum(pattern, pattern, "b h q k, b h q k -> b h q"),
+    "a list": lambda pattern: einops.rearrange([pattern, pattern], "n b h q k -> b (n h) q k"),
+    "pack": lambda pattern: einops.pack([pattern, pattern], "* q k")[0],
+}
+
+
+@pytest.mark.parametrize("name", EINOPS)
+def test_einops_takes_a_pattern(name):
+    pattern = attend(*(torch.randn(2, 3, 5, 7) for _ in range(3))).pattern
+    assert_close(EINOPS[name](pattern), EINOPS[name](pattern.dense()), rtol=0, atol=0)

@@ -261,7 +261,7 @@ def test_a_video_of_a_model_that_reads_pictures_alone_is_refused(tmp_path, vit_f
 def test_a_recording_is_read_as_samples(tmp_path):
     import numpy as np
 
-    from regard.cli.media_files import read_wave
+    from regard.tracing.media.wave_file import read_wave
 
     samples = np.array([[0, 16384], [-32768, -16384]], dtype="<i2")
     with wave.open(str(tmp_path / "two.wav"), "wb") as file:

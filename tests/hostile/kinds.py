@@ -31,7 +31,7 @@ from trained_translator import PAIRS, new_transformer, train_vocabularies
 import regard
 from regard.by_hand.inputs_file import read_inputs
 from regard.by_hand.work_out import work_out
-from regard.cli.media_files import read_picture, read_wave
+from regard.cli.media_files import read_picture
 from regard.cli.text_lines import read_file_lines
 from regard.explore.question import Question
 from regard.recurrent.config import RecurrentConfig
@@ -40,6 +40,7 @@ from regard.serve.question import texts_of
 from regard.site.runtime import FILE, read_given
 from regard.text.foreign_vocabulary import vocabulary_from_model
 from regard.text.parallel import clean_lines
+from regard.tracing.media.wave_file import read_wave
 from regard.tracing.model_loading import load
 from regard.tracing.scan import Scan
 from regard.training.back_translation import BackTranslation

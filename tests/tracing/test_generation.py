@@ -106,7 +106,7 @@ def test_what_cannot_write_is_refused(writer, minilm):
         "head, as AutoModelForCausalLM or AutoModelForSeq2SeqLM loads it."
     )
     assert refusal(InputError, write, BertLMHeadModel(minilm.model.config), new_tokens=3) == (
-        "BertLMHeadModel writes no text; give a model that does, such as GPT-2, Llama or T5, with its language "
+        "BertModel writes no text; give a model that does, such as GPT-2, Llama or T5, with its language "
         "modelling head, as AutoModelForCausalLM or AutoModelForSeq2SeqLM loads it."
     )
     assert refusal(InputError, write, new_tokens=0) == "new_tokens=0: give the number of tokens to write, at least 1."

@@ -145,7 +145,11 @@ def test_a_translator_has_three_kinds(minilm):
 def test_two_texts_for_one_and_one_text_for_two_are_refused(minilm, refused):
     for model, target, message in (
         (minilm.model, "le serpent", "BertModel reads one text, so it takes no target."),
-        (marian(), None, "MarianMTModel reads a source and writes a target; give the target text as well."),
+        (
+            marian(),
+            None,
+            "MarianMTModel writes a target; give it with target=…, or let the model write it with new_tokens=….",
+        ),
     ):
         assert refused(model, "the snake", target=target) == message
 

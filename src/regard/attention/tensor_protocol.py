@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from einops._backends import TorchBackend
 from torch import Tensor
 
 OPERATORS = (
@@ -17,9 +18,9 @@ OPERATORS = (
 
 
 class ThroughDense:
-    """The base class of objects that numpy and torch treat as the tensor that `dense()` returns.
+    """The base class of objects that numpy, torch and einops treat as the tensor that `dense()` returns.
 
-    numpy.asarray, torch functions, operators and tensor methods call `dense()` and then work on the tensor.
+    numpy.asarray, torch functions, einops, operators and tensor methods call `dense()` and then work on the tensor.
     """
 
     __slots__ = ()
@@ -81,3 +82,12 @@ def through_dense(operator: str) -> Callable[..., Any]:
 
 for _operator in (f"__{name}__" for name in OPERATORS.split()):
     setattr(ThroughDense, _operator, through_dense(_operator))
+
+
+class ThroughDenseBackend(TorchBackend):
+    """Makes einops accept a `ThroughDense`; einops finds this class itself, as a subclass of its `AbstractBackend`."""
+
+    framework_name = "regard"
+
+    def is_appropriate_type(self, tensor: Any) -> bool:
+        return isinstance(tensor, ThroughDense)

@@ -1,21 +1,17 @@
-"""Read picture files, moving pictures and WAV files, as the input of a model."""
+"""Read picture files and moving pictures, as the input of a model."""
 
-import wave
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from jaxtyping import Float
 
 from regard.errors import InputError, first_paragraph, import_extra, reason
 
 
 def media_arguments(images: Sequence[Path], video: Path | None, audio: Path | None) -> dict[str, Any]:
-    """Read pictures, a video or a recording; return them as arguments of `regard.trace`, {} if none is given.
+    """Return pictures, a video or a recording as arguments of `regard.trace`, which reads a WAV file itself.
 
     Raises:
-        InputError: a file cannot be read, or files of several kinds are given.
+        InputError: a picture or a video cannot be read, or files of several kinds are given.
     """
     if sum(map(bool, (images, video, audio))) > 1:
         raise InputError("--image, --video and --audio cannot be read together; give one of them.")
@@ -23,10 +19,7 @@ def media_arguments(images: Sequence[Path], video: Path | None, audio: Path | No
         return {"images": [read_picture(path) for path in images]}
     if video is not None:
         return {"video": read_frames(video), "fps": frames_per_second(video)}
-    if audio is None:
-        return {}
-    wave, rate = read_wave(audio)
-    return {"audio": wave, "sampling_rate": rate}
+    return {} if audio is None else {"audio": audio}
 
 
 def read_picture(path: Path) -> Any:
@@ -77,27 +70,3 @@ def pictures_in(path: Path, n_most: int | None = None) -> list[Any]:
         raise InputError(f"cannot read {path}: {reason(error)}; name another file.") from error
     except Exception as error:  # Pillow raises exceptions of many classes for damaged files
         raise InputError(f"cannot read the picture {path}: {first_paragraph(error)}.") from error
-
-
-def read_wave(path: Path) -> tuple[Float[np.ndarray, " samples"], int]:
-    """Read a WAV file.
-
-    Returns:
-        The samples, from -1 to 1, as the mean of all channels; and the number of samples per second.
-
-    Raises:
-        InputError: the file cannot be read, or is not a WAV file with 16 bits per sample.
-    """
-    advice = "write it as one with: ffmpeg -i FILE -ac 1 -ar 16000 -sample_fmt s16 speech.wav"
-    try:
-        with wave.open(str(path), "rb") as file:
-            if file.getsampwidth() != 2:
-                raise InputError(f"{path} has {8 * file.getsampwidth()} bits per sample and not 16; {advice}.")
-            samples = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2").reshape(-1, file.getnchannels())
-            return samples.mean(axis=1, dtype=np.float32) / 2**15, file.getframerate()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {reason(error)}; name another file.") from error
-    except (wave.Error, EOFError, ValueError, RuntimeError) as error:  # wave raises all of these for damaged files
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path} is not a WAV file; {advice}.") from error

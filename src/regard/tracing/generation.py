@@ -75,7 +75,7 @@ def generate_text(
     reads_both_sides = not model.config.is_encoder_decoder and not is_causal(model)
     if reads_both_sides or not model.can_generate():
         raise InputError(
-            f"{type(model).__name__} writes no text; give a model that does, such as GPT-2, Llama or T5, "
+            f"{type(model.base_model).__name__} writes no text; give a model that does, such as GPT-2, Llama or T5, "
             "with its language modelling head, as AutoModelForCausalLM or AutoModelForSeq2SeqLM loads it."
         )
     if new_tokens is not None and new_tokens < 1:

@@ -77,7 +77,7 @@ def read_text(
     """
     is_translator = bool(model.config.is_encoder_decoder)
     if is_translator and target is None and not writes:
-        raise InputError(f"{type(model).__name__} reads a source and writes a target; give the target text as well.")
+        raise missing_target_error(model)
     if not is_translator and target is not None:
         raise InputError(f"{type(model).__name__} reads one text, so it takes no target.")
     inputs, tokens = encode_text(model, tokenizer, prompt, truncate)
@@ -87,6 +87,12 @@ def read_text(
         inputs = {**inputs, "decoder_input_ids": decoder_ids}
     located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
     return ModelInput(inputs, prompt.text, target or "", source, target_tokens, located)
+
+
+def missing_target_error(model: "PreTrainedModel") -> InputError:
+    return InputError(
+        f"{type(model).__name__} writes a target; give it with target=…, or let the model write it with new_tokens=…."
+    )
 
 
 def read_medium(
@@ -110,9 +116,7 @@ def read_medium(
             raise InputError(f"{type(model).__name__} reads no target; leave it out.")
         return given
     if target is None:
-        raise InputError(
-            f"{type(model).__name__} writes a text; give it with target=…, or let it write with new_tokens=…."
-        )
+        raise missing_target_error(model)
     ids = tokenizer(target, return_tensors="pt")["input_ids"].to(model.device)
     start = decoder_start_id(model)
     if int(ids[0, 0]) != start:

@@ -19,6 +19,7 @@ from regard.effects.changes import Change, check_list_of_changes
 from regard.errors import InputError, first_paragraph
 from regard.tracing.media.media import Media, read_audio, read_pictures
 from regard.tracing.media.picture_layout import PADDING
+from regard.tracing.media.wave_file import read_wave
 from regard.tracing.model_loading import load, load_processor, load_tokenizer, load_with_processor, model_name
 from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.reading import read_medium, read_text, with_generated
@@ -93,9 +94,9 @@ def trace(
         video: a list of the frames of a video that the model reads, as pictures of the same size.
         fps: how many of these frames the video has per second; the tokens of the trace then have the times of their
             frames too, and a model that reads times, such as Qwen2.5-VL, gets them. None = not known.
-        audio: the waveform of a recording that the model reads, numbers from -1 to 1; the tokens of the trace have the
-            times of their frames.
-        sampling_rate: how many numbers per second the waveform has.
+        audio: the waveform of a recording that the model reads, numbers from -1 to 1, or the path of a WAV file; the
+            tokens of the trace have the times of their frames.
+        sampling_rate: how many numbers per second the waveform has; a WAV file has its own rate.
         processor: the processor for pictures or recordings; None = the processor that belongs to the model's name.
 
     Raises:
@@ -112,6 +113,8 @@ def trace(
     if fps is not None and not 0 < fps < math.inf:
         raise InputError(f"fps={fps!r} is not a number of frames per second; give a number above 0.")
     check_list_of_changes(changes)
+    if isinstance(audio, str | Path):
+        audio, sampling_rate = read_wave(Path(audio))
     medium: Media | None = None
     if n_media:
         if isinstance(model, str | Path):

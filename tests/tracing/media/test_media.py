@@ -2,6 +2,7 @@
 
 import math
 import re
+import wave
 
 import numpy as np
 import pytest
@@ -290,7 +291,8 @@ def test_speech_is_read_in_frames_of_time(minilm, tmp_path):
     )  # fmt: skip
     model, processor = sharp(WhisperForConditionalGeneration(config)), SpeechAndText(minilm.tokenizer)
     assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor) == (
-        "WhisperForConditionalGeneration writes a text; give it with target=…, or let it write with new_tokens=…."
+        "WhisperForConditionalGeneration writes a target; give it with target=…, or let the model write it with "
+        "new_tokens=…."
     )
     assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor, sampling_rate=8_000) == (
         "the recording has 8,000 samples per second and WhisperForConditionalGeneration reads 16,000; convert it, for "
@@ -300,6 +302,17 @@ def test_speech_is_read_in_frames_of_time(minilm, tmp_path):
     assert trace.kinds == ("encoder", "decoder", "cross")
     assert [token.text for token in trace.target] == ["[CLS]", "a", "dog", "runs"]
     assert len(trace.source) == 100
+    samples = (WAVE * 2**15).astype("<i2")
+    with wave.open(str(tmp_path / "speech.wav"), "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", "not compressed"))
+        file.writeframes(samples.tobytes())
+    rounded = regard.trace(model, audio=(samples / 2**15).astype(np.float32), processor=processor, target="a dog runs")
+    for path in (tmp_path / "speech.wav", str(tmp_path / "speech.wav")):
+        from_file = regard.trace(model, audio=path, processor=processor, target="a dog runs", sampling_rate=1)
+        assert_close(from_file.output, rounded.output)
+    assert refusal(InputError, regard.trace, model, audio=tmp_path / "none.wav", processor=processor) == (
+        f"cannot read {tmp_path}/none.wav: no such file or directory; name another file."
+    )
     place = trace.source[50].place
     assert isinstance(place, Frame)
     assert (place.start_seconds, place.end_seconds) == pytest.approx((1.0, 1.02))
@@ -426,6 +439,18 @@ def test_what_a_model_of_pictures_alone_does_not_read_is_refused(vit):
         ),
     ):  # fmt: skip
         assert refusal(InputError, regard.trace, vit, text, **{"processor": PROCESSOR} | options) == message
+
+
+def test_pictures_for_a_model_of_text_or_speech_are_refused(minilm):
+    advice = "give a model that does, such as ViT or Qwen2-VL."
+    for processor in (minilm.tokenizer, SpeechAndText(minilm.tokenizer)):
+        for text in ("a dog", None):
+            assert refusal(InputError, regard.trace, minilm.model, text, images=PICTURE, processor=processor) == (
+                f"BertModel reads no images; {advice}"
+            )
+    assert refusal(InputError, regard.trace, minilm.model, video=[PICTURE], processor=minilm.tokenizer) == (
+        f"BertModel reads no videos; {advice}"
+    )
 
 
 def test_a_folder_without_its_processor_is_refused(vit, tmp_path):

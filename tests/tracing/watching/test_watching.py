@@ -281,6 +281,80 @@ def test_what_cannot_be_watched_is_refused(unhooked):
     assert refusal(InputError, enter, compiled) == f"1 is compiled with torch.compile, {advice}"
 
 
+def exponential(x):
+    weights = (x @ x.mT).exp()
+    return weights / weights.sum(dim=-1, keepdim=True) @ x
+
+
+CHAINS = {
+    "exp and a division": exponential,
+    "softmax over the queries": lambda x: (x @ x.mT).softmax(dim=-2) @ x,
+    "log_softmax": lambda x: torch.einsum("bqk,bkd->bqd", torch.einsum("bqd,bkd->bqk", x, x).log_softmax(-1).exp(), x),
+    "weights changed after the softmax": lambda x: 0.5 * ((a := (x @ x.mT).softmax(dim=-1)) + a.mT) @ x,
+    "linear attention": lambda x: x @ (x.mT @ x),
+}
+
+
+class Layer(nn.Module):
+    """A module whose class is not named like attention, with one function and a parameter."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function, self.weights = function, nn.Parameter(torch.randn(3, 5))
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_unrecognised_attention_in_a_module_of_any_name_is_named(name):
+    class Computes(Layer):
+        def forward(self, x):
+            return self.function(x)
+
+    with regard.watching(model := nn.Sequential(Computes(CHAINS[name]))) as watched:
+        model(torch.randn(2, 7, 5))
+    assert watched.unseen == {"0": "it computes no softmax of scores whose result is multiplied with values"}
+    assert refusal(InputError, watched.check) == (
+        "no attention was recorded, so there is nothing to check; watched.unseen says why '0' could not be recorded."
+    )
+
+
+@pytest.mark.parametrize("inference", [True, False])
+def test_products_with_parameters_and_rotary_angles_are_not_taken_for_attention(inference):
+    class LowRank(Layer):
+        def forward(self, x):
+            angles = (torch.rand(2, 5, 1) @ torch.arange(7.0)[None, None]).mT
+            x = torch.cat([x, x], -1) * torch.cat([angles, angles], -1).cos()
+            return self.function(x[..., :5] @ self.weights.T @ self.weights)
+
+    with torch.inference_mode(inference), regard.watching(model := LowRank(lambda x: x @ x.mT)) as watched:
+        model(torch.randn(2, 7, 5))
+    assert not watched.unseen
+    assert refusal(InputError, watched.check) == (
+        "no attention was recorded, so there is nothing to check; run inside the with block a model that calls one of "
+        "the functions that regard.watching records."
+    )
+
+
+def test_chains_beside_recorded_attention_are_not_listed():
+    class Both(Layer):
+        def forward(self, x):
+            return (x @ x.mT).softmax(dim=-1) @ self.function(x)
+
+    with regard.watching(model := nn.Sequential(Both(CHAINS["linear attention"]))) as watched:
+        model(torch.randn(2, 7, 5))
+    assert (len(watched.steps), watched.unseen) == (1, {})
+
+
+def test_a_layer_that_does_not_exist_is_refused():
+    def enter(model):
+        with regard.watching(model, layers=[0, 7]):
+            pass
+
+    numbered = nn.ModuleDict({"blocks": nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])})
+    assert refusal(InputError, enter, numbered) == "no layer 7 to watch: layers run from 0 to 1; nearest: 1."
+    expected = "layers=[0, 7], but Linear has no numbered module; leave layers out."
+    assert refusal(InputError, enter, nn.Linear(2, 2)) == expected
+
+
 # Models of transformers that do not use its attention interface
 
 SIZES = {"vocab_size": 61, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}

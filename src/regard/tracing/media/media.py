@@ -65,6 +65,9 @@ def read_pictures(
         text: the text beside the pictures or the video; empty = no text.
     """
     name = "image" if video is None else "video"
+    reads_audio_alone = hasattr(processor, "feature_extractor") and not hasattr(processor, "image_processor")
+    if hasattr(processor, "convert_ids_to_tokens") or reads_audio_alone:
+        raise InputError(f"{type(model).__name__} reads no {name}s; give a model that does, such as ViT or Qwen2-VL.")
     pictures = [] if images is None else flat_pictures(images)
     given = {f"{name}s": video if images is None else images}
     if fps is not None and hasattr(processor, "video_processor"):  # these processors accept the times of the frames

@@ -33,6 +33,7 @@ from regard.attention.scores.dot import ScaledDot
 from regard.tracing.watching.answered_pattern import answered
 from regard.tracing.watching.flex_call import flex_call
 from regard.tracing.watching.four_axes import four_axes
+from regard.tracing.watching.matrix_chains import MatrixChains
 from regard.tracing.watching.running_modules import ATTENTION_NAME, RunningModules, layer_of
 from regard.tracing.watching.sdpa_call import CHANGED, output_shape, sdpa_call
 from regard.tracing.watching.shared_cache import Sharing
@@ -50,7 +51,7 @@ The original passes only itself, as one operation, so the attention inside it co
 """
 
 NO_ATTENTION = "it computes no softmax of scores whose result is multiplied with values"
-"""Why the attention of a module whose class is named like attention is not recorded."""
+"""Why no attention is recorded of a module that is named like attention or computes a chain of matrix products."""
 
 
 class Recorder(TorchFunctionMode):
@@ -61,6 +62,7 @@ class Recorder(TorchFunctionMode):
         running: the modules that are running; an attention call is one of the innermost.
         n_calls: for each path, how many attention calls the module has made.
         sharing: for each path, the `Sharing` that stores keys and values once for all steps of a generated text.
+        chained: the paths of modules that computed a chain of matrix products in a form that is not recognised.
         n_recorded: the number of attention calls of which a pattern could be made, in all layers.
         at_start: for each running module, the innermost last: n_calls.total() and n_recorded when it started.
     """
@@ -69,6 +71,7 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self.watched, self.ask = watched, ask
         self.running, self.written_out = RunningModules(), WrittenOut()
+        self.matrix_chains, self.chained = MatrixChains(), set[str]()
         self.n_calls: Counter[str] = Counter()
         self.sharing: dict[str, Sharing] = {}
         self.n_recorded = 0
@@ -92,6 +95,8 @@ class Recorder(TorchFunctionMode):
         if in_place and args and isinstance(args[0], Tensor):
             self.before_change(args[0])
         result, weighted_sum = self.written_out.run(func, args, kwargs)
+        if weighted_sum is None and self.matrix_chains.is_end(func, args, kwargs, result):
+            self.chained.add(self.running.path)
         try:
             attended = self.attended(func, args, kwargs, result, weighted_sum)
         except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
@@ -193,6 +198,14 @@ class Recorder(TorchFunctionMode):
             for path in [path for path in unseen if path.startswith(f"{self.running.path}.")]:
                 if unseen[path] == NO_ATTENTION:
                     del unseen[path]
+
+    def list_chains(self) -> None:
+        """If the model made no attention call, list as unseen all modules that computed a chain of matrix products.
+
+        Beside recorded attention, such a module is not listed: layers of state-space models compute chains too.
+        """
+        if self.n_recorded == 0:
+            self.watched.unseen |= {path: NO_ATTENTION for path in sorted(self.chained) if self.keeps(path)}
 
 
 def written_out_step(found: WeightedSum, n_heads: int | None) -> Attended:

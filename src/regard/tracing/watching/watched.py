@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import Attended
+from regard.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +63,17 @@ class Watched:
         """Recompute every context as weights @ value, and compare it with the context that the model computed.
 
         The contexts differ if the model applies dropout to the weights: a pattern has the weights before dropout.
+
+        Raises:
+            InputError: no attention was recorded.
         """
+        if not self.steps:
+            why = (
+                f"watched.unseen says why {', '.join(map(repr, self.unseen))} could not be recorded"
+                if self.unseen
+                else "run inside the with block a model that calls one of the functions that regard.watching records"
+            )
+            raise InputError(f"no attention was recorded, so there is nothing to check; {why}.")
         return check_contexts([step.attended for step in self.steps])
 
     def __repr__(self) -> str:

@@ -9,9 +9,10 @@ from torch import nn
 from regard.attention.ask import Ask
 from regard.attention.representation import type_name
 from regard.errors import InputError
+from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.watching.answered_pattern import asks_for_something
 from regard.tracing.watching.recorder import Recorder
-from regard.tracing.watching.running_modules import running_modules
+from regard.tracing.watching.running_modules import layer_of, running_modules
 from regard.tracing.watching.watched import Watched
 
 
@@ -22,8 +23,9 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
     The module may be from torch, diffusers, transformers or your own code. Its outputs are the same bit for bit, with
     one exception: torch's encoder layers do not use their fast path inside the block, which may change the rounding.
     regard records calls of F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention (unless compiled) and
-    `attend`, and attention that consists of a matrix product, a softmax and a second matrix product. A module whose
-    class is named like attention, but in which no attention is recorded, is listed in `watched.unseen`.
+    `attend`, and attention that consists of a matrix product, a softmax and a second matrix product. A module in which
+    no attention is recorded is listed in `watched.unseen` if its class is named like attention. If the whole model
+    makes no attention call, the modules that multiply a product of two matrices with a third are listed too.
 
     Only calls in the thread of the block are recorded. The record refers to the queries, keys and values of all calls,
     so their memory is not freed; to record fewer calls, use `layers`. If the scores are more than a scaled, masked and
@@ -37,7 +39,8 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
 
     Raises:
         TypeError: `model` is not a torch.nn.Module, `ask` is not an `Ask`, or `layers` is not a collection.
-        InputError: a part of the model is compiled or scripted, so that its calls cannot be recorded.
+        InputError: a part of the model is compiled or scripted, so that its calls cannot be recorded; or the model has
+            no layer with one of the numbers in `layers`.
 
     >>> import torch, regard
     >>> model = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, batch_first=True), 3).eval()
@@ -54,15 +57,26 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
         raise InputError("ask=… names no statistics to keep; give for instance ask=Ask(), or leave it out.")
     check_layers(layers)
     check_not_compiled(model)
+    check_layers_exist(layers, model)
     watched = Watched(layers)
     recorder = Recorder(watched, ask)
     with running_modules(model, recorder.enter, recorder.leave) as recorder.running, recorder:
         yield watched
+    recorder.list_chains()
 
 
 def check_layers(layers: object) -> None:
     if layers is not None and (isinstance(layers, str) or not isinstance(layers, Collection)):
         raise TypeError(f"layers={layers!r} is not a list of layer numbers; give for instance layers=[3].")
+
+
+def check_layers_exist(layers: Collection[int] | None, model: nn.Module) -> None:
+    existing = {layer for path, _ in model.named_modules() if (layer := layer_of(path)) is not None}
+    for layer in layers or ():
+        if not existing:
+            raise InputError(f"layers={layers!r}, but {type(model).__name__} has no numbered module; leave layers out.")
+        if layer not in existing:
+            raise missing_layer_error(layer, existing, "watch")
 
 
 def check_not_compiled(model: nn.Module) -> None:
