@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from random_models import t5
 from refusals import refusal
-from small_models import t5
 from torch.testing import assert_close
 
 import regard

@@ -4,8 +4,8 @@ import gc
 
 import pytest
 import torch
+from random_models import sharp, t5
 from refusals import refusal
-from small_models import sharp, t5
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.testing import assert_close
 from transformers import (

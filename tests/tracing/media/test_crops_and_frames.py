@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from small_models import (
+from random_models import (
     TEXT,
     VISION,
     assert_weights,

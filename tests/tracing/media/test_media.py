@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from random_models import assert_weights, block_diagonal, eager_outputs, sharp
 from refusals import refusal
-from small_models import assert_weights, block_diagonal, eager_outputs, sharp
 from torch.testing import assert_close
 from transformers import (
     CLIPVisionConfig,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from random_models import assert_weights, sharp
 from refusals import refusal
-from small_models import assert_weights, sharp
 from torch.testing import assert_close
 from transformers import (
     BatchFeature,

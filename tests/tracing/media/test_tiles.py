@@ -5,8 +5,7 @@ import copy
 import pytest
 import torch
 from PIL import Image
-from refusals import refusal
-from small_models import (
+from random_models import (
     TEXT,
     VISION,
     assert_weights,
@@ -17,6 +16,7 @@ from small_models import (
     tokenizer_with,
     without_vision_attention,
 )
+from refusals import refusal
 from torch.testing import assert_close
 from transformers import (
     CLIPVisionConfig,

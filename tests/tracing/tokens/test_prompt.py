@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from random_models import sharp, t5
 from refusals import refusal
-from small_models import sharp, t5
 from torch.testing import assert_close
 from transformers import GPT2Config, GPT2LMHeadModel
 

@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 from cli_runner import output, refused
+from random_models import sharp, t5
 from refusals import refusal
-from small_models import sharp, t5
 from torch.testing import assert_close
 from transformers import GPT2Config, GPT2LMHeadModel
 

@@ -5,8 +5,8 @@ import pickle
 
 import pytest
 import torch
+from random_models import sharp
 from refusals import refusal
-from small_models import sharp
 from torch import nn
 from torch.testing import assert_close
 from transformers import LlamaConfig, LlamaModel

@@ -5,8 +5,8 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
+from random_models import sharp, t5
 from refusals import refusal
-from small_models import sharp, t5
 from torch import nn
 from torch.testing import assert_close
 from transformers import AlbertConfig, AlbertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM

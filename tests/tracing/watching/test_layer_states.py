@@ -4,8 +4,8 @@ import copy
 
 import pytest
 import torch
+from random_models import sharp, t5
 from refusals import refusal
-from small_models import sharp, t5
 from torch.testing import assert_close
 from transformers import AlbertConfig, AlbertModel, GPT2Config, GPT2Model, LlamaConfig, LlamaModel
 

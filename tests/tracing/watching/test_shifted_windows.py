@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from random_models import block_diagonal, eager_softmaxes
 from refusals import refusal
-from small_models import block_diagonal, eager_softmaxes
 from torch.testing import assert_close
 from transformers import (
     DonutSwinConfig,
