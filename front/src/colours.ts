@@ -10,6 +10,9 @@ prefersDark.addEventListener("change", () => (dark.value = prefersDark.matches))
 export const hueOf = (head: number | null, heads: number): number => (head === null ? 75 : Math.round(255 + (360 * head) / heads) % 360);
 export const shownHue = () => hueOf(head.value, layer.value.heads);
 
+/** The hues of a weight that is larger, or smaller, in the second of two traces. */
+export const [MORE, LESS] = [40, 255];
+
 export function shade(strength: number, hue: number): string {
   const mix = (from: number, to: number) => (from + (to - from) * strength).toFixed(3);
   return dark.value

@@ -174,9 +174,17 @@ export interface SecondTrace {
   model: string;
   kinds: Record<string, Kind>; // the same kinds, layers and heads as in the first trace
   blocks: Record<string, string>;
-  // The heads that differ most. `moved`: the share of attention that the query gives to other keys than in the first trace.
-  parted: { kind: string; layer: number; head: number; query: number; moved: number }[];
+  parted: PartedHead[]; // the heads that differ, from the largest difference to the smallest
   output: number | null; // the largest absolute difference between the two models' outputs; null if one has none or their shapes differ
+}
+
+/** A head that differs between two traces, and the query that differs most: `moved` is the share of its attention that it gives to other keys. */
+export interface PartedHead {
+  kind: string;
+  layer: number;
+  head: number;
+  query: number;
+  moved: number;
 }
 
 /** The recorded attention of a model while it reads one text, with all that a page shows of it. */

@@ -79,6 +79,20 @@ export function largestWeight({ weights, keys, beside }: Grid, query: number, am
   return beside ? among.reduce((best, { index }) => Math.max(best, beside.weights[query * keys.length + index]), most) : most;
 }
 
+/** The weight of a cell in the second trace minus its weight in the first; NaN if it is masked in both. Both grids have the same cells. */
+export const differenceAt = ({ weights, masked, beside }: Grid, at: number): number =>
+  masked[at] && beside!.masked[at] ? NaN : beside!.weights[at] - weights[at];
+
+/** The largest absolute difference between two traces in the rows that are computed, among the shown queries and keys. */
+export function largestDifference(grid: Grid, queries: Item[], keys: Item[]): number {
+  let most = 0;
+  for (const from of queries) {
+    if (from.index >= grid.done) continue;
+    for (const to of keys) most = Math.max(most, Math.abs(differenceAt(grid, from.index * grid.keys.length + to.index)) || 0);
+  }
+  return most;
+}
+
 export const progress = signal(0); // increases whenever more rows of a grid are computed, so that views that read it are drawn again
 
 /**

@@ -1,8 +1,8 @@
 // Draw a pattern, the weights [queries keys] of a head as a grid of cells: the cells in view, and the words along both axes
 
 import { cellsInView, clip } from "../canvas";
-import { shades, shownHue, strength, theme } from "../colours";
-import { largestWeight, type Grid } from "../grid";
+import { LESS, MORE, shades, shownHue, strength, theme } from "../colours";
+import { differenceAt, largestDifference, largestWeight, type Grid } from "../grid";
 import { isolated, type Item } from "../items";
 import { colourScale, key, queryItem } from "../state";
 import type { Layout } from "./layout";
@@ -14,15 +14,20 @@ const LEAST_OUTLINED = 6;
 const LEAST_CIRCLE = 5;
 const LABEL_PITCH = 14; // the least distance between two labels, in pixels
 
-export function drawPattern(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
+/** Draw the weights of a grid; or, if `difference`, the weights of the second of two traces minus those of the first. */
+export function drawPattern(context: CanvasRenderingContext2D, grid: Grid, layout: Layout, difference = false): void {
   clip(context, layout.left, layout.top, layout.width, layout.height);
-  if (layout.size < LEAST_DRAWN) drawPixels(context, grid, layout);
-  else drawCells(context, grid, layout);
+  if (difference) drawCells(context, layout, differences(grid, layout));
+  else if (layout.size < LEAST_DRAWN) drawPixels(context, grid, layout);
+  else drawCells(context, layout, weights(grid, layout));
   drawOutlines(context, layout);
   context.restore();
   drawLabels(context, layout);
-  drawPointer(context, grid, layout);
+  if (!difference) drawPointer(context, grid, layout);
 }
+
+/** How a cell is drawn: the strength (0 to 1) and the colours for the strengths 0, 1/255, … 1; null = the cell is masked. */
+type Reader = (row: number, column: number) => { shown: number; colours: string[] } | null;
 
 const pairOf = (layout: Layout, row: number, column: number): [Item, Item] =>
   layout.turned ? [layout.columns[column], layout.rows[row]] : [layout.rows[row], layout.columns[column]];
@@ -32,8 +37,8 @@ const inView = ({ x, y, size, left, top, width, height, rows, columns }: Layout)
   columns: cellsInView(x, width - left, size, columns.length),
 });
 
-/** Return a function that gives the strength (0 to 1) with which a cell is drawn, or -1 if it is masked. */
-function reader(grid: Grid, layout: Layout): (row: number, column: number) => number {
+function weights(grid: Grid, layout: Layout): Reader {
+  const colours = shades(shownHue());
   const most = new Map<number, number>();
   const visible = layout.turned ? layout.rows : layout.columns;
   const mostOf = (query: number) => {
@@ -44,29 +49,39 @@ function reader(grid: Grid, layout: Layout): (row: number, column: number) => nu
   return (row, column) => {
     const [from, to] = pairOf(layout, row, column);
     const at = from.index * grid.keys.length + to.index;
-    return grid.masked[at] ? -1 : strength(grid.weights[at], mostOf(from.index));
+    return grid.masked[at] ? null : { shown: strength(grid.weights[at], mostOf(from.index)), colours };
   };
 }
 
-function drawCells(context: CanvasRenderingContext2D, grid: Grid, layout: Layout): void {
+/** Cells of the differences between two traces; the largest absolute difference of the visible cells has the full colour. */
+function differences(grid: Grid, layout: Layout): Reader {
+  const [queries, keys] = layout.turned ? [layout.columns, layout.rows] : [layout.rows, layout.columns];
+  const most = largestDifference(grid, queries, keys) || 1;
+  const [more, less] = [shades(MORE), shades(LESS)];
+  return (row, column) => {
+    const [from, to] = pairOf(layout, row, column);
+    const difference = differenceAt(grid, from.index * grid.keys.length + to.index);
+    return Number.isNaN(difference) ? null : { shown: Math.abs(difference) / most, colours: difference > 0 ? more : less };
+  };
+}
+
+function drawCells(context: CanvasRenderingContext2D, layout: Layout, read: Reader): void {
   const { rows, columns } = inView(layout);
-  const read = reader(grid, layout);
-  const colours = shades(shownHue());
   const [hatch, grey, empty] = [hatching(context), theme("--masked"), theme("--zero")];
   const size = layout.size;
   const gap = size >= 12 ? 1.5 : size >= 6 ? 1 : 0;
   const asCircles = layout.circles && size >= LEAST_CIRCLE;
   for (let row = rows[0]; row < rows[1]; row++) {
     for (let column = columns[0]; column < columns[1]; column++) {
-      const shown = read(row, column);
+      const cell = read(row, column);
       const [x, y] = [layout.left + layout.x + column * size, layout.top + layout.y + row * size];
-      context.fillStyle = shown < 0 ? (size >= 6 ? hatch : grey) : asCircles ? empty : colours[Math.round(255 * shown)];
+      context.fillStyle = !cell ? (size >= 6 ? hatch : grey) : asCircles ? empty : cell.colours[Math.round(255 * cell.shown)];
       if (size >= 14) {
         context.beginPath();
         context.roundRect(x, y, size - gap, size - gap, 3);
         context.fill();
       } else context.fillRect(x, y, size - gap, size - gap);
-      if (asCircles && shown > 0) drawCircle(context, x + (size - gap) / 2, y + (size - gap) / 2, ((size - gap) / 2) * Math.sqrt(shown), colours[255]);
+      if (asCircles && cell) drawCircle(context, x + (size - gap) / 2, y + (size - gap) / 2, ((size - gap) / 2) * Math.sqrt(cell.shown), cell.colours[255]);
     }
   }
 }

@@ -3,14 +3,14 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { cleared, clip, putPixels } from "../canvas";
-import { bytesOf, dark, hueOf, shades, strength, theme } from "../colours";
+import { bytesOf, dark, hueOf, shades, theme } from "../colours";
 import type { Layer } from "../data";
 import { summariesDone, type Summary } from "../grid";
 import { headWeightsDone } from "../head-weights";
 import { useSize } from "../size";
-import { chooseHead, colourScale, head, kind, layerNumber } from "../state";
+import { colourScale, head, kind, layerNumber } from "../state";
 import { words } from "../words";
-import type { Cell } from "./head-cell";
+import { chooseCell, colourOf, type Cell, type CellShows } from "./head-cell";
 
 const [LEFT, TOP] = [34, 18]; // the space for the names of layers at the left and of heads at the top, in pixels
 const [LEAST, LARGEST, LEAST_PATTERN] = [7, 22, 18]; // the least and the largest size of a cell, and the least size of a cell with a small picture, in pixels
@@ -19,18 +19,18 @@ const NAME_PITCH = 26; // the least distance between the names of two heads, in 
 interface HeadsProps {
   count: number; // the number of all heads
   cellOf: (layer: Layer, head: number) => Cell;
-  patterns: boolean;
+  shows: CellShows;
   most: number; // the largest number of heads in a layer
   name: (cell: Cell) => string;
 }
 
-export function HeadsCanvas({ count, cellOf, patterns, most, name }: HeadsProps) {
+export function HeadsCanvas({ count, cellOf, shows, most, name }: HeadsProps) {
   const [box, { width, height }] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [scrolled, setScrolled] = useState({ x: 0, y: 0 });
   const [pointed, setPointed] = useState<Cell | null>(null);
   const layers = kind.value.layers;
-  const size = Math.max(patterns ? LEAST_PATTERN : LEAST, Math.min(LARGEST, Math.floor((width - LEFT) / most)));
+  const size = Math.max(shows === "patterns" ? LEAST_PATTERN : LEAST, Math.min(LARGEST, Math.floor((width - LEFT) / most)));
   // When one of these signals changes, the canvas is drawn again.
   void [dark.value, colourScale.value, head.value, layerNumber.value, headWeightsDone.value, summariesDone.value];
   useEffect(() => {
@@ -43,7 +43,7 @@ export function HeadsCanvas({ count, cellOf, patterns, most, name }: HeadsProps)
     for (let row = firstRow; row < Math.min(layers.length, firstRow + rows); row++) {
       for (let column = firstColumn; column < Math.min(layers[row].heads, firstColumn + columns); column++) {
         const [x, y] = at(row, column);
-        drawCell(context, cellOf(layers[row], column), x, y, size - 1, patterns);
+        drawCell(context, cellOf(layers[row], column), x, y, size - 1, shows);
       }
     }
     context.restore();
@@ -66,7 +66,7 @@ export function HeadsCanvas({ count, cellOf, patterns, most, name }: HeadsProps)
             onPointerLeave={() => setPointed(null)}
             onClick={(event) => {
               const cell = cellAt(event);
-              if (cell) chooseHead(cell.layer.layer, cell.head);
+              if (cell) chooseCell(cell, shows);
             }}
           />
         </div>
@@ -75,13 +75,13 @@ export function HeadsCanvas({ count, cellOf, patterns, most, name }: HeadsProps)
   );
 }
 
-function drawCell(context: CanvasRenderingContext2D, cell: Cell, x: number, y: number, size: number, patterns: boolean): void {
-  const colours = shades(hueOf(cell.head, cell.layer.heads));
-  if (patterns && cell.summary) {
+function drawCell(context: CanvasRenderingContext2D, cell: Cell, x: number, y: number, size: number, shows: CellShows): void {
+  if (shows === "patterns" && cell.summary) {
     context.imageSmoothingEnabled = false;
-    context.drawImage(thumbnail(cell.summary, colours), x, y, size, size);
+    context.drawImage(thumbnail(cell.summary, shades(hueOf(cell.head, cell.layer.heads))), x, y, size, size);
   } else {
-    context.fillStyle = cell.weight === null ? theme("--faint") : colours[Math.round(255 * strength(cell.weight, 1))];
+    const colour = colourOf(cell, shows === "difference");
+    context.fillStyle = colour ? shades(colour.hue)[Math.round(255 * colour.shown)] : theme("--faint");
     context.fillRect(x, y, size, size);
   }
   if (cell.layer.layer !== layerNumber.value || cell.head !== head.value) return;

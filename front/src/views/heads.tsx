@@ -1,17 +1,18 @@
 // The view of all heads: each is a coloured cell or a small picture of its weights. The reader chooses how they are sorted: by layer,
 // weight, entropy, distance or role.
 
-import { computed } from "@preact/signals";
+import type { Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { dark, hueOf, shade, shades, strength } from "../colours";
+import { dark, hueOf, shade, shades } from "../colours";
 import { summariesDone, summariseAll, type Summary } from "../grid";
 import { headWeightsDone } from "../head-weights";
 import { numberText, weightText } from "../numbers";
+import { mostMoved } from "../parted";
 import { roleName, ROLES, type Role } from "../roles";
-import { chooseHead, colourScale, head, headName, kind, layerNumber, restingQuery, trace, twoTexts } from "../state";
+import { colourScale, head, headName, kind, layerNumber, queryTokens, restingQuery, trace, twoTexts } from "../state";
 import { switchOf } from "../switches";
 import { words } from "../words";
-import { cellOf, type Cell } from "./head-cell";
+import { cellOf, chooseCell, colourOf, type Cell, type CellShows } from "./head-cell";
 import { HeadsCanvas, thumbnail } from "./heads-canvas";
 import { Choice, Numbers, Panel } from "./panel";
 
@@ -20,9 +21,11 @@ type Order = "layer" | "token" | "entropy" | "distance" | Role;
 const MANY = 600; // with more heads than this, they are drawn on a canvas; a sorted list has only FIRST of them, and the table only MANY
 const FIRST = 120; // the length of a sorted list, if there are more than MANY heads
 
-const cellShows = switchOf("heads", "token", "patterns");
+const shownOfOne = switchOf("heads", "token", "patterns");
+const shownOfTwo = switchOf("heads-of-two", "difference", "token", "patterns");
+/** What the cells show; the page of two traces begins with their differences. */
+const cellShows = () => (trace.value.second ? shownOfTwo : shownOfOne) as Signal<CellShows>;
 const order = switchOf<Order>("sorted-by", "layer", "token", "entropy", "distance", ...ROLES);
-const patterns = computed(() => cellShows.value === "patterns");
 
 const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, headIndex) => cellOf(layer, headIndex)));
 
@@ -51,6 +54,8 @@ export function Heads() {
   const count = kind.value.layers.reduce((total, layer) => total + layer.heads, 0);
   const many = count > MANY;
   const inLayers = order.value === "layer";
+  const shows = cellShows().value;
+  const patterns = shows === "patterns";
   const most = Math.max(...kind.value.layers.map((layer) => layer.heads));
   const token = restingQuery.value?.label;
   const all = many && inLayers ? [] : cells();
@@ -59,11 +64,12 @@ export function Heads() {
     <Panel
       view="heads"
       title={say.allHeads}
+      both={shows === "difference"}
       wide={many}
-      caption={patterns.value ? say.mapPattern : token ? say.mapToken(token) : say.mapEvery}
+      caption={shows === "difference" ? say.mapDifference : patterns ? say.mapPattern : token ? say.mapToken(token) : say.mapEvery}
       tools={
         <>
-          <Choice label={say.mapShows} of={cellShows} options={[["token", say.oneToken], ["patterns", say.patterns]]} />
+          <Choice label={say.mapShows} of={cellShows()} options={[...(trace.value.second ? [["difference", say.differences] as [CellShows, string]] : []), ["token", say.oneToken], ["patterns", say.patterns]]} />
           <select aria-label={say.sortBy} value={order.value} onChange={(event) => (order.value = event.currentTarget.value as Order)}>
             <option value="layer">{say.sortLayer}</option>
             <option value="token">{say.sortToken}</option>
@@ -79,11 +85,11 @@ export function Heads() {
       }
     >
       {many && inLayers ? (
-        <HeadsCanvas count={count} cellOf={cellOf} patterns={patterns.value} most={most} name={labelOf} />
+        <HeadsCanvas count={count} cellOf={cellOf} shows={shows} most={most} name={labelOf} />
       ) : (
         <div class="scroll map-scroll" tabIndex={0}>
           {inLayers ? (
-            <div class="map" role="group" aria-label={say.allHeads} style={{ gridTemplateColumns: `max-content repeat(${most}, minmax(${patterns.value ? 22 : 9}px, ${patterns.value ? 44 : 26}px))` }}>
+            <div class="map" role="group" aria-label={say.allHeads} style={{ gridTemplateColumns: `max-content repeat(${most}, minmax(${patterns ? 22 : 9}px, ${patterns ? 44 : 26}px))` }}>
               <span />
               {Array.from({ length: most }, (_, h) => <span key={h}>{most <= 12 || h % 4 === 0 ? `H${h}` : ""}</span>)}
               {kind.value.layers.map((layer) => (
@@ -112,9 +118,10 @@ export function Heads() {
         <kbd>←</kbd> <kbd>→</kbd> {say.headKeys} &ensp; <kbd>↑</kbd> <kbd>↓</kbd> {say.layerKeys}
       </p>
       <Numbers
-        head={[say.head, token ? say.mapToken(token) : say.mapEvery, say.entropy, say.distance, ...(twoTexts.value ? [] : ROLES.map((role) => say[roleName(role)]))]}
+        head={[say.head, ...(trace.value.second ? [say.effectMoved] : []), token ? say.mapToken(token) : say.mapEvery, say.entropy, say.distance, ...(twoTexts.value ? [] : ROLES.map((role) => say[roleName(role)]))]}
         rows={() => sorted(cells()).slice(0, MANY).map((cell) => [
           headName(cell.layer.layer, cell.head),
+          ...(trace.value.second ? [(cell.parted?.moved ?? 0).toFixed(5)] : []),
           `${cell.to ? `${cell.to.label} ` : ""}${cell.weight?.toFixed(5) ?? "…"}`,
           cell.summary ? cell.summary.entropy.toFixed(4) : "…",
           cell.summary ? cell.summary.distance.toFixed(4) : "…",
@@ -134,8 +141,9 @@ function sortedBy(cell: Cell): string {
 const measureText = (measure: number | undefined) => (measure === undefined || Number.isNaN(measure) ? "–" : numberText(measure));
 
 /** The text of a head: its name, the query, the word with the largest weight, and the weight: "L3H1: it → snake 0.6741". */
-function labelOf({ layer, head: headIndex, to, weight }: Cell): string {
+function labelOf({ layer, head: headIndex, to, weight, parted }: Cell): string {
   const name = headName(layer.layer, headIndex);
+  if (cellShows().value === "difference") return `${name}: ${parted ? `${queryTokens.value[parted.query].text} ${weightText(parted.moved)}` : "0"}`;
   const from = restingQuery.value?.label;
   const number = weight === null ? "…" : weightText(weight, layer);
   return from && to ? `${name}: ${from} → ${to.label} ${number}` : `${name}: ${number}`;
@@ -144,17 +152,20 @@ function labelOf({ layer, head: headIndex, to, weight }: Cell): string {
 /** The legend of the colours, which go from white to the colour of a head. */
 function Legend() {
   const say = words();
-  const low = !patterns.value && colourScale.value === "log" ? "0.0001" : "0";
+  const shows = cellShows().value;
+  if (shows === "difference") return <p class="legend">0 <span class="ramp moved-ramp" aria-hidden="true" /> {weightText(mostMoved())}</p>;
+  const low = shows === "token" && colourScale.value === "log" ? "0.0001" : "0";
   return (
     <p class="legend">
-      {low} <span class="ramp" aria-hidden="true" /> {patterns.value ? say.largestOfEach : "1"} <span>{say.ownColours}</span>
+      {low} <span class="ramp" aria-hidden="true" /> {shows === "patterns" ? say.largestOfEach : "1"} <span>{say.ownColours}</span>
     </p>
   );
 }
 
 function HeadButton({ cell }: { cell: Cell }) {
-  const { layer, head: headIndex, weight, summary } = cell;
-  const hue = hueOf(headIndex, layer.heads);
+  const { layer, head: headIndex, summary } = cell;
+  const shows = cellShows().value;
+  const colour = shows === "patterns" ? null : colourOf(cell, shows === "difference");
   const name = headName(layer.layer, headIndex);
   const label = labelOf(cell);
   const isShown = layer.layer === layerNumber.value && headIndex === head.value;
@@ -166,10 +177,10 @@ function HeadButton({ cell }: { cell: Cell }) {
       aria-current={isShown}
       tabIndex={isShown ? 0 : -1}
       data-head={name}
-      style={{ background: patterns.value || weight === null ? undefined : shade(strength(weight, 1), hue) }}
-      onClick={() => chooseHead(layer.layer, headIndex)}
+      style={{ background: colour ? shade(colour.shown, colour.hue) : undefined }}
+      onClick={() => chooseCell(cell, shows)}
     >
-      {patterns.value && summary && <Thumbnail summary={summary} hue={hue} />}
+      {shows === "patterns" && summary && <Thumbnail summary={summary} hue={hueOf(headIndex, layer.heads)} />}
     </button>
   );
 }

@@ -5,7 +5,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { savePanel } from "../save";
 import { switchOf } from "../switches";
-import { trace } from "../state";
+import { trace, traceName } from "../state";
 import { words } from "../words";
 
 interface PanelProps {
@@ -14,14 +14,15 @@ interface PanelProps {
   caption?: string;
   tools?: ComponentChildren;
   wide?: boolean; // true = the panel is as wide as the page
+  both?: boolean; // with two traces: true = the panel shows both; else its title is followed by the name of the first trace
   children: ComponentChildren;
 }
 
-export function Panel({ view, title, caption, tools, wide = false, children }: PanelProps) {
+export function Panel({ view, title, caption, tools, wide = false, both = false, children }: PanelProps) {
   return (
     <section class={`panel ${view}-panel${wide ? " whole" : ""}`} data-view={view} aria-label={title}>
       <div class="bar">
-        <h2>{title}</h2>
+        <h2>{title}{trace.value.second && !both && <span class="of-trace">{traceName(0)}</span>}</h2>
         {tools && <div class="tools">{tools}</div>}
       </div>
       <Save />

@@ -2,8 +2,8 @@
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { cleared } from "../canvas";
-import { dark, theme } from "../colours";
-import { progress, shownGrid, type Grid } from "../grid";
+import { dark, LESS, MORE, shade, theme } from "../colours";
+import { differenceAt, largestDifference, progress, shownGrid, type Grid } from "../grid";
 import type { Item } from "../items";
 import { weightText } from "../numbers";
 import { useSize } from "../size";
@@ -21,14 +21,15 @@ const drawnAs = switchOf("pattern", "heat", "circles");
 const zoomPlace = linkedPlace("pattern-at");
 const LISTED = 200; // the most pairs (query, key) in the table; if there are more, it has those with the largest weights
 const MOST_HEIGHT = 620;
-const [LEAST_BESIDE, GAP] = [560, 20]; // from this width on, two patterns are side by side, with this space between them, in pixels
+const [LEAST_PATTERN, GAP] = [270, 20]; // the least width of patterns that are side by side, and the space between them, in pixels
 
 export function Pattern() {
   const say = words();
   const [box, { width: whole }] = useSize<HTMLDivElement>();
   const two = Boolean(trace.value.second);
-  const width = two && whole >= LEAST_BESIDE ? (whole - GAP) / 2 : whole;
-  const [canvas, second] = [useRef<HTMLCanvasElement>(null), useRef<HTMLCanvasElement>(null)];
+  const beside = two ? [3, 2, 1].find((count) => (whole - (count - 1) * GAP) / count >= LEAST_PATTERN) ?? 1 : 1;
+  const width = (whole - (beside - 1) * GAP) / beside;
+  const [canvas, second, difference] = [useRef<HTMLCanvasElement>(null), useRef<HTMLCanvasElement>(null), useRef<HTMLCanvasElement>(null)];
   const grid = shownGrid.value;
   const turned = queriesAs.value === "columns";
   const [rows, columns] = turned ? [visibleKeys.value, visibleQueries.value] : [visibleQueries.value, visibleKeys.value];
@@ -51,9 +52,9 @@ export function Pattern() {
   void [progress.value, dark.value, colourScale.value, query.value, key.value];
   useEffect(() => {
     if (!width) return;
-    for (const [{ current }, shown] of [[canvas, grid], [second, grid?.beside]] as const) {
+    for (const [{ current }, shown] of [[canvas, grid], [second, grid?.beside], [difference, grid]] as const) {
       const context = current && cleared(current, layout.width, layout.height);
-      if (context && shown) drawPattern(context, shown, layout);
+      if (context && shown) drawPattern(context, shown, layout, current === difference.current);
     }
   });
   const point = (event: PointerEvent, click = false) => {
@@ -67,6 +68,7 @@ export function Pattern() {
   return (
     <Panel
       view="pattern"
+      both
       title={say.pattern}
       tools={
         <>
@@ -79,13 +81,13 @@ export function Pattern() {
       <Find shows={(item) => transform.centre(rows.indexOf(item), columns.indexOf(item))} />
       <p class={read ? "readout" : "readout quiet"} role="status">{read || say.patternHint}</p>
       <div class="pattern" ref={box}>
-        {(two ? [canvas, second] : [canvas]).map((own, i) => (
-          <figure key={i}>
-            {two && <figcaption class="caption"><b>{traceName(i)}</b></figcaption>}
+        {(two ? [canvas, second, difference] : [canvas]).map((own, i) => (
+          <figure key={i} style={{ width: `${width}px` }}>
+            {two && <figcaption class="caption">{own === difference ? <DifferenceScale grid={grid} /> : <b>{traceName(i)}</b>}</figcaption>}
             <canvas
               ref={own}
               role="img"
-              aria-label={`${two ? `${traceName(i)}, ` : ""}${headName()}: ${visibleQueries.value.length} × ${visibleKeys.value.length}`}
+              aria-label={`${two ? `${own === difference ? say.patternDifference : traceName(i)}, ` : ""}${headName()}: ${visibleQueries.value.length} × ${visibleKeys.value.length}`}
               onPointerMove={(event) => point(event)}
               onPointerLeave={() => (key.value = null)}
               onClick={(event) => point(event as unknown as PointerEvent, true)}
@@ -95,7 +97,7 @@ export function Pattern() {
       </div>
       <Legend grid={grid} />
       {grid && grid.done === grid.queries.length && (
-        <Numbers head={[say.query, say.key, ...(two ? [0, 1].map(traceName) : [say.weight])]} rows={() => strongestPairs(grid)} />
+        <Numbers head={[say.query, say.key, ...(two ? [...[0, 1].map(traceName), say.patternDifference] : [say.weight])]} rows={() => strongestPairs(grid)} />
       )}
     </Panel>
   );
@@ -121,7 +123,7 @@ function readout(grid: Grid | null): string {
   if (!grid || !from || !to || from.index >= grid.done) return "";
   const at = from.index * grid.keys.length + to.index;
   const weight = (one: Grid) => (one.masked[at] ? words().masked : weightText(one.weights[at]));
-  return `${from.label} → ${to.label} ${weight(grid)}${grid.beside ? ` | ${weight(grid.beside)}` : ""}`;
+  return `${from.label} → ${to.label} ${weight(grid)}${grid.beside ? ` | ${weight(grid.beside)} | 2 − 1: ${differenceText(grid, at)}` : ""}`;
 }
 
 function strongestPairs(grid: Grid): string[][] {
@@ -131,7 +133,31 @@ function strongestPairs(grid: Grid): string[][] {
   if (!all) pairs.sort((a, b) => grid.weights[b.at] - grid.weights[a.at]);
   return pairs
     .slice(0, all ? pairs.length : LISTED)
-    .map(({ from, to, at }) => [from.label, to.label, ...[grid, grid.beside].flatMap((one) => (one ? [one.masked[at] ? words().masked : one.weights[at].toFixed(5)] : []))]);
+    .map(({ from, to, at }) => [
+      from.label,
+      to.label,
+      ...[grid, grid.beside].flatMap((one) => (one ? [one.masked[at] ? words().masked : one.weights[at].toFixed(5)] : [])),
+      ...(grid.beside ? [differenceText(grid, at, 5)] : []),
+    ]);
+}
+
+/** The weight in the second trace minus that in the first, as text with its sign; "masked" if the key is masked in both. */
+function differenceText(grid: Grid, at: number, decimals = 4): string {
+  const difference = differenceAt(grid, at);
+  return Number.isNaN(difference) ? words().masked : signed(difference, decimals);
+}
+
+const signed = (number: number, decimals = 4) => `${number > 0 ? "+" : number < 0 ? "−" : ""}${Math.abs(number).toFixed(decimals)}`;
+
+/** The caption of the differences between two traces: what they are, and their colours from the lowest to the highest. */
+function DifferenceScale({ grid }: { grid: Grid | null }) {
+  void progress.value;
+  const most = grid ? largestDifference(grid, visibleQueries.value, visibleKeys.value) : 0;
+  return (
+    <>
+      <b title={words().patternDifference}>2 − 1</b> {signed(-most)} <span class="ramp signed" aria-hidden="true" style={{ "--more": shade(1, MORE), "--less": shade(1, LESS) }} /> {signed(most)}
+    </>
+  );
 }
 
 function Legend({ grid }: { grid: Grid | null }) {

@@ -23,6 +23,7 @@ export function Sentence() {
   return (
     <Panel
       view="sentence"
+      both
       title={`${headName()} · ${queryItem.value?.label ?? say.everyToken}`}
       caption={shown.length > 1 ? "" : caption(all[0].row)}
       tools={

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from axe import violations
 from playwright.sync_api import Locator, Page, expect
 
@@ -52,8 +53,11 @@ def test_it_first_shows_where_the_traces_part_with_the_weights_of_both(page: Pag
     check_weights(page, comparison, "L3H1")
     cells = {(row[0], row[1]): row[2:] for row in numbers(page, "pattern")}
     weight = comparison.traces[0]["L3H1"]["it", "snake"]
-    assert cells["it", "snake"] == [f"{weight:.5f}", "masked"]
+    assert cells["it", "snake"] == [f"{weight:.5f}", "masked", f"−{weight:.5f}"]
     assert float(cells["has", "venom"][1]) == pytest.approx(comparison.traces[1]["L3H1"]["has", "venom"], abs=2e-5)
+    grown = comparison.traces[1]["L3H1"]["it", "The"] - comparison.traces[0]["L3H1"]["it", "The"]
+    assert float(cells["it", "The"][2].removeprefix("+")) == pytest.approx(grown, abs=2e-5)
+    expect(view(page, "pattern").locator("figcaption").last).to_contain_text(f"−{weight:.4f}  +{weight:.4f}")
     assert violations(page) == []
 
 
@@ -65,6 +69,27 @@ def test_the_heads_that_differ_most_are_listed_and_a_click_shows_one(page: Page,
     expect(view(page, "sentence").locator("h2")).to_have_text("L4H2 · it")
     check_weights(page, comparison, "L4H2", within=5.1e-5)  # a layer with sharpened heads is stored to 4 decimals
     expect(page.locator(".precision")).to_have_text("Weights to four decimals.")
+
+
+def test_the_heads_show_how_much_they_differ_on_a_scale_of_their_own(page: Page, comparison: Comparison) -> None:
+    heads = view(page, "heads")
+    expect(heads.locator(".legend")).to_have_text(f"0  {comparison.heads.max():.4f}")
+    shades = heads.locator("[data-head]").evaluate_all(
+        "heads => heads.map(head => Number(head.style.background.match(/oklch.([0-9.]+)/)[1]))"
+    )
+    strengths = (0.975 - torch.tensor(shades)) / (0.975 - 0.475)
+    torch.testing.assert_close(strengths, (comparison.heads / comparison.heads.max()).flatten(), atol=2e-3, rtol=0)
+    heads.locator("[data-head=L4H2]").click()
+    expect(view(page, "sentence").locator("h2")).to_have_text("L4H2 · it")
+    assert [row[:2] for row in numbers(page, "heads")][37] == ["L3H1", f"{comparison.heads[3, 1]:.5f}"]
+
+
+def test_the_views_of_one_trace_say_which(page: Page) -> None:
+    marked = page.locator("[data-view]:has(.of-trace)").evaluate_all("views => views.map(view => view.dataset.view)")
+    assert marked == ["strongest", "what-if", "steps"]
+    expect(page.locator(".of-trace")).to_have_text(["1 · MiniLM"] * 3)
+    view(page, "heads").get_by_role("button", name="patterns").click()
+    expect(view(page, "heads").locator(".of-trace")).to_have_text("1 · MiniLM")
 
 
 def test_both_sentences_have_one_scale(page: Page) -> None:

@@ -10,9 +10,6 @@ from regard.views.output_file import check_writable, write_output
 from regard.views.page import document
 from regard.views.page.data import Blocks, encode_layers, page_data, trace_record
 
-N_LISTED = 8
-"""The number of heads in the page's list of the heads that differ most between the two traces."""
-
 
 def write_page(
     comparison: Comparison, path: Path, token: TokenReference | None = None, head: str | None = None
@@ -41,7 +38,7 @@ def write_page(
 def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
     """Return a comparison as the JSON data of a page: the data of the first trace, and "second".
 
-    "second" has the second trace and the heads that differ most; `SecondTrace` in front/src/data.ts describes it.
+    "second" has the second trace and the heads that differ; `SecondTrace` in front/src/data.ts describes it.
 
     Args:
         focus: the query token and the head that the page shows first.
@@ -54,7 +51,7 @@ def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
     parted = [
         dict(zip(("kind", "layer"), comparison.layers[row], strict=True))
         | {"head": head, "query": int(comparison.queries[row, head]), "moved": float(comparison.heads[row, head])}
-        for row, head in comparison.largest_cells(N_LISTED)
+        for row, head in comparison.largest_cells(comparison.heads.numel())
         if comparison.heads[row, head] > 0
     ]
     return data | {
