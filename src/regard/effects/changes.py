@@ -92,7 +92,7 @@ class LayerChanges:
     """The changes to the attention of one layer.
 
     Attributes:
-        edges: the `Edge`s that are cut; queries and keys are positions in the whole text.
+        edges: the keys that queries cannot attend to (see `Edge`); queries and keys are positions in the whole text.
         temperatures: by a head's number in the layer, the temperature by which the scores of this head are divided.
             The scores of all heads are divided by the temperature with the key None too.
     """
@@ -127,7 +127,7 @@ class LayerChanges:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WithoutEdges(Mask):
-    """A mask that is False on the given edges, and True everywhere else."""
+    """A mask that is False where one of `edges` keeps a query from a key (see `Edge`), and True everywhere else."""
 
     edges: tuple[Edge, ...]
 
@@ -191,11 +191,7 @@ class HeadSet:
 
     @classmethod
     def of(cls, name: str) -> "HeadSet":
-        """Return the heads that a name selects: "L3H1", "L3", "cross", "cross L3H1" or "cross L3".
-
-        Raises:
-            InputError: the name does not have one of these forms.
-        """
+        """Return the heads that a name selects: "L3H1", "L3", "cross", "cross L3H1" or "cross L3"."""
         match = HEADS.fullmatch(name.strip()) if isinstance(name, str) else None
         if match is None or not name.strip():
             raise InputError(f"no heads {name!r}: heads are named like 'L3H1', a layer 'L3', and a kind 'cross L3H1'.")
@@ -208,11 +204,7 @@ class HeadSet:
 
 
 def heads_of(change: Change) -> list[HeadSet]:
-    """Return the heads that a change names, a `HeadSet` for each name.
-
-    Raises:
-        InputError: a name does not have the form of a name of heads, such as "L3H1".
-    """
+    """Return the heads that a change names, a `HeadSet` for each name."""
     if isinstance(change, Cut):
         return [HeadSet()] if change.heads is None else [HeadSet.of(name) for name in change.heads]
     return [HeadSet.of(change.head)]

@@ -26,10 +26,9 @@ class LayerStates:
     """The vectors of all tokens before, inside and after one layer, and the layer's output projection.
 
     Attributes:
-        before: the vectors before the layer.
+        before, after: the vectors before and after the layer.
         attention: the output of the layer's attention, including the bias of the output projection.
         feed_forward: the output of the layer's feed-forward network.
-        after: the vectors after the layer.
         projection: the output projection of the layer's attention.
     """
 

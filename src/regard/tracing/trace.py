@@ -338,8 +338,8 @@ class Trace:
         The tensors of each attention call are saved bit by bit; weights computed from them agree up to rounding.
 
         Raises:
-            InputError: a score, mask or normaliser is not a class of regard, so `load` could not rebuild it; the trace
-                is one of words (save the trace of tokens instead); or the file cannot be written.
+            InputError: a score, mask or normaliser is not a class of regard, so `load` could not rebuild it; this is a
+                trace of words (save the trace of tokens instead); or the file cannot be written.
         """
         if self.joined is not None:
             raise InputError(

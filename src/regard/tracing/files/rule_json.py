@@ -60,9 +60,6 @@ def to_json(value: object, table: TensorTable) -> Json:
     """Return a score, mask, bias or normaliser, or one of their fields, as JSON; add its tensors to `table`.
 
     An object becomes the name of its class and the JSON of its fields.
-
-    Raises:
-        InputError: the class of the object is not a class of regard.
     """
     if isinstance(value, JSON_SCALARS):
         return value

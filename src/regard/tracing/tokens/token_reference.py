@@ -14,11 +14,6 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
 
     A text is compared with the texts of the tokens, then with their entries in the tokenizer's vocabulary, then with
     their texts again, ignoring case.
-
-    Raises:
-        InputError: there is no such token, or the text is a word of several tokens; the message names the most similar
-            tokens, or the tokens of the word.
-        TypeError: the reference is neither an int nor a str.
     """
     if isinstance(reference, int):
         if not -len(tokens) <= reference < len(tokens):

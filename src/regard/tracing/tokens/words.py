@@ -36,9 +36,9 @@ def word_groups(tokens: Sequence[Token]) -> list[range]:
 
 
 def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence[str]) -> list[range]:
-    """Return the positions of the tokens of each word; words that together spell one of `spans` are joined to one.
+    """Return `groups`, in which consecutive groups that together spell one of `spans` are joined to one group.
 
-    `groups` are the positions of the tokens of each word before; a span is a text such as "Eiffel Tower".
+    A group has the positions of the tokens of one word; a span is several words, such as "Eiffel Tower".
     """
     joined = list(groups)
     for span in spans:

@@ -155,7 +155,7 @@ class AttentionChanger(TorchFunctionMode):
         )
 
     def enter(self, n_running: int) -> None:
-        """Empty `called` at the start of a forward pass: when the only running module is the model itself."""
+        """When a forward pass starts (the model itself is the only running module), forget the layers in `called`."""
         if n_running == 1:
             self.called.clear()
 

@@ -13,9 +13,9 @@ from regard.attention.scores.biases.bias import Bias, Biased
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class DiagonalBias(EqualFields, Bias):
-    """The biases of the items of a batch that are joined to one sequence: a block for each item on the diagonal.
+    """The bias of a sequence that was made by joining the items of a batch, such as the windows of a picture.
 
-    Between tokens of different items, the bias is 0.
+    The bias of each item is a block on the diagonal; between tokens of different items, the bias is 0.
 
     Attributes:
         blocks: the bias of each item; heads, queries and keys may have size 1 and broadcast.

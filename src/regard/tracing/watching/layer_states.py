@@ -94,11 +94,7 @@ class StateRecorder:
             layer.outputs[path] = output
 
     def states_of(self, step: WatchedStep) -> LayerStates:
-        """Return the vectors before, inside and after the layer that made an attention call.
-
-        Raises:
-            StatesNotFoundError: a part of the layer was not found.
-        """
+        """Return the vectors before, inside and after the layer that made an attention call."""
         if id(step.attended) not in self.projected:
             raise not_found_error(step, "no linear layer takes the contexts of its heads, side by side")
         _, module, attention, layer = self.projected[id(step.attended)]

@@ -181,7 +181,7 @@ def einsum_origin(origin_of: OriginOf, result: Tensor, equation: Any, *operands:
 
 
 def spell_out(axes: str, n_axes: int) -> str:
-    """Return the axes of an einsum operand, such as "...qd", with a letter for each of its `n_axes` axes: "YZqd"."""
+    """Return the axes of an einsum operand with letters in place of "...": "YZqd" for "...qd" and 4 axes."""
     return axes.replace("...", ascii_uppercase[-(n_axes - len(axes) + 3) :] if n_axes > len(axes) - 3 else "")
 
 
