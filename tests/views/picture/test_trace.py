@@ -245,6 +245,13 @@ def test_across_two_long_texts_both_are_cut_and_say_so():
     assert written.startswith("Of the 199 tokens written, 19 are shown")
 
 
+def test_a_short_target_of_a_long_source_has_the_names_of_all_its_tokens():
+    picture = drawn(cross(211, 7), token="t3", head="L0H1")
+    assert {f"t{row}" for row in range(7)} <= set(beside(picture))
+    rows = [text.get_window_extent() for text in part(picture, "weights").axes.texts if text.get_text()[0] == "t"]
+    assert all(not first.overlaps(second) for first, second in pairwise(rows))
+
+
 def test_a_blind_token_of_a_long_target_shows_where_the_source_begins():
     nothing = torch.arange(199)[:, None] != 90
     picture = drawn(cross(211, 199, mask=nothing), token="t90", head="L0H1")

@@ -29,11 +29,15 @@ from regard.views.picture.fonts import Fonts
 MOST_CIRCLES, MOST_CELLS, MOST_NAMED = 40, 256, 60
 """Up to MOST_CIRCLES queries and keys, each weight is drawn as a circle; above that, as a shaded cell.
 
-Up to MOST_CELLS queries and keys, each weight has its own cell. Up to MOST_NAMED, each token has a label.
+Up to MOST_CELLS queries and keys, each weight has its own cell. Up to MOST_NAMED queries, each query has a label, and
+up to MOST_NAMED keys, each key.
 """
 
-LARGEST_CELL, LARGEST_CIRCLE = 0.36, 0.94
-"""The largest side of a cell, in inches; the diameter of the circle for a weight of 1, as a fraction of the side."""
+LARGEST_CELL, LARGEST_FLAT_CELL, LARGEST_CIRCLE = 0.36, 0.2, 0.94
+"""The largest side of a cell in inches, if cells are square and if not; the diameter of the circle for a weight of 1.
+
+The diameter is a fraction of the side of a cell.
+"""
 
 SMALLEST_DRAWN = 0.0005
 """The smallest weight that is drawn as a circle; a smaller weight is not drawn."""
@@ -97,6 +101,14 @@ def allowed_cells(
     return cells.value()[0] > 0
 
 
+@dataclass(frozen=True, slots=True)
+class CellSize:
+    """The size of a cell, in inches."""
+
+    width: float
+    height: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
     """The drawing of the pattern of one head: its cells and the sizes of its parts. All lengths are in inches.
@@ -105,14 +117,14 @@ class Drawing:
         focus: the head, and the query whose row is outlined.
         weights: for each cell, its weight, or the largest of the weights that it stands for.
         allowed: for each cell, whether the mask allows its weight, or one of its weights.
-        side: the side of a cell.
+        cell: the size of a cell.
         left, top, right, bottom: the space for labels on each side of the grid of cells.
     """
 
     focus: Focus
     weights: Float[Tensor, "rows columns"]
     allowed: Bool[Tensor, "rows columns"]
-    side: float
+    cell: CellSize
     left: float
     top: float
     right: float
@@ -120,11 +132,11 @@ class Drawing:
 
     @property
     def width(self) -> float:
-        return self.left + self.side * self.weights.shape[1] + self.right
+        return self.left + self.cell.width * self.weights.shape[1] + self.right
 
     @property
     def height(self) -> float:
-        return self.top + self.side * self.weights.shape[0] + self.bottom
+        return self.top + self.cell.height * self.weights.shape[0] + self.bottom
 
     @property
     def notes(self) -> list[str]:
@@ -148,51 +160,56 @@ class Drawing:
             left, top: the position of the drawing, in inches from the top left of the page.
         """
         rows, columns = self.weights.shape
-        axes = page.area(left + self.left, top + self.top, columns * self.side, rows * self.side)
+        cell, n_queries = self.cell, len(self.focus.head.queries)
+        axes = page.area(left + self.left, top + self.top, columns * cell.width, rows * cell.height)
         axes.set(xlim=(0, columns), ylim=(rows, 0))
         draw = draw_circles if fits_circles(self.weights) else draw_heat
         draw(axes, self.weights, self.allowed)
-        row = self.focus.query * rows // len(self.focus.head.queries)
-        line = 1.3 / 72 / self.side  # the width of the outline, in cells
-        corner, size = (-line / 2, row - line / 2), (columns + line, 1 + line)
+        row, line = self.focus.query * rows // n_queries, 1.3 / 72  # the width of the outline, in inches
+        aside, above = line / cell.width, line / cell.height
+        corner, size = (-aside / 2, row - above / 2), (columns + aside, 1 + above)
         axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
         axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.3), gid="chosen-row"))
-        if names_all_tokens(self.focus):
-            self._label_all(page, axes)
-        else:
-            self._label_strongest(page, axes)
+        (self._label_queries if is_named(self.focus.head.queries) else self._label_chosen_query)(page, axes)
+        (self._label_keys if is_named(self.focus.head.keys) else self._label_strongest_keys)(page, axes)
 
-    def _label_all(self, page: Page, axes: Axes) -> None:
-        size = label_size(self.side)
-        below_middle = half_capital(size) / self.side
+    def _label_queries(self, page: Page, axes: Axes) -> None:
+        """Write every query beside its row, the chosen one in bold letters."""
+        size, aside = label_size(self.cell.height), -0.08 / self.cell.width
+        below_middle = half_capital(size) / self.cell.height
         for row, token in enumerate(self.focus.head.queries):
             text, chosen = label_text(token, size, page.fonts), row == self.focus.query
-            page.write(axes, -0.08 / self.side, row + 0.5 + below_middle, text, size, bold=chosen, ha="right")
-        for column, token in enumerate(self.focus.head.keys):
-            self._write_slanted(page, axes, (column + 0.5, -0.07 / self.side), token, size)
+            page.write(axes, aside, row + 0.5 + below_middle, text, size, bold=chosen, ha="right")
 
-    def _label_strongest(self, page: Page, axes: Axes) -> None:
-        """Write the query in `focus` beside its row, and its five strongest keys above their columns.
-
-        Some positions, such as 0, 20, 40, are written below the columns and right of the rows.
-        """
-        rows, columns = self.weights.shape
-        n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
+    def _label_chosen_query(self, page: Page, axes: Axes) -> None:
+        """Write the query in `focus` beside its row, and some positions, such as 0, 20, 40, right of the rows."""
+        (rows, columns), n_queries = self.weights.shape, len(self.focus.head.queries)
+        text, aside = label_text(self.focus.token, 8.0, page.fonts), -0.08 / self.cell.width
         row = (self.focus.query + 0.5) * rows / n_queries
-        text = label_text(self.focus.token, 8.0, page.fonts)
-        page.write(axes, -0.08 / self.side, row + 0.04 / self.side, text, 8.0, bold=True, ha="right")
+        page.write(axes, aside, row + 0.04 / self.cell.height, text, 8.0, bold=True, ha="right")
+        for position in axis_positions(n_queries):
+            y = (position + 0.5) * rows / n_queries + 0.035 / self.cell.height
+            page.write(axes, columns + 0.06 / self.cell.width, y, str(position), 7.0, color=FAINT)
+
+    def _label_keys(self, page: Page, axes: Axes) -> None:
+        """Write every key above its column."""
+        size = label_size(self.cell.width)
+        for column, token in enumerate(self.focus.head.keys):
+            self._write_slanted(page, axes, (column + 0.5, -0.07 / self.cell.height), token, size)
+
+    def _label_strongest_keys(self, page: Page, axes: Axes) -> None:
+        """Write the five strongest keys of the query in `focus` above their columns, and some positions below."""
+        (rows, columns), n_keys = self.weights.shape, len(self.focus.head.keys)
         strongest = sorted(key.position for key in self.focus.head.top(self.focus.query, 5))
         centres = [(key + 0.5) * columns / n_keys for key in strongest]
-        for key, centre, x in zip(strongest, centres, spread(centres, 0.15 / self.side, float(columns)), strict=True):
-            leader = [0, -0.06 / self.side, -0.22 / self.side]
+        apart = spread(centres, 0.15 / self.cell.width, float(columns))
+        for key, centre, x in zip(strongest, centres, apart, strict=True):
+            leader = [0, -0.06 / self.cell.height, -0.22 / self.cell.height]
             axes.plot([centre, centre, x], leader, color=FAINT, linewidth=0.6, clip_on=False)
-            self._write_slanted(page, axes, (x, -0.25 / self.side), self.focus.head.keys[key], 8.0)
+            self._write_slanted(page, axes, (x, -0.25 / self.cell.height), self.focus.head.keys[key], 8.0)
         for position in axis_positions(n_keys):
             x = (position + 0.5) * columns / n_keys
-            page.write(axes, x, rows + 0.15 / self.side, str(position), 7.0, ha="center", color=FAINT)
-        for position in axis_positions(n_queries):
-            y = (position + 0.5) * rows / n_queries
-            page.write(axes, columns + 0.06 / self.side, y + 0.035 / self.side, str(position), 7.0, color=FAINT)
+            page.write(axes, x, rows + 0.15 / self.cell.height, str(position), 7.0, ha="center", color=FAINT)
 
     def _write_slanted(self, page: Page, axes: Axes, position: tuple[float, float], token: Token, size: float) -> None:
         """Write the token of a key above its column, rotated so that the text runs upwards.
@@ -201,41 +218,47 @@ class Drawing:
             position: (x, y), where the text begins, in cells from the top left of the pattern.
             size: the font size in points.
         """
-        angle = label_angle(self.focus) if names_all_tokens(self.focus) else 45
-        aside, text = half_capital(size) / self.side, label_text(token, size, page.fonts)
-        x = position[0] + aside * math.sin(math.radians(angle))
-        y = position[1] + aside * math.cos(math.radians(angle)) / 2
+        angle, text = label_angle(self.focus.head.keys), label_text(token, size, page.fonts)
+        x = position[0] + half_capital(size) / self.cell.width * math.sin(math.radians(angle))
+        y = position[1] + half_capital(size) / self.cell.height * math.cos(math.radians(angle)) / 2
         page.write(axes, x, y, text, size, rotation=angle, rotation_mode="anchor", ha="left")
 
 
 def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing:
-    """Return the drawing of the pattern of the head in `focus`, as large as fits into `width` × `tallest` inches."""
+    """Return the drawing of the pattern of the head in `focus`, as large as fits into `width` × `tallest` inches.
+
+    Cells are square, unless only one side of the pattern is short enough for the names of all tokens. The rows (or
+    columns) of this side are then high (or wide) enough for the names.
+    """
     cells = pattern_cells(focus.head.pattern, [focus.head.number])
     rows, columns = cells.weights.shape[1:]
-    left, top, right, bottom = margins(focus, fonts, LARGEST_CELL)
-    side = min(LARGEST_CELL, (width - left - right) / columns, (tallest - top - bottom) / rows)
-    return Drawing(focus, cells.weights[0], cells.allowed[0], side, *margins(focus, fonts, side))
+    left, top, right, bottom = margins(focus, fonts, CellSize(LARGEST_CELL, LARGEST_CELL))
+    cell = CellSize((width - left - right) / columns, (tallest - top - bottom) / rows)
+    if is_named(focus.head.queries) == is_named(focus.head.keys):
+        side = min(LARGEST_CELL, cell.width, cell.height)
+        cell = CellSize(side, side)
+    else:
+        cell = CellSize(min(LARGEST_FLAT_CELL, cell.width), min(LARGEST_FLAT_CELL, cell.height))
+    return Drawing(focus, cells.weights[0], cells.allowed[0], cell, *margins(focus, fonts, cell))
 
 
-def margins(focus: Focus, fonts: Fonts, side: float) -> tuple[float, float, float, float]:
-    """Return the space for labels left of, above, right of and below a pattern, in inches.
-
-    Args:
-        side: the side of a cell, in inches.
-    """
-    if not names_all_tokens(focus):
-        longest = max(
-            fonts.width(label_text(token, 8.0, fonts), 8.0, bold=True)
-            for token in (focus.token, *(key.token for key in focus.head.top(focus.query, 5)))
-        )
-        return longest + 0.12, longest * 0.71 + 0.4, 0.35, 0.22
-    size = label_size(side)
-    left = max(fonts.width(label_text(token, size, fonts), size, bold=True) for token in focus.head.queries)
-    above = [fonts.width(label_text(token, size, fonts), size) for token in focus.head.keys]
-    if label_angle(focus) == 90:
-        return left + 0.12, max(above) + 0.12, 0.0, 0.0
-    ends = [(column - len(above) + 0.5) * side + 0.71 * (width + 0.15) for column, width in enumerate(above)]
-    return left + 0.12, 0.71 * (max(above) + 0.2), max(0.0, *ends), 0.0
+def margins(focus: Focus, fonts: Fonts, cell: CellSize) -> tuple[float, float, float, float]:
+    """Return the space for labels left of, above, right of and below a pattern, in inches."""
+    queries, keys, size = focus.head.queries, focus.head.keys, label_size(cell.height)
+    if is_named(queries):
+        left, right = max(fonts.width(label_text(token, size, fonts), size, bold=True) for token in queries), 0.0
+    else:
+        left, right = fonts.width(label_text(focus.token, 8.0, fonts), 8.0, bold=True), 0.35
+    if not is_named(keys):
+        strongest = [key.token for key in focus.head.top(focus.query, 5)]
+        longest = max((fonts.width(label_text(token, 8.0, fonts), 8.0) for token in strongest), default=0.0)
+        return left + 0.12, longest * 0.71 + 0.4, right, 0.22
+    size = label_size(cell.width)
+    above = [fonts.width(label_text(token, size, fonts), size) for token in keys]
+    if label_angle(keys) == 90:
+        return left + 0.12, max(above) + 0.12, right, 0.0
+    ends = [(column - len(above) + 0.5) * cell.width + 0.71 * (width + 0.15) for column, width in enumerate(above)]
+    return left + 0.12, 0.71 * (max(above) + 0.2), max(right, *ends), 0.0
 
 
 def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
@@ -272,20 +295,21 @@ def fits_circles(weights: Float[Tensor, "rows columns"]) -> bool:
     return max(weights.shape) <= MOST_CIRCLES
 
 
-def names_all_tokens(focus: Focus) -> bool:
-    return max(len(focus.head.queries), len(focus.head.keys)) <= MOST_NAMED
+def is_named(tokens: Sequence[Token]) -> bool:
+    """Return whether each of the queries, or each of the keys, has a label: whether there are few enough of them."""
+    return len(tokens) <= MOST_NAMED
 
 
-def label_angle(focus: Focus) -> int:
+def label_angle(keys: Sequence[Token]) -> int:
     """Return the angle by which the labels of the keys are rotated, in degrees."""
-    return 45 if len(focus.head.keys) <= 24 else 90
+    return 90 if 24 < len(keys) <= MOST_NAMED else 45
 
 
 def label_size(side: float) -> float:
     """Return the font size of labels, in points.
 
     Args:
-        side: the side of a cell, in inches.
+        side: the height of a labelled row, or the width of a labelled column, in inches.
     """
     return max(4.5, min(9.5, side * 72 * 0.75))
 
