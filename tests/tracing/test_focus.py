@@ -48,10 +48,6 @@ def test_a_head_or_a_layer_narrows_the_choice(snake):
     assert (focus.head.name, focus.token.text) == ("L0H3", "venom")
 
 
-def test_a_text_without_words_still_has_a_focus(handmade):
-    assert focus_on(handmade("- + *")).query in range(3)
-
-
 def test_the_focus_is_found_where_the_pattern_is(handmade):
     """As on a GPU: here every tensor that is made without saying where holds no numbers, and mixes with no other."""
     trace = handmade("a b c d e f g")
@@ -97,12 +93,11 @@ def test_refusals(snake, chosen, message):
 
 
 def test_the_look_that_is_chosen_is_at_another_word(handmade):
-    assert focus_on(handmade("the snake", mask=Causal(), kind="decoder")).token.text == "snake"
-    assert focus_on(handmade("the snake", mask=Causal(), kind="decoder"), token="the").token.text == "the"
-
-
-def test_a_text_of_one_word_has_that_word_as_its_focus(handmade):
+    causal = handmade("the snake", mask=Causal(), kind="decoder")
+    assert focus_on(causal).token.text == "snake"
+    assert focus_on(causal, token="the").token.text == "the"
     assert focus_on(handmade("- snake .")).token.text == "snake"
+    assert focus_on(handmade("- + *")).query in range(3)
 
 
 def test_sharpest_leaves_out_heads_in_which_no_other_word_is_looked_at(handmade):

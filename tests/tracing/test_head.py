@@ -25,30 +25,18 @@ def test_a_row_a_weight_and_the_strongest_keys(snake):
     assert [look.weight for look in strongest] == sorted(row.tolist(), reverse=True)[:3]
 
 
-def test_case_matters_only_where_both_occur():
-    assert token_position("the", words("The", "snake")) == 0
-    assert token_position("the", words("The", "snake", "the")) == 2
-
-
-def test_the_text_comes_before_the_models_pieces():
-    """An uncased model's piece of "The" is "the"."""
-    tokens = tuple(Token(text=text, piece=text.lower()) for text in ("The", "dog", "saw", "the", "cat"))
-    assert token_position("the", tokens) == 3
-    assert token_position("The", tokens) == 0
-    assert token_position("dog", tokens) == 1
-
-
-def test_the_second_of_several():
-    tokens = words("it", "is", "it", "10:2", ":")
-    assert token_position("it", tokens) == 0
-    assert token_position("it:2", tokens) == 2
-    assert token_position("10:2", tokens) == 3
-    assert token_position(":", tokens) == 4
-    assert token_position(-1, tokens) == 4
-
-
-def test_a_piece_is_known_by_the_tokenizers_name_for_it():
-    assert token_position("##nom", (Token(text="ve", piece="ve"), Token(text="nom", piece="##nom", joined=True))) == 1
+def test_a_token_is_found_by_text_then_by_piece_then_ignoring_case_and_by_its_number_among_equals():
+    uncased = tuple(Token(text=text, piece=text.lower()) for text in ("The", "dog", "saw", "the", "cat"))
+    pieces = (Token(text="ve", piece="ve"), Token(text="nom", piece="##nom", joined=True))
+    repeated = words("it", "is", "it", "10:2", ":")
+    for tokens, positions in (
+        (words("The", "snake"), {"the": 0}),
+        (words("The", "snake", "the"), {"the": 2}),
+        (uncased, {"the": 3, "The": 0, "dog": 1}),
+        (pieces, {"##nom": 1}),
+        (repeated, {"it": 0, "it:2": 2, "10:2": 3, ":": 4, -1: 4}),
+    ):
+        assert {reference: token_position(reference, tokens) for reference in positions} == positions
 
 
 @pytest.mark.parametrize(

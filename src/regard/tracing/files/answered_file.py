@@ -66,7 +66,7 @@ def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attende
 
 
 def shapes_of(ask: Ask, grid: Grid) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each statistic that `ask` requests of attention weights of the shape `grid`, by its name."""
+    """Return, by name, the shape of each statistic that `ask` requests; `grid` is the shape of attention weights."""
     lead = grid.batch, grid.heads
     shapes: dict[str, tuple[int, ...]] = {name: (*lead, grid.queries) for name in PER_QUERY if getattr(ask, name)}
     if ask.received:

@@ -4,4 +4,5 @@ media.py             encode pictures, videos and recordings as input tensors
 picture_layout.py    the places of tokens in pictures that are divided into one grid of patches each
 merged_patches.py    pictures and videos of models that merge squares of patches
 tiles.py             pictures that are cut into tiles, with a thumbnail
+wave_file.py         read WAV files
 """

@@ -6,6 +6,7 @@ watching.py           record every attention call of a module: `regard.watching`
 watched.py            the record, and the check that its contexts are those of its patterns
 recorder.py           intercept attention calls of PyTorch code and add them to the record
 written_out.py        recognise attention that is computed by separate tensor operations
+matrix_chains.py      notice attention that is computed in a form that is not recognised
 sdpa_call.py          convert a call of F.scaled_dot_product_attention to a `Call`
 flex_call.py          convert a FlexAttention call to a `Call`
 four_axes.py          reshape tensors of other models to [batch heads queries keys]

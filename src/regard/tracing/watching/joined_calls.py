@@ -41,7 +41,10 @@ def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:
 
 
 def is_joinable(step: WatchedStep, other: WatchedStep) -> bool:
-    """Return whether two calls have no mask, the same score and number of heads, and as many queries as keys."""
+    """Return whether two attention calls can be joined to one call.
+
+    They can if they have no mask, the same score and number of heads, and as many queries as keys.
+    """
     calls = [call_of(one.attended) for one in (step, other)]
     is_alike = repr(calls[0].score) == repr(calls[1].score) and calls[0].query.shape[1] == calls[1].query.shape[1]
     return is_alike and all(call.mask is None and call.grid.queries == call.grid.keys for call in calls)

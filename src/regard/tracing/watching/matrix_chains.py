@@ -10,6 +10,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from regard.tracing.watching.written_out import tensors_in
+
 PRODUCTS = ("matmul", "rmatmul", "bmm", "baddbmm", "einsum")
 
 
@@ -20,15 +22,14 @@ class MatrixChains:
         self.from_products: Any = WeakTensorKeyDictionary()
 
     def is_end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
-        """Return whether a call multiplies a product of two matrices with a third; remember its result if it is part of
-        a chain.
+        """Return whether a call multiplies a product of two matrices with a third matrix.
+
+        If the call instead begins or continues a chain, store its result in `from_products`.
         """
         is_product = getattr(func, "__name__", "").strip("_") in PRODUCTS
         if not isinstance(result, Tensor) or result.ndim < 2 or not (is_product or self.from_products):
             return False
-        parts = [*args, *kwargs.values()]
-        flat = [item for part in parts for item in (part if isinstance(part, list | tuple) else [part])]
-        operands = [item for item in flat if isinstance(item, Tensor)]
+        operands = tensors_in([*args, *kwargs.values()])
         chained = [operand for operand in operands if operand in self.from_products]
         if not is_product:
             if any(operand.shape[-2:] == result.shape[-2:] for operand in chained):

@@ -59,7 +59,7 @@ class Recorder(TorchFunctionMode):
 
     Attributes:
         ask: the statistics to record of each call instead of its tensors; None = record the tensors.
-        running: the modules that are running; an attention call is one of the innermost.
+        running: the modules that are running; the innermost makes the attention calls.
         n_calls: for each path, how many attention calls the module has made.
         sharing: for each path, the `Sharing` that stores keys and values once for all steps of a generated text.
         chained: the paths of modules that computed a chain of matrix products in a form that is not recognised.

@@ -97,8 +97,7 @@ class WrittenOut:
         operands = [*args, *(kwargs[name] for name in OPERANDS if name in kwargs)]
         options = {name: option for name, option in kwargs.items() if name not in OPERANDS}
         # read before `func` runs, since `func` may change an operand in place
-        flat = [part for one in operands for part in (one if isinstance(one, list | tuple) else [one])]
-        origins = {id(part): self.origin(part) for part in flat if isinstance(part, Tensor)}
+        origins = {id(tensor): self.origin(tensor) for tensor in tensors_in(operands)}
         result = func(*args, **kwargs)
         try:
             origin = rule(lambda tensor: origins.get(id(tensor)), result, *operands, **options)
@@ -112,6 +111,12 @@ class WrittenOut:
         """Return how a tensor was computed; None if that is unknown, or if it was changed in place afterwards."""
         origin, at_version = self.origins.get(tensor, (None, 0))
         return origin if origin is not None and version(tensor) == at_version else None
+
+
+def tensors_in(arguments: list[Any]) -> list[Tensor]:
+    """Return all tensors among the arguments of an operation, also those inside lists and tuples."""
+    flat = [part for argument in arguments for part in (argument if isinstance(argument, list | tuple) else [argument])]
+    return [part for part in flat if isinstance(part, Tensor)]
 
 
 def version(tensor: Tensor) -> int:
