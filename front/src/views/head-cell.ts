@@ -22,7 +22,7 @@ export interface Cell {
 }
 
 /** The hue of the cells that show how much the heads of two traces differ. */
-const DIFFERENCE_HUE = 320;
+export const DIFFERENCE_HUE = 320;
 
 /** The strength (0 to 1) and the hue of a cell that shows a weight or, if `difference`, how much the head differs; null = not computed yet. */
 export function colourOf({ layer, head, weight, parted }: Cell, difference: boolean): { shown: number; hue: number } | null {

@@ -12,7 +12,7 @@ import { roleName, ROLES, type Role } from "../roles";
 import { colourScale, head, headName, kind, layerNumber, queryTokens, restingQuery, trace, twoTexts } from "../state";
 import { switchOf } from "../switches";
 import { words } from "../words";
-import { cellOf, chooseCell, colourOf, type Cell, type CellShows } from "./head-cell";
+import { cellOf, chooseCell, colourOf, DIFFERENCE_HUE, type Cell, type CellShows } from "./head-cell";
 import { HeadsCanvas, thumbnail } from "./heads-canvas";
 import { Choice, Numbers, Panel } from "./panel";
 
@@ -20,6 +20,10 @@ type Order = "layer" | "token" | "entropy" | "distance" | Role;
 
 const MANY = 600; // with more heads than this, they are drawn on a canvas; a sorted list has only FIRST of them, and the table only MANY
 const FIRST = 120; // the length of a sorted list, if there are more than MANY heads
+
+const [LEAST_LARGE, LARGEST, HEIGHT] = [26, 44, 320]; // a cell is as wide as its column of the grid, but at most so large, in pixels, that all layers are about HEIGHT high
+
+const largestCell = () => Math.max(LEAST_LARGE, Math.min(LARGEST, HEIGHT / kind.value.layers.length));
 
 const shownOfOne = switchOf("heads", "token", "patterns");
 const shownOfTwo = switchOf("heads-of-two", "difference", "token", "patterns");
@@ -89,7 +93,7 @@ export function Heads() {
       ) : (
         <div class="scroll map-scroll" tabIndex={0}>
           {inLayers ? (
-            <div class="map" role="group" aria-label={say.allHeads} style={{ gridTemplateColumns: `max-content repeat(${most}, minmax(${patterns ? 22 : 9}px, ${patterns ? 44 : 26}px))` }}>
+            <div class="map" role="group" aria-label={say.allHeads} style={{ gridTemplateColumns: `max-content repeat(${most}, minmax(${patterns ? 22 : 9}px, ${patterns ? LARGEST : largestCell()}px))` }}>
               <span />
               {Array.from({ length: most }, (_, h) => <span key={h}>{most <= 12 || h % 4 === 0 ? `H${h}` : ""}</span>)}
               {kind.value.layers.map((layer) => (
@@ -153,7 +157,7 @@ function labelOf({ layer, head: headIndex, to, weight, parted }: Cell): string {
 function Legend() {
   const say = words();
   const shows = cellShows().value;
-  if (shows === "difference") return <p class="legend">0 <span class="ramp moved-ramp" aria-hidden="true" /> {weightText(mostMoved())}</p>;
+  if (shows === "difference") return <p class="legend">0 <span class="ramp moved-ramp" aria-hidden="true" style={{ "--most": shade(1, DIFFERENCE_HUE) }} /> {weightText(mostMoved())}</p>;
   const low = shows === "token" && colourScale.value === "log" ? "0.0001" : "0";
   return (
     <p class="legend">

@@ -73,11 +73,20 @@ def test_no_panel_and_no_tool_lies_over_another(shown: Callable[..., Page], kept
 
 def test_cards_in_a_row_end_at_one_height(shown: Callable[..., Page], kept: Trace) -> None:
     page = shown(kept, "it", "L3H1", width=1280)
-    bottoms = {round(box(view(page, name))[3]) for name in ("heads", "pattern", "what-if")}
+    bottoms = {round(box(view(page, name))[3]) for name in ("strongest", "what-if", "pattern")}
     assert len(bottoms) == 1
     gaps = [box(view(page, "movement"))[1] - bottoms.pop()]
     gaps.append(box(view(page, "steps"))[1] - box(view(page, "movement"))[3])
     assert gaps == pytest.approx([18, 18], abs=1)
+
+
+def test_the_heads_fill_their_card(shown: Callable[..., Page], kept: Trace) -> None:
+    page = shown(kept, "it", "L3H1", width=1280)
+    heads = view(page, "heads")
+    left, _, right, bottom = box(heads)
+    assert bottom - box(heads.locator(".numbers"))[3] < 20
+    first, last = box(heads.locator("[data-head=L0H0]")), box(heads.locator("[data-head=L5H11]"))
+    assert last[2] - first[0] > 0.8 * (right - left)
 
 
 def test_weights_under_neighbours_do_not_overlap(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
