@@ -124,7 +124,7 @@ def protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
 
 
 def read_varint(message: bytes, at: int) -> tuple[int, int]:
-    """Read a protobuf varint, an integer of variable length, at an index; return it and the index after its last byte.
+    """Read the protobuf varint (an integer of variable length) at an index; return it and the index of the next byte.
 
     >>> read_varint(bytes([0b1010_1100, 0b10]), 0)
     (300, 2)

@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The place of this process among the processes that share some work. By default, one process does all the work.
+    """The part that this process has in work that several processes share; by default, one process does all the work.
 
     Attributes:
         index: the number of this process, from 0.

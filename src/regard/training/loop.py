@@ -45,7 +45,7 @@ class Run:
 
     Attributes:
         folder: the folder of the training.
-        processes: the processes that train together, as seen by this one.
+        processes: the group of processes that train together.
         batches: the batches of the training pairs.
         module: the model with its loss, wrapped for training in several processes.
         schedule: a function from a step to the factor that multiplies the peak learning rate.

@@ -38,10 +38,7 @@ class ProjectingModel(Protocol):
         """The linear layer from vectors to logits."""
 
     def vectors(
-        self,
-        source: Int[Tensor, "batch source"],
-        lengths: Int[Tensor, " batch"],
-        target: Int[Tensor, "batch target"],
+        self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"], target: Int[Tensor, "batch target"]
     ) -> Float[Tensor, "batch target d_model"]:
         """Return the vectors before the last layer; `lengths` counts the tokens of each source without its padding."""
 

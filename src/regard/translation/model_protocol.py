@@ -93,10 +93,7 @@ class TranslatingModel(Protocol):
         """The settings from which the model is built."""
 
     def __call__(
-        self,
-        source: Int[Tensor, "batch source"],
-        lengths: Int[Tensor, " batch"],
-        target: Int[Tensor, "batch target"],
+        self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"], target: Int[Tensor, "batch target"]
     ) -> ForcedDecoding:
         """Read sources and whole targets in one call.
 

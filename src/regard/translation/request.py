@@ -108,7 +108,7 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
 
     Args:
         name: the word for a text in the message, such as "the target".
-        first: the line number of the first text, for messages; the same in the functions below.
+        first: the line number of the first text, for messages.
     """
     if isinstance(texts, str) or not hasattr(texts, "__len__"):
         given = repr(texts) if isinstance(texts, str) else type_name(texts)

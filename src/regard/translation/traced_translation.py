@@ -80,10 +80,5 @@ def decode_with_states(
 def attend_again(pattern: Pattern) -> Attended:
     """Compute attention again: a model's output has only patterns, and a trace also needs the context vectors."""
     return attend(
-        pattern.query,
-        pattern.key,
-        pattern.value,
-        score=pattern.score,
-        mask=pattern.mask,
-        normalise=pattern.normalise,
+        pattern.query, pattern.key, pattern.value, score=pattern.score, mask=pattern.mask, normalise=pattern.normalise
     )

@@ -216,10 +216,7 @@ class Translator:
         return [tokens.tolist() for tokens in found]
 
     def align(
-        self,
-        translations: Sequence[Translation],
-        rule: AlignmentRule | None = None,
-        batch_tokens: int = BATCH_TOKENS,
+        self, translations: Sequence[Translation], rule: AlignmentRule | None = None, batch_tokens: int = BATCH_TOKENS
     ) -> list[Alignment]:
         """Return the word alignment of each translation.
 

@@ -42,7 +42,7 @@ A larger table shows that the config is damaged (see `check_size`).
 
 DESCRIPTION_FILE = "translator.json"
 PARAMETERS_FILE = "model.safetensors"
-"""The names of two files in the folder of a translator."""
+"""The files in the folder of a translator that describe the model and hold its parameters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -299,10 +299,10 @@ def load_parameters(model: nn.Module, path: Path) -> None:
 
 
 def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError if the config describes a model far larger than the tensors in its file, before it is built.
+    """Raise InputError if the config describes a model that is far larger than the tensors in its file of parameters.
 
     The model is far larger if the config has more layers than `shapes` has tensors, or if the sinusoidal position table
-    has over `MOST_TABLE_NUMBERS` entries more than all tensors together.
+    has over `MOST_TABLE_NUMBERS` entries more than all tensors together. The check comes before the model is built.
     """
     for name in ("n_layers", "n_decoder_layers"):
         if (getattr(config, name, None) or 0) > len(shapes):

@@ -31,7 +31,7 @@ class UsualLimits:
 
     @classmethod
     def of(cls, letters_a_piece: Sequence[float], scores: Sequence[float]) -> "UsualLimits | None":
-        """Return the first percentiles of the numbers of all dev texts; None = there are no dev texts."""
+        """Return the first percentiles of both numbers, measured on the dev texts; None = there are no dev texts."""
         if not scores:
             return None
         limits = [float(np.percentile(numbers, PERCENTILE)) for numbers in (letters_a_piece, scores)]

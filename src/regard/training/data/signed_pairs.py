@@ -24,12 +24,13 @@ to copy signs."""
 
 @dataclass(frozen=True, slots=True)
 class SignedPairs:
-    """A function that replaces names, numbers and addresses in training pairs by signs such as ⟐, and adds pairs.
+    """A function that replaces names, numbers and addresses in training pairs by signs such as ⟐ (see placeholders.py).
+
+    It also adds pairs in which signs replace a name and its translation, such as 톰 and Tom.
 
     Attributes:
         placeholders: the rule of the translator that is trained: which texts are replaced by signs.
-        names: names in the source language and their translations, such as 톰 and Tom; signs replace both in the pairs
-            that are added.
+        names: names in the source language and their translations.
     """
 
     placeholders: Placeholders

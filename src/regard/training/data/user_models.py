@@ -116,10 +116,10 @@ def read_user_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
 def refuse_other_vocabularies(
     settings: VocabularySettings, given: Vocabularies, joint: bool, placeholders: bool
 ) -> None:
-    """Raise InputError if a setting asks for a vocabulary that differs from the user's own vocabularies.
+    """Raise InputError if a setting asks for a vocabulary that differs from the vocabularies that the user has given.
 
     Args:
-        joint, placeholders: whether the user's vocabularies are one vocabulary, and whether they have the signs.
+        joint, placeholders: the settings with these names that the given vocabularies have.
     """
     sizes = dict.fromkeys(map(len, given))
     given_size = " and ".join(f"{size:,}" for size in sizes)

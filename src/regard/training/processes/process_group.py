@@ -37,7 +37,7 @@ FSDP = "ACCELERATE_USE_FSDP"
 """The environment variable that `accelerate launch` sets to "true" if its config file asks for FSDP."""
 
 UNSUPPORTED = {"ACCELERATE_USE_DEEPSPEED": "DeepSpeed", "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM"}
-"""Programs that regard does not support, by the environment variable in which `accelerate launch` asks for them."""
+"""Programs that regard does not support; a key is the variable by which `accelerate launch` asks for the program."""
 
 TIMEOUT = timedelta(days=7)
 """The longest time that a process waits for another one; connections.py finds a lost process much earlier."""
@@ -49,7 +49,8 @@ Value = TypeVar("Value")
 class Processes:
     """The group of processes that train together, as seen by one of them.
 
-    It is a context manager: leaving the with-block closes the connections to the other processes.
+    All processes must call the methods that exchange values: `total`, `any`, `from_main`, `share`, `parameters`,
+    `optimiser_tensors` and `restore`. Leaving the with-block of this context manager closes the connections.
 
     Attributes:
         accelerator: the accelerate.Accelerator of this process.
@@ -176,18 +177,18 @@ class Processes:
             self.accelerator.clip_grad_norm_(module.parameters(), norm)
 
     def total(self, number: Tensor) -> Tensor:
-        """Return the sum of a tensor over all processes, element by element. All processes must call this method."""
+        """Return the sum of a tensor over all processes, element by element."""
         return number if self.n == 1 else self.accelerator.reduce(number, reduction="sum")
 
     def any(self, conditions: Sequence[bool]) -> list[bool]:
-        """Return for each condition whether it is true in at least one process. All processes must call this method."""
+        """Return for each condition whether it is true in at least one process."""
         if self.n == 1:
             return list(conditions)
         counts = self.total(torch.tensor(conditions, dtype=torch.float32, device=self.device))
         return [bool(count) for count in counts > 0]
 
     def from_main(self, value: Value) -> Value:
-        """Send a value from the main process to all processes; return it in each. All must call this method."""
+        """Send a value from the main process to all processes; return it in each."""
         if self.n == 1:
             return value
         values = [value]
@@ -196,8 +197,6 @@ class Processes:
 
     def share(self, group: int) -> Share:
         """Return this process's share of some work. Processes that call this method with the same `group` share work.
-
-        All processes must call this method.
 
         Args:
             group: a positive number; 0 = this process shares no work, and the result is `ALONE`.
@@ -215,14 +214,11 @@ class Processes:
         return share
 
     def parameters(self, module: nn.Module) -> dict[str, Tensor]:
-        """Return the unsharded parameters and persistent buffers in the main process, an empty dict in other processes.
-
-        Here and in the methods below, all processes must call the method.
-        """
+        """Return the unsharded parameters and persistent buffers in the main process; elsewhere an empty dict."""
         return self.gather(unique_tensors(self.unwrapped(module)))
 
     def optimiser_tensors(self, module: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
-        """Return the unsharded tensors of the optimiser's state in the main process, an empty dict in other processes.
+        """Return the unsharded tensors of the optimiser's state in the main process; elsewhere an empty dict.
 
         A tensor's name is the parameter's name and AdamW's name of the tensor, e.g. `encoder.bias:exp_avg`.
         """
@@ -250,7 +246,7 @@ class Processes:
         parameters: Mapping[str, Tensor],
         optimiser_tensors: Mapping[str, Tensor],
     ) -> None:
-        """Copy the tensors of a checkpoint into the module and the optimiser of every process, sharded if these are.
+        """Copy the tensors of a checkpoint into the module and the optimiser of every process; shards get their parts.
 
         Args:
             parameters, optimiser_tensors: the results of the methods with these names when the checkpoint was written.

@@ -147,7 +147,7 @@ class VocabularySettings(Section):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model(Section):
-    """The model to train."""
+    """The settings of the model to train."""
 
     kind: Kind = "transformer"
     """The kind of model: a Transformer, or a recurrent encoder-decoder with attention."""
@@ -165,8 +165,11 @@ class Model(Section):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Training(Section):
-    """The settings of the optimisation. One that is None is derived from the size of the corpus and the device, unless
-    its description gives None another meaning."""
+    """The settings of the optimisation.
+
+    A setting that is None is derived from the size of the corpus and the device, unless its description gives None
+    another meaning.
+    """
 
     seed: Annotated[int, Range(0, 2**63 - 2)] = 1
     """The seed of all random numbers: initial parameters, the order of the pairs, dropout."""
@@ -314,7 +317,7 @@ LONGEST_VALUE = 80
 """A message shows at most this many characters of a value."""
 
 TYPE_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-"""The types of settings, as messages name them."""
+"""The words for the types of settings in messages."""
 
 
 def refuse_type(name: str, value: Any, kind: type) -> None:

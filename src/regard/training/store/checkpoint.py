@@ -184,7 +184,7 @@ def are_checksums(files: object) -> bool:
 
 
 def files_needed(folder: Path) -> set[Path]:
-    """Return the paths of the files outside `folder`, the folder of all checkpoints, that any checkpoint needs."""
+    """Return the paths of all files that a checkpoint in `folder` needs and that are outside `folder`."""
     names: set[str] = set()
     for step in saved_steps(folder):
         with suppress(DamagedError):  # a damaged checkpoint is never read again

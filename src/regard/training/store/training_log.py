@@ -85,7 +85,10 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def event_writer(folder: Path, step: int) -> Any:
-    """Return TensorBoard's writer, which discards earlier events after `step`; None = TensorBoard is not installed."""
+    """Return TensorBoard's SummaryWriter for a folder, or None if TensorBoard is not installed.
+
+    TensorBoard will ignore events of an earlier run that are later than `step`.
+    """
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

@@ -35,7 +35,7 @@ from regard.translation.search.next_token import refuse_nan, top_tokens
 from regard.translation.search.token_history import TokenHistory
 
 LEAST_COVERAGE = 1e-9
-"""In the coverage penalty, sums of attention weights on a source token are at least this, as log 0 is -∞."""
+"""In the coverage penalty, smaller sums of attention weights on a source token count as this, because log 0 is -∞."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +134,7 @@ class SentenceSearch:
     to_beat: float = -torch.inf
 
     def collect_finished(
-        self,
-        extensions: list[Extension],
-        history: TokenHistory,
-        coverage: Float[Tensor, "rows source"] | None,
+        self, extensions: list[Extension], history: TokenHistory, coverage: Float[Tensor, "rows source"] | None
     ) -> list[Extension]:
         """Give the free slots of the beam to the first `extensions`; return those that do not end with EOS.
 
@@ -168,10 +165,7 @@ class SentenceSearch:
         score += 0.0 if coverage is None else self.beam.cp(coverage[: self.n_source])
         self.finished.append(
             Hypothesis(
-                tokens=tuple(tokens),
-                log_probability=log_probability,
-                score=score,
-                cut=len(tokens) >= self.limit,
+                tokens=tuple(tokens), log_probability=log_probability, score=score, cut=len(tokens) >= self.limit
             )
         )
 
