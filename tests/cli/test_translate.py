@@ -232,7 +232,7 @@ def test_a_line_that_is_too_long_is_translated_sentence_by_sentence(folder, tran
     result = invoke(*arguments_for(folder), text=f"the cat\n{' '.join(sentences)}\nno dog\n")
     assert result.exit_code == 0
     assert result.stdout.split("\n")[1] == " ".join(found)
-    assert "line 2: too long for the model: translated in 9 parts" in result.stderr.split("\n")
+    assert "line 2: long: translated in 9 parts" in result.stderr.split("\n")
     assert result.stdout.split("\n")[2] == translator.translate(["no dog"])[0].text
 
 

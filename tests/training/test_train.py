@@ -317,12 +317,14 @@ def test_a_checkpoint_whose_state_is_none_is_refused(texts, quick, trained):
 def test_the_scores_of_the_finished_translator_are_calibrated_on_the_dev_pairs(tmp_path, texts, quick):
     config = quick(data={"dev_source": str(texts[0]), "dev_target": str(texts[1])}, evaluation={"pairs": 25})
     train(*texts, tmp_path / "out", config)
-    translator = Translator.load(tmp_path / "out", "cpu")
+    translator, sources = Translator.load(tmp_path / "out", "cpu"), texts[0].read_text().splitlines()
     dev = json.loads((tmp_path / "out" / "data" / "dev.json").read_text())
     expected = translator.calibrated(*map(list, zip(*dev, strict=True)))
     assert len(dev) == 25
     assert translator.calibration == expected.calibration is not None
     assert translator.usual == expected.usual is not None
+    assert translator.training_texts.longest == max(len(translator.source_vocabulary.encode(text)) for text in sources)
+    assert translator.training_texts.scripts == ("Latin letters",)
 
 
 def test_an_ended_training_has_nothing_to_do_and_is_not_measured_again(texts, quick, trained):

@@ -51,7 +51,9 @@ class Backwards(nn.Module):
         return SimpleNamespace(logits=logits, cross=tuple(pattern), encoder=(), decoder=())
 
 
-NO_TRANSLATOR = SimpleNamespace(alignment_rule=AlignmentRule(), usual=None, calibration=None, align=print, trace=print)
+NO_TRANSLATOR = SimpleNamespace(
+    alignment_rule=AlignmentRule(), usual=None, training_texts=None, calibration=None, align=print, trace=print
+)
 """The value of the field `translator` of translations, which these tests never use."""
 
 

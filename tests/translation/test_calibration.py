@@ -103,6 +103,21 @@ def test_a_translation_has_the_expected_chrf_of_its_score(translator, tmp_path):
     assert translator.translate(["the cat ran"])[0].expected_chrf is None
 
 
+@pytest.mark.parametrize(
+    ("usual", "text"),
+    [
+        ({"letters_a_piece": 0.0, "score": -1e-9}, "the cat"),
+        ({"letters_a_piece": 99.0, "score": -99.0}, "the cat"),
+        ({"letters_a_piece": 0.0, "score": -99.0}, "the ẞ"),
+    ],
+)
+def test_a_text_unlike_the_dev_texts_has_no_expected_chrf(translator, usual, text):
+    unusual = replace(translator, extra={"calibration": asdict(SMALL), "usual": usual})
+    assert unusual.translate([text])[0].expected_chrf is None
+    usual_for_all = replace(unusual, extra={"calibration": asdict(SMALL), "usual": dict.fromkeys(usual, -99.0)})
+    assert usual_for_all.translate(["the cat"])[0].expected_chrf is not None
+
+
 def test_parts_have_one_expected_chrf_together_and_an_untranslated_text_has_none(translator):
     calibrated = replace(translator, extra={"calibration": asdict(SMALL)})
     long, untranslated = calibrated.translate([" ".join(["the cat sat on a mat."] * 8), "no " * 40], split=True)

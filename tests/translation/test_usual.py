@@ -16,8 +16,8 @@ def test_the_first_percentiles_of_letters_a_piece_and_of_scores():
 
 def test_remarks_name_the_number_and_what_is_usual():
     usual = UsualLimits(letters_a_piece=2.0, score=-1.5)
-    assert list(usual.differences(2.0, -1.5)) == []
-    assert list(usual.differences(4 / 3, -1.75)) == [
+    assert [*usual.rare_pieces(2.0), *usual.improbable(-1.5)] == []
+    assert [*usual.rare_pieces(4 / 3), *usual.improbable(-1.75)] == [
         "unlike the training texts: 1.33 letters a piece, and 99 of 100 dev texts have at least 2.00",
         "the translation is less probable than usual: score -1.75, and 99 of 100 dev texts have at least -1.50",
     ]

@@ -90,9 +90,9 @@ def translate(
     """Translate lines of text: one translation a line, in the order of the lines; an empty line stays empty.
 
     Remarks with line numbers are printed on the error stream: about characters that are not in the vocabulary, a text
-    unlike the training texts, and a text or translation that is too long. A line that is too long for the model is
-    translated sentence by sentence. If even a clause is too long, the line is written untranslated after the sign ⁇,
-    and the exit status is 1.
+    unlike the training texts, and a text or translation that is too long. A line that is longer than the training
+    texts, or too long for the model, is translated sentence by sentence. If even a clause is too long for the model,
+    the line is written untranslated after the sign ⁇, and the exit status is 1.
 
     --alignments writes "translation ||| pairs". A pair 1-2 aligns source word 1 with target word 2: a piece of target
     word 2 has its largest attention weight on source word 1. Words are divided at white space and counted from 0.
@@ -157,7 +157,7 @@ def translate(
                 )
                 output.write(translator, found, first)
                 for number, one in enumerate(found, first):
-                    for remark in (*remarks(one), *(() if sample else one.unlike)):
+                    for remark in (*remarks(one), *(one.unlike_source if sample else one.unlike)):
                         print_remark(f"line {number}: {remark}")
                     n_untranslated += one.untranslated
                 first += len(texts)
@@ -270,7 +270,7 @@ def remarks(translation: "Translation") -> Iterator[str]:
     if translation.untranslated:
         yield "not translated: a clause is too long; divide it, or translate only its beginning with --truncate"
     if translation.parts:
-        yield f"too long for the model: translated in {len(translation.parts)} parts"
+        yield f"long: translated in {len(translation.parts)} parts"
     if translation.left_out:
         n = len(translation.source_ids) - 1
         yield f"too long: the first {n:,} pieces were read and the last {translation.left_out:,} were not"

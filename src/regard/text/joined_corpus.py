@@ -63,6 +63,9 @@ class JoinedCorpus:
         self.source = JoinedSide([corpus.source for corpus in corpora], self.starts)
         self.target = JoinedSide([corpus.target for corpus in corpora], self.starts)
 
+    def __len__(self) -> int:
+        return int(self.sizes.sum())
+
     def order(self, seed: int, epoch: int) -> Integers:
         """Return the indices of the pairs that an epoch takes from the corpora, in the random order of the epoch."""
         pairs = self.pairs_of_epoch(seed, epoch)

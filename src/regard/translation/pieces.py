@@ -77,6 +77,16 @@ def text_of_pieces(pieces: Sequence[str]) -> str:
     return b"".join(map(bytes_of_piece, pieces)).decode(errors="replace").strip()
 
 
+def characters_in_bytes(pieces: Sequence[str]) -> list[str]:
+    """Return the different characters that have no piece of their own, and are divided into bytes.
+
+    >>> characters_in_bytes(["▁Ein", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
+    ['뱀']
+    """
+    content = b"".join(bytes_of_piece(piece) if BYTE.fullmatch(piece) else b" " for piece in pieces)
+    return list(dict.fromkeys("".join(content.decode(errors="replace").split())))
+
+
 def bytes_of_piece(piece: str) -> bytes:
     """Return the text of a SentencePiece piece as bytes of UTF-8: "▁" becomes a space, "<0xEB>" a single byte."""
     if BYTE.fullmatch(piece):

@@ -12,6 +12,8 @@ from regard.tracing.watching.layer_states import StatesNotFoundError
 from regard.translation.alignment import Alignment
 from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.calibration import Calibration
+from regard.translation.pieces import characters_in_bytes
+from regard.translation.training_texts import TrainingTexts
 from regard.translation.usual import UsualLimits
 
 DIGITS = 6
@@ -26,6 +28,8 @@ class TranslationReader(Protocol):
     def alignment_rule(self) -> AlignmentRule: ...
     @property
     def usual(self) -> UsualLimits | None: ...
+    @property
+    def training_texts(self) -> TrainingTexts | None: ...
     @property
     def calibration(self) -> Calibration | None: ...
     def align(self, translations: Sequence["Translation"]) -> list[Alignment]: ...
@@ -83,11 +87,12 @@ class Translation:
     def expected_chrf(self) -> float | None:
         """An estimate of chrF, from 0 to 100: the mean chrF of dev translations that are as probable as this one.
 
-        The dev texts were translated by `Beam()`, the default search. None = the translator has no calibration, or the
-        source has no words or was not translated.
+        The dev texts were translated by `Beam()`, the default search. None = not known: the translator has no
+        calibration, the source has no words, was not translated, or has unknown characters, or there is a remark that
+        it is `unlike` the training texts or that its translation is less probable than those of the dev texts.
         """
         calibration = self.translator.calibration
-        if calibration is None or len(self.source_ids) < 2:
+        if calibration is None or len(self.source_ids) < 2 or self.unknown or self.unlike:
             return None
         return calibration.expected_chrf(self.mean_log_probability)
 
@@ -96,13 +101,33 @@ class Translation:
         """The mean number of characters per subword piece of the source; spaces are not counted."""
         return len("".join(self.source.split())) / max(len(self.source_ids) - 1, 1)
 
-    @property
+    @cached_property
     def unlike(self) -> tuple[str, ...]:
         """Remarks that the source is unlike the training texts, or that the translation is improbable; () = neither."""
-        usual = self.translator.usual
-        if usual is None or len(self.source_ids) < 2:  # EOS alone: a source without words
+        usual, training = self.translator.usual, self.translator.training_texts
+        remarks = list(self.unlike_source)
+        if len(self.source_ids) > 1 and usual is not None:
+            remarks += usual.improbable(self.mean_log_probability)
+        if len(self.source_ids) > 1 and training is not None and not self.cut:
+            n_parts = max(len(self.parts), 1)
+            remarks += filter(None, [training.ratio_remark(len(self.source_ids), len(self.target_ids) + n_parts)])
+        return tuple(remarks)
+
+    @cached_property
+    def unlike_source(self) -> tuple[str, ...]:
+        """Remarks that the source is unlike the training texts; () = it is like them."""
+        usual, training = self.translator.usual, self.translator.training_texts
+        if len(self.source_ids) < 2:  # EOS alone: a source without words
             return ()
-        return tuple(usual.differences(self.letters_a_piece, self.mean_log_probability))
+        remarks = list[str]()
+        if training is not None:
+            n_pieces = max(len(part.source_ids) - 1 for part in self.parts or [self])
+            remarks += training.differences(self.source, n_pieces)
+        if rare := characters_in_bytes(self.source_pieces):
+            remarks.append(f"contains characters rare in the training texts: {', '.join(rare)}")
+        if usual is not None and not remarks:
+            remarks += usual.rare_pieces(self.letters_a_piece)
+        return tuple(remarks)
 
     @cached_property
     def alignment(self) -> Alignment:

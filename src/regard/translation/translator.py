@@ -32,6 +32,7 @@ from regard.translation.request import Request, check_lengths, check_pairs, chec
 from regard.translation.search.beam import Beam
 from regard.translation.search.interface import Hypothesis, Search, SourceBatch
 from regard.translation.traced_translation import trace_translation
+from regard.translation.training_texts import TrainingTexts
 from regard.translation.translation import Translation
 from regard.translation.translator_folder import write_translator
 from regard.translation.usual import UsualLimits
@@ -119,8 +120,9 @@ class Translator:
             prefix: the text that every translation must begin with, or a list with one such text for each source. A
                 prefix may end within a word.
             truncate: translate only the beginning of a text that is too long, instead of raising InputError.
-            split: translate a text that is too long sentence by sentence, instead of raising InputError. A text with a
-                clause that is too long is returned as it is, with the mark ⁇ before it and `untranslated` True.
+            split: translate a text that is too long for the model, or longer than the training texts, sentence by
+                sentence, instead of raising InputError. A text with a clause that is too long for the model is returned
+                as it is, with the mark ⁇ before it and `untranslated` True.
             batch_tokens: the largest number of source tokens in a batch, padding counted.
             first: the line number of the first text. Messages name line numbers, and `Sample` derives its random
                 numbers from them.
@@ -145,10 +147,12 @@ class Translator:
                 )
         check_lengths(requests, self._most_pieces, first, may_be_long=truncate or split)
         found = dict[int, Translation]()
+        longest = self._most_pieces if self.training_texts is None else self.training_texts.longest
         for one in requests:
-            if one.left_out and split:
+            if split and (one.left_out or len(one.ids) - 1 > longest):
                 prefix_of, line = prefixes[one.index], first + one.index
-                found[one.index] = self._translate_sentences(one.source, prefix_of, search, batch_tokens, line)
+                if divided := self._translate_sentences(one.source, prefix_of, search, batch_tokens, line):
+                    found[one.index] = divided
             elif one.empty:
                 found[one.index] = self._translation(one, [EMPTY_TEXT])
         left = [one for one in requests if one.index not in found]
@@ -298,6 +302,11 @@ class Translator:
         return UsualLimits.stored_in(self.extra)
 
     @property
+    def training_texts(self) -> TrainingTexts | None:
+        """The lengths and scripts of the texts that the translator was trained on; None = not known."""
+        return TrainingTexts.stored_in(self.extra)
+
+    @property
     def calibration(self) -> Calibration | None:
         """The function from the mean log-probability of a translation's pieces to its expected chrF; None = unknown."""
         return Calibration.stored_in(self.extra)
@@ -325,10 +334,11 @@ class Translator:
 
     def _translate_sentences(
         self, text: str, prefix: str, search: Search, batch_tokens: int, number: int
-    ) -> Translation:
+    ) -> Translation | None:
         """Divide a text that is too long into sentences or clauses, translate each, and join the translations.
 
-        If a clause is too long, the text is returned untranslated, after the mark ⁇.
+        If a clause is too long, the text is returned untranslated, after the mark ⁇. None = the text is one sentence
+        that the model can read.
 
         Args:
             prefix: the text with which the translation of the first part must begin.
@@ -338,6 +348,8 @@ class Translator:
         if parts is None:
             (empty,) = self.translate([""])
             return replace(empty, source=text, text=f"{UNKNOWN} {text}", untranslated=True)
+        if len(parts) == 1:
+            return None
         prefixes = [prefix, *[""] * (len(parts) - 1)]
         found = self.translate(parts, search=search, prefix=prefixes, batch_tokens=batch_tokens, first=number)
         return join_translations(text, found)
@@ -359,7 +371,7 @@ class Translator:
         text = self.target_vocabulary.decode(list(hypothesis.tokens))
         return Translation(
             source=request.source,
-            text=text_of_pieces(target) if has_unknown else with_items(text, request.signs),
+            text=text_of_pieces(target) if has_unknown else with_items(text, request.signs).strip(),
             score=hypothesis.score,
             log_probability=hypothesis.log_probability,
             source_ids=request.ids,

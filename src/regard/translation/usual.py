@@ -46,13 +46,16 @@ class UsualLimits:
             return None
         return cls(**{name: values[name] for name in names})
 
-    def differences(self, letters_a_piece: float, score: float) -> Iterator[str]:
-        """Yield a remark if a source has too few letters per piece, and one if its translation is too improbable."""
+    def rare_pieces(self, letters_a_piece: float) -> Iterator[str]:
+        """Yield a remark if a source has too few letters per piece."""
         if letters_a_piece < self.letters_a_piece:
             yield (
                 f"unlike the training texts: {letters_a_piece:.2f} letters a piece, and 99 of 100 dev texts have at "
                 f"least {self.letters_a_piece:.2f}"
             )
+
+    def improbable(self, score: float) -> Iterator[str]:
+        """Yield a remark if a translation is too improbable."""
         if score < self.score:
             yield (
                 f"the translation is less probable than usual: score {score:.2f}, and 99 of 100 dev texts have at "

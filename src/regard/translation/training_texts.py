@@ -1,0 +1,139 @@
+"""Lengths and scripts of the texts that a translator was trained on, and remarks on texts that differ from them.
+
+When training ends, the numbers are stored in the translator's folder.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from regard.text.corpus import Corpus
+from regard.text.joined_corpus import JoinedCorpus
+from regard.text.vocabulary import Vocabulary
+
+MOST_PAIRS = 100_000
+"""The number of pairs that are measured, at equal distances in the corpus; all pairs of a smaller corpus."""
+
+PERCENT = 99.9
+"""The largest length and the largest ratio are this percentile, the smallest ratio is 100 minus this percentile."""
+
+SMALLEST_SHARE = 0.05
+"""A script is among those of the training texts if it has at least this share of their letters."""
+
+SPECIAL_PIECE = re.compile("▁?<.*>")
+"""A regular expression for a piece whose letters are not letters of a text: a byte, a tag, the end of a text."""
+
+SCRIPT_NAMES = {"CJK": "Chinese characters", "HIRAGANA": "kana", "KATAKANA": "kana"}
+"""The names of scripts in remarks, for scripts whose Unicode name is not the usual one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingTexts:
+    """Lengths and scripts of training texts; 999 of 1,000 pairs are within each limit.
+
+    Attributes:
+        longest: the largest number of pieces of a source, EOS not counted.
+        smallest_ratio, largest_ratio: the limits of the number of target pieces divided by that of source pieces, EOS
+            counted in both.
+        scripts: the scripts of the sources, such as "Hangul letters", the most frequent first.
+    """
+
+    longest: int
+    smallest_ratio: float
+    largest_ratio: float
+    scripts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, corpus: Corpus | JoinedCorpus, source: Vocabulary) -> "TrainingTexts":
+        """Measure the training pairs.
+
+        Args:
+            source: the vocabulary of the sources.
+        """
+        pairs = np.unique(np.linspace(0, len(corpus) - 1, MOST_PAIRS).astype(np.int64))
+        ids, lengths = corpus.source.rows(pairs)
+        ratios = (corpus.target.lengths(pairs) + 1) / (lengths + 1)
+        letters = Counter[str]()
+        for piece, number in zip(
+            source.pieces(range(len(source))), np.bincount(ids, minlength=len(source)), strict=True
+        ):
+            for letter in "" if SPECIAL_PIECE.fullmatch(piece) else filter(str.isalpha, piece):
+                letters[script_of(letter)] += int(number)
+        return cls(
+            longest=int(np.percentile(lengths, PERCENT)),
+            smallest_ratio=float(np.percentile(ratios, 100 - PERCENT)),
+            largest_ratio=float(np.percentile(ratios, PERCENT)),
+            scripts=tuple(name for name, n in letters.most_common() if n >= SMALLEST_SHARE * letters.total()),
+        )
+
+    @classmethod
+    def stored_in(cls, extra: Mapping[str, Any]) -> "TrainingTexts | None":
+        """Return the numbers that were stored with a translator; None = they are missing or invalid.
+
+        Args:
+            extra: the values stored with the translator: `Translator.extra`.
+        """
+        match extra.get("training_texts"):
+            case {
+                "longest": int(longest),
+                "smallest_ratio": float(smallest),
+                "largest_ratio": float(largest),
+                "scripts": [*scripts],
+            } if all(isinstance(script, str) for script in scripts):
+                return cls(longest=longest, smallest_ratio=smallest, largest_ratio=largest, scripts=tuple(scripts))
+        return None
+
+    def foreign_script(self, text: str) -> str | None:
+        """Return a remark if most letters of a text are in scripts that the training sources hardly have."""
+        scripts = Counter(map(script_of, filter(str.isalpha, text)))
+        foreign = Counter({name: number for name, number in scripts.items() if name not in self.scripts})
+        if not self.scripts or 2 * foreign.total() <= scripts.total():
+            return None
+        return f"written in {foreign.most_common(1)[0][0]}; the training texts are in {' and '.join(self.scripts)}"
+
+    def differences(self, text: str, n_pieces: int) -> Iterator[str]:
+        """Yield a remark if a source is in another script than the training texts, and one if it is longer.
+
+        Args:
+            n_pieces: the number of pieces of the source, or of its longest part if it is translated in parts.
+        """
+        if foreign := self.foreign_script(text):
+            yield foreign
+        if n_pieces > self.longest:
+            yield (
+                f"longer than the training texts: {n_pieces:,} pieces, and 999 of 1,000 training texts have at most "
+                f"{self.longest:,}"
+            )
+
+    def ratio_remark(self, n_source: int, n_target: int) -> str | None:
+        """Return a remark if a translation is much shorter or longer, compared with its source, than in training.
+
+        Args:
+            n_source, n_target: the numbers of pieces of the source and of the translation, EOS counted.
+        """
+        ratio = n_target / n_source
+        if self.smallest_ratio <= ratio <= self.largest_ratio:
+            return None
+        much, bound = ("shorter", "least") if ratio < self.smallest_ratio else ("longer", "most")
+        limit = self.smallest_ratio if ratio < self.smallest_ratio else self.largest_ratio
+        return (
+            f"the translation is much {much} than usual: {ratio:.2f} pieces for each piece of the source, and 999 of "
+            f"1,000 training pairs have at {bound} {limit:.2f}"
+        )
+
+
+@cache
+def script_of(letter: str) -> str:
+    """Return the script of a letter, by its name in Unicode.
+
+    >>> script_of("é"), script_of("뱀"), script_of("漢"), script_of("ひ")
+    ('Latin letters', 'Hangul letters', 'Chinese characters', 'kana')
+    """
+    name = unicodedata.name(letter, "unnamed").split()[0]
+    return SCRIPT_NAMES.get(name, f"{name.capitalize()} letters")
