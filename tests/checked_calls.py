@@ -1,6 +1,7 @@
 """jaxtyping's checks of shapes and types for the tests, limited to the first calls of each function in a test.
 
 A search or a training calls the same functions thousands of times, and a check takes longer than most of these calls.
+A function inside a function is made anew in each call, and preparing its checks takes as long as 50 checks.
 """
 
 import functools
@@ -13,7 +14,10 @@ import jaxtyping
 import torch
 
 CHECKED_CALLS = 3
-"""The number of calls of a function that are checked in each test."""
+"""The number of calls of a function that are checked in each of the first tests that call it; in later tests, 1."""
+
+FIRST_TESTS = 30
+"""The number of tests with `CHECKED_CALLS` checked calls of a function; of an inner function, all that are checked."""
 
 always_checked = jaxtyping.jaxtyped
 tests_begun = 0
@@ -26,22 +30,23 @@ def begin_test() -> None:
 
 
 class Budget:
-    """How many calls of a function are still to be checked in this test."""
+    """How many calls of a function are still to be checked in this test, which is the `n_tests`th that calls it."""
 
-    __slots__ = ("left", "test")
+    __slots__ = ("later", "left", "n_tests", "test")
 
-    def __init__(self) -> None:
-        self.test, self.left = -1, 0
+    def __init__(self, later: int = 1) -> None:
+        self.test, self.left, self.n_tests, self.later = -1, 0, 0, later
 
     def spend(self) -> bool:
         """Return whether the next call is to be checked, and count it."""
         if self.test != tests_begun:
-            self.test, self.left = tests_begun, CHECKED_CALLS
+            self.test, self.n_tests = tests_begun, self.n_tests + 1
+            self.left = CHECKED_CALLS if self.n_tests <= FIRST_TESTS else self.later
         self.left -= 1
         return self.left >= 0
 
 
-inner_budgets: defaultdict[tuple[str, str], Budget] = defaultdict(Budget)
+inner_budgets: defaultdict[tuple[str, str], Budget] = defaultdict(lambda: Budget(later=0))
 """The budget of each function inside a function, by module and qualified name: all its definitions share one."""
 
 

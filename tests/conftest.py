@@ -46,7 +46,6 @@ LONGEST = (
     "views/page/test_alignment_in_browser.py",
     "views/picture/test_trace.py",
     "attention/test_attend.py",
-    "views/page/test_in_firefox.py",
     "views/page/test_small_cells_in_browser.py",
     "views/page/test_movement_in_browser.py",
     "views/page/test_worked_in_browser.py",
@@ -62,7 +61,7 @@ forks slowly."""
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--cases`, how many hostile files of each kind `hostile/test_hostile_files.py` tries, and `--seed`: which."""
-    parser.addoption("--cases", type=int, default=300 if "CI" in os.environ else 30, help="hostile files of each kind")
+    parser.addoption("--cases", type=int, default=100 if "CI" in os.environ else 30, help="hostile files of each kind")
     parser.addoption("--seed", type=int, default=0, help="another number tries other hostile files")
 
 
@@ -72,6 +71,12 @@ def pytest_configure(config: pytest.Config) -> None:
     distributed = config.getoption("dist", "no") != "no" and not config.getoption("collectonly")
     if is_worker or not distributed:
         config.pluginmanager.import_plugin("shared_fixtures")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one worker more than there are cores: a worker waits while its browser or its other processes compute."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import alignment
 import attend
@@ -145,6 +146,13 @@ def test_the_page_has_the_tables_in_their_order_and_what_was_written_by_hand(tmp
 def test_the_command_is_told_without_the_place_that_it_writes_to(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["x", "--quick", "--out", "somewhere", "--length", "8"])
     assert table.command_of("/any/where/attend.py") == "python benchmarks/attend.py --quick --length 8"
+
+
+@pytest.fixture(autouse=True)
+def no_garbage_collection(monkeypatch):
+    """Leave the garbage collector alone: it takes a second in a process with so many tests, each time."""
+    names = "collect", "freeze", "disable", "enable", "unfreeze"
+    monkeypatch.setattr(measure, "gc", SimpleNamespace(**dict.fromkeys(names, lambda: None)))
 
 
 @pytest.fixture

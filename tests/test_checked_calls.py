@@ -1,4 +1,6 @@
-"""Tests that the checks of shapes and types, switched on for all tests, find a wrong call in every test."""
+"""Tests that the checks of shapes and types, switched on for all tests, find a wrong call."""
+
+from collections import defaultdict
 
 import checked_calls
 import pytest
@@ -27,6 +29,7 @@ def test_the_first_calls_in_a_test_are_checked(test):
 
 
 def test_a_function_inside_a_function_is_checked(monkeypatch):
+    monkeypatch.setattr(checked_calls, "inner_budgets", defaultdict(lambda: checked_calls.Budget(later=0)))
     monkeypatch.setattr(weights, "weighted_sum", lambda weights, keep, value: ONE_AXIS)
     with pytest.raises(
         TypeCheckError, match=r"return value of regard\.attention\.weights\.context_of\.<locals>\.block"
@@ -47,3 +50,12 @@ def test_all_definitions_of_an_inner_function_share_its_checks(test):
         with pytest.raises(TypeCheckError):
             defined()(ROWS)
     assert defined()(ROWS) == 1
+
+
+@pytest.mark.parametrize("later", [1, 0])
+def test_fewer_calls_are_checked_in_later_tests(later):
+    budget, checked = checked_calls.Budget(later), []
+    for _ in range(checked_calls.FIRST_TESTS + 2):
+        checked_calls.begin_test()
+        checked.append(sum(budget.spend() for _ in range(9)))
+    assert checked == [checked_calls.CHECKED_CALLS] * checked_calls.FIRST_TESTS + [later] * 2

@@ -3,6 +3,7 @@
 import functools
 import http.server
 import os
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from causal_models import write_gpt2, write_llama
+from filelock import FileLock
 from site_writing import write_unchecked
 from trained_translator import PAIRS, train_translator
 from transformers import BertConfig, BertModel
@@ -90,7 +92,7 @@ def serve_folder() -> Iterator[Callable[[Path], str]]:
 
     def serve(folder: Path) -> str:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Files, directory=folder))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()  # the seconds until it ends
         servers.append(server)
         return f"http://127.0.0.1:{server.server_port}/"
 
@@ -131,12 +133,15 @@ def byte_translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(
     carried: None, small: Path, serve_folder: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Served:
-    """The small model's site, served while the tests run, below the root of its server."""
-    root = tmp_path_factory.mktemp("root")
-    folder = root / "below" / "attention"
-    folder.parent.mkdir()
-    written = write_site(folder, str(small))
-    return Served(folder, f"{serve_folder(root)}below/attention/", written)
+    """The small model's site, served below the root of its server; the first worker that needs it writes it for all."""
+    folder = tmp_path_factory.getbasetemp()
+    root = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "sites"
+    folder, record = root / "below" / "attention", root / "site.pickle"
+    with FileLock(f"{root}.lock"):
+        if not record.exists():
+            folder.parent.mkdir(parents=True)
+            record.write_bytes(pickle.dumps(write_site(folder, str(small))))
+    return Served(folder, f"{serve_folder(root)}below/attention/", pickle.loads(record.read_bytes()))
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -301,14 +302,16 @@ def chosen_engines():
     return [fused_engine(seen.pattern.call) is engine, seen.backend, fused_engine(dilated.call) is None]
 
 
-HOOKED = """
+HOOKED = f"""
 import runpy, sys
+sys.path.append({str(Path(__file__).parents[2])!r})
+import checked_calls
 from jaxtyping import install_import_hook
 install_import_hook("regard", "beartype.beartype")
 sys.argv.pop(0)
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-"""A program that runs a file with the runtime checks of shapes and types, which pytest also switches on."""
+"""A program that runs a file with the runtime checks of shapes and types of all tests."""
 
 
 def in_process(what, *checks, **environment):
