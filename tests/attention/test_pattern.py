@@ -203,7 +203,7 @@ def test_it_is_a_numpy_array_with_gradients_too(normal):
 
 def test_what_no_tensor_has_it_has_not():
     pattern, *_ = seen("none")
-    for name in ("weight", "_private"):
+    for name in ("no_name", "_private"):
         with pytest.raises(AttributeError) as raised:
             getattr(pattern, name)
         assert str(raised.value) == f"Pattern has no attribute {name!r}"
@@ -388,6 +388,13 @@ def test_what_would_change_weights_in_place_is_refused(normal):
     with pytest.raises(AttributeError) as raised:
         pattern.zero_()
     assert str(raised.value) == ("Pattern has no 'zero_', as it holds no weights to change; change what dense() gives.")
+
+
+def test_a_mistyped_method_has_a_near_name():
+    pattern = attend(*(torch.randn(1, 1, 3, 5) for _ in range(3))).pattern
+    assert refusal(AttributeError, lambda: pattern.receved()) == (
+        "Pattern has no attribute 'receved'; nearest: received"
+    )
 
 
 EINOPS = {

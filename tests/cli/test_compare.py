@@ -1,6 +1,7 @@
 """Tests of `regard compare`: its output, files, exit statuses and refusals."""
 
 import json
+import re
 
 import pytest
 from cli_runner import invoke, output, refused
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("minilm_once")
 def test_a_model_and_itself_do_not_differ(tmp_path):
     path = tmp_path / "same.json"
     text = output("compare", "MiniLM", "MiniLM", SNAKE, "--at-most", "0", "--json", path)
-    assert "no difference: no query moves more than 0 of its attention\n" in text
+    assert "no difference: at most 0 of a query's attention goes to other keys\n" in text
     document = json.loads(path.read_text())
     assert (document["first"], document["output"]) == (None, 0.0)
     assert [len(layer["heads"]) for layer in document["layers"]] == [12] * 6
@@ -31,11 +32,13 @@ def test_two_models_differ_and_the_status_says_so(tmp_path, minilm):
     picture, page = tmp_path / "apart.png", tmp_path / "apart.html"
     arguments = ("compare", "MiniLM", tmp_path / "tuned", SNAKE, "--png", picture, "--html", page)
     text = output(*arguments)
-    assert "MiniLM and tuned\nthey part first in L4H" in text
+    assert "MiniLM and tuned\nthey first differ in L4H" in text
     assert text.endswith(f"\nwrote {page}\nwrote {picture}\n")
     assert '"second":{"model":"tuned",' in page.read_text()
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert invoke(*arguments, "--at-most", "0.001").exit_code == 1
+    failed = invoke(*arguments, "--at-most", "0.001")
+    assert failed.exit_code == 1
+    assert re.fullmatch(r"regard: L\dH\d+ at \S+: 0\.\d+ > 0\.001\n", failed.stderr)
     assert invoke(*arguments, "--at-most", "0.9").exit_code == 0
 
 

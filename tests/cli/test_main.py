@@ -167,6 +167,7 @@ def test_a_message_names_the_option_and_not_the_argument_of_python(run_main):
         "regard: the text is 602 tokens long and the model reads at most 512; shorten it, or read only its beginning "
         "with --truncate.\n"
     )
+    assert with_option_names('or join them with trace.words("a\'b").') == 'or join them with --span "a\'b".'
     assert with_option_names("give it with target=…, or let it write with new_tokens=…; new_tokens=0: give more.") == (
         "give it with --target, or let it write with --new-tokens …; --new-tokens 0: give more."
     )

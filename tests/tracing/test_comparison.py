@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from pictures import texts
 from random_models import t5
 from refusals import refusal
 from torch.testing import assert_close
 
 import regard
 from regard import Cut, InputError, Silence
+from regard.views.picture.comparison import comparison_figure
 
 TEXT = "The snake is very dangerous because it has a venom."
 
@@ -77,8 +79,8 @@ def test_what_is_no_trace_is_refused(snake, unhooked):
 def test_traces_of_other_texts_and_models_are_refused(snake):
     other = regard.trace("MiniLM", TEXT.replace("venom.", "bite"))
     assert refusal(InputError, regard.compare, regard.trace("MiniLM", TEXT), other) == (
-        "the traces have other tokens: 13 and 12, at position 10 'venom' and 'bite'; compare traces of the same text "
-        "by models with the same tokenizer."
+        "the traces have different tokens: the source has 'venom' and 'bite' at position 10; compare traces of the "
+        "same text by models with the same tokenizer."
     )
     renamed = replace(
         snake, model="GPT-2", attended={"decoder": snake.attended["encoder"]}, target=snake.source, source=()
@@ -99,7 +101,13 @@ def test_a_picture_and_the_terminal_show_a_comparison(tmp_path, capsys):
     comparison = regard.compare(regard.trace("MiniLM", TEXT), cut)
     comparison.show()
     text = capsys.readouterr().out
-    assert "they part first in L3H1 at it\n" in text
+    assert "they first differ in L3H1 for the query it\n" in text
     assert "\n  L3H1" in text
     drawing = comparison.figure(tmp_path / "apart.svg").read_text()
     assert 'id="first-head"' in drawing
+    figure = comparison_figure(comparison)
+    grid = next(image for axes in figure.axes for image in axes.images if image.get_gid() == "heads")
+    largest = float(comparison.heads.max())
+    assert grid.norm.vmax == largest
+    (head, token, _), *_ = comparison.largest(1)
+    assert {f"{largest:.3g}", f"{largest:.3f}", head, token} <= set(texts(figure))

@@ -9,7 +9,8 @@ from rich.console import Console
 from transformers import LlamaConfig, LlamaModel
 
 import regard
-from regard.views.picture.roles import roles_figure
+from regard.effects.roles import ROLES
+from regard.views.picture.roles import TITLES, roles_figure
 from regard.views.terminal.roles import show
 
 
@@ -34,11 +35,13 @@ def test_the_table_of_a_causal_model_has_no_row_for_the_next_token(causal_roles)
     assert causal_roles.top("next") == []
 
 
-def test_the_picture_says_which_keys_there_are_none_of_and_which_no_head_looks_at(causal_roles):
-    written = texts(roles_figure(causal_roles, "a model"))
-    assert "next token: no head" in written
-    assert f"previous token: {causal_roles.top('previous', 1)[0][0]} {causal_roles.top('previous', 1)[0][1]:.2f}" in (
-        written
-    )
+def test_the_picture_has_a_grid_for_each_role_that_a_head_has(causal_roles):
     alone = regard.trace("MiniLM", "a dog runs").roles()
-    assert "after an earlier copy: in no text" in texts(roles_figure(alone, "a model"))
+    for roles, absent in ((causal_roles, {"next", "separator"}), (alone, {"duplicate", "induction"})):
+        figure = roles_figure(roles, "a model")
+        grids = {image.get_gid(): image for axes in figure.axes for image in axes.images}
+        assert set(grids) == {*ROLES, "scale"} - absent
+        for role in ("previous", "distance", "entropy"):
+            head, largest = roles.top(role, 1)[0]
+            assert f"{TITLES[role]}: {head} {largest:.2f}" in texts(figure)
+            assert grids[role].norm.vmax == (1 if role == "previous" else pytest.approx(largest))

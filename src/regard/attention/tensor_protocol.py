@@ -1,6 +1,7 @@
 """`ThroughDense`: the base class of objects that numpy and torch treat as the tensor that `dense()` returns."""
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,8 +54,11 @@ class ThroughDense:
         __pos__ = __abs__ = __invert__ = __neg__
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not hasattr(Tensor, name):
+        if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        if not hasattr(Tensor, name):
+            near = "".join(f"; nearest: {other}" for other in get_close_matches(name, dir(type(self)), n=1))
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{near}")
         if name.endswith("_"):
             raise AttributeError(
                 f"{type(self).__name__} has no {name!r}, as it holds no weights to change; change what dense() gives."

@@ -1,5 +1,6 @@
 """`regard compare MODEL MODEL TEXT`: show where the attention of two models to the same text differs."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ from regard.cli.remarks import letters_of, remark_on_file_name, remark_on_fonts,
 from regard.cli.shared_options import Target, Truncate, Words
 from regard.cli.written_files import STDOUT, checked_outputs, print_written, write_json
 from regard.errors import InputError
+from regard.visible_text import escape_controls
 
 
 def compare(
@@ -76,4 +78,6 @@ def compare(
     if json != STDOUT:
         print_written(outputs)
     if at_most is not None and comparison.first is not None:
+        head, token, distance = comparison.largest(1)[0]
+        print(f"regard: {head} at {escape_controls(token)}: {distance:.3g} > {at_most:g}", file=sys.stderr)
         raise typer.Exit(1)

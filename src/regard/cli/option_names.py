@@ -9,6 +9,7 @@ OPTIONS = {
     r"\bvideo=…": "--video",
     r"\baudio=…": "--audio",
     r"\bnew_tokens=": "--new-tokens ",
+    r"\btrace\.words\(('.*?'|\".*?\")\)": r"--span \1",
     r"\blayers=\[(\d+)[^]]*\]": r"--layer \1",
 }
 """The command line option for a Python argument in a message, by a regular expression that finds the argument."""

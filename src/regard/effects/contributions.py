@@ -14,10 +14,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.pattern import Pattern
+from regard.attention.representation import Described
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OutputProjection:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OutputProjection(Described):
     """The output projection of multi-head attention: it maps the contexts of all heads to a vector of width d_model.
 
     Attributes:
@@ -34,8 +35,8 @@ class OutputProjection:
         return output if self.bias is None else output + self.bias
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Contributions:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Contributions(Described):
     """The vectors that the keys add to the token of one query, in one head or in each head of a layer.
 
     Attributes:

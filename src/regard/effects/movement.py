@@ -18,11 +18,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.pattern import Pattern
+from regard.attention.representation import Described
 from regard.effects.contributions import OutputProjection, contributions
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LayerStates:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LayerStates(Described):
     """The vectors of all tokens before, inside and after one layer, and the layer's output projection.
 
     Attributes:
@@ -39,8 +40,8 @@ class LayerStates:
     projection: OutputProjection
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Movement:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Movement(Described):
     """How each layer changes the vector of one token.
 
     Attributes:

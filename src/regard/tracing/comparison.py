@@ -181,8 +181,8 @@ def check_comparable(trace: Trace, other: Trace) -> None:
             place = next(i for i, pair in enumerate(zip_longest(tokens, others)) if pair[0] != pair[1])
             found = [repr(one[place]) if place < len(one) else "no token" for one in (tokens, others)]
             raise InputError(
-                f"the traces have other tokens: {len(tokens)} and {len(others)}, at position {place} {found[0]} and "
-                f"{found[1]}; compare traces of the same text by models with the same tokenizer."
+                f"the traces have different tokens: the {side} has {found[0]} and {found[1]} at position {place}; "
+                "compare traces of the same text by models with the same tokenizer."
             )
     sizes = [
         {f"{kind} layer {n}": step.pattern.n_heads for kind in one.kinds for n, step in one.attended[kind].items()}

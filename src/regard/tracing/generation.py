@@ -40,6 +40,9 @@ class WrittenToken:
     probability: float
     alternatives: tuple[tuple[str, float], ...]
 
+    def __repr__(self) -> str:
+        return f"WrittenToken({self.token.text!r}, {self.probability:.4g}, position={self.position})"
+
 
 def joined_written(
     written: Sequence[WrittenToken], groups: Sequence[range], words: Sequence[Token]

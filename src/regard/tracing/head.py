@@ -26,6 +26,9 @@ class KeyWeight:
     position: int
     token: Token
 
+    def __repr__(self) -> str:
+        return f"KeyWeight({self.token.text!r}, {self.weight:.4g}, position={self.position})"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
@@ -163,12 +166,12 @@ def head_named(name: str, heads_of: Callable[[str], Collection[Head]], a_kind: s
 def nearest_heads(name: str, names: list[str]) -> list[str]:
     """Return the three of `names` that are nearest to a head's name, by layer number, then by head number.
 
-    A name that is not of the form "L3H1" is compared letter by letter.
+    "L3" is taken as "L3H0"; another name that is not of the form "L3H1" is compared letter by letter.
     """
-    match = re.fullmatch(r"L(\d+)H(\d+)", name.upper())
+    match = re.fullmatch(r"L(\d+)(?:H(\d+))?", name.upper())
     if match is None:
         return nearest(name.upper(), names)
-    layer, head = map(int, match.groups())
+    layer, head = map(int, match.groups("0"))
 
     def distance(other: str) -> tuple[int, int]:
         other_layer, other_head = map(int, other[1:].split("H"))

@@ -49,8 +49,12 @@ class PatternsByLayer(dict[int, Pattern]):
 
 
 def missing_layer_error(layer: int, layers: Collection[int], use: str) -> InputError:
-    """Return the InputError for a layer that is not in `layers`; `use` is a verb, as in "no layer 7 to trace"."""
-    near = min(layers, key=lambda candidate: abs(candidate - layer))
+    """Return the InputError for a layer that is not in `layers`; `use` is a verb, as in "no layer 7 to trace".
+
+    A negative number is taken as counted from the end.
+    """
+    wanted = layer if layer >= 0 else max(layers) + 1 + layer
+    near = min(layers, key=lambda candidate: abs(candidate - wanted))
     return InputError(f"no layer {layer} to {use}: layers run from {min(layers)} to {max(layers)}; nearest: {near}.")
 
 

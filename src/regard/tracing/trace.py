@@ -333,14 +333,17 @@ class Trace:
         return write_heads(self.stage(of), Path(path), layer, kind)
 
     def save(self, path: str | Path) -> Path:
-        """Write the trace into one safetensors file, from which `load` reads it without the model.
+        """Write the trace into one file, whose name ends in .safetensors; `load` reads it without the model.
 
         The tensors of each attention call are saved bit by bit; weights computed from them agree up to rounding.
 
         Raises:
             InputError: a score, mask or normaliser is not a class of regard, so `load` could not rebuild it; this is a
-                trace of words (save the trace of tokens instead); or the file cannot be written.
+                trace of words (save the trace of tokens instead); or the file has another ending or cannot be
+                written.
         """
+        if Path(path).suffix != ".safetensors":
+            raise InputError(f"a trace is saved as a safetensors file; {path} does not end in .safetensors.")
         if self.joined is not None:
             raise InputError(
                 "a trace of words cannot be saved; save the trace of tokens, and call words() when it is loaded."

@@ -135,7 +135,7 @@ def test_numbers_keep_their_type(normal, dtype, tmp_path):
     query, key, value = normal(3, 1, 2, 7, 8).to(dtype).unbind()
     step = attend(query, key, value, mask=Causal(), score=ScaledDot(bias=Alibi()))
     trace = Trace(model="m", text="t", target_text="", source=(), target=WORDS, attended={"decoder": {0: step}})
-    again = Trace.load(trace.save(tmp_path / "trace"))
+    again = Trace.load(trace.save(tmp_path / "trace.safetensors"))
     assert again.decoder[0].query.dtype == dtype
     assert_close(again.decoder[0].dense(), step.pattern.dense())
 
@@ -261,18 +261,27 @@ def test_a_damaged_description_or_tensor_is_refused(normal, tmp_path, change, wh
     assert damage(rewrite(traced(normal).save(tmp_path / "trace.safetensors"), change)) == what
 
 
+def test_another_ending_is_refused(normal, tmp_path):
+    assert refusal(InputError, traced(normal).save, tmp_path / "trace.pt") == (
+        f"a trace is saved as a safetensors file; {tmp_path}/trace.pt does not end in .safetensors."
+    )
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_trace_without_tokens_is_refused(tmp_path):
     x = torch.zeros(1, 2, 0, 4)
     attended = {"encoder": {0: attend(x, x, x)}}
     trace = Trace(model="m", text="", target_text="", source=(), target=(), attended=attended)
-    assert damage(trace.save(tmp_path / "trace")) == "it has an attention call without queries, keys or heads"
+    assert (
+        damage(trace.save(tmp_path / "trace.safetensors")) == "it has an attention call without queries, keys or heads"
+    )
 
 
 def test_vectors_that_are_no_floating_point_numbers_or_have_another_shape_are_refused(normal, tmp_path):
     vectors = {name: normal(7, 5) for name in ("before", "after", "attention", "feed_forward")}
     state = LayerStates(**vectors, projection=OutputProjection(normal(2, 8, 5), None))
     trace = replace(traced(normal), states={"encoder": {0: state, 3: state}})
-    assert Trace.load(trace.save(tmp_path / "trace")).states is not None
+    assert Trace.load(trace.save(tmp_path / "trace.safetensors")).states is not None
     for change, what in (
         (torch.Tensor.int, "the vectors of a layer must be finite floating-point numbers"),
         (lambda tensor: tensor[:, :3].clone(), "the vectors of a layer do not fit its attention"),
@@ -282,7 +291,7 @@ def test_vectors_that_are_no_floating_point_numbers_or_have_another_shape_are_re
             name = about["states"]["encoder"]["0"]["before"]
             tensors[name] = change(tensors[name])
 
-        assert damage(rewrite(trace.save(tmp_path / "trace"), changed)) == what
+        assert damage(rewrite(trace.save(tmp_path / "trace.safetensors"), changed)) == what
 
 
 def test_the_tokens_of_each_layer_come_back_and_are_those_of_the_encoders_layers(normal, tmp_path):

@@ -149,7 +149,7 @@ def test_each_frame_of_a_video_is_one_picture_in_llava_next_video(minilm, tmp_pa
     assert [panel.name for panel in patch_panels(focus_on(timed, "it"), 3)] == [
         "frame 0, 0.00 to 0.50 s", "frame 1, 0.50 to 1.00 s", "frame 2, 1.00 to 1.50 s",
     ]  # fmt: skip
-    assert Trace.load(timed.save(tmp_path / "trace")).target == timed.target
+    assert Trace.load(timed.save(tmp_path / "trace.safetensors")).target == timed.target
     seen = eager_outputs(model, processor(frames, "<video>it", "pt"))
     assert_weights(trace.decoder, seen.attentions, atol=1e-4, rtol=1e-4)
     changed = np.array(frames[1])

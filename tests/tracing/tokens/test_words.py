@@ -47,6 +47,13 @@ def test_words_are_those_of_the_text(tower):
     ]
 
 
+def test_an_apostrophe_between_letters_is_part_of_the_word(minilm):
+    text = "It doesn't re-open 'til the dogs' day in Zürich’s 'old' town"
+    words = [token.text for token in regard.trace("MiniLM", text).words().tokens]
+    expected = "[CLS] It doesn't re - open ' til the dogs ' day in Zürich’s ' old ' town [SEP]"
+    assert " ".join(words) == expected
+
+
 @pytest.mark.parametrize("spans", [(), ("Eiffel Tower",)])
 def test_weights_of_words_are_sums_and_means(tower, spans):
     words = tower.words(*spans)

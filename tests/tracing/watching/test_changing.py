@@ -13,6 +13,7 @@ from transformers import AlbertConfig, AlbertModel, GPT2Config, GPT2LMHeadModel,
 
 import regard
 from regard import Cut, InputError, Sharpen, Silence
+from regard.tracing.tokens.id_tokens import IdTokens
 
 TEXT = "The snake is very dangerous because it has a venom"
 
@@ -212,9 +213,15 @@ def test_a_cut_outside_the_text_is_no_change(minilm, inputs, cut):
         with regard.changed(minilm.model, [cut]):
             output(minilm.model, inputs)
 
-    assert refusal(InputError, run) == (
-        f"{cut} changed nothing: no attention call had this query together with this key."
+    assert refusal(InputError, run) == (f"{cut} changed nothing: no attention call let this query attend to this key.")
+
+
+def test_a_cut_of_an_edge_that_the_mask_forbids_is_no_change(grouped):
+    text, cut = [3, 5, 3, 7, 5], Cut(1, 3)
+    assert refusal(InputError, regard.trace, grouped, text, changes=[cut], tokenizer=IdTokens()) == (
+        f"{cut} changed nothing: no attention call let this query attend to this key."
     )
+    assert regard.trace(grouped, text, changes=[Cut(3, 1)], tokenizer=IdTokens())["L0H0"][3, 1] == 0
 
 
 def test_a_negative_position_is_refused(minilm):

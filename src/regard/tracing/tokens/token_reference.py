@@ -28,12 +28,18 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
         if candidate and 1 <= nth <= len(positions):
             return positions[nth - 1]
         if candidate and positions and nth != 1:
-            raise InputError(
-                f"no token {reference!r}: {candidate!r} occurs {times(len(positions))}; "
-                f"take {candidate}:1 to {candidate}:{len(positions)}."
-            )
+            names = candidate if len(positions) == 1 else f"{candidate}:1 to {candidate}:{len(positions)}"
+            raise InputError(f"no token {reference!r}: {candidate!r} occurs {times(len(positions))}; take {names}.")
     if parts := tokens_spelling(reference, tokens):
-        raise InputError(f"{reference!r} is {len(parts)} tokens here: {', '.join(parts)}; name one of them.")
+        raise InputError(
+            f"{reference!r} is {len(parts)} tokens here: {', '.join(parts)}; name one of them, or join them with "
+            f"trace.words({reference!r})."
+        )
+    places = [token.text for token in tokens if token.place is not None]
+    if places and reference[:1].isdigit():
+        raise InputError(
+            f"no token {reference!r}: the parts of the picture or recording run from {places[0]} to {places[-1]}."
+        )
     close = nearest(reference, list(dict.fromkeys(token.text for token in tokens)))
     raise InputError(f"no token {reference!r} in the text; nearest: {', '.join(close)}.")
 

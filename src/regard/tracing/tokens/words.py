@@ -24,8 +24,12 @@ def word_groups(tokens: Sequence[Token]) -> list[range]:
     """Return, for each word, the positions of its tokens.
 
     A token belongs to the same word as the token before it if no space separates them and both have letters or digits.
+    An apostrophe between two such tokens belongs to their word too (Unicode Annex 29, rules WB6 and WB7).
     """
     words = is_word(tokens).tolist()
+    for i in range(1, len(tokens) - 1):
+        joined = tokens[i].joined and tokens[i + 1].joined
+        words[i] |= joined and words[i - 1] and words[i + 1] and tokens[i].text in ("'", "’")
     groups: list[range] = []
     for position, token in enumerate(tokens):
         if position and token.joined and words[position] and words[position - 1]:

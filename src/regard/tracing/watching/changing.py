@@ -142,11 +142,8 @@ class AttentionChanger(TorchFunctionMode):
                 "pass, so a change to that layer would change several attention calls."
             )
         self.called.add((kind, layer))
-        first, after = self.first_query, self.first_query + call.grid.queries
         self.applied += [
-            change
-            for change in for_layer
-            if not isinstance(change, Cut) or (first <= int(change.query) < after and int(change.key) < call.grid.keys)
+            change for change in for_layer if not isinstance(change, Cut) or has_edge(call, change, self.first_query)
         ]
         changes = changes_of_layer(for_layer, kind, layer)  # a Cut of other queries or keys changes nothing here
         score, mask, normalise = changes.applied(call.score, call.mask, call.normalise, call.grid, self.first_query)
@@ -166,7 +163,7 @@ class AttentionChanger(TorchFunctionMode):
             change = missed[0]
             seen = [(kind, layer) for kind, numbers in self.layers.items() for layer in sorted(numbers)]
             if isinstance(change, Cut) and any(heads.has_heads_in(*one) for heads in heads_of(change) for one in seen):
-                raise InputError(f"{change} changed nothing: no attention call had this query together with this key.")
+                raise InputError(f"{change} changed nothing: no attention call let this query attend to this key.")
             layers = [f"{kind} layers {', '.join(map(str, sorted(numbers)))}" for kind, numbers in self.layers.items()]
             raise InputError(f"{change} changed nothing: the model has attention in {' and '.join(layers)}.")
         if missed:
@@ -175,3 +172,15 @@ class AttentionChanger(TorchFunctionMode):
                 "model inside the block. If it ran there, call regard.install(model), or load the model with "
                 "attn_implementation='sdpa'."
             )
+
+
+def has_edge(call: Call, cut: Cut, first_query: int) -> bool:
+    """Return whether the mask of an attention call allows the query of a cut to attend to the key of the cut.
+
+    `first_query` is the position in the text of the first query of the call.
+    """
+    query, key = int(cut.query) - first_query, int(cut.key)
+    if not (0 <= query < call.grid.queries and key < call.grid.keys):
+        return False
+    keep = call.keep(call.grid.whole().part(queries=range(query, query + 1), keys=range(key, key + 1)))
+    return keep is None or bool(keep.any())

@@ -12,10 +12,13 @@ from matplotlib.patches import Rectangle
 from regard.tracing.comparison import Comparison
 from regard.views.picture.canvas import INK, MARGIN, WIDTH, blank_page, check_picture_path, outline, save_figure
 from regard.views.picture.fonts import fonts_for, quoted
-from regard.views.picture.head_grid import LINE_HEIGHT, NUMBERS_WIDTH, draw_grid, draw_scale
+from regard.views.picture.head_grid import LINE_HEIGHT, N_LISTED, NUMBERS_WIDTH, draw_grid, draw_list, draw_scale
 
 LARGEST_CELL = 0.3
 """The largest side of a cell of the grid, in inches."""
+
+LIST_WIDTH = 2.6
+"""The width of the list of heads beside the grid, with the space between, in inches."""
 
 TALLEST_GRID = 9.0
 """The largest height of the grid, in inches."""
@@ -30,31 +33,37 @@ def write_figure(comparison: Comparison, path: Path) -> Path:
 def comparison_figure(comparison: Comparison) -> Figure:
     """Return the figure of a comparison: a title, the grid of layers × heads, and the colour scale."""
     n_layers, n_heads = comparison.heads.shape
-    side = min(LARGEST_CELL, (WIDTH - 2 * MARGIN - NUMBERS_WIDTH) / n_heads, TALLEST_GRID / n_layers)
+    side = min(LARGEST_CELL, (WIDTH - 2 * MARGIN - NUMBERS_WIDTH - LIST_WIDTH) / n_heads, TALLEST_GRID / n_layers)
     texts = title(comparison)
     fonts = fonts_for("".join(texts))
     lines = [line for text in texts for line in fonts.lines(text, 8.5, WIDTH - 2 * MARGIN)]
     above = LINE_HEIGHT * len(lines) + 0.5
-    page = blank_page(2 * MARGIN + above + side * n_layers + 0.5, fonts)
+    listed = [cell for cell in comparison.largest(N_LISTED) if cell[2] > 0]
+    page = blank_page(2 * MARGIN + above + max(side * n_layers + 0.5, LINE_HEIGHT * (1 + len(listed))), fonts)
     page.write_lines(page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, above), lines, LINE_HEIGHT)
     layers = [layer for _, layer in comparison.layers]
-    axes = draw_grid(page, MARGIN + NUMBERS_WIDTH, MARGIN + above, comparison.heads.numpy(), layers, side, "heads")
+    left, top, largest = MARGIN + NUMBERS_WIDTH, MARGIN + above, float(comparison.heads.nan_to_num(0.0).max()) or 1.0
+    axes = draw_grid(page, left, top, comparison.heads.numpy(), layers, side, "heads", largest)
     if (first := comparison.first) is not None:
         names = [[comparison.head_and_query(row, head)[0] for head in range(n_heads)] for row in range(n_layers)]
         row = next(row for row in range(n_layers) if first[0] in names[row])
         axes.add_patch(Rectangle((names[row].index(first[0]), row), 1, 1, **outline(INK, 1.6), gid="first-head"))
-    draw_scale(page, MARGIN + NUMBERS_WIDTH, MARGIN + above + side * n_layers + 0.16, "share of its attention")
+    rows = [(*cell, comparison.first is not None and cell[0] == comparison.first[0]) for cell in listed]
+    if rows:
+        beside = left + side * n_heads + 0.5
+        draw_list(page, beside, top, WIDTH - MARGIN - beside, "heads that differ most, and the query", rows)
+    draw_scale(page, left, top + side * n_layers + 0.16, "share of a query's attention", largest)
     return page.figure
 
 
 def title(comparison: Comparison) -> list[str]:
     models = " and ".join(quoted(model) for model in comparison.models)
-    lines = [f"{models}: the largest share of its attention that a query of a head moves to other keys"]
+    lines = [f"{models}: how much of a query's attention goes to other keys, in each head for the query with most"]
     first = comparison.first
     if first is None:
-        lines.append(f"no query moves more than {comparison.at_most:g} of its attention")
+        lines.append(f"no difference: at most {comparison.at_most:g} of a query's attention goes to other keys")
     else:
-        lines.append(f"they part first in {first[0]} at {quoted(first[1])}")
+        lines.append(f"they first differ in {first[0]} for the query {quoted(first[1])}")
     if comparison.output is not None:
         lines[-1] += f"; largest difference of the outputs: {comparison.output:.3g}"
     if len(comparison.tokens) > 1:

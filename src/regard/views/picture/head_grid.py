@@ -72,7 +72,7 @@ class HeadGrid:
 
     @property
     def height(self) -> float:
-        return self.above + self.side * len(self.layers) + 0.9 + LINE_HEIGHT * min(N_LISTED, len(self.strongest))
+        return self.above + self.side * len(self.layers) + 0.9 + LINE_HEIGHT * (1 + min(N_LISTED, len(self.strongest)))
 
     def draw(self, page: Page, left: float, top: float) -> None:
         """Draw the title, the grid, the colour scale and the list of heads.
@@ -90,18 +90,12 @@ class HeadGrid:
         axes.add_patch(Rectangle(corner, width, 1, **outline(INK, 1.6), gid="chosen-head"))
         below = top + self.above + len(layers) * side
         draw_scale(page, left + NUMBERS_WIDTH, below + 0.16)
-        if self.strongest:
-            self._draw_list(page, left + NUMBERS_WIDTH, below + 0.75)
-
-    def _draw_list(self, page: Page, left: float, top: float) -> None:
-        width, listed = self.width - NUMBERS_WIDTH, self.strongest[:N_LISTED]
-        axes = page.area(left, top, width, LINE_HEIGHT * len(listed))
-        for line, (head, key, weight) in enumerate(listed):
-            y, bold = LINE_HEIGHT * line + 0.12, head.name == self.focus.head.name
-            page.write(axes, 0.0, y, head.name, 8.5, bold=bold)
-            word = page.fonts.shortened(token_label(key, head.keys), 8.5, width - 1.1, bold)
-            page.write(axes, 0.62, y, word, 8.5, bold=bold)
-            page.write(axes, width, y, f"{weight:.3f}", 8.5, bold=bold, color=BLUE, ha="right")
+        listed = [
+            (head.name, token_label(key, head.keys), weight, head.name == self.focus.head.name)
+            for head, key, weight in self.strongest[:N_LISTED]
+        ]
+        if listed:
+            draw_list(page, left + NUMBERS_WIDTH, below + 0.6, self.width - NUMBERS_WIDTH, "largest weights", listed)
 
 
 def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, width: float, tallest: float) -> HeadGrid:
@@ -116,8 +110,28 @@ def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, width: float, ta
     return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, width, tallest)
 
 
+def draw_list(
+    page: Page, left: float, top: float, width: float, title: str, rows: Sequence[tuple[str, str, float, bool]]
+) -> None:
+    """Draw a title, and below it a line for each row: a head, a token, a number, and whether the line is bold."""
+    axes = page.area(left, top, width, LINE_HEIGHT * (1 + len(rows)))
+    page.write(axes, 0.0, 0.12, title, 7.5, color=FAINT)
+    for line, (head, token, number, bold) in enumerate(rows, start=1):
+        y = LINE_HEIGHT * line + 0.12
+        page.write(axes, 0.0, y, head, 8.5, bold=bold)
+        page.write(axes, 0.62, y, page.fonts.shortened(token, 8.5, width - 1.1, bold), 8.5, bold=bold)
+        page.write(axes, width, y, f"{number:.3f}", 8.5, bold=bold, color=BLUE, ha="right")
+
+
 def draw_grid(
-    page: Page, left: float, top: float, image: np.ndarray, layers: Sequence[int], side: float, gid: str
+    page: Page,
+    left: float,
+    top: float,
+    image: np.ndarray,
+    layers: Sequence[int],
+    side: float,
+    gid: str,
+    largest: float = 1.0,
 ) -> Axes:
     """Draw a grid of layers × heads with the numbers of layers and heads, and return the axes of the grid.
 
@@ -125,7 +139,7 @@ def draw_grid(
 
     Args:
         left, top: the position of the grid, in inches from the top left of the page.
-        image: [layers heads], a number from 0 to 1 for each layer and head; NaN = the layer has no such head.
+        image: [layers heads], a number from 0 to `largest` for each layer and head; NaN = the layer has no such head.
         layers: the number of the layer of each row.
         side: the side of a cell, in inches.
         gid: the name of the image in an SVG file.
@@ -133,7 +147,7 @@ def draw_grid(
     rows, columns = image.shape
     axes = page.area(left, top, columns * side, rows * side)
     axes.set(xlim=(0, columns), ylim=(rows, 0))
-    draw_cells(axes, image, Normalize(0, 1), gid)
+    draw_cells(axes, image, Normalize(0, largest), gid)
     lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
     axes.add_collection(LineCollection(lines, colors="white", linewidths=min(1.0, side * 6), zorder=2), autolim=False)
     axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
@@ -147,8 +161,8 @@ def draw_grid(
     return axes
 
 
-def draw_scale(page: Page, left: float, top: float, label: str = "weight") -> None:
-    """Draw the colour scale for numbers from 0 to 1.
+def draw_scale(page: Page, left: float, top: float, label: str = "weight", largest: float = 1.0) -> None:
+    """Draw the colour scale for numbers from 0 to `largest`.
 
     Args:
         left, top: the position of the scale, in inches from the top left of the page.
@@ -157,6 +171,6 @@ def draw_scale(page: Page, left: float, top: float, label: str = "weight") -> No
     axes = page.area(left, top, 1.2, 0.1)
     draw_cells(axes, np.linspace(0, 1, 121)[None], Normalize(0, 1), "scale")
     axes.add_patch(Rectangle((0, 0), 1.2, 0.1, **outline(EDGE, 0.5)))
-    for x, text in ((0.0, "0"), (0.6, "0.5"), (1.2, "1")):
-        page.write(axes, x, 0.24, text, 7.0, color=FAINT, ha="center")
+    for part in (0.0, 0.5, 1.0):
+        page.write(axes, 1.2 * part, 0.24, f"{largest * part:.3g}", 7.0, color=FAINT, ha="center")
     page.write(axes, 1.32, 0.09, label, 7.0, color=FAINT)

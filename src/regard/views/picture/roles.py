@@ -1,7 +1,7 @@
 """Draw how much attention each head gives to certain kinds of keys, such as the previous token or the first token.
 
 A head that attends to one kind of key has a role, such as "previous". The picture has a grid of layers × heads for each
-role.
+role that a head has, and for the mean distance and the entropy.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from regard.effects.roles import KEY_ROLES
+from regard.effects.roles import KEY_ROLES, ROLES
 from regard.tracing.roles import Roles
 from regard.views.picture.canvas import MARGIN, WIDTH, blank_page, check_picture_path, save_figure
 from regard.views.picture.fonts import fonts_for
@@ -23,11 +23,13 @@ TITLES = {
     "next": "next token",
     "same": "the token itself",
     "first": "first token",
-    "separator": "special tokens",
+    "separator": "special tokens (separator)",
     "duplicate": "same text elsewhere",
     "induction": "after an earlier copy",
+    "distance": "mean distance in tokens",
+    "entropy": "entropy in nats",
 }
-"""For each role, the title of its grid: the kind of key to which a head with this role attends."""
+"""For each role, the title of its grid: the kind of key to which a head with this role attends, or a mean."""
 
 
 def write_figure(roles: Roles, path: Path, title: str = "") -> Path:
@@ -48,7 +50,9 @@ def roles_figure(roles: Roles, title: str) -> Figure:
     layers = list(dict.fromkeys(int(head[1:].partition("H")[0]) for head in roles.heads))
     n_heads = 1 + max(int(head.partition("H")[2]) for head in roles.heads)
     grids = {}
-    for role in KEY_ROLES:
+    for role in ROLES:
+        if not roles.top(role, 1):
+            continue
         share = {head: float(mean) for head, mean in zip(roles.heads, roles[role], strict=True)}
         rows = [[share.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers]
         grids[role] = np.array(rows)  # NaN: the layer has fewer heads than others
@@ -63,10 +67,11 @@ def roles_figure(roles: Roles, title: str) -> Figure:
     page.write_lines(page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, top), lines, LINE_HEIGHT)
     for number, (role, grid) in enumerate(grids.items()):
         left, above = MARGIN + (number % COLUMNS) * (width + GAP), top + (number // COLUMNS) * height
-        best = roles.top(role, 1)
-        none = "in no text" if bool(roles[role].isnan().all()) else "no head"
-        name = f"{TITLES[role]}: {best[0][0]} {best[0][1]:.2f}" if best else f"{TITLES[role]}: {none}"
+        ((best, largest),) = roles.top(role, 1)
+        name = f"{TITLES[role]}: {best} {largest:.2f}"
         page.write(page.area(left + NUMBERS_WIDTH, above, width - NUMBERS_WIDTH, 0.2), 0.0, 0.12, name, 8.5, bold=True)
-        draw_grid(page, left + NUMBERS_WIDTH, above + 0.58, grid, layers, side, role)
-    draw_scale(page, MARGIN + NUMBERS_WIDTH, top + height * n_rows + 0.1, "mean share of attention")
+        is_share = role in KEY_ROLES
+        draw_grid(page, left + NUMBERS_WIDTH, above + 0.58, grid, layers, side, role, 1.0 if is_share else largest)
+    scale = "mean share of attention; distance and entropy: from 0 to the number above the grid"
+    draw_scale(page, MARGIN + NUMBERS_WIDTH, top + height * n_rows + 0.1, scale)
     return page.figure

@@ -33,10 +33,12 @@ def view(comparison: Comparison) -> RenderableType:
     first = comparison.first
     lines: list[RenderableType] = [Text.assemble((models[0], "bold"), " and ", (models[1], "bold"))]
     if first is None:
-        lines.append(Text(f"no difference: no query moves more than {comparison.at_most:g} of its attention"))
+        lines.append(Text(f"no difference: at most {comparison.at_most:g} of a query's attention goes to other keys"))
     else:
         head, token = first
-        lines.append(Text.assemble("they part first in ", (head, "bold"), " at ", (visible_name(token), "bold")))
+        lines.append(
+            Text.assemble("they first differ in ", (head, "bold"), " for the query ", (visible_name(token), "bold"))
+        )
     if comparison.output is not None:
         lines.append(Text(f"largest difference of the outputs: {comparison.output:.3g}"))
     if first is None:
@@ -44,10 +46,10 @@ def view(comparison: Comparison) -> RenderableType:
     return Group(
         *lines,
         "",
-        Text("the share of its attention that a query moves to other keys, where it is largest"),
+        Text("how much of a query's attention goes to other keys, where it is most"),
         Padding.indent(head_table(comparison), 2),
         "",
-        Text("every head: the largest such share, in percent"),
+        Text("every head: percent of the attention of the query that differs most"),
         Padding.indent(grid(comparison), 2),
     )
 

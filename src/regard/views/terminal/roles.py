@@ -15,7 +15,7 @@ PHRASES = {
     "next": "the next token",
     "same": "the token itself",
     "first": "the first token",
-    "separator": "special tokens",
+    "separator": "special tokens (separator)",
     "duplicate": "the same text elsewhere",
     "induction": "after an earlier copy",
     "distance": "mean distance, in tokens",
@@ -53,7 +53,7 @@ def view(roles: Roles, title: str) -> RenderableType:
         Text("the heads that look most at"),
         Padding.indent(table(roles), 2),
         "",
-        Text("every head: the role in which it exceeds the average head most, and its percentage"),
+        Text("every head: the role most above the mean of all heads, and its percentage"),
         Text(legend, style="dim"),
         Padding.indent(head_map(roles), 2),
     )
