@@ -68,6 +68,8 @@ def divergence_loss(
 ) -> Float[Tensor, ""]:
     """Return the R-Drop divergence D in nats, summed over all tokens that are not padding in `expected`.
 
+        D = (KL(p ‖ p′) + KL(p′ ‖ p)) / 2          p, p′: the two predicted distributions of a token
+
     Args:
         logits: the logits of 2n predictions; rows i and n + i are the two predictions of target i.
         expected: the expected token ids of the 2n predictions, so that rows i and n + i are equal; 0 = padding.

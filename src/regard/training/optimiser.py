@@ -20,8 +20,5 @@ def make_optimiser(model: nn.Module, learning_rate: float, weight_decay: float) 
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     matrices = [p for p in parameters if p.ndim >= 2 and id(p) not in embeddings]
     undecayed = [p for p in parameters if p.ndim < 2 or id(p) in embeddings]
-    groups = [
-        {"params": matrices, "weight_decay": weight_decay},
-        {"params": undecayed, "weight_decay": 0.0},
-    ]
+    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": undecayed, "weight_decay": 0.0}]
     return AdamW(groups, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True)

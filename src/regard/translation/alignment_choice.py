@@ -58,8 +58,9 @@ def measured_rules(
 ) -> list[AlignmentRule]:
     """Return an `AlignmentRule` with its measured agreement for each layer, head and decoder step; the default first.
 
-    If no target piece needs a source word, the result is the default rule alone, without an agreement. `choose_rule`
-    says which translations are used.
+    The agreement is the share of target pieces that a rule aligns with the source word that they need most. If no
+    target piece needs a source word, the result is the default rule alone, without an agreement. `choose_rule` says
+    which translations are used.
     """
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:MOST_PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]

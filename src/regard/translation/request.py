@@ -87,7 +87,7 @@ def check_lengths(
 
     Args:
         first: the line number of the text with index 0.
-        may_be_long: allow texts that are too long; for other texts, the error is a TooLongError.
+        may_be_long: allow texts with more pieces; if it is False, such a text raises TooLongError, an InputError.
         target_name: the word for a prefix in messages: "target" if the prefixes are whole targets.
     """
     for one in requests:

@@ -83,7 +83,11 @@ def check_corpora(n_corpora: int, data: Data) -> None:
 
 
 def clean_copies(texts: Mapping[str, Path], data: Data, folder: Path) -> list[CleanCopy]:
-    """Return a `CleanCopy` of each corpus among the text files; its `write` stores the cleaned pairs in `folder`."""
+    """Return a `CleanCopy` of each corpus, an object whose `write` stores the cleaned pairs in a file in `folder`.
+
+    Args:
+        texts: the text files by name (see `text_files`).
+    """
     copies = list[CleanCopy]()
     for number in range(1, len(texts) + 1):
         source, target = names_of_corpus(number)

@@ -196,8 +196,7 @@ def write_data(
         refuse_bpe_dropout(config.vocabulary, vocabularies)
     if user_models.start is not None:
         write_tensors(writing / START, unique_tensors(user_models.start.model))
-    source, target = vocabularies
-    save_vocabularies(writing, source, target)
+    save_vocabularies(writing, *vocabularies)
     reports, n_done = [replace(corpus.counts) for corpus in corpora], 0
 
     def progress(n: int) -> None:
@@ -205,18 +204,18 @@ def write_data(
         n_done += n
         watcher.busy(f"dividing the texts into pieces: {n_done:,} of {n_pairs:,} pairs")
 
-    placeholders = Placeholders.of(source, target)
+    placeholders = Placeholders.of(*vocabularies)
     signed = None if placeholders is None else SignedPairs.of(placeholders, split.train())
     longest = config.data.max_tokens
     write = partial(write_corpus, max_tokens=longest, max_ratio=config.data.max_ratio, share=share)
     for number, (corpus, report) in enumerate(zip(corpora, reports, strict=True), start=1):
         pairs = split.train_of(corpus, report)
         pairs = pairs if signed is None else signed(pairs, report)
-        write(writing / corpus_folder(number), pairs, source, target, report=report, progress=progress)
+        write(writing / corpus_folder(number), pairs, *vocabularies, report=report, progress=progress)
     dev_report = Report()
     dev = split.dev(dev_report) if placeholders is None else starmap(placeholders.signed_pair, split.dev(dev_report))
-    write(writing / "dev", dev, source, target, report=dev_report, purpose="for evaluation")
-    translated = split.pairs_to_translate(config.evaluation.pairs, source, longest)
+    write(writing / "dev", dev, *vocabularies, report=dev_report, purpose="for evaluation")
+    translated = split.pairs_to_translate(config.evaluation.pairs, vocabularies[0], longest)
     write_atomically(writing / "dev.json", json.dumps(translated, ensure_ascii=False))
     total = Report()
     for report in reports:
@@ -226,7 +225,7 @@ def write_data(
         corpus.path.unlink()
     sync_folder(writing)
     watcher.say(total.table())
-    return source, target
+    return vocabularies
 
 
 def corpus_folder(number: int) -> str:

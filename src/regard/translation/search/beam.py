@@ -92,7 +92,10 @@ class Beam:
                 break
             # All sentences get as many rows as the one with the most hypotheses; spare rows have log-probability -∞
             width = max(len(extensions) for _, extensions in going_on)
-            rows = [row for _, its in going_on for row in (*its, *[(-torch.inf, *its[0][1:])] * (width - len(its)))]
+            rows = list[Extension]()
+            for _, extensions in going_on:
+                _, parent, token = extensions[0]
+                rows += [*extensions, *[(-torch.inf, parent, token)] * (width - len(extensions))]
             sentences = [sentence for sentence, _ in going_on]
             totals, parents, tokens = map(list, zip(*rows, strict=True))
             history.append(parents, tokens)
