@@ -246,7 +246,7 @@ class Processes:
         parameters: Mapping[str, Tensor],
         optimiser_tensors: Mapping[str, Tensor],
     ) -> None:
-        """Copy the tensors of a checkpoint into the module and the optimiser of every process; shards get their parts.
+        """Copy the tensors of a checkpoint, or this process's shards of them, into the module and the optimiser.
 
         Args:
             parameters, optimiser_tensors: the results of the methods with these names when the checkpoint was written.

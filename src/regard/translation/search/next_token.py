@@ -42,10 +42,10 @@ def top_tokens(
 def token_log_probabilities(
     logits: Float[Tensor, "rows vocabulary"], length: int, limits: Sequence[int]
 ) -> Float[Tensor, "rows vocabulary"]:
-    """Return the log-probability of every token as the next token of each hypothesis; arguments as of `top_tokens`.
+    """Return the log-probability of every token as the next token of each hypothesis.
 
     The log-probability of PAD and BOS is -inf. A hypothesis that has reached its limit must end: all its tokens except
-    EOS have -inf.
+    EOS have -inf. The arguments are those of `top_tokens`.
     """
     log_probability = log_softmax(logits)
     log_probability[:, NEVER_CHOSEN] = -torch.inf
