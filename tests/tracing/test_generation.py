@@ -38,7 +38,7 @@ def generated(model, tokenizer, n, **options):
         return model.generate(**ids, max_new_tokens=n, output_logits=True, return_dict_in_generate=True, **options)
 
 
-def test_prompt_and_answer_are_one_trace(writer, minilm):
+def test_prompt_and_answer_are_one_trace(writer, minilm, tmp_path):
     expected = generated(writer, minilm.tokenizer, 9)
     trace = regard.trace(writer, TEXT, tokenizer=minilm.tokenizer, new_tokens=9)
     ids = expected.sequences[0].tolist()
@@ -54,6 +54,7 @@ def test_prompt_and_answer_are_one_trace(writer, minilm):
     assert trace.text.startswith(TEXT)
     assert trace.check().max_error < 1e-5
     assert repr(trace).endswith(f"written={len(expected.logits)})")
+    assert regard.Trace.load(trace.save(tmp_path / "written.safetensors")).written == trace.written
 
 
 def test_the_patterns_of_the_answer_are_those_of_its_generation(writer, minilm):
@@ -89,11 +90,6 @@ def test_changes_hold_while_the_model_writes(writer, minilm):
     trace = regard.trace(writer, TEXT, tokenizer=minilm.tokenizer, new_tokens=9, changes=silent)
     assert [token.piece for token in trace.tokens] == minilm.tokenizer.convert_ids_to_tokens(expected)
     assert not trace.decoder[0].dense().any()
-
-
-def test_a_saved_trace_keeps_what_was_written(writer, minilm, tmp_path):
-    trace = regard.trace(writer, TEXT, tokenizer=minilm.tokenizer, new_tokens=3)
-    assert regard.Trace.load(trace.save(tmp_path / "written.safetensors")).written == trace.written
 
 
 def test_what_cannot_write_is_refused(writer, minilm):

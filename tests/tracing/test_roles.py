@@ -77,21 +77,24 @@ def test_a_scan_adds_texts_of_different_lengths_and_goes_on_from_its_file(tmp_pa
     assert resumed.n_known == resumed.n_words == whole.n_words == whole.n_tokens - 6  # without [CLS] and [SEP]
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "regard scan", "model": "MiniLM", "source": "s"}'])
-def test_a_damaged_file_of_a_scan_begins_anew(tmp_path, content):
-    path = tmp_path / "scan"
-    path.write_text(content)
-    assert Scan.load(path, "MiniLM", "s") is None
+SAVED = {"format": "regard scan", "model": "MiniLM", "source": "s"}
 
 
 @pytest.mark.parametrize(
-    "counts", [[1, 1, 5, 0, 3], [-1, 1, 5, 0, 3, 3], [1.0, 1, 5, 0, 3, 3], [1e999, 1, 5, 0, 3, 3], 7]
-)
-def test_a_scan_with_impossible_counts_begins_anew(tmp_path, counts):
+    "content",
+    [
+        "", "[]", "{}", json.dumps(SAVED),
+        *(
+            json.dumps(SAVED | {"heads": [], "sums": None, "counts": counts})
+            for counts in ([1, 1, 5, 0, 3], [-1, 1, 5, 0, 3, 3], [1.0, 1, 5, 0, 3, 3], [1e999, 1, 5, 0, 3, 3], 7)
+        ),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_of_a_scan_or_one_with_impossible_counts_begins_anew(tmp_path, content):
     path = tmp_path / "scan"
-    Scan("MiniLM", n_lines=1).save(path, "s")
+    path.write_text(json.dumps(SAVED | {"heads": [], "sums": None, "counts": [1, 1, 5, 0, 3, 3]}))
     assert Scan.load(path, "MiniLM", "s").n_lines == 1
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"counts": counts}))
+    path.write_text(content)
     assert Scan.load(path, "MiniLM", "s") is None
 
 

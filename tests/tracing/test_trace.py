@@ -120,14 +120,9 @@ def marian(**given):
     sizes = {"d_model": 24, "encoder_layers": 2, "decoder_layers": 3, "encoder_ffn_dim": 7, "decoder_ffn_dim": 7}
     heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 6}
     config = transformers.MarianConfig(
-        vocab_size=30_522,
-        **sizes,
-        **heads,
-        **given,
-        decoder_start_token_id=101,
-        pad_token_id=0,
+        vocab_size=30_522, **sizes, **heads, **given, decoder_start_token_id=101, pad_token_id=0,
         max_position_embeddings=64,
-    )
+    )  # fmt: skip
     return transformers.MarianMTModel(config)
 
 
@@ -252,14 +247,9 @@ def test_each_kind_keeps_those_of_the_chosen_layers_that_it_has(minilm):
 
 def test_layers_bear_the_model_s_numbers_where_not_all_have_attention(minilm):
     config = transformers.Lfm2Config(
-        vocab_size=30_522,
-        hidden_size=24,
-        intermediate_size=24,
-        num_hidden_layers=4,
-        num_attention_heads=3,
-        num_key_value_heads=3,
-        layer_types=["conv", "full_attention", "conv", "full_attention"],
-    )
+        vocab_size=30_522, hidden_size=24, intermediate_size=24, num_hidden_layers=4, num_attention_heads=3,
+        num_key_value_heads=3, layer_types=["conv", "full_attention", "conv", "full_attention"],
+    )  # fmt: skip
     model = transformers.Lfm2Model(config)
     trace = regard.trace(model, SNAKE, tokenizer=minilm.tokenizer)
     assert list(trace.decoder) == [1, 3]

@@ -26,14 +26,9 @@ NOT_KEPT = (
 
 def llama(implementation="sdpa"):
     config = LlamaConfig(
-        vocab_size=30_522,
-        hidden_size=40,
-        intermediate_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        attn_implementation=implementation,
-    )
+        vocab_size=30_522, hidden_size=40, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, attn_implementation=implementation,
+    )  # fmt: skip
     return sharp(LlamaModel(config))
 
 

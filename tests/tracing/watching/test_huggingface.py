@@ -82,25 +82,12 @@ def assert_patterns_equal(patterns, weights, queries_seen, atol=2e-6):
     assert sharpest > 0.5, "the test's attention is too flat to show a mistake"
 
 
-def deepseek(**changes):
-    """Return a config of DeepSeek-V3.2, whose indexer chooses four keys for each query."""
-    sizes = {"hidden_size": 24, "intermediate_size": 37, "moe_intermediate_size": 16, "num_hidden_layers": 2}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16}
-    widths = {"qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8}
-    index = {"index_topk": 4, "index_n_heads": 2, "index_head_dim": 16}
-    experts = {
-        "n_routed_experts": 4,
-        "num_experts_per_tok": 2,
-        "n_group": 1,
-        "topk_group": 1,
-        "first_k_dense_replace": 1,
-    }
-    return transformers.DeepseekV32Config(
-        vocab_size=61, max_position_embeddings=64, **sizes, **heads, **widths, **index, **experts, **PLAIN, **changes
-    )
-
-
-DECODERS["deepseek 3.2 with an indexer"] = deepseek()
+DECODERS["deepseek 3.2, whose indexer chooses four keys"] = transformers.DeepseekV32Config(
+    vocab_size=61, max_position_embeddings=64, hidden_size=24, intermediate_size=37, moe_intermediate_size=16,
+    num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4, q_lora_rank=16, kv_lora_rank=16,
+    qk_nope_head_dim=8, qk_rope_head_dim=8, v_head_dim=8, index_topk=4, index_n_heads=2, index_head_dim=16,
+    n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, first_k_dense_replace=1, **PLAIN,
+)  # fmt: skip
 CASES = [
     *((AutoModel, ENCODERS[name], "right", 2e-5) for name in ENCODERS),
     *((AutoModelForCausalLM, DECODERS[name], side, 5e-5) for name in DECODERS for side in ("left", "right")),
@@ -117,7 +104,7 @@ def test_patterns_and_outputs_are_those_of_eager_attention(kind, config, padded_
     live = inputs["attention_mask"]
     assert_patterns_equal(outputs.attentions, expected.attentions, live)
     assert_close(outputs[0] * live[..., None], expected[0] * live[..., None], atol=atol, rtol=1e-4)
-    if config.model_type == "deepseek_v32":  # its indexer chose four keys for the last query
+    if config.model_type == "deepseek_v32":
         assert int((outputs.attentions[0].dense()[0, 0, -1] > 0).sum()) <= 4
 
 
@@ -203,14 +190,13 @@ def test_an_encoder_that_is_written_for_eager_attention_sees_everything():
 
 def compressing():
     """Return a config of DeepSeek-V4, whose layers also attend to compressed keys and extend the mask for them."""
-    sizes = {"vocab_size": 30_522, "hidden_size": 32, "num_hidden_layers": 2, "moe_intermediate_size": 16}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 8, "q_lora_rank": 16, "sliding_window": 8}
-    groups = {"o_groups": 2, "o_lora_rank": 8, "index_n_heads": 2, "index_head_dim": 8, "index_topk": 2, "hc_mult": 2}
     kinds = ["compressed_sparse_attention", "heavily_compressed_attention"]
-    experts = {"n_routed_experts": 2, "num_experts_per_tok": 1, "mlp_layer_types": ["moe", "moe"]}
     return transformers.DeepseekV4Config(
-        **sizes, **heads, **groups, **experts, **PLAIN, max_position_embeddings=64, layer_types=kinds,
-        compress_rates=dict.fromkeys(kinds, 4), num_nextn_predict_layers=0,
+        vocab_size=30_522, hidden_size=32, num_hidden_layers=2, moe_intermediate_size=16, num_attention_heads=4,
+        num_key_value_heads=1, head_dim=8, q_lora_rank=16, sliding_window=8, o_groups=2, o_lora_rank=8, index_n_heads=2,
+        index_head_dim=8, index_topk=2, hc_mult=2, n_routed_experts=2, num_experts_per_tok=1, **PLAIN,
+        mlp_layer_types=["moe", "moe"], max_position_embeddings=64, layer_types=kinds, num_nextn_predict_layers=0,
+        compress_rates=dict.fromkeys(kinds, 4),
     )  # fmt: skip
 
 
