@@ -33,8 +33,7 @@ from picture import Picture
 from table import Row, Table, Value, command_of, publish, with_progress
 from torch import nn
 
-from regard.evaluation.evaluate import evaluate
-from regard.training.evaluator import bleu_tokenizer
+from regard.evaluation.evaluate import bleu_tokenizer, evaluate
 from regard.training.store.training_log import read_log
 from regard.translation.translator import Translator
 

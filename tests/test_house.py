@@ -42,7 +42,7 @@ ROOMS = {
     ),
     "by_hand": "attention tracing translation errors",
     "export": "attention text transformer recurrent tracing translation errors",
-    "training": "text translation atomic_files device errors json_file tensor_file typed_fields",
+    "training": "text evaluation translation atomic_files device errors json_file tensor_file typed_fields",
     "views": "attention effects tracing by_hand evaluation atomic_files errors visible_text",
     "regard": "",
     "lessons": "by_hand tracing views errors",

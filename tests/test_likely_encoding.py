@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.likely_encoding import likely_encoding
+from regard.likely_encoding import ends_within_character, likely_encoding
 
 SENTENCES = [
     ("뱀은 독이 있어서 매우 위험하다.", "euc-kr", "CP949"),
@@ -22,6 +22,15 @@ SENTENCES = [
 @pytest.mark.parametrize(("text", "codec", "name"), SENTENCES)
 def test_the_encoding_is_named(text, codec, name):
     assert likely_encoding(text.encode(codec)) == name
+
+
+def test_a_text_cut_within_a_character():
+    for text in ("뱀은 독이 있다", "Das Mädchen aß", "a 😀 and 😀"):
+        data = text.encode()
+        for size in range(len(data)):
+            cut = data[:size].decode(errors="ignore").encode() != data[:size]
+            assert ends_within_character(data[:size]) == (cut and not data[:size].decode(errors="ignore").isascii())
+    assert not any(ends_within_character(text.encode(codec)) for text, codec, _ in SENTENCES)
 
 
 def test_any_bytes_have_an_answer():

@@ -50,6 +50,21 @@ def likely_encoding(data: bytes) -> str:
     return next((name for name, how in EAST_ASIAN.items() if share_of(data, *how) >= FEWEST_SHARE), "LATIN1")
 
 
+def ends_within_character(data: bytes) -> bool:
+    """Return whether a line is UTF-8 that ends in the middle of a character.
+
+    An earlier character must be outside ASCII: a single byte of 0x80 or above may also be a letter of LATIN1.
+
+    >>> ends_within_character("뱀은".encode()[:-1]), ends_within_character("a café".encode("latin-1"))
+    (True, False)
+    """
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data" and not data[: error.start].isascii()
+    return False
+
+
 def share_of(data: bytes, codec: str, is_frequent: Callable[[str], bool]) -> float:
     """Return the proportion of frequent letters among the letters outside ASCII in a text.
 

@@ -60,6 +60,20 @@ def test_a_pipe_in_and_json_out(files):
     assert sorted(path.name for path in files.iterdir()) == sorted(FILES)
 
 
+def test_bleu_of_lines_with_few_words_counts_characters(tmp_path):
+    (tmp_path / "few").write_text("사만 이천칠\n")
+    (tmp_path / "many").write_text("the cat sat on a mat\n")
+    few, many, chosen = (
+        invoke("evaluate", tmp_path / name, tmp_path / name, *options)
+        for name, options in (("few", ()), ("many", ()), ("few", ("--tokenize", "13a")))
+    )
+    assert "tok:char" in few.stdout
+    assert few.stderr.startswith("regard: BLEU counts characters, as in training, because")
+    assert "tok:13a" in many.stdout
+    assert "tok:13a" in chosen.stdout
+    assert many.stderr == chosen.stderr == ""
+
+
 def test_tokenized_text_is_noticed_once_and_by_us(files):
     (files / "long.de").write_text(FILES["system.de"] * 60, encoding="utf-8")
     for tokenize, said in (("13a", True), ("none", False)):
@@ -67,7 +81,7 @@ def test_tokenized_text_is_noticed_once_and_by_us(files):
         assert result.stderr.count("as tokenized text does") == said
         assert "force" not in result.output
     (files / "plain.de").write_text("Die Katze saß.\nZwei Hunde laufen.\n", encoding="utf-8")
-    assert run("plain.de", "plain.de").stderr == ""
+    assert run("plain.de", "plain.de", "--tokenize", "13a").stderr == ""
 
 
 def test_several_references_and_settings(files):

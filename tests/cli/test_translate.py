@@ -145,6 +145,14 @@ def test_text_of_two_bytes_a_letter_is_told_from_that_of_one(folder):
     )
 
 
+def test_several_samples_are_those_of_successive_seeds(folder, translator):
+    options = "--temperature", 5, "--seed", 7
+    found = [line.split(" ||| ")[:2] for line in lines(folder, "--sample", "--n-best", 3, *options, text="no dog\n")]
+    drawn = [translator.translate(["no dog"], search=Sample(5.0, seed=seed))[0].text for seed in (7, 8, 9)]
+    assert found == [["0", text] for text in drawn]
+    assert len(set(drawn)) > 1
+
+
 def test_many_lines_are_the_same_lines_in_parts(folder, translator, monkeypatch):
     monkeypatch.setattr("regard.cli.translate.LINES_PER_CALL", 2)
     assert lines(folder, "--sample") == [one.text for one in translator.translate(LINES, search=Sample())]
@@ -267,8 +275,8 @@ def test_a_line_that_is_no_text(folder):
             "got --greedy and --sample; choose one search: --greedy, --sample, or beam search with its options.",
         ),
         (
-            ("--sample", "--n-best", 3),
-            "got --sample and --n-best; choose one search: --greedy, --sample, or beam search with its options.",
+            ("--sample", "--n-best", 3, "--mbr", 2),
+            "got --sample and --mbr; choose one search: --greedy, --sample, or beam search with its options.",
         ),
         (
             ("--mbr", 8, "--sample"),

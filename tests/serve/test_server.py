@@ -33,7 +33,9 @@ def test_an_answer_is_the_translation_its_score_and_its_alignment(service: Runni
         assert found["score"] == pytest.approx(one.log_probability / (len(one.target_ids) + 1), abs=1e-4)
         assert found["alignment"] == [list(pair) for pair in sorted(one.alignment.pairs)]
         assert found["expected_chrf"] is None
-        assert not found["untranslated"]
+        assert {name: found[name] for name in ("unknown", "missing", "parts", "untranslated", "unlike")} == {
+            "unknown": [], "missing": [], "parts": [], "untranslated": False, "unlike": []
+        }  # fmt: skip
 
 
 def test_an_answer_of_a_calibrated_translator_has_the_expected_chrf(
@@ -45,11 +47,22 @@ def test_an_answer_of_a_calibrated_translator_has_the_expected_chrf(
     assert found["expected_chrf"] == pytest.approx(100 * max(0, 1 + found["score"]), abs=0.06)
 
 
+def test_an_answer_names_what_is_unlike_the_training_texts(
+    serving: Callable[..., Running], translator: Translator
+) -> None:
+    usual = {"letters_a_piece": 99.0, "score": -99.0}
+    service = serving(replace(translator, extra={"usual": usual}))
+    (found,) = service.ask("/translate", {"texts": ["the ẞ"]})[1]["translations"]
+    assert found["unknown"] == ["ẞ"]
+    assert found["unlike"][0].startswith("unlike the training texts: ")
+
+
 def test_a_text_that_is_too_long_is_translated_in_parts_or_marked(service: Running, translator: Translator) -> None:
     sentences = ["the cat sat on a mat.", "no dog ran."] * 4
     _, answer, _ = service.ask("/translate", {"texts": [" ".join(sentences), "no " * 40]})
     parts = translator.translate(sentences, search=Beam(3))
-    assert answer["translations"][0]["text"] == " ".join(one.text for one in parts)
+    assert answer["translations"][0]["text"] == " ".join(answer["translations"][0]["parts"])
+    assert answer["translations"][0]["parts"] == [one.text for one in parts]
     assert answer["translations"][1]["untranslated"]
     assert answer["translations"][1]["text"].startswith("⁇ no no ")
 
@@ -92,15 +105,28 @@ def test_what_is_no_request(service: Running, body: bytes, status: int, reason: 
 
 def test_a_request_that_is_too_large_or_of_another_site(service: Running) -> None:
     status, reason, _ = service.ask("/translate", body=b'{"texts": ["' + b"a" * 1_000_000 + b'"]}')
-    assert (status, reason) == (413, "the request has 1,000,015 bytes; this service reads at most 1,000,000.\n")
+    assert (status, reason) == (
+        413,
+        {"error": "the request has 1,000,015 bytes; this service reads at most 1,000,000."},
+    )
     assert service.ask("/translate", {"texts": []}, Origin="http://elsewhere.org")[0] == 403
     assert service.ask("/translate", {"texts": []}, Host="elsewhere.org")[0] == 421
+
+
+def test_an_address_or_method_that_the_service_lacks(service: Running) -> None:
+    end = "; GET /openapi.json describes the service."
+    assert service.ask("/nowhere", method="GET")[:2] == (404, {"error": f"GET /nowhere: Not Found{end}"})
+    status, reason, headers = service.ask("/translate", method="GET")
+    assert (status, reason, headers["allow"]) == (405, {"error": f"GET /translate: Method Not Allowed{end}"}, "POST")
 
 
 def test_beyond_this_machine_a_token_is_needed(serving: Callable[..., Running], translator: Translator) -> None:
     service = serving(translator, token="secret")
     status, reason, _ = service.ask("/translate", {"texts": []})
-    assert (status, reason) == (401, "the request has no valid token; open the address that this service printed.\n")
+    assert (status, reason) == (
+        401,
+        {"error": "the request has no valid token; open the address that this service printed."},
+    )
     assert service.ask("/translate", {"texts": []}, Authorization="Bearer wrong")[0] == 401
     assert service.ask("/translate", {"texts": []}, Authorization="Bearer secret")[:2] == (200, {"translations": []})
     assert service.ask("/health?token=secret", method="GET")[0] == 200

@@ -1,7 +1,8 @@
 """Tests of back-translation: the pairs against the translator, the same pairs after a stop or a kill, refusals."""
 
 import signal
-from dataclasses import replace
+from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 from cli_runner import invoke, output, refused
@@ -12,6 +13,9 @@ from regard.training import back_translation
 from regard.training.back_translation import BackTranslation, Counts
 from regard.training.watcher import Watcher
 from regard.translation.search.sampling import Sample
+from regard.translation.training_texts import TrainingTexts
+from regard.translation.translation import Translation
+from regard.translation.translator import Translator
 
 LINES = ["the cat sat", "", "no dog", "a  mat", "the cat", "the mat sat", "no cat", "a dog", "the dog sat", "a cat"]
 
@@ -76,7 +80,7 @@ def test_the_pairs_are_samples_of_the_translator(task, translator):
     ]
     assert pairs(task) == expected
     assert (counts.lines, counts.pairs) == (10, len(expected))
-    assert counts.lines == counts.pairs + counts.empty + counts.over_long + counts.unknown
+    assert counts.lines == counts.pairs + counts.empty + counts.over_long + counts.cut + counts.unknown
     names = sorted(path.name for path in task.text.parent.iterdir())
     assert names == ["mono.txt", "synthetic.source", "synthetic.target"]
 
@@ -125,8 +129,6 @@ def test_a_damaged_state_begins_anew(task):
 
 
 def test_lines_that_are_left_out_are_counted(task, monkeypatch):
-    from regard.translation.translator import Translator
-
     translate = Translator.translate
 
     def changed(self, texts, **options):
@@ -140,7 +142,29 @@ def test_lines_that_are_left_out_are_counted(task, monkeypatch):
         ]  # fmt: skip
 
     monkeypatch.setattr(Translator, "translate", changed)
-    assert task.run("cpu", Watcher()) == Counts(lines=10, pairs=6, empty=2, over_long=1, unknown=1)
+    assert task.run("cpu", Watcher()) == Counts(lines=10, pairs=6, empty=2, cut=1, unknown=1)
+
+
+def test_a_text_in_another_script_is_refused(task, monkeypatch):
+    extra = {
+        "training_texts": asdict(TrainingTexts(longest=99, smallest_ratio=0.0, largest_ratio=99.0, scripts=("kana",)))
+    }
+    monkeypatch.setattr(back_translation, "Translator", SimpleNamespace(load=lambda *_: foreign))
+    foreign = replace(Translator.load(task.translator, "cpu"), extra=extra)
+    assert refusal(InputError, task.run, "cpu", Watcher()) == (
+        f"2 of the first 2 lines of {task.text} are written in Latin letters; the training texts are in kana; give a "
+        f"translator from the language of mono.txt, not {task.translator}."
+    )
+    assert not task.folder.exists()
+
+
+def test_lines_unlike_the_training_texts_are_counted(task, translator_folder, monkeypatch):
+    monkeypatch.setattr(Translation, "unlike_source", ("rare",))
+    printed = output("back-translate", translator_folder, task.text, task.source, task.target, "--quiet")
+    assert printed.splitlines()[-5] == (
+        f"remark      10 lines are unlike the training texts of {translator_folder}; is this the right translator for "
+        "them?"
+    )
 
 
 def test_files_that_exist_or_are_named_twice(task, tmp_path):

@@ -82,12 +82,20 @@ def check_options(greedy: bool, beam: int | None, sampling_options: dict[str, An
 
 def print_counts(task: "BackTranslation", counts: "Counts") -> None:
     """Print how many lines became pairs or were left out, the files, and a command that trains on the pairs."""
-    reasons = {"empty": counts.empty, "too long": counts.over_long, "with unknown pieces": counts.unknown}
+    reasons = {
+        "empty": counts.empty,
+        "too long": counts.over_long,
+        "whose translation was cut": counts.cut,
+        "with unknown pieces": counts.unknown,
+    }
     left_out = ", ".join(f"{number:,} {name}" for name, number in reasons.items() if number)
     source, target = escape_controls(task.source), escape_controls(task.target)
     print(f"pairs       {counts.pairs:,} of {counts.lines:,} lines")
     if left_out:
         print(f"left out    {left_out}")
+    if counts.unlike:
+        share = "; is this the right translator for them?" if 2 * counts.unlike > counts.lines else ""
+        print(f"remark      {counts.unlike:,} lines are unlike the training texts of {task.translator}{share}")
     print(f"sources     {source}")
     print(f"targets     {target}")
     print(f"\nnow         regard train …,{source} …,{target} --synthetic 2 --out …")

@@ -32,9 +32,13 @@ def evaluate(
         list[Path] | None, typer.Option("--reference", "-r", help="One more reference; may be repeated.")
     ] = None,
     tokenize: Annotated[
-        str,
-        typer.Option("--tokenize", help="The tokenizer of BLEU: 13a, intl, char, zh, ja-mecab, ko-mecab …"),
-    ] = "13a",
+        str | None,
+        typer.Option(
+            "--tokenize",
+            help="The tokenizer of BLEU: 13a, intl, char, zh, ja-mecab, ko-mecab …",
+            show_default="13a; char if the reference lines have fewer than 5 words on average",
+        ),
+    ] = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore upper and lower case.")] = False,
     comet: Annotated[
         str | None,
@@ -65,7 +69,7 @@ def evaluate(
 
     from regard.cli.progress import spinner
     from regard.cli.text_lines import read_file_lines
-    from regard.evaluation.evaluate import check_lines, is_tokenized
+    from regard.evaluation.evaluate import bleu_tokenizer, check_lines, is_tokenized
     from regard.evaluation.evaluate import evaluate as measure
 
     check_inputs(hypothesis, translator, source, {"--truncate": truncate, "--device": device is not None})
@@ -88,9 +92,15 @@ def evaluate(
             *(lines[path] for path in references),
             source=lines[source] if source else None,
             against=lines[against] if against else None,
-            tokenize=tokenize,
+            tokenize=tokenize or bleu_tokenizer(lines[reference]),
             lowercase=lowercase,
             comet=comet,
+        )
+    if tokenize is None and bleu_tokenizer(lines[reference]) == "char":
+        print(
+            "regard: BLEU counts characters, as in training, because the reference lines have few words; "
+            "--tokenize 13a counts words.",
+            file=sys.stderr,
         )
     if tokenize != "none" and is_tokenized(hypotheses):
         print(

@@ -41,7 +41,8 @@ def score(
 
     A score is a mean log-probability, in nats: the mean of log P(piece | source, earlier pieces) over all pieces of a
     translation and its end. 0 means certain; -1 means a probability of 1/e per piece (geometric mean). Wrong
-    translations have the lowest scores, so sorting a corpus by score brings its errors to the top.
+    translations tend to have low scores, so sorting a corpus by score brings errors to the top. A weak translator also
+    gives low scores to right translations of rare words: read the lines before you delete them.
 
     [bold]Examples[/bold]
 

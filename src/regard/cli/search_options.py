@@ -44,6 +44,8 @@ def check_search_options(
     """
     given = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beam_options.items()}
     chosen = [option_name(name) for name, is_given in given.items() if is_given]
+    if sample and "--n-best" in chosen:  # several samples
+        chosen.remove("--n-best")
     if len(chosen) > 1 and (greedy or sample):
         raise InputError(
             f"got {' and '.join(chosen)}; choose one search: --greedy, --sample, or beam search with its options."
@@ -76,7 +78,7 @@ def search_from_options(
         beam.setdefault("size", max(beam["n_best"], Beam().size))
     try:
         if greedy or sample:
-            return Greedy() if greedy else Sample(**sampling)
+            return Greedy() if greedy else Sample(**sampling, n_best=beam_options.get("n_best") or 1)
         if n_samples is None:
             return Beam(**beam)
         n_best, size = beam.pop("n_best", 1), beam.pop("size", Beam().size)

@@ -96,7 +96,8 @@ def translate(
 
     --alignments writes "translation ||| pairs". A pair 1-2 aligns source word 1 with target word 2: a piece of target
     word 2 has its largest attention weight on source word 1. Words are divided at white space and counted from 0.
-    --n-best writes "line ||| translation ||| score", with lines counted from 0, as Moses does.
+    --n-best writes "line ||| translation ||| score", with lines counted from 0, as Moses does. With --sample, these are
+    several samples, in the order drawn.
 
     --scores adds two numbers, "||| score ||| chrF"; then --alignments adds "||| pairs". The score is the mean
     log-probability of a piece, as regard score prints. The chrF, from 0 to 100, is the chrF that translations of dev

@@ -17,6 +17,12 @@ from regard.evaluation.records import Comparison, Evaluation, LengthGroup, Metri
 SMALLEST_LENGTHS = (1, 6, 11, 21, 41, 81)
 """The smallest length in each group of lines. The length of a line is the number of words in its reference."""
 
+WORDS_FOR_WORD_BLEU = 5
+"""The smallest mean number of words per reference line for which BLEU counts words; below it, BLEU counts characters.
+
+BLEU needs sequences of four words, and lines in scripts without spaces have few words.
+"""
+
 UNSPACED = {"zh", "ja-mecab"}
 """BLEU's tokenizers for languages written without spaces. With them, TER counts characters instead of words."""
 
@@ -84,6 +90,16 @@ def evaluate(
         by_length=scores_by_length(metrics, hypotheses, references, matches),
         sentences=worst_first(metrics["chrF"], hypotheses, references, matches, source, against),
     )
+
+
+def bleu_tokenizer(references: Sequence[str]) -> str:
+    """Return the name of the sacreBLEU tokenizer for these references: 13a, or char if lines have few words.
+
+    >>> bleu_tokenizer(["the cat sat on it"]), bleu_tokenizer(["사만 이천칠"])
+    ('13a', 'char')
+    """
+    n_words = sum(len(line.split()) for line in references)
+    return "13a" if n_words >= WORDS_FOR_WORD_BLEU * len(references) else "char"
 
 
 def check_lines(texts: Mapping[str, Sequence[str]]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 1_000_000
@@ -55,7 +55,7 @@ class Guard:
         request = Request(scope)
         if refusal := self.refusal(request):
             status, reason = refusal
-            await PlainTextResponse(f"{reason}\n", status, HEADERS)(scope, receive, send)
+            await JSONResponse({"error": reason}, status, HEADERS)(scope, receive, send)
             return
         has_token_in_url = self.token is not None and self.is_token(request.query_params.get("token"))
 

@@ -27,7 +27,11 @@ def description(name: str) -> dict[str, Any]:
             "items": pair,
             "description": "pairs (source word, target word); words are divided at white space and counted from 0",
         },
+        "unknown": texts("characters that the translator does not know"),
+        "missing": texts("names, numbers and addresses of the text that the translation lacks"),
+        "parts": texts("the translations of the sentences, if the text was too long and was divided; otherwise empty"),
         "untranslated": {"type": "boolean", "description": "whether the text was too long and could not be divided"},
+        "unlike": texts("remarks that the text is unlike the training texts, or that the translation is improbable"),
     }
     question = {"texts": {"type": "array", "items": text, "maxItems": MOST_TEXTS}}
     answer = {"translations": {"type": "array", "items": object_schema(translation)}}
@@ -65,6 +69,11 @@ def description(name: str) -> dict[str, Any]:
             },
         },
     }
+
+
+def texts(description: str) -> dict[str, Any]:
+    """Return the JSON schema of a list of texts."""
+    return {"type": "array", "items": {"type": "string"}, "description": description}
 
 
 def object_schema(properties: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.translation.alignment import Alignment
-from regard.translation.translation import Translation, rounded_chrf
+from regard.translation.translation import Translation, remark_record, rounded_chrf
 
 MOST_TEXTS, MOST_CHARACTERS = 256, 10_000
 """The largest number of texts in a request, and of characters in a text."""
@@ -51,7 +51,7 @@ def answer_to(translations: Sequence[Translation], alignments: Sequence[Alignmen
                 "score": round(one.mean_log_probability, DIGITS),
                 "expected_chrf": rounded_chrf(one),
                 "alignment": [list(pair) for pair in sorted(alignment.pairs)],
-                "untranslated": one.untranslated,
+                **remark_record(one),
             }
             for one, alignment in zip(translations, alignments, strict=True)
         ]

@@ -5,7 +5,7 @@ GET  /health         {"status": "ok", "translator": "…"}
 GET  /openapi.json   the description of the service in the OpenAPI format
 GET  /               the description of the service as an HTML page
 
-The answer to an invalid request is {"error": "…"} with status 400; if too many texts wait, the status is 503.
+The answer to an invalid request is {"error": "…"} with a status from 400 to 421; if too many texts wait, it is 503.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
@@ -85,4 +86,14 @@ def application(batching: Batching, hosts: Collection[str] = (), token: str | No
         Route("/health", service.health),
         Route("/openapi.json", service.openapi),
     ]
-    return Guard(Starlette(routes=routes, lifespan=service.working), hosts, token, name="service")
+    handlers = {HTTPException: error_answer}
+    return Guard(
+        Starlette(routes=routes, lifespan=service.working, exception_handlers=handlers), hosts, token, name="service"
+    )
+
+
+def error_answer(request: Request, error: Exception) -> Response:
+    """Answer a request for an address that does not exist (404), or with another method than it has (405)."""
+    assert isinstance(error, HTTPException)
+    reason = f"{request.method} {request.url.path}: {error.detail}; GET /openapi.json describes the service."
+    return JSONResponse({"error": reason}, error.status_code, error.headers)

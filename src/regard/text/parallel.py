@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from regard.errors import InputError, nearest, reason
-from regard.likely_encoding import likely_encoding
+from regard.likely_encoding import ends_within_character, likely_encoding
 from regard.text.cleaning import clean_text, compose, without_control_characters
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -69,10 +69,10 @@ class Report:
             "pairs with a text that is too long, left out": self.over_long,
             "pairs of mismatched lengths, left out": self.mismatched,
             "pairs held out for evaluation": self.held_out,
+            "pairs added, in which a sign replaces a name": self.named,
             "pairs to learn from": self.kept,
             "of these, pairs with a letter that is not in the vocabulary": self.unknown,
-            "pairs with a name, number or address in both texts, replaced by a sign": self.signed,
-            "pairs added, in which a sign replaces a name": self.named,
+            "of these, pairs with a name, number or address in both texts, replaced by a sign": self.signed,
         }
         always = "pairs read", "pairs to learn from"
         return "\n".join(f"{number:>7,}  {label}" for label, number in rows.items() if number or label in always)
@@ -169,6 +169,11 @@ def decode_line(line: bytes, path: Path | str, number: int) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as error:
+        if ends_within_character(line):
+            raise InputError(
+                f"{path}, line {number}: ends in the middle of a character, so a part of the text is missing; copy it "
+                "again."
+            ) from error
         raise InputError(
             f"{path}, line {number}: not UTF-8 (byte 0x{line[error.start]:02X} at position {error.start + 1}); "
             f"convert the file first, for instance with iconv -f {likely_encoding(line)} -t UTF-8."

@@ -48,16 +48,19 @@ class Counts:
 
     Attributes:
         empty: lines without words, and lines whose translation has none.
-        over_long: lines that are too long for the translator, or whose translation was cut at the largest number of
-            tokens.
+        over_long: lines that are too long for the translator.
+        cut: lines whose translation was ended at the largest number of pieces.
         unknown: lines whose translation contains the unknown token.
+        unlike: lines with a remark that they are unlike the translator's training texts; they are also counted above.
     """
 
     lines: int = 0
     pairs: int = 0
     empty: int = 0
     over_long: int = 0
+    cut: int = 0
     unknown: int = 0
+    unlike: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +101,8 @@ class BackTranslation:
             watcher: shows the progress.
 
         Raises:
-            InputError: a file cannot be read or written, exists already, or is named twice, or the text has no lines.
+            InputError: a file cannot be read or written, exists already, or is named twice; or the text has no lines,
+                or most of its first lines are in another script than the translator's training texts.
         """
         refuse_files(self.source, self.target)
         watcher.busy("reading the text")
@@ -107,6 +111,7 @@ class BackTranslation:
             raise InputError(f"{self.text} has no lines; give at least one.")
         watcher.busy("loading the translator")
         translator = Translator.load(self.translator, device)
+        self.refuse_foreign(translator)
         try:
             state = self.earlier_state(watcher)
             with StopHandler() as handler:
@@ -117,6 +122,17 @@ class BackTranslation:
         except OSError as error:
             raise InputError(f"cannot write the pairs to {self.source.parent}: {reason(error)}.") from error
         return state.counts
+
+    def refuse_foreign(self, translator: Translator) -> None:
+        """Raise InputError if most of the first lines are in another script than the translator's training texts."""
+        lines = [line for line in islice(clean_lines(self.text), LINES_PER_CALL) if line]
+        texts = translator.training_texts
+        remarks = [remark for line in lines if texts is not None and (remark := texts.foreign_script(line))]
+        if 2 * len(remarks) > len(lines):
+            raise InputError(
+                f"{len(remarks):,} of the first {len(lines):,} lines of {self.text} are {remarks[0]}; "
+                f"give a translator from the language of {self.text.name}, not {self.translator}."
+            )
 
     def description(self) -> dict[str, Any]:
         """Return the inputs that must not change before a run is resumed, as JSON values.
@@ -180,7 +196,10 @@ class BackTranslation:
         counts, pairs = state.counts, list[tuple[str, str]]()
         for one in found:
             outcome = outcome_of(one)
-            counts = replace(counts, **{"lines": counts.lines + 1, outcome: getattr(counts, outcome) + 1})
+            unlike = counts.unlike + bool(one.unlike_source)
+            counts = replace(
+                counts, **{"lines": counts.lines + 1, "unlike": unlike, outcome: getattr(counts, outcome) + 1}
+            )
             if outcome == "pairs":
                 pairs.append((" ".join(one.text.split()), one.source))
         sizes = []
@@ -210,8 +229,10 @@ def outcome_of(translation: Translation) -> str:
     """Return the name of the field of `Counts` in which a translated line is counted, e.g. "pairs"."""
     if not translation.source or not translation.text.strip():
         return "empty"
-    if translation.parts or translation.untranslated or translation.cut:
+    if translation.untranslated:
         return "over_long"
+    if translation.cut:
+        return "cut"
     return "unknown" if UNKNOWN in translation.target_pieces else "pairs"
 
 

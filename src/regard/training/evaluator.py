@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from regard.errors import InputError, import_extra
+from regard.evaluation.evaluate import bleu_tokenizer
 from regard.text.batches import Batches
 from regard.text.keyed_random import seed_of
 from regard.text.placeholders import with_items
@@ -22,12 +23,6 @@ from regard.translation.translator_folder import write_translator
 
 SENTENCES_AT_ONCE = 64
 """The number of sentences that are translated in one batch."""
-
-WORDS_FOR_WORD_BLEU = 5
-"""The smallest mean number of words per reference line for which BLEU counts words; below it, BLEU counts characters.
-
-BLEU needs sequences of four words, and lines in scripts without spaces have few words.
-"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -73,6 +68,7 @@ class DevEvaluation:
             "dev_training_loss_nats": self.training_loss_nats,
             "dev_perplexity": math.exp(min(result.loss_nats, 700)),
             "dev_bleu": result.bleu,
+            "bleu_tokenizer": result.tokenizer,
             "averaged": result.averaged,
             "is_best": best == result,
             "best_step": result.step if best is None else best.step,
@@ -118,7 +114,9 @@ class Evaluator:
         training_loss, translations = self.loaded_loss(self.smoothing), self.translations()
         shown = seed_of(step) % len(translations)  # another example at each step, the same in every run
         return DevEvaluation(
-            result=DevResult(step=step, loss_nats=loss, bleu=self.bleu(translations), averaged=len(chosen)),
+            result=DevResult(
+                step=step, loss_nats=loss, bleu=self.bleu(translations), averaged=len(chosen), tokenizer=self.tokenizer
+            ),
             training_loss_nats=training_loss,
             sample={
                 "source": self.pairs.source_texts[shown],
@@ -174,7 +172,7 @@ class Evaluator:
         """Return corpus BLEU, from 0 to 100, of translations against the dev set's `target_texts`."""
         references, corpus_bleu = list(self.pairs.target_texts), import_extra("sacrebleu", "translation").corpus_bleu
         # force=True: no warning that the text is tokenized, which would appear at every evaluation
-        found = corpus_bleu(list(translations), [references], force=True, tokenize=bleu_tokenizer(references))
+        found = corpus_bleu(list(translations), [references], force=True, tokenize=self.tokenizer)
         return float(found.score)
 
     def write_translator(self, folder: Path, result: DevResult) -> None:
@@ -182,11 +180,10 @@ class Evaluator:
         write_translator(folder, self.model, self.source_vocabulary, self.target_vocabulary, {"dev": asdict(result)})
 
     @property
+    def tokenizer(self) -> str:
+        """The name of sacreBLEU's tokenizer for BLEU: 13a, or char if the dev texts have few words."""
+        return bleu_tokenizer(self.pairs.target_texts)
+
+    @property
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
-
-
-def bleu_tokenizer(references: Sequence[str]) -> str:
-    """Return the name of the sacreBLEU tokenizer for these references: 13a, or char if lines have few words."""
-    n_words = sum(len(line.split()) for line in references)
-    return "13a" if n_words >= WORDS_FOR_WORD_BLEU * len(references) else "char"

@@ -33,16 +33,18 @@ class DevResult:
         loss_nats: the mean cross-entropy per target token in nats, without label smoothing.
         bleu: corpus BLEU of greedy translations, from 0 to 100.
         averaged: the number of snapshots whose mean was evaluated; 1 = the parameters of this step alone.
+        tokenizer: the name of sacreBLEU's tokenizer: char if BLEU counts characters.
     """
 
     step: int
     loss_nats: float
     bleu: float
     averaged: int
+    tokenizer: str = "13a"
 
     def summary(self) -> str:
         """Return BLEU, dev loss and step as a line of text for the user."""
-        return f"BLEU {self.bleu:.1f}, dev loss {self.loss_nats:.3f} (step {self.step:,})"
+        return f"{bleu_name(self.tokenizer)} {self.bleu:.1f}, dev loss {self.loss_nats:.3f} (step {self.step:,})"
 
     def better_than(self, other: "DevResult | None", metric: Metric) -> bool:
         """Return whether this result is better than `other`; any result is better than None.
@@ -60,6 +62,11 @@ class DevResult:
         if metric == "loss":
             return self.loss_nats < other.loss_nats
         return (self.bleu, -self.loss_nats) > (other.bleu, -other.loss_nats)
+
+
+def bleu_name(tokenizer: str) -> str:
+    """Return the name of BLEU for messages: "BLEU", or "BLEU (char)" if it counts characters."""
+    return "BLEU" if tokenizer == "13a" else f"BLEU ({tokenizer})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

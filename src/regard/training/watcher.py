@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Any
 
+from regard.training.training_state import bleu_name
+
 CALLS_PER_LINE = 10
 """If standard error is not a terminal, the first of every ten calls of `progress` prints a line."""
 
@@ -140,8 +142,8 @@ class Terminal(Watcher):
         mean = f" (mean of {entry['averaged']})" if entry["averaged"] > 1 else ""
         best = "the best so far" if entry["is_best"] else f"the best was step {entry['best_step']:,}"
         self.say(
-            f"step {entry['step']:,}: BLEU {entry['dev_bleu']:.1f}, loss {entry['dev_loss_nats']:.3f} "
-            f"on the dev pairs{mean}, {best}"
+            f"step {entry['step']:,}: {bleu_name(entry['bleu_tokenizer'])} {entry['dev_bleu']:.1f}, "
+            f"loss {entry['dev_loss_nats']:.3f} on the dev pairs{mean}, {best}"
         )
         sample = entry["sample"]
         for name in ("source", "translation", "reference"):

@@ -13,6 +13,9 @@ from regard.attention.pattern import Pattern
 from regard.errors import InputError
 from regard.typed_fields import check_fields
 
+RELIABLE = 0.5
+"""Alignments whose `agreement` is below this fraction are called unreliable."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AlignmentRule:
@@ -71,12 +74,16 @@ class AlignmentRule:
         """Return the rule as a phrase for messages, with `agreement` as a percentage of the target pieces.
 
         >>> print(AlignmentRule(layer=2, head=5, step="reads", agreement=0.875))
-        layer 2, head 5, the step that reads the piece (88 % of pieces agree)
+        layer 2, head 5, the step that reads the piece: for 88 % of the pieces measured they name the word that the
+        model needs
         """
         layer = "the last layer but one" if self.layer is None else f"layer {self.layer}"
         head = "mean over heads" if self.head is None else f"head {self.head}"
-        agreement = "" if self.agreement is None else f" ({100 * self.agreement:.0f} % of pieces agree)"
-        return f"{layer}, {head}, the step that {self.step} the piece{agreement}"
+        rule = f"{layer}, {head}, the step that {self.step} the piece"
+        if self.agreement is None:
+            return rule
+        measured = f"for {100 * self.agreement:.0f} % of the pieces measured they name the word that the model needs"
+        return f"{rule}: {measured}{'' if self.agreement >= RELIABLE else '; they are unreliable'}"
 
 
 def alignment_rule_from(path: Path, config: Any, values: Any) -> AlignmentRule:

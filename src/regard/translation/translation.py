@@ -197,11 +197,7 @@ class Translation:
             alignment: the word alignment in the record; None = the property `alignment`.
         """
         return {"source": self.source, **confidence_record(self)} | {
-            "unknown": list(self.unknown),
-            "missing": list(self.missing),
-            "parts": [part.text for part in self.parts],
-            "untranslated": self.untranslated,
-            "unlike": list(self.unlike),
+            **remark_record(self),
             **alignment_record(alignment or self.alignment),
             "candidates": [confidence_record(candidate) for candidate in self.candidates],
         }
@@ -228,6 +224,17 @@ def confidence_record(translation: Translation) -> dict[str, Any]:
     return candidate_record(translation) | {
         "mean_log_probability": round(translation.mean_log_probability, DIGITS),
         "expected_chrf": rounded_chrf(translation),
+    }
+
+
+def remark_record(translation: Translation) -> dict[str, Any]:
+    """Return what is to be remarked on a translation, as values for `json.dumps`."""
+    return {
+        "unknown": list(translation.unknown),
+        "missing": list(translation.missing),
+        "parts": [part.text for part in translation.parts],
+        "untranslated": translation.untranslated,
+        "unlike": list(translation.unlike),
     }
 
 

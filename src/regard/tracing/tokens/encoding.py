@@ -6,7 +6,7 @@ import torch
 
 from regard.attention.representation import type_name
 from regard.errors import InputError, TooLongError, first_paragraph
-from regard.likely_encoding import likely_encoding
+from regard.likely_encoding import ends_within_character, likely_encoding
 from regard.tracing.tokens.prompt import Prompt
 from regard.tracing.tokens.readable_tokens import Token, readable_tokens
 
@@ -136,6 +136,10 @@ def check_text(text: str) -> None:
         surrogate, place = ord(text[error.start]), len(text[: error.start].encode()) + 1
         if 0xDC80 <= surrogate <= 0xDCFF:  # Python's escape ("surrogateescape") of a byte that is not UTF-8
             given = text.encode(errors="surrogateescape")
+            if ends_within_character(given):
+                raise InputError(
+                    "the text ends in the middle of a character; a part of it is missing: give the whole text."
+                ) from error
             raise InputError(
                 f"the text is not UTF-8 (byte 0x{surrogate - 0xDC00:02X} at position {place}); "
                 f"convert it first, for instance with iconv -f {likely_encoding(given)} -t UTF-8."

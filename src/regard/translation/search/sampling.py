@@ -10,7 +10,7 @@ Source: Fan, Lewis & Dauphin 2018 (top-k); Holtzman et al. 2020, section 3.1 (to
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -38,12 +38,14 @@ class Sample:
         top_p: draw from the smallest set of most probable tokens whose probabilities sum to at least p; None = from all
             tokens. With top_k, the probabilities are first normalised over the k tokens.
         seed: the seed of the random numbers.
+        n_best: the number of translations of each source, in the order drawn: with the seeds seed, seed + 1, and so on.
     """
 
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float | None = None
     seed: int = 0
+    n_best: int = 1
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < float("inf"):
@@ -54,12 +56,17 @@ class Sample:
             raise ValueError(f"top_k={self.top_k} must be at least 1: there must be a token to draw.")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise ValueError(f"top_p={self.top_p} must be a probability above 0 and at most 1.")
+        if self.n_best < 1:
+            raise ValueError(f"n_best={self.n_best} must be at least 1.")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed={self.seed} must be a whole number from 0 to 2⁶³ - 1.")
 
     @torch.inference_mode()
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
-        """Return for each source a tuple with its one sampled hypothesis."""
+        """Return for each source a tuple with its sampled hypotheses, as many as `n_best`, in the order drawn."""
+        if self.n_best > 1:
+            samples = [replace(self, seed=self.seed + n, n_best=1).run(model, sources) for n in range(self.n_best)]
+            return [tuple(one for (one,) in of_source) for of_source in zip(*samples, strict=True)]
         device = sources.lengths.device
         numbers = random_numbers(self.seed, sources.numbers, max(sources.limits) + 1)
         numbers = numbers.to(widest_type(device)).to(device)
