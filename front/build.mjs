@@ -1,5 +1,5 @@
-// Bundle the front end into the Python package: the page's script and style sheet, and the worker of a static site, which
-// the wheel carries. Beside them comes the WebAssembly of ONNX Runtime, compressed, which git does not keep.
+// Bundle the front end into the Python package: the page's script and style sheet, and the script of a site's worker. ONNX Runtime's
+// WebAssembly is added, compressed; it is in the wheel, but not in git.
 import { readFile, writeFile } from "node:fs/promises";
 import { deflateSync } from "node:zlib";
 import { build } from "esbuild";
@@ -17,8 +17,8 @@ await build({
   ...options,
   entryPoints: { worker: "src/site/worker.ts" },
   format: "iife",
-  legalComments: "eof", // whose ONNX Runtime this is
-  define: { "import.meta.url": '"worker.js"' }, // ONNX Runtime loads nothing by it: its WebAssembly is given
+  legalComments: "eof", // keep the licence of ONNX Runtime
+  define: { "import.meta.url": '"worker.js"' }, // ONNX Runtime loads nothing from this address: the worker hands it its WebAssembly
 });
 const runtime = await readFile("node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm");
 await writeFile(`${outdir}/onnxruntime.wasm.deflate`, deflateSync(runtime, { level: 9 }));

@@ -1,9 +1,9 @@
-// Drive Firefox for the tests, by WebDriver BiDi: `node firefox.mjs firefox-esr < steps.json` takes the steps one after another
-// and prints, as JSON, what each of them found and everything that the page complained about.
+// Firefox for the tests: `node firefox.mjs firefox-esr < steps.json` opens pages and uses them, step by step, by WebDriver BiDi. It
+// prints as JSON the texts that the steps "read" (`found`), and the messages in the console of the pages (`complaints`).
 import { text } from "node:stream/consumers";
 import puppeteer from "puppeteer-core";
 
-const MILLISECONDS = 60_000; // the patience with each step
+const MILLISECONDS = 60_000; // the longest time that a step may take
 
 const steps = JSON.parse(await text(process.stdin));
 const browser = await puppeteer.launch({ browser: "firefox", executablePath: process.argv[2], headless: true });
@@ -20,7 +20,7 @@ try {
     open: (address) => page.goto(address),
     hover: async (selector, place) => (await page.$$(selector))[place].hover(),
     click: async (selector, place) => (await page.$$(selector))[place].click(),
-    // Type over what a field has.
+    // Replace the text of a field.
     type: async (selector, words) => {
       await page.$eval(selector, (field) => (field.focus(), field.select()));
       await page.keyboard.type(words);

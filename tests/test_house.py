@@ -182,7 +182,8 @@ def test_circles_are_seen():
     assert circles(graph) == [["regard.a", "regard.b", "regard.room.c"]]
 
 
-SCRIPTS = Path(__file__).parents[1] / "front" / "src"
+FRONT = Path(__file__).parents[1] / "front" / "src"
+SCRIPTS = {path.relative_to(FRONT).as_posix(): path.read_text() for path in sorted(FRONT.rglob("*.ts*"))}
 IMPORT = re.compile(r"""^(?:import|export)\b[^;]*?["'](\.[^"']+)["'];""", re.MULTILINE)
 """A regular expression for an import of another file of the front end, which may extend over several lines."""
 
@@ -200,9 +201,8 @@ def script_graph(scripts: dict[str, str]) -> dict[str, set[str]]:
 
 
 def test_no_scripts_import_each_other_in_a_circle():
-    scripts = {path.relative_to(SCRIPTS).as_posix(): path.read_text() for path in sorted(SCRIPTS.rglob("*.ts*"))}
-    graph = script_graph(scripts)
-    assert {"page.tsx", "words.ts"} <= graph["main.tsx"]
+    graph = script_graph(SCRIPTS)
+    assert {"pages/trace-page.tsx", "words.ts"} <= graph["main.tsx"]
     assert circles(graph) == []
 
 
@@ -214,6 +214,57 @@ def test_circles_of_scripts_are_seen():
         "d.ts": 'import { a } from "./a";',
     }
     assert circles(script_graph(scripts)) == [["a.ts", "c.ts", "views/b.tsx"]]
+
+
+FRONT_ROOMS: dict[str, set[str]] = {
+    "words.ts": set(),
+    "trace": set(),
+    "state": {"words.ts", "trace"},
+    "parts": {"words.ts", "trace", "state"},
+    "views": {"words.ts", "trace", "state", "parts"},
+    "pages": {"words.ts", "trace", "state", "views"},
+    "site": {"trace"},
+    "site/answerer.ts": {"words.ts", "trace", "state", "site"},
+    "main.tsx": {"words.ts", "trace", "state", "parts", "pages", "site/answerer.ts"},
+}
+"""For each room of front/src, a folder or a file, the rooms from which it may import; site/ runs in the worker."""
+
+
+def front_room(name: str) -> str:
+    """Return the room of a file of front/src; each view is a room."""
+    folder, _, rest = name.partition("/")
+    return name if name in FRONT_ROOMS else f"views/{rest.split('/')[0]}" if folder == "views" else folder
+
+
+def forbidden_imports_of_scripts(graph: dict[str, set[str]]) -> list[str]:
+    """Return the imports between rooms of front/src that FRONT_ROOMS does not allow."""
+    found = []
+    for name, imported in graph.items():
+        room = front_room(name)
+        allowed = FRONT_ROOMS.get(room, FRONT_ROOMS["views"])
+        for other in sorted(imported):
+            to = front_room(other)
+            if to != room and to not in allowed and not (to.startswith("views/") and "views" in allowed):
+                found.append(f"{name} imports {other}")
+    return found
+
+
+def test_scripts_import_only_from_the_rooms_below():
+    assert forbidden_imports_of_scripts(script_graph(SCRIPTS)) == []
+
+
+def test_forbidden_imports_of_scripts_are_seen():
+    graph = {
+        "views/heads/a.ts": {"views/heads/b.ts", "views/map/b.ts", "parts/c.ts"},
+        "parts/c.ts": {"views/medium.tsx"},
+        "pages/d.tsx": {"views/medium.tsx"},
+        "site/worker.ts": {"state/state.ts", "trace/data.ts"},
+    }
+    assert forbidden_imports_of_scripts(graph) == [
+        "views/heads/a.ts imports views/map/b.ts",
+        "parts/c.ts imports views/medium.tsx",
+        "site/worker.ts imports state/state.ts",
+    ]
 
 
 def early_imports_of_transformers(name: str) -> list[str]:

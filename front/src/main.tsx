@@ -3,16 +3,16 @@
 import { effect } from "@preact/signals";
 import { render } from "preact";
 import "./page.css";
-import { hueOf } from "./colours";
-import { course, firstTrace, type Course } from "./course";
-import { CoursePage } from "./course-page";
-import type { Trace } from "./data";
-import { ExplainPage } from "./explain-page";
-import { follow } from "./link";
-import { answerer } from "./live";
-import { Page } from "./page";
+import { followAddress } from "./pages/address";
+import { CoursePage } from "./pages/course-page";
+import { ExamplePage } from "./pages/example-page";
+import { TracePage } from "./pages/trace-page";
+import { hueOf } from "./parts/colours";
 import { answererOf } from "./site/answerer";
-import { head, layer, lock, moveQuery, queryItem, release, show, step } from "./state";
+import { course, firstTrace, type Course } from "./state/course";
+import { answerer } from "./state/questions";
+import { head, layer, lockQuery, moveQuery, queryItem, unlockQuery, showTrace, moveHead } from "./state/state";
+import type { Trace } from "./trace/data";
 import { language } from "./words";
 
 const data = JSON.parse(document.getElementById("trace")!.textContent!) as Trace | Course;
@@ -22,18 +22,18 @@ if ("lessons" in data) {
   course.value = data;
   language.value = data.language ?? language.value;
 }
-show("lessons" in data ? firstTrace(data) : data);
-follow();
+showTrace("lessons" in data ? firstTrace(data) : data);
+followAddress();
 effect(() => document.documentElement.style.setProperty("--hue", String(hueOf(head.value, layer.value.heads))));
 effect(() => void (document.documentElement.lang = language.value));
-render("lessons" in data ? <CoursePage /> : data.worked ? <ExplainPage /> : <Page />, document.getElementById("page")!);
+render("lessons" in data ? <CoursePage /> : data.worked ? <ExamplePage /> : <TracePage />, document.getElementById("page")!);
 
 const ARROWS: Record<string, () => void> = {
-  ArrowLeft: () => step(0, -1),
-  ArrowRight: () => step(0, 1),
-  ArrowUp: () => step(-1, 0),
-  ArrowDown: () => step(1, 0),
-  Escape: release,
+  ArrowLeft: () => moveHead(0, -1),
+  ArrowRight: () => moveHead(0, 1),
+  ArrowUp: () => moveHead(-1, 0),
+  ArrowDown: () => moveHead(1, 0),
+  Escape: unlockQuery,
 };
 const IN_LIST: Record<string, () => void> = {
   ArrowLeft: () => moveQuery(-1),
@@ -42,8 +42,8 @@ const IN_LIST: Record<string, () => void> = {
   ArrowDown: () => moveQuery(1),
   Home: () => moveQuery(-Infinity),
   End: () => moveQuery(Infinity),
-  Enter: () => queryItem.value && lock(queryItem.value),
-  " ": () => queryItem.value && lock(queryItem.value),
+  Enter: () => queryItem.value && lockQuery(queryItem.value),
+  " ": () => queryItem.value && lockQuery(queryItem.value),
 };
 
 addEventListener("keydown", (event) => {

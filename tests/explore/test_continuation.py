@@ -78,7 +78,7 @@ def test_sliders_change_the_probabilities_of_the_next_token(page: Page, loaded: 
     assert shares(page) == pytest.approx(logits.softmax(-1)[likely].tolist(), abs=1e-4)
     page.get_by_label("Temperature of the next token").fill("-1")
     assert shares(page) == pytest.approx((logits * 2).softmax(-1)[likely].tolist(), abs=1e-4)
-    page.get_by_label("Drawn from the likeliest").fill("0.1")
+    page.get_by_label("Sampled from the most probable").fill("0.1")
     wanted = within_nucleus((logits * 2).softmax(-1), 0.1)[likely]
     assert 0 < int((wanted > 0).sum()) < 8
     assert shares(page) == pytest.approx(wanted.tolist(), abs=1e-4)
@@ -93,8 +93,8 @@ def test_a_chosen_and_a_drawn_token_are_read_after_the_text(page: Page, loaded: 
     expect(written).to_have_count(1)
     ids.append(int(logits_after(loaded, ids)[-1].argmax()))
     page.get_by_label("Temperature of the next token").fill("-3")
-    page.get_by_label("Drawn from the likeliest").fill("0.05")
-    page.get_by_role("button", name="draw one").click()
+    page.get_by_label("Sampled from the most probable").fill("0.05")
+    page.get_by_role("button", name="sample one").click()
     expect(written).to_have_count(2)
     probabilities = logits_after(loaded, ids).softmax(-1)
     numbers = page.locator("[data-view=generation] .numbers")

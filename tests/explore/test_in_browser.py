@@ -48,7 +48,7 @@ def test_a_silenced_head_tells_its_effect(page: Page, minilm: LoadedModel) -> No
     page.get_by_label("Layer", exact=True).select_option("2")
     page.get_by_label("Head", exact=True).select_option("3")
     page.get_by_label("silence this head").check()
-    page.get_by_role("button", name="run the model with this").click()
+    page.get_by_role("button", name="run the model with these changes").click()
     text = "The snake is very dangerous because it has a venom."
     traces = [
         regard.trace(minilm.model, text, tokenizer=minilm.tokenizer, changes=changes)
@@ -59,14 +59,14 @@ def test_a_silenced_head_tells_its_effect(page: Page, minilm: LoadedModel) -> No
     expect(page.locator(".effect tbody tr").first).to_contain_text("L2H3")
     expect(page.locator("[data-view=what-if]")).to_contain_text("The whole model was run again with this change.")
     expect(page.locator("[data-view=what-if]")).not_to_contain_text("not run again")
-    page.get_by_role("button", name="as the model has it").click()
+    page.get_by_role("button", name="undo all changes").click()
     expect(page.locator(".effect")).to_have_count(0)
 
 
 def test_an_effect_is_forgotten_when_the_change_is_another(page: Page) -> None:
     slider = page.locator("[data-view=what-if] input[type=range]")
     slider.fill("0.5")
-    page.get_by_role("button", name="run the model with this").click()
+    page.get_by_role("button", name="run the model with these changes").click()
     expect(page.locator(".effect")).to_have_count(1)
     slider.fill("-0.5")
     expect(page.locator(".effect")).to_have_count(0)

@@ -299,12 +299,12 @@ def test_the_computation_is_stopped_and_goes_on(
     monkeypatch.setattr(module, "TURN_SECONDS", -1.0)  # a row a turn
     tab.goto(f"http://{serving(Session(None, long)).host}/")
     tab.get_by_role("button", name="cancel").click()
-    expect(tab.locator(".turns")).to_contain_text("the whole map is not computed: stopped at")
+    expect(tab.locator(".turns")).to_contain_text("the computation of the whole map has stopped at")
     percent = tab.locator(".turns span").inner_text()
     tab.wait_for_timeout(300)
     assert tab.locator(".turns span").inner_text() == percent
     monkeypatch.setattr(module, "TURN_SECONDS", 0.5)
-    tab.get_by_role("button", name="go on").click()
+    tab.get_by_role("button", name="continue").click()
     expect(tab.locator(".turns")).to_have_count(0)
 
 
@@ -330,7 +330,7 @@ def test_a_tile_that_did_not_load_is_asked_for_again(page: Page) -> None:
     notice = view(page).locator(".notice")
     with routed(page, "**/map/tile", busy):
         page.get_by_label("Head", exact=True).select_option("1")
-        expect(notice).to_have_text("A part of the map is missing, and is asked for again: busy")
+        expect(notice).to_have_text("A part of the map could not be loaded and is being requested again: busy")
     expect(notice).to_have_count(0)
     read(page, 1202, 401, BASE)
     read(page, 400, 1202, BASE)
@@ -344,7 +344,7 @@ def test_other_tiles_load_while_one_is_missing(page: Page) -> None:
     notice = view(page).locator(".notice")
     with routed(page, "**/map/tile", fails):
         page.get_by_label("Head", exact=True).select_option("1")
-        expect(notice).to_have_text("A part of the map is missing: busy try again")  # after four times
+        expect(notice).to_have_text("A part of the map could not be loaded: busy try again")  # after four times
         assert read(page, 400, 1202, BASE) == "queries 400–403, keys 1,200–1,203: masked"
         canvas(page).hover(position={"x": LEFT + 401.5 * BASE, "y": TOP + 1202.5 * BASE})
         expect(view(page).locator(".readout")).to_have_text("…")

@@ -117,7 +117,7 @@ def test_temperature_changes_the_probabilities_and_a_cold_draw_takes_the_likelie
         wanted = (logits / 2 ** int(power)).softmax(-1).topk(8).values.tolist()
         assert [share for _, share in next_rows(page)] == pytest.approx(wanted, abs=1e-4)
     assert wanted[0] > 0.9999
-    page.get_by_role("button", name="draw one").click()
+    page.get_by_role("button", name="sample one").click()
     expect(page.locator("[data-view=generation] .word")).to_have_count(1)
     ids = [*loaded.tokenizer(RAIN)["input_ids"], int(logits.argmax())]
     check_weights(page, regard.trace(loaded.model, ids, tokenizer=loaded.tokenizer), ["L1H1"])
@@ -172,7 +172,7 @@ def test_it_draws_what_it_writes_with_the_temperature_and_the_nucleus(tab: Page,
     page = opened(tab, served.address)
     tab.unroute("**/worker.js*")
     page.get_by_label("Temperature of the next token").fill("2")
-    page.get_by_label("Drawn from the likeliest").fill("0.7")
+    page.get_by_label("Sampled from the most probable").fill("0.7")
     page.get_by_label("and write").fill("5")
     page.get_by_role("button", name="look", exact=True).click()
     expect(page.locator("[data-view=generation] .word")).to_have_count(5)
@@ -214,7 +214,7 @@ def test_changed_heads_have_the_effect_that_they_have_in_python(page: Page, gpt2
     page.get_by_label("Layer", exact=True).select_option("0")
     page.get_by_label("Head", exact=True).select_option("1")
     page.get_by_label("silence this head").check()
-    page.get_by_role("button", name="run the model with this").click()
+    page.get_by_role("button", name="run the model with these changes").click()
     plain = regard.trace(loaded.model, RAIN, tokenizer=loaded.tokenizer)
     changed = regard.trace(loaded.model, RAIN, tokenizer=loaded.tokenizer, changes=[regard.Silence("L0H1")])
     exact = regard.compare(plain, changed)

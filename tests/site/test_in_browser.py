@@ -128,7 +128,7 @@ def test_a_cut_edge_a_sharper_and_a_silenced_head_have_python_s_effect(page: Pag
     slider.fill("-1")
     cut = [regard.Cut("looks", "man", heads=["L0H1"]), regard.Sharpen("L0H1", 0.5)]
     check_effect(page, model, cut)
-    page.get_by_role("button", name="as the model has it").click()
+    page.get_by_role("button", name="undo all changes").click()
     page.get_by_label("silence this head").check()
     check_effect(page, model, [regard.Silence("L0H1")], silenced="L0H1")
 
@@ -139,7 +139,7 @@ def check_effect(page: Page, model: LoadedModel, changes: list, silenced: str = 
     Args:
         silenced: the silenced head; all its queries move half of their attention, so the page may name any of them.
     """
-    page.get_by_role("button", name="run the model with this").click()
+    page.get_by_role("button", name="run the model with these changes").click()
     plain = regard.trace(model.model, RAIN, tokenizer=model.tokenizer)
     changed = regard.trace(model.model, RAIN, tokenizer=model.tokenizer, changes=changes)
     exact = regard.compare(plain, changed)
@@ -187,7 +187,7 @@ def test_what_cannot_be_read_is_said_in_the_reader_s_language(page: Page) -> Non
     page.get_by_label("글", exact=True).fill("word " * 63)
     page.get_by_role("button", name="보기", exact=True).click()
     expect(page.locator("[role=alert]")).to_have_text("글이 토큰 65개인데 모델은 64개까지만 읽습니다. 글을 줄이세요.")
-    expect(page.locator("footer")).to_contain_text("모델은 이 페이지 안에서 돌아갑니다.")
+    expect(page.locator("footer")).to_contain_text("모델은 이 페이지 안에서 실행됩니다.")
     expect(page.locator(".word")).to_have_count(13)
 
 
@@ -196,7 +196,7 @@ def test_a_file_that_is_missing_is_named_and_loaded_when_it_is_back(page: Page) 
     page.route(missing, lambda route: waiting.append(route))
     page.get_by_label("Text").fill(RAIN)
     status = page.locator(".type [role=status]")
-    expect(status).to_contain_text("the model is loaded into this page: ", timeout=PATIENCE)
+    expect(status).to_contain_text("loading the model into this page: ", timeout=PATIENCE)
     waiting[0].fulfill(status=404)
     expect(page.locator("[role=alert]")).to_have_text(
         "model.onnx of this site could not be loaded (status 404); see that it is in the site’s folder, and press "
@@ -236,7 +236,7 @@ def test_the_page_may_load_only_from_its_own_folder_s_server(page: Page, served)
 
 
 def test_the_page_says_how_close_its_weights_are(page: Page, served) -> None:
-    expect(page.locator(".precision")).to_contain_text("by ONNX Runtime in float32")
+    expect(page.locator(".precision")).to_contain_text("with ONNX Runtime in float32")
     shown = float(page.locator(".precision").inner_text().removesuffix(".").rpartition(" ")[2])
     assert shown == pytest.approx(served.site.models[0].difference.weights, rel=0.1)
     assert shown < 1e-5

@@ -163,8 +163,10 @@ def test_what_cannot_be_translated_is_said(page: Page) -> None:
         "field => { field.value = 'a \\ud800 b'; field.dispatchEvent(new Event('input', { bubbles: true })); }"
     )
     page.get_by_role("button", name="translate").click()
-    expect(alert).to_have_text("The text has half of a character (a lone surrogate), which no model reads; remove it.")
-    assert view(page, "what-if").get_by_role("button", name="run the model with this").count() == 0
+    expect(alert).to_have_text(
+        "The text has half of a character (a lone surrogate), which no model can read; remove it."
+    )
+    assert view(page, "what-if").get_by_role("button", name="run the model with these changes").count() == 0
 
 
 def test_a_model_and_a_translator_share_a_site(

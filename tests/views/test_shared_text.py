@@ -55,5 +55,5 @@ def test_every_picture_says_once_that_attention_is_not_an_explanation(handmade, 
 
 def test_the_page_says_the_same_sentences():
     words = Path(__file__).parents[2].joinpath("front/src/words.ts").read_text(encoding="utf-8")
-    assert f'  caution: "{CAUTION}",\n' in words
-    assert f'  decoderNote: "{DECODER_NOTE}",\n' in words
+    assert f'  caution: ["{CAUTION}",\n' in words
+    assert f'  decoderNote: ["{DECODER_NOTE}",\n' in words

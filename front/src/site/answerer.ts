@@ -1,12 +1,11 @@
-// The answerer (see live.ts) of a site: it sends questions to a worker that runs the models. The worker is started when it
+// The answerer (see state/questions.ts) of a site: it sends questions to a worker that runs the models. The worker is started when it
 // is first needed.
 
-import type { Effect, Trace } from "../data";
-import { loading, type Answerer, type Question } from "../live";
-import { late, unmoved } from "../movement";
-import { complaint, head, kindName, layerNumber } from "../state";
+import { type Answerer, lateMovement, loading, type Question, awaitedMovement } from "../state/questions";
+import { complaint, head, kindName, layerNumber } from "../state/state";
+import type { Effect, Reading, Trace } from "../trace/data";
 import { words } from "../words";
-import { addressOf, type Asked, type ModelRecord, type Prepare, type Reading, type Refusal, type Said, type Site, type Start } from "./messages";
+import { addressOf, type Ask, type ModelRecord, type Prepare, type Refusal, type FromWorker, type Site, type Start } from "./messages";
 
 // How long typing must pause before the model runs. It is longer for models that generate, since these take many steps.
 const PAUSE_MILLISECONDS = { encoder: 40, causal: 300, translator: 300 };
@@ -19,7 +18,7 @@ interface Waiting {
 }
 
 /**
- * Return the answerer of a site, the object that gets the answers to the page's questions (see live.ts).
+ * Return the answerer of a site, the object that gets the answers to the page's questions (see state/questions.ts).
  *
  * @param site the record of the site's models and files that is in the page.
  */
@@ -27,35 +26,35 @@ export function answererOf(site: Site): Answerer {
   const waiting = new Map<number, Waiting>();
   let worker: Promise<Worker> | null = null;
   let asked = 0;
-  let latest: { id: number; trace: Trace } | null = null; // the last trace, whose movement the worker sends later
+  let latest: { id: number; trace: Trace } | null = null; // the last trace; the worker sends its movement later
   const placeOf = (name: string) => Math.max(0, site.models.findIndex((model) => model.name === name));
 
-  const hear = ({ data }: MessageEvent<Said>) => {
+  const receive = ({ data }: MessageEvent<FromWorker>) => {
     if ("loaded" in data) {
       loading.value = data.loaded < data.total ? data : null;
       return;
     }
     if ("moves" in data) {
-      if (latest?.id === data.id) [late.value, unmoved.value] = [{ of: latest.trace, moves: data.moves }, null];
+      if (latest?.id === data.id) [lateMovement.value, awaitedMovement.value] = [{ of: latest.trace, moves: data.moves }, null];
       return;
     }
-    const asker = waiting.get(data.id);
+    const question = waiting.get(data.id);
     waiting.delete(data.id);
     // A refusal after the trace has arrived is about its movement alone.
-    if ("refusal" in data && latest?.id === data.id) [complaint.value, unmoved.value] = [sayRefusal(data.refusal, 0), null];
-    else if ("refusal" in data) asker?.refused(new Error(sayRefusal(data.refusal, asker.model.most)));
-    else asker?.answered("trace" in data ? data.trace : data.effect);
-    if ("trace" in data) [latest, unmoved.value] = [data, data.trace];
+    if ("refusal" in data && latest?.id === data.id) [complaint.value, awaitedMovement.value] = [sayRefusal(data.refusal, 0), null];
+    else if ("refusal" in data) question?.refused(new Error(sayRefusal(data.refusal, question.model.most)));
+    else question?.answered("trace" in data ? data.trace : data.effect);
+    if ("trace" in data) [latest, awaitedMovement.value] = [data, data.trace];
   };
 
-  const started = () =>
-    (worker ??= start({ ...site, address: location.href }, hear).catch((error: Error) => {
+  const startedWorker = () =>
+    (worker ??= start({ ...site, address: location.href }, receive).catch((error: Error) => {
       worker = null;
       throw new Error(words().notLoaded(site.worker.name, error.message));
     }));
 
-  const ask = async (question: Reading & Pick<Asked, "changes">, name: string, stopped: AbortSignal) => {
-    const asks = await started();
+  const ask = async (question: Reading & Pick<Ask, "changes">, name: string, stopped: AbortSignal) => {
+    const running = await startedWorker();
     return new Promise<Trace | Effect>((answered, refused) => {
       const [id, model] = [++asked, placeOf(name)];
       waiting.set(id, { model: site.models[model], answered, refused });
@@ -64,8 +63,8 @@ export function answererOf(site: Site): Answerer {
         refused(stopped.reason);
       });
       const shown = { kind: kindName.value, layer: layerNumber.value, head: head.value ?? 0 };
-      unmoved.value = null; // no movement comes any more: the worker drops the work on earlier questions
-      asks.postMessage({ ...question, ...shown, id, model } satisfies Asked);
+      awaitedMovement.value = null; // the worker stops the work on earlier questions, so no movement will come
+      running.postMessage({ ...question, ...shown, id, model } satisfies Ask);
     });
   };
 
@@ -76,21 +75,21 @@ export function answererOf(site: Site): Answerer {
     here: site.models,
     pauseMilliseconds: (name) => PAUSE_MILLISECONDS[site.models[placeOf(name)].kind],
     prepare: (name) =>
-      void started().then(
-        (asks) => asks.postMessage({ prepare: placeOf(name) } satisfies Prepare),
+      void startedWorker().then(
+        (running) => running.postMessage({ prepare: placeOf(name) } satisfies Prepare),
         () => undefined,
       ),
   };
 }
 
 /** Start the worker from the text of its script, so that the content security policy of the page applies to the worker, too. */
-async function start(first: Start, hear: (event: MessageEvent<Said>) => void): Promise<Worker> {
+async function start(first: Start, receive: (event: MessageEvent<FromWorker>) => void): Promise<Worker> {
   const answer = await fetch(addressOf(first.worker, first.address));
   if (!answer.ok) throw new Error(`status ${answer.status}`);
   const address = URL.createObjectURL(new Blob([await answer.text()], { type: "text/javascript" }));
   const worker = new Worker(address);
   URL.revokeObjectURL(address);
-  worker.addEventListener("message", hear);
+  worker.addEventListener("message", receive);
   worker.postMessage(first);
   return worker;
 }

@@ -40,9 +40,3 @@ async function read(answer: Response, bytes: number, count: (bytes: number) => v
   if (at < bytes) throw new Error(`${at} of ${bytes} bytes`);
   return content;
 }
-
-/** Decompress bytes in zlib's format. */
-export async function inflated(bytes: Uint8Array): Promise<ArrayBuffer> {
-  const stream = new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Response(stream).arrayBuffer();
-}

@@ -2,14 +2,14 @@
 //
 //   salience = (weight − mean weight of the key over the head's queries) · |query − key|
 
-import { UNCHANGED, weightsOf } from "../attention";
-import { decode } from "../blocks";
-import type { Trace } from "../data";
+import { UNCHANGED, weightsOf } from "../trace/attention";
+import { decodeLayer } from "../trace/blocks";
+import type { Trace } from "../trace/data";
 
 /** The position of the word whose weight on another word has the largest salience in a head; the first word if all these weights are 0. */
 export async function salientQuery(trace: Trace, { kind: name, layer: number, head }: Omit<Trace["focus"], "query">): Promise<number> {
   const kind = trace.kinds[name];
-  const layer = await decode(trace, kind.layers.find((one) => one.layer === number)!);
+  const layer = await decodeLayer(trace, kind.layers.find((one) => one.layer === number)!);
   const [queries, keys] = [trace[kind.queries], trace[kind.keys]];
   const words = queries.flatMap((token, position) => (token.word ? [position] : []));
   const rows = queries.map((_, query) => weightsOf(layer, head, query, queries.length, keys.length, trace.units, UNCHANGED));

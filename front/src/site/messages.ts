@@ -1,7 +1,7 @@
 // The messages between the page and the worker that runs the models. The page is a "site": a folder of files that any web
 // server can serve, since the browser runs the models
 
-import type { Change, Effect, LateMovement, Trace } from "../data";
+import type { Change, Effect, LateMovement, ModelHere, Reading, Trace } from "../trace/data";
 
 /** A file of the site: its name, its size in bytes, and its version. */
 export interface File {
@@ -18,13 +18,10 @@ export function addressOf({ name, version }: File, folder: string): URL {
 }
 
 /** A model of the site. Python's site/exported.py writes this record. */
-export interface ModelRecord {
-  name: string;
-  kind: "encoder" | "causal" | "translator";
+export interface ModelRecord extends ModelHere {
   files: Record<string, File>; // by purpose ("model", "tokenizer", …), as Python's text_model.py and translator_model.py name them
   most: number; // the most tokens that the model reads
   ends: number[]; // the ids of the tokens after which a causal model stops generating
-  difference: number; // the largest difference between a weight of the exported model and Python's, measured when the site was made
   shape: Trace; // a trace of the model without text and numbers, which the worker fills in
 }
 
@@ -49,17 +46,8 @@ export interface Prepare {
   prepare: number;
 }
 
-/** What the model shall read and generate. */
-export interface Reading {
-  text: string;
-  continuation?: number[]; // the ids of tokens that a causal model reads after the text
-  new_tokens?: number; // the most tokens that a causal model generates after the text and `continuation`
-  temperature?: number; // for sampling each new token; 0 = always the most probable one
-  nucleus?: number; // sample only from the most probable tokens whose probabilities together reach this number
-}
-
 /** A message with a question from the page to the worker. */
-export interface Asked extends Reading {
+export interface Ask extends Reading {
   id: number; // a number that the answer repeats
   model: number; // the index of the model in `models` of the site
   changes: Change[] | null; // null = the question is about the trace of the text; else about the effect of these changes
@@ -68,10 +56,7 @@ export interface Asked extends Reading {
   head: number; // the head that the page shows; 0 if it shows the average of heads
 }
 
-/**
- * The reason why a question has no answer: no text, a text with half a surrogate pair, too many tokens, a file that did not
- * load, or an error.
- */
+/** The reason why a question has no answer: no text, a text with half a surrogate pair, too many tokens, a file that did not load, or an error. */
 export type Refusal =
   | { reason: "empty" }
   | { reason: "surrogate" }
@@ -80,7 +65,7 @@ export type Refusal =
   | { reason: "error"; error: string };
 
 /** A message from the worker: the bytes loaded so far and in total, or an answer or refusal to the question with this id. */
-export type Said =
+export type FromWorker =
   | { loaded: number; total: number }
   | { id: number; trace: Trace }
   | { id: number; moves: LateMovement } // the movement (see data.ts), sent after the trace

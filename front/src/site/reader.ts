@@ -1,16 +1,15 @@
-// The methods that every kind of model has for the worker
+// What every kind of model in the worker has
 
-import type { Change, Effect, Trace } from "../data";
-import type { Reading } from "./messages";
+import type { Change, Effect, Reading, Trace } from "../trace/data";
 
 /** A model in the worker: it reads a text and returns a trace. */
 export interface Reader {
   /**
    * Run the model on a text and return the trace, with hidden vectors. The caller still has to choose what is shown first (`focus`).
    *
-   * @param goOn is called now and then; it throws an error to stop the work.
+   * @param throwIfOutdated is called now and then; it throws an error to stop the work.
    */
-  trace: (reading: Reading, goOn: () => void) => Promise<Trace>;
+  trace: (reading: Reading, throwIfOutdated: () => void) => Promise<Trace>;
   projections: Record<string, Float32Array>; // the matrices W_O, by the names of their blocks
   /** Return how changes to heads alter the output and the attention; left out by models whose heads cannot be changed. */
   effect?: (reading: Reading, changes: Change[]) => Promise<Effect>;

@@ -1,12 +1,13 @@
 // The worker of a site. It loads a model when it is first needed, and answers the questions of the page one after the other.
 
 import { env } from "onnxruntime-web/wasm";
-import { inflated, load, Refused } from "./files";
+import { decompress } from "../trace/blocks";
+import { load, Refused } from "./files";
 import { salientQuery } from "./focus";
-import type { Asked, ModelFiles, ModelRecord, Prepare, Said, Start } from "./messages";
-import { movementOf, withoutStates } from "./movement";
+import type { Ask, ModelFiles, ModelRecord, Prepare, FromWorker, Start } from "./messages";
+import { movementOf, withoutStates } from "./movement/movement";
 import type { Reader } from "./reader";
-import { TextReader } from "./text-model";
+import { TextReader } from "./text-model/text-model";
 import { TranslatorReader } from "./translator/translator";
 
 const KINDS = { encoder: TextReader, causal: TextReader, translator: TranslatorReader };
@@ -14,14 +15,14 @@ const KINDS = { encoder: TextReader, causal: TextReader, translator: TranslatorR
 /** Thrown to stop the work on a question after the page has asked a newer one. */
 class Outdated extends Error {}
 
-const say = (message: Said) => postMessage(message);
+const say = (message: FromWorker) => postMessage(message);
 const readers = new Map<number, Promise<Reader>>();
 let start: Start;
 let runtime: Promise<void> | null = null;
 let turn: Promise<void> = Promise.resolve();
 let newest = 0;
 
-addEventListener("message", ({ data }: MessageEvent<Start | Prepare | Asked>) => {
+addEventListener("message", ({ data }: MessageEvent<Start | Prepare | Ask>) => {
   if ("address" in data) start = data;
   else if ("prepare" in data) readerOf(data.prepare).catch(() => undefined); // if loading fails, the answer to the next question gives the reason
   else {
@@ -46,7 +47,7 @@ async function prepared(model: ModelRecord): Promise<Reader> {
   const wanted = runtime ? files : { ...files, runtime: start.runtime };
   const contents = await load(start.address, Object.values(wanted), tell);
   const loaded: ModelFiles = Object.fromEntries(Object.keys(wanted).map((purpose, i) => [purpose, contents[i]]));
-  runtime ??= inflated(loaded.runtime).then((wasm) => {
+  runtime ??= decompress(loaded.runtime).then((wasm) => {
     env.wasm.wasmBinary = wasm;
     env.wasm.numThreads = 1; // threads would need headers that a plain web server does not send
   });
@@ -55,8 +56,8 @@ async function prepared(model: ModelRecord): Promise<Reader> {
 }
 
 /** Answer a question, unless the page has asked a newer one. */
-async function answer({ id, model, changes, kind, layer, head, ...reading }: Asked): Promise<void> {
-  const goOn = () => {
+async function answer({ id, model, changes, kind, layer, head, ...reading }: Ask): Promise<void> {
+  const throwIfOutdated = () => {
     if (id !== newest) throw new Outdated();
   };
   try {
@@ -65,13 +66,13 @@ async function answer({ id, model, changes, kind, layer, head, ...reading }: Ask
     if (/\p{Surrogate}/u.test(text)) throw new Refused({ reason: "surrogate" });
     const reader = await readerOf(model);
     await new Promise((resolve) => setTimeout(resolve)); // so that questions asked during the loading arrive first
-    goOn();
+    throwIfOutdated();
     if (changes) return say({ id, effect: await reader.effect!(reading, changes) });
-    const trace = await reader.trace(reading, goOn);
+    const trace = await reader.trace(reading, throwIfOutdated);
     const shown = trace.kinds[kind]?.layers.find((one) => one.layer === layer);
     const focus = shown && head < shown.heads ? { kind, layer, head } : trace.focus;
     say({ id, trace: { ...withoutStates(trace), focus: { ...focus, query: await salientQuery(trace, focus) } } });
-    say({ id, moves: await movementOf(trace, reader.projections, goOn) });
+    say({ id, moves: await movementOf(trace, reader.projections, throwIfOutdated) });
   } catch (error) {
     if (error instanceof Outdated) return;
     say({ id, refusal: error instanceof Refused ? error.refusal : { reason: "error", error: String(error) } });

@@ -1,12 +1,12 @@
 // Two traces of one text: the heads whose attention differs most, each with the query that moves the largest share of its
 // attention to other keys
 
-import { isolated } from "../items";
-import { weightText } from "../numbers";
-import { showParted } from "../parted";
-import { headName, trace, traceName } from "../state";
+import { weightText } from "../parts/numbers";
+import { Panel, RankedList } from "../parts/panel";
+import { showParted } from "../state/parted-heads";
+import { headName, trace, traceName } from "../state/state";
+import { isolated } from "../trace/items";
 import { words } from "../words";
-import { Panel, RankedList } from "./panel";
 
 const LISTED = 8;
 

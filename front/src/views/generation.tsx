@@ -1,15 +1,14 @@
 // Generation: the tokens that the model generated, each with its probability and the most probable tokens in its place
 
 import { useMemo } from "preact/hooks";
-import { shade } from "../colours";
-import type { Written as WrittenToken } from "../data";
-import { nucleus, temperature } from "../drawing";
-import { directionOf, isolated } from "../items";
-import { busy, goOnWith } from "../live";
-import { drawToken, logitsOf, nucleusOf, probabilities } from "../site/logits";
-import { query, queryTokens, locked, trace } from "../state";
+import { shade } from "../parts/colours";
+import { Caution, Numbers, Panel, RankedList, Slider } from "../parts/panel";
+import { busy, continueWith, nucleus, samplingTemperature } from "../state/questions";
+import { query, queryTokens, locked, trace } from "../state/state";
+import type { Written as WrittenToken } from "../trace/data";
+import { directionOf, isolated } from "../trace/items";
+import { sampleToken, logitsOf, nucleusOf, probabilities } from "../trace/next-token";
 import { words } from "../words";
-import { Caution, Numbers, Panel, RankedList, Slider } from "./panel";
 
 const HUE = 150;
 const COLDEST = -3; // the slider sets the temperature to 2 to the power of its value; at a value below this, the temperature is 0
@@ -30,9 +29,9 @@ function Written() {
   const { written, going } = trace.value;
   const tokens = trace.value.target;
   // The query at position p - 1 predicted the token at position p.
-  const writer = (position: number) => Math.max(0, position - 1);
+  const predictorOf = (position: number) => Math.max(0, position - 1);
   const textOf = ({ position, alternatives }: WrittenToken) => tokens[position]?.text ?? alternatives[0]?.[0] ?? "";
-  const chosen = written.find(({ position }) => query.value === writer(position));
+  const chosen = written.find(({ position }) => query.value === predictorOf(position));
   return (
     <Panel view="generation" title={going ? say.continued : say.generation} caption={going ? say.continuedNote : say.generationNote}>
       <p class="tokens written" dir={directionOf(written.map((one) => ({ text: textOf(one), special: false })))}>
@@ -41,10 +40,10 @@ function Written() {
             type="button"
             key={position}
             class={tokens[position]?.joined ? "word joined" : "word"}
-            aria-pressed={query.value === writer(position)}
+            aria-pressed={query.value === predictorOf(position)}
             title={alternatives.map(([text, share]) => `${isolated(text)} ${share.toFixed(4)}`).join("\n")}
-            disabled={writer(position) >= queryTokens.value.length}
-            onClick={() => ([query.value, locked.value] = [writer(position), true])}
+            disabled={predictorOf(position) >= queryTokens.value.length}
+            onClick={() => ([query.value, locked.value] = [predictorOf(position), true])}
           >
             <bdi>{textOf({ position, probability, alternatives })}</bdi>
             <small style={{ background: shade(probability, HUE), width: `${100 * probability}%` }} aria-hidden="true" />
@@ -77,7 +76,7 @@ function NextTokens() {
   const say = words();
   const { next = [], going } = trace.value;
   const logits = useMemo(() => going && logitsOf(going), [going]);
-  const shares = useMemo(() => logits && nucleusOf(probabilities(logits, temperature.value), nucleus.value), [logits, temperature.value, nucleus.value]);
+  const shares = useMemo(() => logits && nucleusOf(probabilities(logits, samplingTemperature.value), nucleus.value), [logits, samplingTemperature.value, nucleus.value]);
   const shareOf = (place: number) => (going && shares ? shares[going.ids[place]] : next[place][1]);
   return (
     <Panel view="next" title={say.nextTokens} caption={going ? say.nextNote : ""}>
@@ -88,9 +87,9 @@ function NextTokens() {
             min={COLDEST - STEP}
             max={2}
             step={STEP}
-            value={Math.max(COLDEST - STEP, Math.log2(temperature.value))}
-            text={temperature.value.toFixed(2)}
-            choose={(power) => (temperature.value = power < COLDEST - STEP / 2 ? 0 : 2 ** power)}
+            value={Math.max(COLDEST - STEP, Math.log2(samplingTemperature.value))}
+            text={samplingTemperature.value.toFixed(2)}
+            choose={(power) => (samplingTemperature.value = power < COLDEST - STEP / 2 ? 0 : 2 ** power)}
           />
           <Slider
             label={say.nucleus}
@@ -101,7 +100,7 @@ function NextTokens() {
             text={`${Math.round(100 * nucleus.value)} %`}
             choose={(share) => (nucleus.value = share)}
           />
-          <button type="button" disabled={busy.value} title={say.drawTitle} onClick={() => void goOnWith(drawToken(shares, Math.random()))}>
+          <button type="button" disabled={busy.value} title={say.drawTitle} onClick={() => void continueWith(sampleToken(shares, Math.random()))}>
             {say.draw}
           </button>
         </div>
@@ -111,7 +110,7 @@ function NextTokens() {
         number: shareOf(place).toFixed(4),
         share: shareOf(place),
         title: say.goOnWith(isolated(visible(text))),
-        choose: going && (() => void goOnWith(going.ids[place])),
+        choose: going && (() => void continueWith(going.ids[place])),
       }))} />
     </Panel>
   );

@@ -1,26 +1,19 @@
 // The medium: the pictures or the spectrogram (a picture of sound) that the model read, coloured with the weights of the query
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { inflate } from "../blocks";
-import { shownHue, strength, theme } from "../colours";
-import type { Frame, Patch, Token } from "../data";
-import { shownRow } from "../grid";
-import { key, keyItems, keyTokens, lock, queryItem, queryItems, trace, twoTexts } from "../state";
-import { figure, scaleEnds, strongestOf } from "../drawn";
+import { scaleEnds, shownHue, strength, fullColourWeight, theme } from "../parts/colours";
+import { weightOrMasked } from "../parts/numbers";
+import { Caution, Numbers, Panel } from "../parts/panel";
+import { key, keyItems, keyTokens, lockQuery, queryItem, queryItems, trace, twoTexts } from "../state/state";
+import { shownRow } from "../state/weights";
+import { bytesOfBlock } from "../trace/blocks";
+import type { Frame, Patch, Token } from "../trace/data";
 import { words } from "../words";
-import { Caution, Numbers, Panel } from "./panel";
 
 const WIDTH = 560;
 const SOUND_WIDTH = 1200;
 const SMALL_WIDTH = 180; // the width of a picture if there are several, in pixels
 const SOUND_HEIGHT = 140;
-
-/** The pixels of a picture or spectrogram, and its size. */
-interface Pixels {
-  image: ImageData;
-  height: number;
-  width: number;
-}
 
 /**
  * One drawing: a picture, a thumbnail (a small copy of a picture), merged frames of a video, or the spectrogram of a recording.
@@ -28,7 +21,7 @@ interface Pixels {
  */
 interface Scene {
   name: string; // the caption; "" if there is only one drawing
-  load: () => Promise<Pixels>;
+  load: () => Promise<ImageData>;
   rectangle: (token: Token) => Rectangle | null; // null = the token is no part of this drawing
 }
 
@@ -49,7 +42,7 @@ export function Medium() {
     <Panel view="medium" title={say.medium} caption={caption} wide={!trace.value.images.length || scenes.length > 1}>
       <div class="scenes">
         {scenes.map((scene) => (
-          <Drawn key={scene.name} scene={scene} width={scenes.length > 1 ? SMALL_WIDTH : trace.value.images.length ? WIDTH : SOUND_WIDTH} />
+          <SceneCanvas key={scene.name} scene={scene} width={scenes.length > 1 ? SMALL_WIDTH : trace.value.images.length ? WIDTH : SOUND_WIDTH} />
         ))}
       </div>
       <p class="legend">
@@ -58,15 +51,15 @@ export function Medium() {
       <Caution />
       <Numbers
         head={[say.token, say.weight]}
-        rows={() => keyItems.value.map((item) => [placeText(keyTokens.value[item.positions[0]]), figure(row, item.index, 5)])}
+        rows={() => keyItems.value.map((item) => [placeText(keyTokens.value[item.positions[0]]), weightOrMasked(row, item.index, 5)])}
       />
     </Panel>
   );
 }
 
-function Drawn({ scene, width }: { scene: Scene; width: number }) {
+function SceneCanvas({ scene, width }: { scene: Scene; width: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [pixels, setPixels] = useState<Pixels | null>(null);
+  const [pixels, setPixels] = useState<ImageData | null>(null);
   useEffect(() => {
     setPixels(null);
     void scene.load().then(setPixels);
@@ -85,7 +78,7 @@ function Drawn({ scene, width }: { scene: Scene; width: number }) {
         aria-label={scene.name || words().medium}
         onPointerMove={(event) => (key.value = tokenAt(event, scene))}
         onPointerLeave={() => (key.value = null)}
-        onClick={(event) => choose(tokenAt(event as unknown as PointerEvent, scene))}
+        onClick={(event) => choose(tokenAt(event, scene))}
       />
     </figure>
   );
@@ -111,9 +104,8 @@ function pictureScenes(tokens: Token[]): Scene[] {
   }));
 }
 
-function sceneOf(patch: Patch): string {
-  return `${patch.image} ${patch.thumbnail}`;
-}
+/** A name for the drawing that a patch is part of. */
+const sceneOf = (patch: Patch) => `${patch.image} ${patch.thumbnail}`;
 
 function pictureName(patch: Patch): string {
   const say = words();
@@ -141,16 +133,15 @@ function placeText(token: Token): string {
   return isFrame(token) ? words().seconds(token.place.start.toFixed(2), token.place.end.toFixed(2)) : token.text;
 }
 
-function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: Pixels, width: number, weights: Float64Array | null): void {
+function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageData, width: number, weights: Float64Array | null): void {
   const height = trace.value.images.length ? (width * pixels.height) / pixels.width : SOUND_HEIGHT;
   Object.assign(canvas, { width, height });
   const context = canvas.getContext("2d")!;
   const unscaled = new OffscreenCanvas(pixels.width, pixels.height);
-  unscaled.getContext("2d")!.putImageData(pixels.image, 0, 0);
+  unscaled.getContext("2d")!.putImageData(pixels, 0, 0);
   context.drawImage(unscaled, 0, 0, width, height);
   if (!weights) return;
-  const row = { weights, masked: new Uint8Array(weights.length) };
-  const largest = strongestOf(row) || 1;
+  const largest = fullColourWeight(weights) || 1;
   const framed: [number, number, number, number, number][] = []; // the outlines to draw: left, top, width, height, and thickness of the line
   for (const item of keyItems.value) {
     const place = scene.rectangle(keyTokens.value[item.positions[0]]);
@@ -174,7 +165,7 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: Pixels, width: nu
 }
 
 /** The position of the token under the pointer; null if there is none. */
-function tokenAt(event: PointerEvent, scene: Scene): number | null {
+function tokenAt(event: MouseEvent, scene: Scene): number | null {
   const canvas = event.currentTarget as HTMLCanvasElement;
   const [x, y] = [event.offsetX / canvas.clientWidth, event.offsetY / canvas.clientHeight];
   const found = keyTokens.value.findIndex((token) => {
@@ -187,27 +178,24 @@ function tokenAt(event: PointerEvent, scene: Scene): number | null {
 /** Lock the token at this position as the query, if the tokens of the medium are queries and not only keys. */
 function choose(position: number | null): void {
   const item = queryItems.value.find((one) => position !== null && one.positions.includes(position));
-  if (item && !twoTexts.value) lock(item);
+  if (item && !twoTexts.value) lockQuery(item);
 }
 
-async function pictureOf({ block, height, width }: { block: string; height: number; width: number }): Promise<Pixels> {
-  const bytes = await inflate(trace.value.blocks[block]); // [3 height width]
+async function pictureOf({ block, height, width }: { block: string; height: number; width: number }): Promise<ImageData> {
+  const bytes = await bytesOfBlock(trace.value.blocks[block]); // [3 height width]
   const size = height * width;
   return pixelsOf(height, width, (at, channel) => bytes[channel * size + at]);
 }
 
 /** The pixels of a spectrogram, in grey, with the lowest frequency band at the bottom. */
-async function soundOf({ block, bands, frames }: { block: string; bands: number; frames: number }): Promise<Pixels> {
-  const bytes = await inflate(trace.value.blocks[block]); // [bands frames]
+async function soundOf({ block, bands, frames }: { block: string; bands: number; frames: number }): Promise<ImageData> {
+  const bytes = await bytesOfBlock(trace.value.blocks[block]); // [bands frames]
   return pixelsOf(bands, frames, (at) => bytes[(bands - 1 - Math.floor(at / frames)) * frames + (at % frames)]);
 }
 
-/**
- * Make an image. `valueAt` returns the red, green or blue value (channel 0, 1, 2; 0 to 255) of a pixel; `index` counts
- * pixels row by row.
- */
-function pixelsOf(height: number, width: number, valueAt: (index: number, channel: number) => number): Pixels {
+/** Make an image. `valueAt` returns the red, green or blue value (channel 0, 1, 2; 0 to 255) of a pixel; `index` counts pixels row by row. */
+function pixelsOf(height: number, width: number, valueAt: (index: number, channel: number) => number): ImageData {
   const data = new Uint8ClampedArray(4 * height * width);
   for (let i = 0; i < height * width; i++) data.set([valueAt(i, 0), valueAt(i, 1), valueAt(i, 2), 255], 4 * i);
-  return { image: new ImageData(data, width, height), height, width };
+  return new ImageData(data, width, height);
 }

@@ -1,14 +1,14 @@
 // The view "what if": the reader changes the temperature of the head or cuts edges (query, key), and sees the weights
 // before and after
 
-import { UNCHANGED } from "../attention";
-import type { Change, Effect } from "../data";
-import { busy, runWith } from "../live";
-import { shownRow } from "../grid";
-import { weightText } from "../numbers";
-import { cut, effect, head, headName, isChanged, isCut, key, keyItem, kindName, layer, queryItem, silenced, temperature, toggleCut, trace, undoChanges, visibleKeys } from "../state";
+import { weightText } from "../parts/numbers";
+import { Numbers, Panel, Slider, Table } from "../parts/panel";
+import { busy, runChanged } from "../state/questions";
+import { cut, changeEffect, head, headName, isChanged, isCut, key, keyItem, kindName, layer, queryItem, silenced, temperature, toggleCut, trace, undoChanges, visibleKeys } from "../state/state";
+import { keysByWeight, shownRow } from "../state/weights";
+import { UNCHANGED } from "../trace/attention";
+import type { Change, Effect } from "../trace/data";
 import { words } from "../words";
-import { Numbers, Panel, Slider, Table } from "./panel";
 
 const LISTED = 6;
 
@@ -18,9 +18,7 @@ export function WhatIf() {
     return <Panel view="what-if" title={say.whatIf}><p class="caption">{say.whatIfNone}</p></Panel>;
   const from = queryItem.value;
   const [before, after] = [from && shownRow(from, undefined, undefined, UNCHANGED), from && shownRow(from)];
-  const strongest = before
-    ? [...visibleKeys.value].sort((a, b) => before.weights[b.index] - before.weights[a.index]).slice(0, LISTED)
-    : [];
+  const strongest = before ? keysByWeight(before).slice(0, LISTED) : [];
   const runs = trace.value.live && !trace.value.alignment && head.value !== null;
   return (
     <Panel
@@ -72,7 +70,7 @@ export function WhatIf() {
         </>
       )}
       {runs && <Run />}
-      <p class="caption">{effect.value ? say.whatIfRan : runs ? say.whatIfRun : say.whatIfNote} {say.caution}</p>
+      <p class="caption">{changeEffect.value ? say.whatIfRan : runs ? say.whatIfRun : say.whatIfNote} {say.caution}</p>
     </Panel>
   );
 }
@@ -86,9 +84,9 @@ function Run() {
         <label class="check">
           <input type="checkbox" checked={silenced.value} onChange={(event) => (silenced.value = event.currentTarget.checked)} /> {say.silence}
         </label>
-        <button type="button" disabled={!isChanged.value || busy.value} onClick={() => void runWith(changesMade())}>{say.runModel}</button>
+        <button type="button" disabled={!isChanged.value || busy.value} onClick={() => void runChanged(changesMade())}>{say.runModel}</button>
       </p>
-      {effect.value && <EffectOf effect={effect.value} />}
+      {changeEffect.value && <EffectOf effect={changeEffect.value} />}
     </>
   );
 }

@@ -29,7 +29,7 @@ def write_course(path: Path, first: Lesson | None = None, language: str | None =
 
 
 def course_data(model: LoadedModel, first: Lesson | None = None, language: str | None = None) -> dict[str, Any]:
-    """Return all lessons as the JSON data of a page; the interface `Course` in `front/src/course.ts` describes it.
+    """Return all lessons as the JSON data of a page; `Course` in `front/src/state/course.ts` describes it.
 
     Args:
         model: MiniLM, which reads the sentences of the lessons.

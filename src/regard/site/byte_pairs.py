@@ -3,7 +3,7 @@
 Regular expressions divide a text into these parts. The expressions contain classes of characters: letters, numbers and
 white space. A browser may have another version of Unicode than the tokenizer, so `class_of` calls the tokenizer on
 every character and writes the classes as ranges.
-`front/src/site/byte-pairs.ts` reads the tables.
+`front/src/site/tokens/byte-pairs.ts` reads the tables.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ ADVICE = "a site splits texts into tokens as the tokenizers of GPT-2 and BERT do
 
 
 def byte_pair_tables(description: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the tables of a tokenizer; `BytePairs` in front/src/site/byte-pairs.ts describes them.
+    """Return the tables of a tokenizer; see `BytePairTables` in front/src/site/tokens/byte-pairs.ts.
 
     Args:
         description: the tokenizer as the dict that its tokenizer.json would hold.

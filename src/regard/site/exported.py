@@ -22,8 +22,8 @@ class Exported:
         first: the trace of the text that the page shows first.
         alignment: the alignments of this text's translations; None unless the model is a translator.
         next: the most probable tokens after this text, with probabilities; empty unless the model is causal.
-        going: the JSON record with which the page continues this text; `Going` in front/src/data.ts describes it. None
-            unless the model is causal.
+        going: the JSON record with which the page continues this text; `Going` in front/src/trace/data.ts describes it.
+            None unless the model is causal.
         ends: the ids of the tokens with which a causal model ends its text.
         files: the names of the model's files, by their content, such as "tokenizer" or "outputs".
         max_tokens: the largest number of tokens of a text; for a translator, the end token is not counted.
@@ -127,7 +127,7 @@ def is_recurrent(first: Trace) -> bool:
 
 
 def vectors_record(kind: str, layer: int, part: str, n_heads: int, width: int) -> dict[str, Any]:
-    """Return the JSON record of a layer's vectors; `Vectors` in front/src/data.ts describes the record.
+    """Return the JSON record of a layer's vectors; `Vectors` in front/src/trace/data.ts describes the record.
 
     Args:
         kind, layer, part: as in `block_name`.

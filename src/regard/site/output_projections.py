@@ -46,7 +46,7 @@ def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
 def projection_record(first: Trace, kind: str, layer: int) -> dict[str, Any] | None:
     """Return the names and shapes of a layer's arrays in the file, as JSON for the page; None if there are none.
 
-    `LayerOutput` in front/src/data.ts describes the JSON.
+    `LayerOutput` in front/src/trace/data.ts describes the JSON.
 
     Args:
         first: a trace of the model, of any text. It has output projections only if it stores states.

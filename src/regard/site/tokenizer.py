@@ -1,6 +1,6 @@
 """The tables with which a page splits a text into tokens exactly as a tokenizer does, in any browser.
 
-`front/src/site/tokenizer.ts` reads them. There are two kinds of tokenizers: WordPiece, and byte pairs.
+`front/src/site/tokens/tokenizer.ts` reads them. There are two kinds of tokenizers: WordPiece, and byte pairs.
 """
 
 import json
@@ -13,7 +13,7 @@ from regard.tracing.tokens.readable_tokens import pieces_of
 
 
 def tokenizer_tables(tokenizer: Any, n_ids: int) -> dict[str, Any]:
-    """Return the tables of a tokenizer as JSON; `Vocabulary` in front/src/site/tokenizer.ts describes them.
+    """Return the tables of a tokenizer as JSON; `Vocabulary` in front/src/site/tokens/tokenizer.ts describes them.
 
     Args:
         n_ids: the number of ids of the model, which may be larger than that of the tokenizer.

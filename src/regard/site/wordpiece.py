@@ -2,7 +2,7 @@
 
 The tokenizer normalises each letter by itself, splits a text into words at blanks and punctuation, and splits each word
 into the longest pieces of its vocabulary. Browsers have different versions of Unicode, so `wordpiece_tables` calls the
-tokenizer on every letter and stores the results in tables, which `front/src/site/wordpiece.ts` reads.
+tokenizer on every letter and stores the results in tables, which `front/src/site/tokens/wordpiece.ts` reads.
 """
 
 import unicodedata
@@ -26,7 +26,7 @@ JAMO = (*range(0x1100, 0x1200), *range(0xA960, 0xA980), *range(0xD7B0, 0xD800))
 
 
 def wordpiece_tables(tokenizer: Any, description: dict[str, Any]) -> dict[str, Any]:
-    """Return the tables of a tokenizer of BERT's kind; `Words` in front/src/site/wordpiece.ts describes them.
+    """Return the tables of a tokenizer of BERT's kind; see `WordPieceTables` in front/src/site/tokens/wordpiece.ts.
 
     Args:
         description: the tokenizer as the dict that its tokenizer.json would hold.

@@ -68,7 +68,7 @@ def test_the_heads_that_differ_most_are_listed_and_a_click_shows_one(page: Page,
     rows.nth(1).get_by_role("button").click()
     expect(view(page, "sentence").locator("h2")).to_have_text("L4H2 · it")
     check_weights(page, comparison, "L4H2", within=5.1e-5)  # a layer with sharpened heads is stored to 4 decimals
-    expect(page.locator(".precision")).to_have_text("Weights to four decimals.")
+    expect(page.locator(".precision")).to_have_text("Weights are given to four decimals.")
 
 
 def test_the_heads_show_how_much_they_differ_on_a_scale_of_their_own(page: Page, comparison: Comparison) -> None:
@@ -136,6 +136,6 @@ def test_a_head_of_another_kind_of_attention_is_shown(
 
 def test_two_traces_that_are_equal_say_so(opened: Callable[..., Page], snake: Trace, tmp_path: Path) -> None:
     page = opened(regard.compare(snake, snake).html(tmp_path / "same.html", token="has", head="L1H2"), width=360)
-    expect(view(page, "difference")).to_contain_text("No token moves any of its attention.")
+    expect(view(page, "difference")).to_contain_text("The attention of no token differs.")
     expect(view(page, "sentence").locator("h2")).to_have_text("L1H2 · has")
     assert page.evaluate("document.documentElement.scrollWidth") == 360

@@ -118,7 +118,7 @@ def test_a_token_is_hovered_kept_and_let_go(shown: Callable[..., Page], snake: T
     word(page, "very").hover()
     expect(title(page)).to_have_text("L3H1 · very")
     word(page, "it").click()
-    page.get_by_role("button", name="let go of “it”").click()
+    page.get_by_role("button", name="stop keeping “it”").click()
     expect(page.locator(".lock")).to_have_count(0)
 
 
@@ -131,8 +131,8 @@ def test_every_head_of_every_layer_shows_python_s_weights(shown: Callable[..., P
             expect(title(page)).to_have_text(f"L{layer}H{head} · it")
             assert weights(page) == pytest.approx(pattern[0, head, 7].tolist(), abs=CLOSE)
     expect(page.locator(".precision")).to_have_text(
-        "Weights are computed here, from the queries and keys that the model’s kernel was given, "
-        "and agree with it to 0.00001."
+        "The page computes the weights from the queries and keys that the model’s kernel was given; "
+        "they agree with the kernel’s weights to 0.00001."
     )
 
 
@@ -164,7 +164,7 @@ def test_heads_are_compared_each_in_its_colour(shown: Callable[..., Page], snake
         "paths => [...new Set(paths.map(path => path.getAttribute('stroke')))]"
     )
     assert len(colours) == 1 or len(colours) == 2
-    page.get_by_role("button", name="take L3H1 away").click()
+    page.get_by_role("button", name="remove L3H1").click()
     assert len(table(page, "sentence")[0]) == 2
 
 
@@ -176,8 +176,8 @@ def test_the_width_of_an_arc_is_its_weight(shown: Callable[..., Page], snake: Tr
     row = snake["L3H1"]["it"].tolist()
     drawn = [weight for weight in row if weight * 11 >= 0.02]
     assert widths == pytest.approx([max(0.3, 11 * weight) for weight in drawn], abs=1e-3)
-    page.get_by_role("button", name="show all").click()
-    expect(title(page)).to_have_text("L3H1 · every token")
+    page.get_by_role("button", name="all tokens").click()
+    expect(title(page)).to_have_text("L3H1 · all tokens")
     assert page.locator(".arcs path").count() == int((snake["L3H1"].weights >= 0.02).sum())
 
 
@@ -197,13 +197,13 @@ def test_the_options_change_what_is_drawn_and_no_weight(shown: Callable[..., Pag
     shade = "word => word.style.background"
     first = word(page, "snake").evaluate(shade)
     page.get_by_label("Colour scale").select_option("row")
-    expect(view(page, "pattern").locator(".legend")).to_contain_text("each token’s largest weight")
+    expect(view(page, "pattern").locator(".legend")).to_contain_text("each query’s largest weight")
     assert word(page, "snake").evaluate(shade) != first
     page.get_by_label("hide special tokens").check()
     expect(view(page, "sentence").locator(".word")).to_have_count(11)
     expect(word(page, "snake").locator("small")).to_have_text("0.6741")
     expect(view(page, "sentence").locator(".hint")).to_have_text(
-        "hover a token, click to keep it · hidden tokens keep their weights"
+        "point at a token to see its weights; click to keep them · hidden tokens keep their weights"
     )
 
 
@@ -376,7 +376,7 @@ def test_a_changed_temperature_and_a_cut_edge_give_what_attend_gives(shown: Call
     p = snake.encoder[3]
     cold = attend(p.query, p.key, p.value, normalise=Softmax(temperature=0.5)).pattern
     assert weights(page) == pytest.approx(cold[0, 1, 7].tolist(), abs=2e-5)
-    page.get_by_role("button", name="as the model has it").click()
+    page.get_by_role("button", name="undo all changes").click()
     assert weights(page) == pytest.approx(p[0, 1, 7].tolist(), abs=CLOSE)
     page.get_by_role("button", name="cut “it” → “snake”").click()
     keep = torch.ones(13, 13, dtype=torch.bool)
@@ -513,7 +513,7 @@ def test_a_translation_chooses_its_kind_of_attention(shown: Callable[..., Page],
     expect(title(page)).to_have_text("L0H2 · chat")
     expect(page.locator(".masked-legend")).to_be_visible()
     page.get_by_label("Attention", exact=True).select_option("encoder")
-    expect(title(page)).to_have_text("L0H2 · every token")
+    expect(title(page)).to_have_text("L0H2 · all tokens")
     expect(page.locator(".note")).to_have_count(0)
     word(page, "cat").hover()
     assert weights(page) == pytest.approx(translated["encoder L0H2"]["cat"].tolist(), abs=CLOSE)
@@ -599,8 +599,8 @@ def test_numbers_that_were_rounded_more_are_marked(
     step = attend(p.query, p.key, p.value, score=ScaledDot(bias=torch.zeros(3, 23, 23)))
     page = shown(replace(trace, attended={"encoder": {0: step}}), token="b", head="L0H1")
     expect(page.locator(".precision")).to_have_text(
-        "Weights of 0.01 and more to four decimals; smaller ones, marked ≈, to the nearest 0.005, "
-        "so that all heads of so long a text fit into one page."
+        "Weights of at least 0.01 are given to four decimals; smaller ones, marked ≈, are rounded to multiples of "
+        "0.005, so that all heads of so long a text fit into one page."
     )
     page.get_by_role("button", name="columns").click()
     row = trace["L0H1"]["b"]
@@ -609,7 +609,7 @@ def test_numbers_that_were_rounded_more_are_marked(
         assert text.startswith("≈") == (exact <= 0.01)
         assert abs(float(text.removeprefix("≈")) - exact) <= (0.0025 if exact < 0.01 else 0.00005)
     expect(view(page, "steps")).to_contain_text("choose such a head")
-    expect(view(page, "what-if")).to_contain_text("cannot be changed here")
+    expect(view(page, "what-if")).to_contain_text("Only weights that are a softmax")
 
 
 def test_one_of_several_is_called_by_its_number(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
@@ -617,8 +617,8 @@ def test_one_of_several_is_called_by_its_number(shown: Callable[..., Page], hand
     expect(title(page)).to_have_text("L0H1 · it:2")
     listed = page.locator(".top li span:first-of-type").all_inner_texts()
     assert sorted(listed) == ["it:1", "it:2", "was"]
-    page.get_by_role("button", name="show all").click()
-    expect(view(page, "strongest").locator("h2")).to_have_text("The strongest looks in L0H1")
+    page.get_by_role("button", name="all tokens").click()
+    expect(view(page, "strongest").locator("h2")).to_have_text("The largest weights in L0H1")
     assert "it:1 → it:2" in page.locator(".top li span:first-of-type").all_inner_texts()
 
 

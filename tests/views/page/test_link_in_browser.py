@@ -24,7 +24,7 @@ CHOICES: dict[str, list[Callable[[Page], object]]] = {
     "average": [
         lambda page: button(page, "sentence", "compare +").click(),
         lambda page: page.get_by_label("Head", exact=True).select_option("average"),
-        lambda page: button(page, "sentence", "show all").click(),
+        lambda page: button(page, "sentence", "all tokens").click(),
         lambda page: page.get_by_label("hide special tokens").check(),
         lambda page: page.get_by_label("whole words").check(),
     ],

@@ -85,4 +85,4 @@ def test_it_is_as_wide_as_the_page(page: Page) -> None:
     box = view(page).bounding_box()
     assert box
     assert box["width"] > 1100
-    expect(view(page).locator(".legend")).to_contain_text("each head in its own colour")
+    expect(view(page).locator(".legend")).to_contain_text("each head has its own colour")

@@ -59,7 +59,7 @@ def test_the_parts_of_a_move_have_python_s_lengths_and_angles(shown: Callable[..
     for head in wanted.by_head[3].norm(dim=-1).argsort(descending=True)[:8].tolist():
         vector = wanted.by_head[3][head]
         assert seen[f"H{head}"] == pytest.approx((float(vector.norm()), angle(vector, change)), abs=0.06)
-    rows = (("feed-forward", wanted.feed_forward[3]), ("norms between", wanted.rest[3]))
+    rows = (("feed-forward", wanted.feed_forward[3]), ("norms", wanted.rest[3]))
     for name, vector in rows:
         assert seen[name] == pytest.approx((float(vector.norm()), angle(vector, change)), abs=0.06)
     ends = float(wanted.after[3].norm()), angle(wanted.before[3], wanted.after[3])
@@ -100,16 +100,16 @@ def test_the_token_and_the_layer_are_those_of_the_other_views(shown: Callable[..
     view(page).get_by_role("button", name="L5", exact=True).click()
     expect(page.locator("[data-view=sentence] h2")).to_have_text("L5H1 · it")
     page.locator("[data-view=sentence] .word", has_text="venom").click()
-    expect(view(page).locator("h2")).to_have_text("How its vector moves · L5 · venom")
+    expect(view(page).locator("h2")).to_have_text("How the token’s vector moves · L5 · venom")
     after = kept.states["encoder"][5].after
     cosines = torch.nn.functional.cosine_similarity(after, after[10][None]).clone()
     cosines[10] = -1
     nearest = int(cosines.argmax())
     degrees = float(cosines[nearest].acos().rad2deg())
     expect(view(page).locator(".nearest")).to_contain_text(
-        f"Nearest after L5: {kept.tokens[nearest].text} {degrees:.1f}°"
+        f"Nearest tokens after L5: {kept.tokens[nearest].text} {degrees:.1f}°"
     )
-    page.get_by_role("button", name="show all").click()
+    page.get_by_role("button", name="all tokens").click()
     expect(view(page)).to_contain_text("Choose a token")
 
 
@@ -155,7 +155,7 @@ def test_the_tokens_of_a_translator_move(opened: Callable[..., Page], translator
             "feed-forward": wanted.feed_forward[1],
         } | ({rest: wanted.rest[1]} if rest else {})
         seen = parts(page)
-        assert set(seen) == {*vectors, "bias of the output", "before", "after"}
+        assert set(seen) == {*vectors, "output bias", "before", "after"}
         for name, vector in vectors.items():
             assert seen[name] == pytest.approx((float(vector.norm()), angle(vector, change)), abs=0.06)
         assert seen["after"][0] == pytest.approx(float(wanted.after[1].norm()), abs=1e-3)

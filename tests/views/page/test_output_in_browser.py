@@ -101,10 +101,10 @@ def test_the_output_of_a_head_is_that_of_python(
     assert numbers(seen["layer’s output"]) == pytest.approx(state.attention[query, :N_SHOWN].tolist(), abs=6e-5)
     assert numbers(seen["sum"]) == pytest.approx(state.attention[query, :N_SHOWN].tolist(), abs=2e-4)
     if state.projection.bias is None:
-        assert "bias of the output" not in seen
+        assert "output bias" not in seen
     else:
         bias = state.projection.bias[:N_SHOWN].tolist()
-        assert numbers(seen["bias of the output"]) == pytest.approx(bias, abs=6e-5)
+        assert numbers(seen["output bias"]) == pytest.approx(bias, abs=6e-5)
 
     heads = table(page, "lengths")
     lengths = of_layer.norm(dim=-1)
@@ -160,13 +160,13 @@ def test_a_changed_temperature_changes_the_sum_and_no_length(shown: Callable[...
     total = own + others[:N_SHOWN] + trace["L1H1"].projection.bias[:N_SHOWN]
     assert numbers(seen["sum"]) == pytest.approx(total.tolist(), abs=1e-4)
     expect(view(page).locator(".say")).to_contain_text(
-        "The sum has this head as you changed it; lengths are those of the model as it is."
+        "The sum includes your changes to this head; the lengths do not."
     )
     added = table(page, "steps")
     of_snake = added["key"].index("snake")
     wanted = float(weights[2]) * float((value[2] @ weight[1]).norm())
     assert number(added["length added"][of_snake]) == pytest.approx(wanted, abs=1e-4)
-    page.get_by_role("button", name="as the model has it").click()
+    page.get_by_role("button", name="undo all changes").click()
     assert "layer’s output" in table(page, "dimensions:not(.lengths)")
 
 
@@ -191,10 +191,12 @@ def test_cross_attention_has_its_own_output(
 
 def test_a_page_without_hidden_vectors_says_so(shown: Callable[..., Page], snake: Trace) -> None:
     page = shown(snake)
-    expect(view(page).locator(".stages button").last).to_have_text("7 · weigh the values")
+    expect(view(page).locator(".stages button").last).to_have_text("7 · weighted sum")
     expect(view(page).get_by_text(NONE_KEPT)).to_be_visible()
     page.get_by_label("Language").select_option("ko")
-    expect(view(page).get_by_text("이 페이지에는 출력 투영 W_O가 없어 문맥 다음 단계는 없습니다.")).to_be_visible()
+    expect(
+        view(page).get_by_text("이 페이지에는 출력 투영 W_O가 없어 문맥 다음 단계를 보여 주지 않습니다.")
+    ).to_be_visible()
 
 
 def test_rows_of_another_length_have_no_record(minilm: LoadedModel) -> None:

@@ -39,7 +39,7 @@ def test_a_card_that_is_higher_than_its_content_is_saved_without_the_empty_part(
     assert picture[-4, picture.shape[1] // 2, 3] == 1  # the panel reaches the lower edge: nothing there is transparent
 
 
-@pytest.mark.parametrize(("name", "hint"), [("steps", "Point at a number"), ("pattern", "wheel or pinch")])
+@pytest.mark.parametrize(("name", "hint"), [("steps", "Point at a number"), ("pattern", "scroll or pinch")])
 def test_scrolled_tables_are_saved_whole_and_hints_are_left_out(
     opened: Callable[..., Page], browser: Browser, written: Path, tmp_path: Path, name: str, hint: str
 ) -> None:

@@ -103,7 +103,7 @@ def test_the_steps_of_every_example(shown: Callable[..., Page], name: str) -> No
 def test_a_number_tells_which_sum_it_came_from(shown: Callable[..., Page]) -> None:
     page = shown(work_out(built_in_inputs("self-attention"), 1))
     line = view(page).locator(".cell-sum")
-    expect(line).to_have_text("Point at a number, or tap it, to see which sum it came from.")
+    expect(line).to_have_text("Point at a number, or tap it, to see how it is computed.")
     cells = view(page).locator("table.steps tbody tr").nth(2).locator("td")
     cells.nth(0).hover()
     q, k = (work_out(built_in_inputs("self-attention"))[name].matrix for name in "QK")
@@ -169,7 +169,7 @@ def test_a_head_of_a_model_ends_with_what_w_o_makes_of_its_context(
     numbers, query = model_inputs(minilm.model, SNAKE, head="L3H1", token="it", tokenizer=minilm.tokenizer)
     page = shown(work_out(numbers, query))
     step(page, "8 · output")
-    expect(view(page).locator(".say")).to_have_text("The context times W_o gives 384 numbers: what this head hands on.")
+    expect(view(page).locator(".say")).to_have_text("The context times W_o gives 384 numbers: the output of attention.")
     trace = regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer, keep=("hidden",))
     added = trace["L3H1"].contributions("it").vectors.sum(dim=0)
     np.testing.assert_allclose(columns(page, "dimensions")[0], added, atol=6e-5)

@@ -2,28 +2,26 @@
 //
 //   score(y) = log P(y | x) / ((5 + |y|) / 6) ^ penalty          |y| = number of pieces of y, with the end of the sentence
 
+import { indicesOfLargest } from "../../trace/arrays";
 import { rowOf, type Encoded, type Graphs, type Settings, type Step } from "./graphs";
 
 /** A token that the decoder has read: the step that read it, the row in this step, and the token read before (null = none). */
-export interface Read {
+interface ReadToken {
   step: Step;
   row: number;
-  before: Read | null;
-}
-
-/** A finished translation. */
-export interface Hypothesis {
-  tokens: number[]; // the ids of its pieces, without the beginning (BOS) and the end (EOS)
-  logProbability: number; // in nats
-  score: number;
-  last: Read; // the last token that the decoder read; EOS followed it
+  before: ReadToken | null;
 }
 
 /** A translation that is not finished. */
 interface Active {
-  tokens: number[];
-  logProbability: number;
-  last: Read;
+  tokens: number[]; // the ids of its pieces, without the beginning (BOS) and the end (EOS)
+  logProbability: number; // in nats
+  last: ReadToken; // the last token that the decoder read
+}
+
+/** A finished translation: EOS followed its last token. */
+export interface Hypothesis extends Active {
+  score: number;
 }
 
 /** An unfinished translation with one more token, which the decoder has not read yet. */
@@ -36,21 +34,21 @@ interface Extension {
 /**
  * Translate a source, and return the finished translations, best first.
  *
- * @param goOn is called before each step; it throws an error to end the search.
+ * @param throwIfOutdated is called before each step; it throws an error to end the search.
  */
-export async function beamSearch(graphs: Graphs, settings: Settings, encoded: Encoded, goOn: () => void): Promise<Hypothesis[]> {
+export async function beamSearch(graphs: Graphs, settings: Settings, encoded: Encoded, throwIfOutdated: () => void): Promise<Hypothesis[]> {
   const { size, length_penalty: penalty } = settings.beam;
   const limit = Math.min(settings.max_tokens - 1, settings.limit.per_piece * encoded.tokens + settings.limit.extra);
   const first = await graphs.step([settings.bos], encoded, null);
   const found: Hypothesis[] = [];
   let active: Active[] = [{ tokens: [], logProbability: 0, last: { step: first, row: 0, before: null } }];
   while (active.length) {
-    goOn();
+    throwIfOutdated();
     const extensions = extensionsOf(active, settings, size, limit).slice(0, size - found.length);
     for (const { from, token, logProbability } of extensions) {
       if (token !== settings.eos) continue;
       const score = logProbability / ((5 + from.tokens.length + 1) / 6) ** penalty;
-      found.push({ tokens: from.tokens, logProbability, score, last: from.last });
+      found.push({ ...from, logProbability, score });
     }
     active = await advanced(graphs, encoded, extensions.filter(({ token }) => token !== settings.eos));
   }
@@ -66,7 +64,7 @@ function extensionsOf(active: Active[], settings: Settings, size: number, limit:
     const numbers = logSoftmax(rowOf(from.last.step, "logits", from.last.row));
     numbers[settings.pad] = numbers[settings.bos] = -Infinity;
     if (from.tokens.length >= limit) numbers.forEach((_, token) => token !== settings.eos && (numbers[token] = -Infinity));
-    return largest(numbers, size).map((token) => ({ from, token, logProbability: from.logProbability + numbers[token] }));
+    return indicesOfLargest(numbers, size).map((token) => ({ from, token, logProbability: from.logProbability + numbers[token] }));
   });
   return all.filter(({ logProbability }) => logProbability > -Infinity).sort((a, b) => b.logProbability - a.logProbability).slice(0, size);
 }
@@ -88,16 +86,4 @@ function logSoftmax(logits: Float32Array): Float64Array {
   const sum = logits.reduce((total, logit) => total + Math.exp(logit - highest), 0);
   if (Number.isNaN(sum)) throw new Error("the model gives NaN for the next token; its parameters are damaged");
   return Float64Array.from(logits, (logit) => logit - highest - Math.log(sum));
-}
-
-/** The indices of the `count` largest numbers, the largest first. */
-function largest(numbers: Float64Array, count: number): number[] {
-  const places: number[] = [];
-  for (let place = 0; place < numbers.length; place++) {
-    if (places.length === count && numbers[place] <= numbers[places[count - 1]]) continue;
-    const at = places.findIndex((other) => numbers[other] < numbers[place]);
-    places.splice(at < 0 ? places.length : at, 0, place);
-    if (places.length > count) places.pop();
-  }
-  return places;
 }

@@ -1,23 +1,12 @@
 // Clean texts as Python's text/cleaning.py does: remove control characters, compose letters (NFC), make all spaces single
 
-import { within, type Range } from "../ranges";
+import { type Range, splitWords, within } from "../tokens/letters";
 import { SPACE } from "./normaliser";
 
 const CONTROL = /[\x00-\x08\x0e-\x1b\x7f\x80-\x84\x86-\x9f\ufeff]/g;
-const BLANK = "\\t-\\r \\x1c-\\x1f\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // the characters that Python takes for spaces
-const BLANKS = new RegExp(`[${BLANK}]+`);
-const ENDS = new RegExp(`^[${BLANK}]+|[${BLANK}]+$`, "g");
-
 export type Clean = (text: string) => string;
 
-export const splitWords = (text: string): string[] => text.split(BLANKS).filter(Boolean);
-export const stripped = (text: string): string => text.replace(ENDS, "");
-export const isBlank = (letter: string): boolean => stripped(letter) === "";
-
-/**
- * Return the function that cleans texts. `unassigned`: code points that Python's version of Unicode does not define, and so
- * does not compose.
- */
+/** Return the function that cleans texts. `unassigned`: code points that it does not compose (see `Settings` in graphs.ts). */
 export function cleaner(unassigned: Range[]): Clean {
   const isUnassigned = within(unassigned);
   const composed = (text: string): string => {

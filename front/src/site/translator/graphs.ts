@@ -3,8 +3,8 @@
 // Python's export/onnx.py describes the graphs; site/translator_graphs.py adds queries, keys and other vectors to the outputs.
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
-import type { Range } from "../ranges";
-import type { Alignment } from "../../data";
+import type { Alignment } from "../../trace/data";
+import type { Range } from "../tokens/letters";
 
 type Axes = Record<string, (string | number)[]>;
 
@@ -18,7 +18,7 @@ export interface Settings {
   beam: { size: number; length_penalty: number };
   limit: { per_piece: number; extra: number }; // a translation has at most per_piece · n + extra pieces; n = pieces of the source, with EOS
   rule: Alignment["rule"]; // the cross-attention whose weights align words
-  unassigned: Range[]; // code points that Python's version of Unicode does not define, and so does not compose
+  unassigned: Range[]; // code points that Python's version of Unicode does not define; Python does not compose them (NFC), so the browser must not, either
 }
 
 export type Arrays = Record<string, Float32Array>;

@@ -2,10 +2,10 @@
 //
 // Source: google/sentencepiece (bpe_model.cc, unigram_model.cc, sentencepiece_processor.cc).
 
-import { bytePairs } from "../bpe";
+import { bytePairs } from "../tokens/bpe";
 import { Normaliser, SPACE } from "./normaliser";
 import { NORMAL, readModel, UNUSED, USER_DEFINED, type SpmModel } from "./spm-file";
-import { mostProbable } from "./unigram";
+import { mostProbablePieces } from "./unigram";
 import { lettersOfBytes } from "./utf8";
 
 export const UNK = 1; // the id of the unknown token, the same in every vocabulary of regard
@@ -14,7 +14,7 @@ const CONTROL = 3;
 const BYTE_PIECE = /^<0x([0-9A-F]{2})>$/;
 
 /** A piece of a text: its id, and its text in the vocabulary. An unknown piece has the letters of the text that it stands for. */
-export interface Found {
+export interface TextPiece {
   id: number;
   text: string;
 }
@@ -44,10 +44,10 @@ export class Vocabulary {
   }
 
   /** Cut a text, which must be cleaned (see clean.ts), into pieces. */
-  encode(text: string): Found[] {
+  encode(text: string): TextPiece[] {
     const normal = this.normaliser.normalise(text);
     const pieces = this.model.algorithm === "bpe" ? this.cutByPairs(normal) : this.cutByScores(normal);
-    const found: Found[] = [];
+    const found: TextPiece[] = [];
     for (const piece of pieces) {
       const id = this.idOf(piece);
       const before = found[found.length - 1];
@@ -103,7 +103,7 @@ export class Vocabulary {
   }
 
   private cutByScores(normal: string): string[] {
-    return mostProbable([...normal], {
+    return mostProbablePieces([...normal], {
       score: (text) => {
         const piece = this.known(text);
         if (piece?.kind === USER_DEFINED) return Math.fround(new TextEncoder().encode(text).length * this.highest) - 0.1;
@@ -125,18 +125,15 @@ export class Vocabulary {
     return unused ? UNK : (this.ids.get(text) ?? UNK);
   }
 
-  private bytesOf(piece: string): Found[] {
+  private bytesOf(piece: string): TextPiece[] {
     return [...new TextEncoder().encode(piece)].map((byte) => {
       const text = `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`;
       return { id: this.byteIds.get(text) ?? UNK, text };
     });
   }
 
-  /**
-   * If the letters of an unknown piece are an unused piece, give it that piece's id, as vocabularies of Marian need
-   * (text/foreign_vocabulary.py).
-   */
-  private foreign(unknown: Found): Found {
+  /** If the letters of an unknown piece are an unused piece, give it that piece's id, as vocabularies of Marian need (text/foreign_vocabulary.py). */
+  private foreign(unknown: TextPiece): TextPiece {
     const id = this.known(unknown.text)?.kind === UNUSED ? this.ids.get(unknown.text)! : UNK;
     return { id, text: unknown.text };
   }

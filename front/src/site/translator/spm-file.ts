@@ -2,7 +2,7 @@
 //
 // The field numbers in this file come from sentencepiece_model.proto.
 
-export interface Piece {
+interface VocabularyPiece {
   text: string;
   score: number;
   kind: number; // NORMAL, USER_DEFINED, UNUSED, BYTE or another type of sentencepiece_model.proto
@@ -13,7 +13,7 @@ const BYTE = 6;
 
 /** The parts of a SentencePiece model that are needed to cut texts into pieces and to join pieces. */
 export interface SpmModel {
-  pieces: Piece[]; // the index of a piece is its id
+  pieces: VocabularyPiece[]; // the index of a piece is its id
   algorithm: "unigram" | "bpe";
   bytes: boolean; // true = a letter without a piece is cut into one piece for each of its bytes
   letters: Uint8Array | null; // the table of replacements (see LetterTable in normaliser.ts); null = no letters are replaced
@@ -22,7 +22,7 @@ export interface SpmModel {
 }
 
 export function readModel(file: Uint8Array): SpmModel {
-  const pieces: Piece[] = [];
+  const pieces: VocabularyPiece[] = [];
   const training = new Map<number, number | Uint8Array>();
   const normalisation = new Map<number, number | Uint8Array>();
   for (const [number, value] of fields(file)) {
@@ -41,8 +41,8 @@ export function readModel(file: Uint8Array): SpmModel {
   };
 }
 
-function pieceOf(message: Uint8Array): Piece {
-  const piece: Piece = { text: "", score: 0, kind: NORMAL };
+function pieceOf(message: Uint8Array): VocabularyPiece {
+  const piece: VocabularyPiece = { text: "", score: 0, kind: NORMAL };
   for (const [number, value] of fields(message)) {
     if (number === 1) piece.text = new TextDecoder().decode(value as Uint8Array);
     if (number === 2) piece.score = new DataView((value as Uint8Array).slice().buffer).getFloat32(0, true);

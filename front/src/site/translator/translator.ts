@@ -1,21 +1,19 @@
 // The reader (see ../reader.ts) of a translator: from a sentence to the trace of its best translation, with the word alignments of
 // all translations that beam search found
 
-import { UNCHANGED, weightsOf } from "../../attention";
-import { decode } from "../../blocks";
-import type { Alignment, Candidate, Trace } from "../../data";
-import { causal } from "../causal";
+import { UNCHANGED, weightsOf } from "../../trace/attention";
+import { decodeLayer } from "../../trace/blocks";
+import type { Alignment, Candidate, Reading, Trace } from "../../trace/data";
+import { causal, joinTokens, outputArrays, type Outputs, vectorsOf } from "../arrays";
 import { Refused } from "../files";
-import type { ModelFiles, ModelRecord, Reading } from "../messages";
-import { outputArrays, type Outputs } from "../outputs";
+import type { ModelFiles, ModelRecord } from "../messages";
 import type { Reader } from "../reader";
-import { escaped, SPACES, tokensOfPieces } from "../tokens";
+import { escaped, SPACES } from "../tokens/shown-tokens";
 import { beamSearch, type Hypothesis } from "./beam";
 import { cleaner, type Clean } from "./clean";
 import { Graphs, rowOf, type Arrays, type Encoded, type Settings } from "./graphs";
-import { joinTokens, vectorsOf } from "../vectors";
-import { UNK, Vocabulary, type Found } from "./sentencepiece";
-import { textOfPieces, wordsAndPieces, wordWeights } from "./words";
+import { UNK, Vocabulary, type TextPiece } from "./sentencepiece";
+import { textOfPieces, tokensOfPieces, wordsAndPieces, wordWeights } from "./words";
 
 const UNKNOWN = "⁇"; // the text of an unknown piece in a translation
 
@@ -25,7 +23,7 @@ const transposed = (rows: Float32Array[]) => Float32Array.from({ length: rows.le
 /** A source, as text, pieces and outputs of the encoder, and one translation of it. */
 interface Pair {
   text: string;
-  source: Found[]; // the pieces; the last one is the end of the sentence
+  source: TextPiece[]; // the pieces; the last one is the end of the sentence
   encoded: Encoded;
   hypothesis: Hypothesis;
 }
@@ -56,13 +54,13 @@ export class TranslatorReader implements Reader {
     return this.outputs.projections;
   }
 
-  async trace({ text }: Reading, goOn: () => void): Promise<Trace> {
+  async trace({ text }: Reading, throwIfOutdated: () => void): Promise<Trace> {
     const pieces = this.source.encode(this.clean(text));
     if (!pieces.length) throw new Refused({ reason: "empty" });
     if (pieces.length > this.most) throw new Refused({ reason: "long", tokens: pieces.length });
     const source = [...pieces, { id: this.settings.eos, text: this.source.piece(this.settings.eos) }];
     const encoded = await this.graphs.encode(source.map(({ id }) => id));
-    const hypotheses = await beamSearch(this.graphs, this.settings, encoded, goOn);
+    const hypotheses = await beamSearch(this.graphs, this.settings, encoded, throwIfOutdated);
     const pairs = hypotheses.map((hypothesis): Pair => ({ text, source, encoded, hypothesis }));
     const candidates = await Promise.all(pairs.map((pair) => this.candidate(pair)));
     return { ...this.traceOf(pairs[0]), alignment: { rule: this.settings.rule, candidates } as Alignment };
@@ -137,7 +135,7 @@ export class TranslatorReader implements Reader {
     const { rule } = this.settings;
     const trace = this.traceOf(pair);
     const record = trace.kinds.cross.layers.find((layer) => layer.layer === rule.layer)!;
-    const layer = await decode(trace, record);
+    const layer = await decodeLayer(trace, record);
     const [queries, keys] = [trace.target.length, trace.source.length];
     const heads = rule.head === null ? Array.from({ length: record.heads }, (_, head) => head) : [rule.head];
     return Array.from({ length: queries }, (_, piece) => {
@@ -147,7 +145,7 @@ export class TranslatorReader implements Reader {
     });
   }
 
-  private pieces({ hypothesis }: Pair): Found[] {
+  private pieces({ hypothesis }: Pair): TextPiece[] {
     return hypothesis.tokens.map((id) => ({ id, text: id === UNK ? UNKNOWN : this.target.piece(id) }));
   }
 

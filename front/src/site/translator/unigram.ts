@@ -3,14 +3,14 @@
 // The sums are float32 numbers, as in SentencePiece, so that the same pieces are chosen where sums are equal.
 
 /** What the algorithm must know about a vocabulary. */
-export interface Scores {
+interface Scores {
   score: (piece: string) => number | undefined; // the score of a piece; undefined = the vocabulary has no such piece
   longest: number; // the most letters of a piece
   unknown: number; // the score of a letter that is no piece by itself
 }
 
 /** Cut a normalised text, given as a list of its letters, into the pieces with the largest sum of scores. */
-export function mostProbable(letters: string[], { score, longest, unknown }: Scores): string[] {
+export function mostProbablePieces(letters: string[], { score, longest, unknown }: Scores): string[] {
   const sums = new Float32Array(letters.length + 1).fill(-Infinity);
   const starts = new Int32Array(letters.length + 1).fill(-1);
   sums[0] = 0;

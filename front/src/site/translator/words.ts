@@ -1,7 +1,11 @@
 // The words of a text and the pieces that spell them, as in Python's translation/pieces.py and translation/alignment.py
 
-import { isBlank, splitWords, stripped, type Clean } from "./clean";
+import type { Token } from "../../trace/data";
+import { isBlank, splitWords, stripped } from "../tokens/letters";
+import { tokenOf, withWords } from "../tokens/shown-tokens";
+import type { Clean } from "./clean";
 import { SPACE } from "./normaliser";
+import { type TextPiece, UNK } from "./sentencepiece";
 import { lettersOfBytes } from "./utf8";
 
 const BYTE = /^<0x([0-9A-F]{2})>$/;
@@ -12,13 +16,13 @@ export const textOfPieces = (pieces: string[]): string => stripped(new TextDecod
 
 const bytesOf = (pieces: string[]): Uint8Array => Uint8Array.from(pieces.flatMap((piece) => [...bytesOfPiece(piece)]));
 
-export function bytesOfPiece(piece: string): Uint8Array {
+function bytesOfPiece(piece: string): Uint8Array {
   const byte = piece.match(BYTE);
   return byte ? Uint8Array.of(parseInt(byte[1], 16)) : new TextEncoder().encode(piece.replaceAll(SPACE, " "));
 }
 
 /** For each piece, the index of the word that it belongs to, as Python's `word_of_each_piece` computes it. */
-export function wordOfEachPiece(pieces: string[]): number[] {
+function wordOfEachPiece(pieces: string[]): number[] {
   const spelled = pieces.map(bytesOfPiece);
   const pieceOfByte = spelled.flatMap((bytes, piece) => [...bytes].map(() => piece));
   const wordOf: (number | null)[] = pieces.map(() => null);
@@ -44,8 +48,8 @@ export function wordsAndPieces(text: string, pieces: string[], clean: Clean): { 
 }
 
 /**
- * The indices of the pieces whose weights count for their words: of each word, the pieces that are more than punctuation; if it has
- * none, the pieces that are punctuation; if it has neither, all its pieces.
+ * The indices of the pieces whose weights count for their words: of each word, the pieces that have more than punctuation; of a word
+ * without such pieces, those with punctuation; of a word that has only empty pieces, all.
  */
 function representatives(pieces: string[], wordOf: number[]): number[] {
   const ranks = wordOf.map((_, place) => {
@@ -58,7 +62,7 @@ function representatives(pieces: string[], wordOf: number[]): number[] {
 }
 
 /** The source or the translation: its words, its pieces, and which piece belongs to which word. */
-export interface Side {
+interface SpelledText {
   words: string[];
   wordOf: number[]; // for each piece, without the end of the sentence, the index of its word
   pieces: string[]; // the last one is the end of the sentence
@@ -68,7 +72,7 @@ export interface Side {
  * The weights between words, from the weights between pieces: the sum over the pieces of the source word, the mean over those of
  * the target word. Only some pieces of a word count (see `representatives`).
  */
-export function wordWeights(weights: number[][], target: Side, source: Side): number[][] {
+export function wordWeights(weights: number[][], target: SpelledText, source: SpelledText): number[][] {
   const merged = target.words.map(() => source.words.map(() => 0));
   const rows = representatives(target.pieces, target.wordOf);
   const columns = representatives(source.pieces, source.wordOf);
@@ -79,4 +83,16 @@ export function wordWeights(weights: number[][], target: Side, source: Side): nu
     for (const column of columns) merged[to][source.wordOf[column]] += weights[row][column] / rowsOf.get(to)!;
   }
   return merged;
+}
+
+/** Return the tokens to show for a translator's pieces. `special`: the id of the special token, EOS or BOS. */
+export function tokensOfPieces(pieces: TextPiece[], special: number): Token[] {
+  const tokens = pieces.map(({ id, text: piece }, position): Token => {
+    if (id === special) return tokenOf(piece, piece, false, true);
+    const byte = piece.match(BYTE);
+    const text = byte ? `‹${byte[1]}›` : stripped(piece.replaceAll(SPACE, " ")) || "␣";
+    const joined = position > 0 && pieces[position - 1].id !== special && !piece.startsWith(SPACE);
+    return tokenOf(id === UNK ? `[UNK:${text}]` : text, piece, joined, false);
+  });
+  return withWords(tokens);
 }

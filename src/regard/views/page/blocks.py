@@ -1,7 +1,7 @@
 """Encode arrays of numbers as text for a web page: the bytes of an array, compressed by zlib, in base64.
 
 If a number takes several bytes, the highest bytes of all numbers come first and the lowest bytes last, because similar
-bytes compress better when they are neighbours. `front/src/blocks.ts` decodes the text.
+bytes compress better when they are neighbours. `front/src/trace/blocks.ts` decodes the text.
 """
 
 import base64

@@ -38,7 +38,7 @@ def write_page(
 def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
     """Return a comparison as the JSON data of a page: the data of the first trace, and "second".
 
-    "second" has the second trace and the heads that differ; `SecondTrace` in front/src/data.ts describes it.
+    "second" has the second trace and the heads that differ; `SecondTrace` in front/src/trace/data.ts describes it.
 
     Args:
         focus: the query token and the head that the page shows first.

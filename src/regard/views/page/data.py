@@ -1,6 +1,6 @@
 """The data of a page: one trace as JSON, in which arrays of numbers are base64 text.
 
-The page's script reads this data; the interface `Trace` in `front/src/data.ts` describes its fields.
+The page's script reads this data; the interface `Trace` in `front/src/trace/data.ts` describes its fields.
 """
 
 import base64
@@ -86,7 +86,7 @@ def page_data(
 def going_record(text: str, continuation: Sequence[int], logits: Float[Tensor, " vocabulary"]) -> dict[str, Any]:
     """Return the data with which a page lets the reader choose how a causal language model continues a text.
 
-    `Going` in front/src/data.ts describes the data.
+    `Going` in front/src/trace/data.ts describes the data.
 
     Args:
         text: the text that the reader typed.
@@ -109,7 +109,7 @@ def map_data(trace: Trace, map_record: dict[str, Any]) -> dict[str, Any]:
     the last kind of attention in `trace.kinds`.
 
     Args:
-        map_record: how the page requests weights, from `Map.record`; `WeightMap` in front/src/data.ts describes it.
+        map_record: how the page requests weights, from `Map.record`; see `WeightMap` in front/src/trace/data.ts.
     """
     layers = {
         kind: [

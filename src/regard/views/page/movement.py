@@ -46,7 +46,7 @@ def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | N
 def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str, Any]:
     """Encode how the layers of the encoder, or of the decoder, change the hidden vectors; return a JSON record.
 
-    `front/src/data.ts` describes the record. The encoded arrays are added to `blocks`.
+    `front/src/trace/data.ts` describes the record. The encoded arrays are added to `blocks`.
 
     Args:
         kind: "encoder" or "decoder".

@@ -41,7 +41,7 @@ def write_worked_page(worked: WorkedAttention, path: Path) -> Path:
 
 
 def worked_data(worked: WorkedAttention) -> dict[str, Any]:
-    """Return a worked example as the JSON data of a page; `front/src/data.ts` describes the data.
+    """Return a worked example as the JSON data of a page; `front/src/trace/data.ts` describes the data.
 
     Raises:
         InputError: the temperature is 0.

@@ -1,0 +1,94 @@
+// The page of a course: one lesson at a time, with its text and with views of a trace
+
+import type { ComponentType } from "preact";
+import { course, lessonNumber, openLesson, type Lesson } from "../state/course";
+import { complaint, trace } from "../state/state";
+import { Heads } from "../views/heads/heads";
+import { MovementView } from "../views/movement/movement";
+import { Pattern } from "../views/pattern/pattern";
+import { Sentence } from "../views/sentence/sentence";
+import { StepByStep } from "../views/steps/steps";
+import { Strongest } from "../views/strongest";
+import { WhatIf } from "../views/what-if";
+import { language, words } from "../words";
+import { Controls, ExampleControls, TopBar } from "./controls";
+
+const VIEWS: Record<string, ComponentType> = {
+  sentence: Sentence,
+  pattern: Pattern,
+  strongest: Strongest,
+  steps: StepByStep,
+  heads: Heads,
+  movement: MovementView,
+  "what-if": WhatIf,
+};
+
+export function CoursePage() {
+  const say = words();
+  const { lessons } = course.value!;
+  const number = lessonNumber();
+  return (
+    <>
+      <header class="top">
+        <TopBar />
+        <nav aria-label={say.lessons}>
+          <ol class="stages">
+            {lessons.map((one, i) => (
+              <li key={one.name}>
+                <button type="button" aria-current={i === number ? "page" : undefined} class={i < number ? "done" : ""} onClick={() => openLesson(i)}>
+                  {i + 1} · {shortTitle(one)}
+                </button>
+              </li>
+            ))}
+          </ol>
+        </nav>
+      </header>
+      {complaint.value && <p class="notice" role="alert">{complaint.value}</p>}
+      <LessonMain lesson={lessons[number]} />
+      <nav class="turn" aria-label={say.turn}>
+        {number > 0 && <button type="button" onClick={() => openLesson(number - 1)}>‹ {lessons[number - 1].texts[language.value].title}</button>}
+        <span class="gap" />
+        {number + 1 < lessons.length && (
+          <button type="button" onClick={() => openLesson(number + 1)}>{lessons[number + 1].texts[language.value].title} ›</button>
+        )}
+      </nav>
+      <footer><p>{say.oneFile}</p></footer>
+    </>
+  );
+}
+
+/** The part of a lesson's title before the colon. */
+const shortTitle = (lesson: Lesson) => lesson.texts[language.value].title.split(":")[0];
+
+function LessonMain({ lesson }: { lesson: Lesson }) {
+  const say = words();
+  const said = lesson.texts[language.value];
+  return (
+    <main class="lesson">
+      <h1>{said.title}</h1>
+      {said.text.map((paragraph) =>
+        paragraph.startsWith("= ") ? <p class="formula" key={paragraph}>{paragraph.slice(2)}</p> : <p class="prose" key={paragraph}><Prose text={paragraph} /></p>,
+      )}
+      {lesson.views.length > 0 && (trace.value.worked ? <ExampleControls /> : <Controls />)}
+      <div class="lesson-views">{lesson.views.map((name) => show(name))}</div>
+      {said.try.length > 0 && (
+        <>
+          <h2>{say.tryThis}</h2>
+          <ul>{said.try.map((line) => <li key={line}><Prose text={line} /></li>)}</ul>
+        </>
+      )}
+      <h2>{say.onCommandLine}</h2>
+      <pre tabIndex={0}>{lesson.commands.join("\n")}</pre>
+    </main>
+  );
+}
+
+function show(name: string) {
+  const View = VIEWS[name];
+  return <View key={name} />;
+}
+
+/** A paragraph of a lesson; words between backticks are shown as code. */
+function Prose({ text }: { text: string }) {
+  return <>{text.split("`").map((part, i) => (i % 2 ? <code key={i}>{part}</code> : part))}</>;
+}

@@ -1,0 +1,27 @@
+// The page of a worked example: only the view of the steps, without the other views
+
+import { complaint, trace } from "../state/state";
+import { StepByStep } from "../views/steps/steps";
+import { words } from "../words";
+import { ExampleControls, TopBar } from "./controls";
+
+export function ExamplePage() {
+  const say = words();
+  const { text, worked } = trace.value;
+  const { source, notes } = worked!;
+  return (
+    <>
+      <header class="top">
+        <TopBar />
+        <h1 dir="auto">{text}</h1>
+        {[source, ...notes].filter(Boolean).map((line) => <p class="facts" dir="auto" key={line}>{line}</p>)}
+      </header>
+      {complaint.value && <p class="notice" role="alert">{complaint.value}</p>}
+      <main class="alone">
+        <ExampleControls />
+        <StepByStep />
+      </main>
+      <footer><p>{say.oneFile}</p></footer>
+    </>
+  );
+}

@@ -1,0 +1,157 @@
+// The field for a text, on which a server or a worker runs the model
+
+import { signal } from "@preact/signals";
+import { answerer, busy, cancel, loading, nucleus, type Question, readText, samplingTemperature } from "../state/questions";
+import { complaint, LONG_TEXT, trace } from "../state/state";
+import type { ModelHere } from "../trace/data";
+import { words } from "../words";
+
+export const MOST_LINKED = 2_000; // the most letters of a text in a link
+const MOST_LETTERS = 300; // the most letters of a model's name in a link
+const MOST_WRITTEN = 512; // the most tokens that the model generates at once
+
+const typed = signal<string | null>(null); // the text that was typed into the field; null = the field has the text of the trace
+const model = signal<string | null>(null);
+const newTokens = signal(0);
+export const proposed = signal<{ then: () => void } | null>(null); // while the model reads the text of a link: `then` is called afterwards; null = no text of a link is being read
+let typingTimer = 0; // ends the pause in typing after which the model runs
+
+const chosenModel = () => model.value ?? trace.value.model;
+
+/** Whether the chosen model is a translator. */
+function translates(): boolean {
+  return answerer.value.here ? kindHere() === "translator" : Boolean(trace.value.alignment);
+}
+
+/** The kind of the chosen model, if it can run in this page; undefined for a server's model. */
+const kindHere = () => answerer.value.here?.find(({ name }) => name === chosenModel())?.kind;
+
+function ask(continuation?: number[]): void {
+  clearTimeout(typingTimer);
+  const text = typed.value ?? trace.value.text;
+  const asked = answerer.value.here ? chosenModel() : model.value || undefined;
+  const link = proposed.value;
+  void readText({ text, model: asked, ...generationSettings(), continuation }).then((answered) => {
+    if (answered) [typed.value, model.value] = [null, null];
+    if (proposed.value !== link) return;
+    proposed.value = null;
+    if (answered) link?.then();
+  });
+}
+
+/** How many tokens the model generates and, if the page has sliders for it, the temperature and nucleus for sampling them. */
+function generationSettings(): Partial<Question> {
+  if (!newTokens.value) return {};
+  const draws = answerer.value.here ? kindHere() === "causal" : trace.value.going;
+  return { new_tokens: newTokens.value, ...(draws ? { temperature: samplingTemperature.value, nucleus: nucleus.value } : {}) };
+}
+
+/**
+ * Put the text and the model of a link into the fields, and run the model on the text.
+ *
+ * If the link names a model that the server has not loaded, nothing runs before the reader asks for it, because anybody can
+ * write a link.
+ *
+ * @param then is called after the model has read the text.
+ */
+export function propose({ text, model: name = "", new_tokens: length = 0, continuation }: Question, then: () => void): void {
+  const { live, text: shown, model: loaded } = trace.value;
+  if (!live || !text.trim() || text.length > MOST_LINKED || name.length > MOST_LETTERS || length > MOST_WRITTEN) return;
+  if (text === shown && name === loaded && !length && !continuation) return;
+  const { here } = answerer.value;
+  const other = Boolean(name) && name !== loaded && (!here || here.some((one) => one.name === name));
+  proposed.value = { then };
+  [typed.value, model.value, newTokens.value] = [text, other ? name : null, length];
+  if (other && !here) complaint.value = words().linkedModel(name);
+  else ask(continuation);
+}
+
+export function TextField() {
+  const say = words();
+  return (
+    <form
+      class="type"
+      onSubmit={(event) => {
+        event.preventDefault();
+        ask();
+      }}
+    >
+      <textarea
+        data-role="text"
+        aria-label={say.text}
+        dir="auto"
+        rows={trace.value.text.length > LONG_TEXT ? 3 : 1}
+        value={typed.value ?? trace.value.text}
+        onFocus={() => answerer.value.prepare?.(chosenModel())}
+        onInput={(event) => {
+          [typed.value, proposed.value] = [event.currentTarget.value, null];
+          clearTimeout(typingTimer);
+          if (typed.value.trim() && typed.value.length <= 4 * LONG_TEXT && !newTokens.value) typingTimer = window.setTimeout(() => ask(), answerer.value.pauseMilliseconds(chosenModel()));
+        }}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey) return;
+          event.preventDefault();
+          ask();
+        }}
+      />
+      <div class="options">
+        {answerer.value.here ? <ModelsHere models={answerer.value.here} /> : <ModelOfServer />}
+        {(answerer.value.here ? kindHere() === "causal" : !translates()) && <NewTokens />}
+        {busy.value ? (
+          <button type="button" key="cancel" onClick={cancel}>{say.cancel}</button>
+        ) : (
+          <button type="submit" key="look">{translates() ? say.translate : say.look}</button>
+        )}
+        <span role="status">{status()}</span>
+      </div>
+    </form>
+  );
+}
+
+/** The choice between the models of a site; nothing if there is only one. */
+function ModelsHere({ models }: { models: ModelHere[] }) {
+  const say = words();
+  if (models.length < 2) return null;
+  const choose = (name: string) => {
+    model.value = name;
+    answerer.value.prepare?.(name);
+    ask();
+  };
+  return (
+    <label>
+      {say.model}
+      <select data-role="model" value={chosenModel()} onChange={(event) => choose(event.currentTarget.value)}>
+        {models.map(({ name }) => <option key={name} value={name}>{name}</option>)}
+      </select>
+    </label>
+  );
+}
+
+/** The field for the name of the model that a server runs. */
+function ModelOfServer() {
+  return (
+    <label>
+      {words().model}
+      <input type="text" data-role="model" size={18} value={model.value ?? trace.value.model} onInput={(event) => (model.value = event.currentTarget.value)} />
+    </label>
+  );
+}
+
+/** The field for how many tokens the model generates. */
+function NewTokens() {
+  const say = words();
+  return (
+    <label>
+      {say.write}
+      <input type="number" data-role="new-tokens" min={0} max={MOST_WRITTEN} value={newTokens.value} onInput={(event) => (newTokens.value = Number(event.currentTarget.value))} />
+      {say.writeTokens}
+    </label>
+  );
+}
+
+function status(): string {
+  const say = words();
+  const megabytes = (bytes: number) => (bytes / 1e6).toFixed(0);
+  if (loading.value) return say.loadingModel(megabytes(loading.value.loaded), megabytes(loading.value.total));
+  return busy.value ? say.looking : "";
+}

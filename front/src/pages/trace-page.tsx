@@ -1,0 +1,103 @@
+// The page of a trace: the text, the controls that choose a layer and a head, and the views
+
+import { answerer } from "../state/questions";
+import { complaint, keyTokens, kind, queryTokens, trace, traceName } from "../state/state";
+import { AlignmentView } from "../views/alignment/alignment";
+import { Difference } from "../views/difference";
+import { Generation } from "../views/generation";
+import { Heads } from "../views/heads/heads";
+import { MapStrongest, MapView } from "../views/map/map";
+import { Medium } from "../views/medium";
+import { MovementView } from "../views/movement/movement";
+import { Pattern } from "../views/pattern/pattern";
+import { Sentence } from "../views/sentence/sentence";
+import { StepByStep } from "../views/steps/steps";
+import { Strongest } from "../views/strongest";
+import { WhatIf } from "../views/what-if";
+import { words } from "../words";
+import { Controls, TopBar } from "./controls";
+import { TextField } from "./text-field";
+
+const MAY_SCROLL = 60; // a longer title may not fit into a narrow window; it gets the keyboard focus, so that keys can scroll it
+
+export function TracePage() {
+  const say = words();
+  const traces = [trace.value, trace.value.second].filter((one) => one !== undefined);
+  const computed = traces.flatMap(({ kinds }) => Object.values(kinds)).every(({ layers }) => layers.every((one) => one.query));
+  const { below, step } = trace.value.small;
+  const { here: models } = answerer.value;
+  const here = models && (models.find(({ name }) => name === trace.value.model) ?? models[0]);
+  const coarse = step === 1 ? say.fourDecimals : say.coarse(String(below / trace.value.units), String(step / trace.value.units));
+  return (
+    <>
+      <Header />
+      {complaint.value && <p class="notice" role="alert">{complaint.value}</p>}
+      {trace.value.map ? <MapViews /> : <AllViews />}
+      <footer>
+        {!trace.value.map && <p class="precision">{here ? say.preciseHere(here.difference.toExponential(1)) : computed ? say.precise : coarse}</p>}
+        {!trace.value.live && !trace.value.map && <p>{say.oneFile}</p>}
+        {here && <p>{say.modelHere}</p>}
+      </footer>
+    </>
+  );
+}
+
+/** The page of a long text: only the map of its weights and the list of the strongest keys. */
+function MapViews() {
+  return (
+    <main class="of-map">
+      <Controls />
+      <p class="wide caption">{words().zoomNote(Math.max(queryTokens.value.length, keyTokens.value.length).toLocaleString("en"))}</p>
+      <MapView />
+      <MapStrongest />
+    </main>
+  );
+}
+
+function AllViews() {
+  return (
+    <main>
+      <Controls />
+      <div class="wide">
+        <AlignmentView />
+        <Medium />
+        <Difference />
+        <Sentence />
+        <Generation />
+      </div>
+      <Heads />
+      <Pattern />
+      <Strongest />
+      <WhatIf />
+      <MovementView />
+      <StepByStep />
+    </main>
+  );
+}
+
+function Header() {
+  const say = words();
+  const { text, target_text: target, model, live, images, spectrogram } = trace.value;
+  const title = shortText(text) || (images.length ? say.picturesRead(images.length) : spectrogram ? say.recordingRead : "");
+  return (
+    <header class="top">
+      <TopBar />
+      {live ? <TextField /> : <h1 dir="auto" class={title.length > 240 ? "long" : ""} tabIndex={title.length > MAY_SCROLL ? 0 : undefined}>{title}</h1>}
+      {target && <p class="target" dir="auto">{shortText(target)}</p>}
+      <p class="facts"><b>{trace.value.second ? `${traceName(0)} · ${traceName(1)}` : model}</b> · {sizes()}</p>
+    </header>
+  );
+}
+
+/** The text for the title; on the page with a map, whose text is long, only its first 120 letters. */
+const shortText = (text: string) => (trace.value.map ? `${text.slice(0, 120)}…` : text);
+
+/** The numbers of layers, heads and tokens as text: "6 layers × 12 heads · 13 tokens". */
+function sizes(): string {
+  const say = words();
+  const counts = kind.value.layers.map((one) => one.heads);
+  const [fewest, most] = [Math.min(...counts), Math.max(...counts)];
+  const { source, target } = trace.value;
+  const tokens = source.length && target.length ? say.toTokens(source.length, target.length) : say.tokens(queryTokens.value.length);
+  return `${say.layers(counts.length)} × ${say.heads(fewest === most ? most : `${fewest}–${most}`)} · ${tokens}`;
+}

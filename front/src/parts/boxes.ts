@@ -1,0 +1,34 @@
+// Sizes and places of elements on the page
+
+import { useEffect, useRef, useState } from "preact/hooks";
+
+/** Return a reference for an element, and the element's size, which is updated when it changes: in a frame that is not shown yet, it is 0. */
+export function useSize<Kind extends Element>(): [{ current: Kind | null }, { width: number; height: number }] {
+  const ref = useRef<Kind>(null);
+  const [size, setSize] = useState({ width: 0, height: 0 });
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => {
+      const { width, height } = entry.contentRect;
+      setSize({ width, height });
+    });
+    observer.observe(ref.current!);
+    return () => observer.disconnect();
+  }, []);
+  return [ref, size];
+}
+
+/** Where a word is drawn: the middle of its width, its top and its bottom, in pixels from the top left corner of the text. */
+export interface Box {
+  middle: number;
+  top: number;
+  bottom: number;
+}
+
+/** Return the boxes of the elements inside `text` that match a CSS selector, in the order of the document. */
+export function measured(text: HTMLElement, selector: string): Box[] {
+  const from = text.getBoundingClientRect();
+  return [...text.querySelectorAll(selector)].map((element) => {
+    const { left, right, top, bottom } = element.getBoundingClientRect();
+    return { middle: (left + right) / 2 - from.left, top: top - from.top, bottom: bottom - from.top };
+  });
+}

@@ -1,0 +1,78 @@
+// Colours: a weight is drawn in the hue of its head, with a strength from 0 (the colour of the background) to 1 (the full colour)
+
+import { signal } from "@preact/signals";
+import { colourScale, head, layer } from "../state/state";
+import { words } from "../words";
+
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+export const dark = signal(prefersDark.matches);
+prefersDark.addEventListener("change", () => (dark.value = prefersDark.matches));
+
+export const hueOf = (head: number | null, heads: number): number => (head === null ? 75 : Math.round(255 + (360 * head) / heads) % 360);
+export const shownHue = () => hueOf(head.value, layer.value.heads);
+
+/** The hues of a weight that is larger, or smaller, in the second of two traces. */
+export const [MORE, LESS] = [40, 255];
+
+export function shade(strength: number, hue: number): string {
+  const mix = (from: number, to: number) => (from + (to - from) * strength).toFixed(3);
+  return dark.value
+    ? `oklch(${mix(0.245, 0.84)} ${mix(0.018, 0.14)} ${hue})`
+    : `oklch(${mix(0.975, 0.475)} ${mix(0.008, 0.175)} ${hue})`;
+}
+
+/** The colour of text on a background of this strength: on a faint one "" (the page's text colour), else black or white. */
+export function textColour(strength: number): string {
+  const [faint, middle] = dark.value ? [0.4, 0.54] : [0.45, 0.82];
+  const [onMiddle, onStrong] = dark.value ? ["#fff", "#000"] : ["#000", "#fff"];
+  return strength <= faint ? "" : strength <= middle ? onMiddle : onStrong;
+}
+
+const themeCache = new Map<string, string>();
+/** The value of a CSS variable of the page. */
+export function theme(name: string): string {
+  const cached = `${name} ${dark.value} ${shownHue()}`;
+  if (!themeCache.has(cached)) themeCache.set(cached, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return themeCache.get(cached)!;
+}
+
+const shadeCache = new Map<string, string[]>();
+export function shades(hue: number): string[] {
+  const name = `${hue} ${dark.value}`;
+  if (!shadeCache.has(name)) shadeCache.set(name, Array.from({ length: 256 }, (_, i) => shade(i / 255, hue)));
+  return shadeCache.get(name)!;
+}
+
+// The four bytes (red, green, blue, opacity) of CSS colours. The browser converts a colour when it is drawn on a canvas.
+const byteCache = new Map<string, Uint32Array>();
+export function bytesOf(colours: string[]): Uint32Array {
+  const name = colours.join();
+  if (!byteCache.has(name)) {
+    const context = new OffscreenCanvas(colours.length, 1).getContext("2d", { willReadFrequently: true })!;
+    colours.forEach((colour, i) => {
+      context.fillStyle = colour;
+      context.fillRect(i, 0, 1, 1);
+    });
+    byteCache.set(name, new Uint32Array(context.getImageData(0, 0, colours.length, 1).data.buffer));
+  }
+  return byteCache.get(name)!;
+}
+
+/**
+ * The strength (0 to 1) with which a weight is drawn on the chosen scale. `most`: the weight with strength 1 on the relative scale;
+ * `faintest`: on the logarithmic scale, this weight and smaller ones have strength 0.
+ */
+export function strength(weight: number, most: number, faintest = 1e-4): number {
+  if (colourScale.value === "row") return most ? Math.min(1, weight / most) : 0;
+  if (colourScale.value === "log") return weight <= faintest ? 0 : Math.min(1, 1 - Math.log(weight) / Math.log(faintest));
+  return Math.min(1, weight);
+}
+
+/** The weight that has the full colour: on the relative scale the largest of a query's weights, else 1. */
+export const fullColourWeight = (weights: Float64Array): number => (colourScale.value === "row" ? weights.reduce((a, b) => Math.max(a, b), 0) : 1);
+
+/** The texts at the two ends of the colour scale. */
+export const scaleEnds = () => ({
+  low: colourScale.value === "log" ? "0.0001" : "0",
+  high: colourScale.value === "row" ? words().largestOfEach : "1",
+});

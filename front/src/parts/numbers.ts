@@ -1,0 +1,40 @@
+// Numbers written as text
+
+import { layer, trace } from "../state/state";
+import { words } from "../words";
+
+/** A weight to four decimals. "≈" before it: to keep the page small, the weight was rounded more coarsely (`small` of Trace). */
+export function weightText(weight: number, of = layer.value): string {
+  const { below, step } = trace.value.small;
+  const rounded = !of.query && step > 1 && weight * trace.value.units <= below;
+  return rounded && weight === 0 ? "≈0" : `${rounded ? "≈" : ""}${weight.toFixed(4)}`;
+}
+
+/** A number to four decimals or, if it is closer to 0 than 0.0005, with a power of ten: "1.23e−5". */
+export function numberText(number: number): string {
+  if (number === -Infinity) return "−∞";
+  if (number !== 0 && Math.abs(number) < 0.0005) return number.toExponential(2).replace(/-/g, "−");
+  return number.toFixed(4).replace(/-/g, "−");
+}
+
+/** A number to six significant digits, which float32 can hold. */
+export function preciseText(number: number): string {
+  const small = number !== 0 && Math.abs(number) < 0.0005;
+  return (small ? number.toExponential(5) : number.toPrecision(6)).replace(/-/g, "−");
+}
+
+/**
+ * The weight at an index of a row or a grid, as text; "masked" if the query may not attend to the key, "" without a row. With four
+ * decimals, a weight that was rounded more coarsely is marked (see `weightText`).
+ */
+export function weightOrMasked(of: { weights: ArrayLike<number>; masked: Uint8Array } | null, at: number, decimals = 4): string {
+  if (!of) return "";
+  if (of.masked[at]) return words().masked;
+  return decimals === 4 ? weightText(of.weights[at]) : of.weights[at].toFixed(decimals);
+}
+
+/** A sum of `count` terms as text. Of more than `most` terms, only three are written, and `others(n)` tells that there are n others. */
+export function sumText(count: number, term: (place: number) => string, most: number, others: (n: number) => string): string {
+  const shown = Array.from({ length: count > most ? 3 : count }, (_, place) => term(place));
+  return [...shown, ...(count > most ? [others(count - 3)] : [])].join(" + ");
+}

@@ -1,0 +1,67 @@
+// How the weights [queries keys] of a head lie on a canvas, and which of them are in view
+
+import type { Item } from "../trace/items";
+
+/** How the weights of a head lie on a canvas: each is a square cell. All lengths are in pixels. */
+export interface View {
+  queries: Item[];
+  keys: Item[];
+  turned: boolean; // true = queries from left to right, keys downwards; false = keys from left to right, queries downwards
+  left: number; // where the part of the canvas that shows weights begins; labels are at its left and above it
+  top: number;
+  width: number; // the width and the height of the part that shows weights
+  height: number;
+  x: number; // from `left` to the first column of weights (key 0 or, if turned, query 0); negative = it is out of view
+  y: number; // from `top` to the first row of weights
+  size: number; // the width and height of one weight
+}
+
+/** For the axis of the queries and for that of the keys: where the first one begins (`…From`), and how long the part in view is (`…Room`), in pixels. */
+export function axes({ turned, x, y, width, height }: View): { queriesFrom: number; queriesRoom: number; keysFrom: number; keysRoom: number } {
+  const [across, down] = [{ from: x, room: width }, { from: y, room: height }];
+  const [queries, keys] = turned ? [across, down] : [down, across];
+  return { queriesFrom: queries.from, queriesRoom: queries.room, keysFrom: keys.from, keysRoom: keys.room };
+}
+
+/** The queries in view and the keys in view, each as a range: the index of the first one, and the index after the last one. */
+export function inView(view: View): { queries: [number, number]; keys: [number, number] } {
+  const { queriesFrom, queriesRoom, keysFrom, keysRoom } = axes(view);
+  const range = (from: number, room: number, count: number): [number, number] => [
+    Math.max(0, Math.floor(-from / view.size)),
+    Math.min(count, Math.ceil((room - from) / view.size)),
+  ];
+  return { queries: range(queriesFrom, queriesRoom, view.queries.length), keys: range(keysFrom, keysRoom, view.keys.length) };
+}
+
+/** The weight under a point of the canvas, as the indices of its query and its key; null if there is none. */
+export function weightAt(view: View, x: number, y: number): { query: number; key: number } | null {
+  if (x < view.left || y < view.top || x > view.left + view.width || y > view.top + view.height) return null;
+  const [across, down] = [(x - view.left - view.x) / view.size, (y - view.top - view.y) / view.size].map(Math.floor);
+  const [query, key] = view.turned ? [across, down] : [down, across];
+  return key >= 0 && query >= 0 && key < view.keys.length && query < view.queries.length ? { query, key } : null;
+}
+
+// Small weights are drawn as tiles, which are images. On level L, each pixel of a tile stands for a square of 2^L × 2^L weights.
+
+/** Which tile: its level, and its row (of queries) and column (of keys) among the tiles of the level, from 0. */
+export interface TilePlace {
+  level: number;
+  row: number;
+  column: number;
+}
+
+/** The level that is drawn: the lowest one on which the square of a pixel is at least as large as a pixel of the screen. */
+export const levelOf = (view: View): number => Math.max(0, Math.ceil(-Math.log2(view.size * (devicePixelRatio || 1))));
+
+/** The tiles of a level that are in view, and `around` more rows and columns of tiles on each side. `side`: the pixels along a side of a tile. */
+export function tilesInView(view: View, level: number, side: number, around = 0): TilePlace[] {
+  const { queries, keys } = inView(view);
+  const along = side * 2 ** level; // how many queries, or keys, a tile has
+  const range = ([first, last]: [number, number], count: number) => {
+    const from = Math.max(0, Math.floor(first / along) - around);
+    const to = Math.min(Math.ceil(count / along), Math.ceil(last / along) + around);
+    return Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i);
+  };
+  const columns = range(keys, view.keys.length);
+  return range(queries, view.queries.length).flatMap((row) => columns.map((column) => ({ level, row, column })));
+}

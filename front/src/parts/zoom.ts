@@ -1,0 +1,118 @@
+// Zoom and pan of a canvas that has cells, and labels at the left and top
+
+import { signal, type Signal } from "@preact/signals";
+import { select } from "d3-selection";
+import { zoom, zoomIdentity, type D3ZoomEvent, type ZoomBehavior, type ZoomTransform } from "d3-zoom";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { linkedSignal } from "../state/linked-signals";
+import { LONG_TEXT } from "../state/state";
+
+const CLOSEST = 60; // the largest size to which a cell can be enlarged, in pixels
+
+/** The canvas that is zoomed. */
+interface Zoomed {
+  shown: boolean; // whether the size of the canvas is known
+  base: number; // the size of a cell before it is enlarged, in pixels
+  rows: number;
+  columns: number;
+  turned: boolean; // true = the queries are the columns; false = the rows
+  left: number; // the space for the labels at the left and at the top, in pixels
+  top: number;
+  width?: number; // the width and the height of the part that shows cells; left out = those of all cells before they are enlarged
+  height?: number;
+}
+
+/** What the canvas shows: the factor `k` by which cells are enlarged, and the row and column in the middle, with fractions. */
+interface ZoomPlace {
+  k: number;
+  row: number;
+  column: number;
+}
+
+/** A signal that the page keeps in its address: what a canvas shows, written as "k row column" ("4 120.5 88.25"); null = all cells. */
+export const linkedPlace = (name: string): Signal<ZoomPlace | null> =>
+  linkedSignal<ZoomPlace | null>(
+    name,
+    null,
+    (place) => [place!.k, place!.row, place!.column].map((number) => Number(number.toFixed(4))).join(" "),
+    (text) => {
+      const [k, row, column, ...others] = text.split(" ").map(Number);
+      return k > 1 && row >= 0 && column >= 0 && !others.length ? { k, row, column } : undefined;
+    },
+  );
+
+/** Let the reader zoom and move the cells of a canvas. Returns how far the cells are moved and enlarged, and functions that move and enlarge them. */
+export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Signal<ZoomPlace | null>, of: Zoomed) {
+  const { shown, base, rows, columns, turned, left, top } = of;
+  const [across, down] = [columns * base, rows * base];
+  const [width, height] = [of.width ?? across, of.height ?? down];
+  const moved = useMemo(() => signal(zoomIdentity), []);
+  const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
+  const followed = useRef({ place: null as ZoomPlace | null, rows, columns, turned, base }); // the place, rows and columns that the canvas shows now
+  // Limits a transform: cells fill the whole part that shows cells or, if they are too small for this, begin at its left and top.
+  const inside = ({ x, y, k }: ZoomTransform) => {
+    const limited = (at: number, room: number, size: number) => Math.min(0, Math.max(at, room - k * size));
+    const [right, lower] = [left * (k - 1), top * (k - 1)];
+    return zoomIdentity.translate(limited(x + right, width, across) - right, limited(y + lower, height, down) - lower).scale(k);
+  };
+  const placeOf = ({ x, y, k }: ZoomTransform): ZoomPlace | null => {
+    const middle = (room: number, at: number, labels: number) => (room / 2 - at - labels * (k - 1)) / (base * k);
+    return k === 1 ? null : { k, row: middle(height, y, top), column: middle(width, x, left) };
+  };
+  const transformTo = (wanted: ZoomPlace | null): ZoomTransform => {
+    if (!wanted) return zoomIdentity;
+    const k = Math.max(1, Math.min(wanted.k, CLOSEST / base));
+    const at = (room: number, cell: number, labels: number) => room / 2 - cell * base * k - labels * (k - 1);
+    return inside(zoomIdentity.translate(at(width, wanted.column, left), at(height, wanted.row, top)).scale(k));
+  };
+  /**
+   * What to show after rows or columns have changed: the new place, if a place has been set meanwhile; the same place, if the rows
+   * and columns are as many as before or only swapped; else all cells (null).
+   */
+  const kept = (): ZoomPlace | null => {
+    const [now, was] = [place.peek(), followed.current];
+    if (now === was.place && now && turned !== was.turned && was.rows === columns && was.columns === rows)
+      return { k: (now.k * was.base) / base, row: now.column, column: now.row };
+    return now !== was.place || (rows === was.rows && columns === was.columns) ? now : null;
+  };
+  // A layout effect runs before the browser paints, so that swapped rows and columns are never seen at the wrong place.
+  useLayoutEffect(() => {
+    if (!shown) return;
+    const behaves = zoom<HTMLCanvasElement, unknown>()
+      .scaleExtent([1, Math.max(1, CLOSEST / base)])
+      .extent([[left, top], [left + width, top + height]])
+      .constrain(inside)
+      // While a short text is not enlarged, the wheel scrolls the page as usual; with Ctrl, it zooms.
+      .filter((event: Event) => !(event.type === "wheel" && !(event as WheelEvent).ctrlKey && moved.value.k === 1 && Math.max(rows, columns) <= LONG_TEXT))
+      .on("zoom", ({ transform }: D3ZoomEvent<HTMLCanvasElement, unknown>) => {
+        moved.value = transform;
+        place.value = followed.current.place = placeOf(transform);
+      });
+    behaviour.current = behaves;
+    const element = select(canvas.current!);
+    element.call(behaves).on("dblclick.zoom", null);
+    element.call(behaves.transform, transformTo(kept()));
+    followed.current = { ...followed.current, rows, columns, turned, base };
+    return () => void element.on(".zoom", null);
+  }, [shown, base, rows, columns, turned, left, top, width, height]);
+  useEffect(() => {
+    if (shown && place.value !== followed.current.place) select(canvas.current!).call(behaviour.current!.transform, transformTo(place.value));
+  }, [place.value]);
+  const element = () => select(canvas.current!);
+  const { x, y, k } = moved.value;
+  return {
+    // d3 enlarges the whole canvas from its corner; x and y are corrected, because only the cells are enlarged, which begin at `left` and `top`.
+    x: x + left * (k - 1),
+    y: y + top * (k - 1),
+    k,
+    scaleBy: (factor: number) => element().call(behaviour.current!.scaleBy, factor),
+    moveBy: (right: number, lower: number) => element().call(behaviour.current!.translateBy, -right / k, -lower / k),
+    reset: () => element().call(behaviour.current!.transform, zoomIdentity),
+    /** Move a cell into the middle and, if it is smaller than `size` pixels, enlarge it to this size. */
+    centre: (row: number, column: number, size = 0) => {
+      const [at, lower] = [left + (Math.max(0, column) + 0.5) * base, top + (Math.max(0, row) + 0.5) * base];
+      if (base * k < size) element().call(behaviour.current!.scaleTo, size / base);
+      element().call(behaviour.current!.translateTo, at, lower);
+    },
+  };
+}

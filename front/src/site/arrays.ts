@@ -1,0 +1,61 @@
+// The arrays of a trace, as the worker makes them: vectors, causal masks, output projections
+
+import { rowsOf } from "../trace/arrays";
+import type { Layer, NumberArray, Trace, Vectors } from "../trace/data";
+
+/** The records of the queries, keys, values and hidden vectors of a layer. */
+export const vectorsOf = ({ query, key, value, states }: Layer): Vectors[] => [query!, key!, value!, ...Object.values(states ?? {})];
+
+/** Join arrays [heads tokens width] of successive parts of a text to one array [heads tokens width]. */
+export function joinTokens(parts: Float32Array[], heads: number): Float32Array {
+  const joined = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
+  const byHead = parts.map((part) => rowsOf(part, heads));
+  let at = 0;
+  for (let head = 0; head < heads; head++) {
+    for (const rows of byHead) {
+      joined.set(rows[head], at);
+      at += rows[head].length;
+    }
+  }
+  return joined;
+}
+
+/** The vectors of the first `tokens` tokens of an array [heads, all tokens, width]. */
+export function firstTokens(vectors: Float32Array, { heads, width }: Vectors, tokens: number): Float32Array {
+  return joinTokens(rowsOf(vectors, heads).map((ofHead) => ofHead.subarray(0, tokens * width)), 1);
+}
+
+/** The bits [queries keys] of a causal mask: 1 if the key is the query's own token or an earlier one. */
+export function causal(tokens: number): Uint8Array {
+  const bits = new Uint8Array(Math.ceil((tokens * tokens) / 8));
+  for (let query = 0; query < tokens; query++)
+    for (let key = 0; key <= query; key++) {
+      const bit = query * tokens + key;
+      bits[bit >> 3] |= 0x80 >> (bit & 7);
+    }
+  return bits;
+}
+
+/** The arrays of all layers' output projections, by the names of their blocks. */
+export interface Outputs {
+  shown: Record<string, Float32Array>; // the arrays that the page gets: the first columns of W_O, the bias, and gram (see LayerOutput)
+  projections: Record<string, Float32Array>; // the whole matrices W_O, which only the worker needs
+}
+
+export function outputArrays(file: Uint8Array, shape: Trace): Outputs {
+  const numbers = new Float32Array(file.slice().buffer);
+  const layers = Object.values(shape.kinds).flatMap((kind) => kind.layers);
+  let at = 0;
+  const take = ({ block, shape: sizes }: NumberArray): [string, Float32Array] => {
+    const from = at;
+    at += sizes.reduce((product, size) => product * size, 1);
+    return [block, numbers.subarray(from, at)];
+  };
+  const [shown, projections]: [string, Float32Array][][] = [[], []];
+  for (const { output } of layers) {
+    if (!output) continue;
+    shown.push(...Object.values(output.arrays).map(take));
+    projections.push(take(output.weight!));
+  }
+  return { shown: Object.fromEntries(shown), projections: Object.fromEntries(projections) };
+}

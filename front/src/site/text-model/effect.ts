@@ -1,0 +1,85 @@
+// The effect of changes to heads: how much the output of the model and the attention of all heads differ with the changes
+
+import { edge, UNCHANGED, weightsOf, type Changes } from "../../trace/attention";
+import { decodeLayer, type Decoded } from "../../trace/blocks";
+import type { Change, Effect, Trace } from "../../trace/data";
+import { numbered } from "../../trace/items";
+import type { Changed, Model } from "./graph";
+
+const LISTED = 12; // the most heads in the result; these are the heads whose attention changes most
+
+/** The layer and the number of a head: "L3H1" is head 1 of layer 3. */
+interface HeadPlace {
+  layer: number;
+  head: number;
+}
+
+const headNamed = (name: string): HeadPlace => {
+  const [, layer, head] = name.match(/L(\d+)H(\d+)$/)!.map(Number);
+  return { layer, head };
+};
+const headsOf = (change: Change): HeadPlace[] => (change.kind === "cut" ? change.heads : [change.head]).map(headNamed);
+
+/** Return changes as inputs of the ONNX graph (see `Changed`). */
+export function changedBy(changes: Change[], model: Model, shape: Trace, tokens: number): Changed {
+  const changed = model.unchanged(tokens);
+  const layers = layersOf(shape);
+  for (const change of changes) {
+    if (change.kind === "silence") changed.cut.fill(1);
+    if (change.kind === "cut") changed.cut[change.query * tokens + change.key] = 1;
+    for (const { layer, head } of headsOf(change)) {
+      const at = layers.findIndex((one) => one.layer === layer) * layers[0].heads + head;
+      if (change.kind === "sharpen") changed.temperatures[at] *= change.temperature;
+      else changed.heads[at] = 1;
+    }
+  }
+  return changed;
+}
+
+/**
+ * Return the effect of changes: the differences between a run without changes (`before`) and a run with them (`after`). The lists of
+ * next tokens in the result are empty.
+ */
+export async function effectOf(changes: Change[], before: RunResult, after: RunResult): Promise<Effect> {
+  const tokens = before.trace[Object.values(before.trace.kinds)[0].queries];
+  const names = numbered(tokens.map(({ text }) => text));
+  const heads: Effect["heads"] = [];
+  for (const [i, layer] of layersOf(before.trace).entries()) {
+    const [one, other] = [await decodeLayer(before.trace, layer), await decodeLayer(after.trace, layersOf(after.trace)[i])];
+    for (let head = 0; head < layer.heads; head++) {
+      const { query, moved } = mostChangedQuery(one, other, head, tokens.length, changesOfHead(changes, { layer: layer.layer, head }));
+      if (moved > 0) heads.push({ head: `L${layer.layer}H${head}`, token: names[query], moved });
+    }
+  }
+  heads.sort((a, b) => b.moved - a.moved);
+  const output = before.output.reduce((most, number, i) => Math.max(most, Math.abs(number - after.output[i])), 0);
+  return { output, heads: heads.slice(0, LISTED), before: [], after: [] };
+}
+
+/** The result of a run of the model: a trace, and the output of the model (the logits of a causal one). */
+export interface RunResult {
+  trace: Trace;
+  output: Float32Array;
+}
+
+const layersOf = (trace: Trace) => Object.values(trace.kinds)[0].layers;
+
+/** The changes to one head; null if one of the changes silences the head. */
+function changesOfHead(changes: Change[], { layer, head }: HeadPlace): Changes | null {
+  const own = changes.filter((change) => headsOf(change).some((place) => place.layer === layer && place.head === head));
+  if (own.some((change) => change.kind === "silence")) return null;
+  const cut = new Set(own.flatMap((change) => (change.kind === "cut" ? [edge(change.query, change.key)] : [])));
+  return { temperature: own.reduce((product, change) => product * (change.kind === "sharpen" ? change.temperature : 1), 1), cut };
+}
+
+/** The query whose weights in a head change most, and the share of its attention that moves to other keys (total variation distance). */
+function mostChangedQuery(one: Decoded, other: Decoded, head: number, tokens: number, changes: Changes | null): { query: number; moved: number } {
+  let most = { query: 0, moved: 0 };
+  for (let query = 0; query < tokens; query++) {
+    const before = weightsOf(one, head, query, tokens, tokens, 1, UNCHANGED);
+    const after = changes ? weightsOf(other, head, query, tokens, tokens, 1, changes) : new Float64Array(tokens);
+    const moved = before.reduce((sum, weight, key) => sum + Math.abs(weight - after[key]), 0) / 2;
+    if (moved > most.moved) most = { query, moved };
+  }
+  return most;
+}

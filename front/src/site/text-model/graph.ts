@@ -1,0 +1,108 @@
+// A text model as an ONNX graph, run by ONNX Runtime in WebAssembly. It reads ids of tokens, and returns its output and the queries,
+// keys, values and hidden vectors of all layers.
+
+import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
+import { rowsOf } from "../../trace/arrays";
+import type { Layer, Vectors } from "../../trace/data";
+import { firstTokens, joinTokens, vectorsOf } from "../arrays";
+
+/** Changes to heads, as inputs of the ONNX graph. */
+export interface Changed {
+  cut: Uint8Array; // [queries keys], 1 = the changed heads may not attend from this query to this key
+  heads: Uint8Array; // [layers heads], 1 = `cut` applies to this head
+  temperatures: Float32Array; // [layers heads]; the scores of a head are divided by its temperature
+}
+
+/** What a run of the model returns for a text. */
+export interface Run {
+  output: Float32Array; // of a causal model, the logits; of an encoder, its last hidden vectors
+  numbers: Record<string, Float32Array>; // the vectors of all layers, by the name of the block: "encoder layer 0 query"
+}
+
+/** The last run of a causal model without changes, kept so that a longer text need not be read from the beginning. */
+interface LastRun extends Pick<Run, "numbers"> {
+  ids: number[];
+  rows: (Float32Array | undefined)[]; // the logits after each token; undefined where they were not computed
+}
+
+/** A text model, as a session of ONNX Runtime. */
+export class Model {
+  private last: LastRun = { ids: [], numbers: {}, rows: [] };
+
+  private constructor(
+    private readonly session: InferenceSession,
+    private readonly layers: Layer[],
+  ) {}
+
+  static async load(graph: Uint8Array, layers: Layer[]): Promise<Model> {
+    return new Model(await InferenceSession.create(graph, { executionProviders: ["wasm"] }), layers);
+  }
+
+  /** The inputs `Changed` for a run without changes, for a text of this many tokens. */
+  unchanged(tokens: number): Changed {
+    const heads = this.layers.length * this.layers[0].heads;
+    return { cut: new Uint8Array(tokens * tokens), heads: new Uint8Array(heads), temperatures: new Float32Array(heads).fill(1) };
+  }
+
+  /**
+   * Run the model.
+   *
+   * The keys, values and logits of the last text of a causal model are kept. If the next text has the same first tokens, the
+   * model reads only the tokens after them.
+   *
+   * @param changed changes to heads; null = none.
+   * @param places the positions of the tokens after which a causal model gives logits; an encoder gives its output for all tokens.
+   */
+  async run(ids: number[], changed: Changed | null, places: number[]): Promise<Run> {
+    const { last } = this;
+    const read = changed || !this.readsPast ? 0 : Math.min(sharedLength(ids, last.ids), places.find((place) => !last.rows[place]) ?? Infinity, ids.length - 1);
+    const wanted = places.filter((place) => place >= read);
+    const tokens = ids.length - read;
+    const { cut, heads, temperatures } = changed ?? this.unchanged(tokens);
+    const perHead = [this.layers.length, this.layers[0].heads];
+    const inputs: Record<string, Tensor> = {
+      ids: integers(ids.slice(read), [1, tokens]),
+      places: integers(wanted.map((place) => place - read), [wanted.length]),
+      cut: new Tensor("bool", cut, [tokens, tokens]),
+      changed: new Tensor("bool", heads, perHead),
+      temperature: new Tensor("float32", temperatures, perHead),
+    };
+    for (const vectors of this.vectors) {
+      if (!this.session.inputNames.includes(`past ${vectors.block}`)) continue;
+      const past = read ? firstTokens(last.numbers[vectors.block], vectors, read) : new Float32Array();
+      inputs[`past ${vectors.block}`] = new Tensor("float32", past, [1, vectors.heads, read, vectors.width]);
+    }
+    const taken = Object.fromEntries(Object.entries(inputs).filter(([name]) => this.session.inputNames.includes(name)));
+    const outputs = await this.session.run(taken);
+    const numbers: Run["numbers"] = {};
+    for (const vectors of this.vectors) {
+      const computed = outputs[vectors.block].data as Float32Array;
+      const before = read ? [firstTokens(last.numbers[vectors.block], vectors, read)] : [];
+      numbers[vectors.block] = joinTokens([...before, computed], vectors.heads);
+    }
+    const output = outputs.output.data as Float32Array;
+    if (!this.readsPast) return { output, numbers };
+    const rows = last.rows.slice(0, read);
+    rowsOf(output, wanted.length).forEach((row, i) => (rows[wanted[i]] = row));
+    if (!changed) this.last = { ids, numbers, rows };
+    return { output: joinTokens(places.map((place) => rows[place]!), 1), numbers };
+  }
+
+  /** Whether the graph has inputs for the keys and values of tokens that were read before. */
+  private get readsPast(): boolean {
+    return this.session.inputNames.some((name) => name.startsWith("past "));
+  }
+
+  /** The records of the queries, keys, values and hidden vectors of all layers. */
+  private get vectors(): Vectors[] {
+    return this.layers.flatMap(vectorsOf);
+  }
+}
+
+const integers = (numbers: number[], shape: number[]) => new Tensor("int64", BigInt64Array.from(numbers, BigInt), shape);
+
+/** The number of equal elements at the beginning of two lists. */
+function sharedLength(one: number[], other: number[]): number {
+  const end = one.findIndex((number, i) => number !== other[i]);
+  return end < 0 ? one.length : end;
+}

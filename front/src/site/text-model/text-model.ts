@@ -1,0 +1,112 @@
+// Runs an encoder or a causal language model on a text; returns its trace, or the effect of changes to heads (a `Reader`, see reader.ts)
+
+import { indicesOfLargest, rowsOf } from "../../trace/arrays";
+import type { Change, Effect, Reading, Token, Trace } from "../../trace/data";
+import { sampleToken, likelyTokens, nucleusOf, probabilities } from "../../trace/next-token";
+import { causal, outputArrays, type Outputs } from "../arrays";
+import { Refused } from "../files";
+import type { ModelFiles, ModelRecord } from "../messages";
+import type { Reader } from "../reader";
+import { escaped, SPACES } from "../tokens/shown-tokens";
+import { Tokenizer } from "../tokens/tokenizer";
+import { changedBy, effectOf, type RunResult } from "./effect";
+import { Model } from "./graph";
+
+const ALTERNATIVES = 5; // how many of the most probable tokens are listed beside each generated token
+const NEXT = 8; // how many of the most probable next tokens are listed
+
+/** A text and its continuation, as tokens that the model reads. */
+interface Input {
+  text: string; // the text that was typed, and the text of the continuation
+  ids: number[];
+  read: number; // how many of the ids belong to the text that was typed; the others are the continuation
+  tokens: Token[];
+}
+
+/** Runs an encoder or a causal language model on a text, and returns the trace (see `Reader`). */
+export class TextReader implements Reader {
+  private constructor(
+    private readonly model: Model,
+    private readonly tokenizer: Tokenizer,
+    private readonly record: ModelRecord,
+    private readonly outputs: Outputs,
+  ) {}
+
+  static async of(files: ModelFiles, record: ModelRecord): Promise<TextReader> {
+    const { layers } = Object.values(record.shape.kinds)[0];
+    return new TextReader(await Model.load(files.model, layers), Tokenizer.of(files.tokenizer), record, outputArrays(files.outputs, record.shape));
+  }
+
+  get projections() {
+    return this.outputs.projections;
+  }
+
+  async trace(reading: Reading, throwIfOutdated: () => void): Promise<Trace> {
+    const continuation = [...(reading.continuation ?? []), ...(await this.write(reading, throwIfOutdated))];
+    const input = this.input(reading.text, continuation);
+    const { trace, output } = await this.run(input, [], range(input.read - 1, input.ids.length));
+    return this.record.kind === "causal" ? { ...trace, ...this.writing(input, reading.text, output) } : trace;
+  }
+
+  async effect({ text, continuation = [] }: Reading, changes: Change[]): Promise<Effect> {
+    const input = this.input(text, continuation);
+    const [before, after] = [await this.run(input, []), await this.run(input, changes)];
+    const next = ({ output }: RunResult) => (this.record.kind === "causal" ? this.next(rowsOf(output, input.ids.length).at(-1)!) : []);
+    return { ...(await effectOf(changes, before, after)), before: next(before), after: next(after) };
+  }
+
+  private input(text: string, continuation: number[] = []): Input {
+    const letters = [...text];
+    const pieces = this.tokenizer.encode(letters);
+    const ids = [...pieces.map(({ id }) => id), ...continuation];
+    this.check(ids.length);
+    return { text: text + this.tokenizer.decode(continuation), ids, read: pieces.length, tokens: this.tokenizer.tokens(pieces, letters, continuation) };
+  }
+
+  private check(tokens: number): void {
+    if (tokens > this.record.most) throw new Refused({ reason: "long", tokens });
+  }
+
+  /** Run the model. The output of a causal model is the logits after the tokens at the positions `places`. */
+  private async run({ text, ids, tokens }: Input, changes: Change[], places = range(0, ids.length)): Promise<RunResult> {
+    const { shape } = this.record;
+    const changed = changes.length ? changedBy(changes, this.model, shape, ids.length) : null;
+    const { output, numbers } = await this.model.run(ids, changed, places);
+    const side = Object.values(shape.kinds)[0].queries;
+    const masks = this.record.kind === "causal" ? { causal: causal(ids.length) } : undefined;
+    return { trace: { ...shape, text: escaped(text, SPACES), [side]: tokens, numbers: { ...this.outputs.shown, ...numbers }, masks }, output };
+  }
+
+  /** Let a causal model generate tokens after a text, sampled with the temperature and the nucleus; return their ids. */
+  private async write({ text, continuation = [], new_tokens: most = 0, temperature = 0, nucleus = 1 }: Reading, throwIfOutdated: () => void): Promise<number[]> {
+    const { ids } = this.input(text, continuation);
+    this.check(ids.length + most);
+    const written: number[] = [];
+    while (written.length < most && !this.record.ends.includes(written.at(-1)!)) {
+      const all = [...ids, ...written];
+      const { output } = await this.model.run(all, null, [all.length - 1]);
+      written.push(sampleToken(nucleusOf(probabilities(output, temperature), nucleus), Math.random()));
+      await new Promise((resolve) => setTimeout(resolve)); // lets the page's next question arrive
+      throwIfOutdated();
+    }
+    return written;
+  }
+
+  /** The fields of a trace about generation. `output`: the logits after the last token that was typed, and after each token of the continuation. */
+  private writing({ ids, read }: Input, text: string, output: Float32Array): Pick<Trace, "written" | "next" | "going"> {
+    const continuation = ids.slice(read);
+    const rows = rowsOf(output, continuation.length + 1);
+    const written = continuation.map((id, i) => {
+      const found = probabilities(rows[i]);
+      const best = indicesOfLargest(found, ALTERNATIVES);
+      const texts = this.tokenizer.texts(best).map((one) => escaped(one));
+      return { position: read + i, probability: found[id], alternatives: best.map((one, rank): [string, number] => [texts[rank], found[one]]) };
+    });
+    const logits = rows.at(-1)!.slice();
+    return { written, next: this.next(logits), going: { text, continuation, ids: indicesOfLargest(logits, NEXT), logits } };
+  }
+
+  private next = (logits: Float32Array): [string, number][] => likelyTokens(logits, NEXT).map(([id, share]) => [escaped(this.tokenizer.letters(id)), share]);
+}
+
+const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);

@@ -1,0 +1,42 @@
+// Byte-pair encoding (BPE): of all pairs of neighbours, the pair with the highest score is joined, again and again
+
+/** What the algorithm must know about a vocabulary. */
+interface Merges {
+  score: (left: string, right: string) => number | undefined; // the score of a pair; undefined = the pair is never joined
+  unused: (piece: string) => boolean; // true = the piece helps to build longer ones, but in the result it is split into its two halves
+}
+
+/** Cut a normalised text into pieces. `symbols`: its letters, in order; a symbol with `whole` is a piece that is never cut or joined. */
+export function bytePairs(symbols: { text: string; whole: boolean }[], merges: Merges): string[] {
+  const apart = new Map<string, [string, string]>();
+  const parts = [...symbols];
+  const scoreAt = (place: number): number => {
+    const [left, right] = [parts[place], parts[place + 1]];
+    if (!left || !right || left.whole || right.whole) return -Infinity;
+    const joined = left.text + right.text;
+    if (merges.unused(joined)) apart.set(joined, [left.text, right.text]);
+    return merges.score(left.text, right.text) ?? -Infinity;
+  };
+  const scores = parts.slice(1).map((_, place) => scoreAt(place));
+  for (;;) {
+    const best = placeOfLargest(scores);
+    if (best < 0) break;
+    parts.splice(best, 2, { text: parts[best].text + parts[best + 1].text, whole: false });
+    scores.splice(best, 1);
+    if (best > 0) scores[best - 1] = scoreAt(best - 1);
+    if (best < scores.length) scores[best] = scoreAt(best);
+  }
+  const takenApart = (piece: string): string[] => {
+    const halves = merges.unused(piece) ? apart.get(piece) : undefined;
+    return halves ? halves.flatMap(takenApart) : [piece];
+  };
+  return parts.flatMap(({ text }) => takenApart(text));
+}
+
+/** The index of the largest number, the first one if several are equal; -1 if all are -∞. */
+function placeOfLargest(numbers: number[]): number {
+  let best = -1;
+  let largest = -Infinity;
+  for (let i = 0; i < numbers.length; i++) if (numbers[i] > largest) [best, largest] = [i, numbers[i]];
+  return best;
+}

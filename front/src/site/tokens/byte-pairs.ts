@@ -1,0 +1,104 @@
+// Byte-level BPE, the tokenizer of GPT-2 and of similar models: a text is split by patterns, and the bytes of each part are
+// joined pair by pair.
+//
+// The patterns list the code points that the model's own tokenizer takes for letters, numbers and spaces (see
+// site/byte_pairs.py), so that the browser's version of Unicode makes no difference.
+
+import { bytePairs } from "./bpe";
+import type { Cutter, Piece } from "./cutter";
+
+/** The tables of a tokenizer with byte-level BPE; Python's site/byte_pairs.py writes them. */
+export interface BytePairTables {
+  kind: "bytes";
+  bytes: Record<string, number>; // pieces are written with one letter for each byte; for each of these letters, its byte
+  merges: [string, string][]; // the pairs that may be joined; an earlier pair in the list is joined first
+  ignore_merges: boolean; // true = a part of the text that is a piece of the vocabulary stays whole
+  splits: string[]; // regular expressions; each splits the text into matches and what is between them, and the next one splits these parts
+}
+
+const REPLACEMENT = "\ufffd"; // the decoder writes this letter for bytes that are not UTF-8
+
+export class BytePairs implements Cutter {
+  private readonly ranks: Map<string, number>;
+  private readonly splits: RegExp[];
+  private readonly letterOf: string[];
+
+  constructor(
+    private readonly vocabulary: BytePairTables,
+    private readonly ids: Map<string, number>,
+  ) {
+    this.ranks = new Map(vocabulary.merges.map((pair, rank) => [pair.join(" "), rank]));
+    this.splits = vocabulary.splits.map((pattern) => new RegExp(pattern, "gu"));
+    this.letterOf = [];
+    for (const [letter, byte] of Object.entries(vocabulary.bytes)) this.letterOf[byte] = letter;
+  }
+
+  cut(text: string[], from: number, to: number): Piece[] {
+    const whole = text.slice(from, to).join("");
+    let place = from;
+    return this.splits.reduce((parts, pattern) => parts.flatMap((part) => splitBy(pattern, part)), [whole]).flatMap((part) => {
+      const letters = [...part];
+      const pieces = this.join(letters, place);
+      place += letters.length;
+      return pieces;
+    });
+  }
+
+  /** Cut one part of the text into pieces by BPE. `place`: the position of the first of its letters in the text. */
+  private join(letters: string[], place: number): Piece[] {
+    const places: number[] = []; // for each byte, the position of its letter in the text
+    const spelled: string[] = [];
+    letters.forEach((letter, i) => {
+      for (const byte of new TextEncoder().encode(letter)) {
+        places.push(place + i);
+        spelled.push(this.letterOf[byte]);
+      }
+    });
+    const all = spelled.join("");
+    const known = this.vocabulary.ignore_merges && this.ids.has(all);
+    let at = 0;
+    return (known ? [all] : this.joined(spelled)).map((piece) => {
+      const start = at;
+      at += piece.length;
+      return { id: this.ids.get(piece)!, start: places[start], end: places[at - 1] + 1 };
+    });
+  }
+
+  private joined(spelled: string[]): string[] {
+    const symbols = spelled.map((text) => ({ text, whole: false }));
+    const score = (left: string, right: string) => {
+      const rank = this.ranks.get(`${left} ${right}`);
+      return rank === undefined ? undefined : -rank;
+    };
+    return bytePairs(symbols, { score, unused: () => false });
+  }
+
+  /** The letters that the bytes of a piece spell; if these are not whole letters, the bytes: ‹EB›‹80›. */
+  letters(piece: string): string {
+    const text = this.decode([piece]);
+    if (text && !text.includes(REPLACEMENT)) return text;
+    return [...this.bytesOf(piece)].map((byte) => `‹${byte.toString(16).toUpperCase().padStart(2, "0")}›`).join("");
+  }
+
+  decode = (pieces: string[]): string => {
+    const bytes = pieces.flatMap((piece) => [...this.bytesOf(piece)]);
+    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
+  };
+
+  /** The bytes of a piece. If it is not written with the letters of `bytes`, as <|endoftext|>, they are the UTF-8 of its text. */
+  private bytesOf(piece: string): Uint8Array {
+    const bytes = [...piece].map((letter) => this.vocabulary.bytes[letter]);
+    return bytes.includes(undefined as never) ? new TextEncoder().encode(piece) : Uint8Array.from(bytes);
+  }
+}
+
+/** Split a text into the parts that a pattern matches and the parts between the matches, in their order. */
+function splitBy(pattern: RegExp, text: string): string[] {
+  const parts: string[] = [];
+  let from = 0;
+  for (const { 0: match, index } of text.matchAll(pattern)) {
+    parts.push(text.slice(from, index), match);
+    from = index + match.length;
+  }
+  return [...parts, text.slice(from)].filter(Boolean);
+}

@@ -1,0 +1,56 @@
+// The lessons of a course, which regard's Python writes (lessons/course_page.py), and the number of the lesson on the page
+
+import { signal } from "@preact/signals";
+import type { Trace } from "../trace/data";
+import type { Language } from "../words";
+import { linkedSignal } from "./linked-signals";
+import { showTrace } from "./state";
+
+/** The text of a lesson in one language. `try`: what the reader can try. */
+interface LessonText {
+  title: string;
+  text: string[]; // paragraphs; words between backticks are code, and a paragraph that begins with "= " is a formula
+  try: string[];
+}
+
+export interface Lesson {
+  name: string;
+  views: string[]; // the views beside the text, by the names in their data-view attribute: "pattern"
+  commands: string[];
+  trace: number | null; // the index of the trace, among those of the course, that the views show; null = the lesson has none
+  texts: Record<Language, LessonText>;
+}
+
+export interface Course {
+  lessons: Lesson[];
+  traces: Trace[];
+  first: number; // the index of the lesson that is shown first
+  language: Language | null; // null = the language of the browser
+}
+
+export const course = signal<Course | null>(null);
+
+/** The name of the lesson in the address of the page; "" = the address names no lesson, and lesson `first` of the course is shown. */
+const linkedName = linkedSignal("lesson", "", String, (name) => (course.value?.lessons.some((one) => one.name === name) ? name : undefined));
+
+const numberOf = ({ lessons, first }: Course, name: string): number => {
+  const found = lessons.findIndex((one) => one.name === name);
+  return found < 0 ? first : found;
+};
+
+/** The index of the lesson that is shown, from 0. */
+export const lessonNumber = (): number => numberOf(course.value!, linkedName.value);
+
+/** The trace of the lesson that the address names, else of lesson `first` of the course; without one, the course's first trace. */
+export function firstTrace(of: Course): Trace {
+  const name = new URLSearchParams(location.hash.replace(/^#/, "")).get("lesson") ?? "";
+  return of.traces[of.lessons[numberOf(of, name)].trace ?? 0];
+}
+
+export function openLesson(number: number): void {
+  const { lessons, traces } = course.value!;
+  const { name, trace } = lessons[number];
+  linkedName.value = name;
+  if (trace !== null) showTrace(traces[trace]);
+  scrollTo(0, 0);
+}

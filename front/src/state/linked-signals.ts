@@ -1,0 +1,40 @@
+// Signals whose values are in the address of the page, so that a link restores them
+
+import { signal, type Signal } from "@preact/signals";
+
+/** How the value of one signal is written into the address of the page and read from it. */
+interface Linked {
+  write: () => string; // "" = the initial value, which is left out of the address
+  read: (text: string) => void; // ignores a text that is not a valid value
+}
+
+/** How to write and read each signal that is in the address, by its name there. */
+export const linked = new Map<string, Linked>();
+
+/** Return a signal whose value is in the page's address as `name`; `write` and `read` turn it into text and back. */
+export function linkedSignal<Value>(name: string, first: Value, write: (value: Value) => string, read: (text: string) => Value | undefined): Signal<Value> {
+  const chosen = signal(first);
+  linked.set(name, {
+    write: () => (chosen.value === first ? "" : write(chosen.value)),
+    read: (text) => {
+      const found = read(text);
+      if (found !== undefined) chosen.value = found;
+    },
+  });
+  return chosen;
+}
+
+/** Return a signal in the address whose value is one of `names`; initially, it is the first of them. */
+export const linkedChoice = <Name extends string>(name: string, ...names: [Name, ...Name[]]): Signal<Name> =>
+  linkedSignal<Name>(name, names[0], String, (text) => names.find((one) => one === text));
+
+/** Return a signal in the address whose value is a number from `least` to `most`; initially, it is `first`. */
+export const linkedRange = (name: string, first: number, least: number, most: number): Signal<number> =>
+  linkedSignal(name, first, String, (text) => (Number(text) >= least && Number(text) <= most ? Number(text) : undefined));
+
+/** Return a signal in the address that is true or false; initially, it is false. */
+export const linkedFlag = (name: string): Signal<boolean> => linkedSignal<boolean>(name, false, () => "1", () => true);
+
+/** Return a signal in the address whose value is a whole number, 0 or larger; initially, it is `first`, which may be null. */
+export const linkedNumber = <First extends number | null>(name: string, first: First): Signal<number | First> =>
+  linkedSignal<number | First>(name, first, String, (text) => (/^\d{1,9}$/.test(text) ? Number(text) : undefined));

@@ -1,0 +1,116 @@
+// Questions to the model, about a text or about changes to its heads. A server answers them, or a worker (a background thread of
+// the page) that runs the model.
+
+import { batch, signal } from "@preact/signals";
+import type { Change, Effect, Going, LateMovement, ModelHere, Reading, Trace } from "../trace/data";
+import { linkedRange } from "./linked-signals";
+import { changeEffect, changes, complaint, locked, query, queryTokens, showTrace, silenced, trace } from "./state";
+
+/** A question to a model: what it shall read and generate, and with which changes to its heads. */
+export interface Question extends Reading {
+  model?: string; // the name of the model; left out = the model that the server has loaded
+  changes?: Change[];
+}
+
+/** The functions by which a page asks a server, or a worker, to run a model on a text. */
+export interface Answerer {
+  trace: (question: Question, stopped: AbortSignal) => Promise<Trace>;
+  effect: (question: Question, stopped: AbortSignal) => Promise<Effect>;
+  course: string | null; // the address of a page with lessons, if there is one beside this page
+  here: ModelHere[] | null; // the models that can run in this page; null = a server runs the model
+  pauseMilliseconds: (model: string) => number; // how long typing must pause before the model runs on a short text
+  prepare?: (model: string) => void; // load the model before the first question, when the reader is about to type
+}
+
+/** The server that this page came from. */
+const server: Answerer = {
+  trace: (question, stopped) => post("trace", question, stopped) as Promise<Trace>,
+  effect: (question, stopped) => post("effect", question, stopped) as Promise<Effect>,
+  course: null,
+  here: null,
+  pauseMilliseconds: () => 600,
+};
+
+// How a causal language model samples the tokens that it generates; the reader sets both numbers with sliders.
+export const samplingTemperature = linkedRange("next-temperature", 1, 0, 4); // 0 = always the most probable token
+export const nucleus = linkedRange("nucleus", 1, 0.05, 1); // sample from the most probable tokens whose probabilities sum to this number
+
+export const answerer = signal<Answerer>(server);
+export const busy = signal(false);
+export const loading = signal<{ loaded: number; total: number } | null>(null); // bytes of the model being loaded; null = no model is being loaded
+export const answered = signal<Partial<Question>>({}); // the question whose answer is shown; {} = the trace that came with the page is shown
+export const lateMovement = signal<{ of: Trace; moves: LateMovement } | null>(null); // the movement that a worker has sent after the trace `of`; null = none yet
+export const awaitedMovement = signal<Trace | null>(null); // the trace whose movement a worker is computing; null = no movement is being computed
+let running: AbortController | null = null;
+
+/** Stop waiting for the answer to the present question. */
+export function cancel(): void {
+  running?.abort();
+}
+
+/** Ask for the trace of a text, and show it. The default is the model of the last answer. Returns whether an answer came. */
+export const readText = ({ model = answered.peek().model, ...question }: Question) =>
+  ask((stopped) => answerer.value.trace({ model, ...question }, stopped), (answer) => {
+    batch(() => {
+      showTrace(answer, true);
+      const { text, continuation } = answer.going ?? question; // `going` has the tokens that were sampled; a link restores them
+      const read = answer.going ? { text, continuation: continuation?.length ? continuation : undefined } : question;
+      answered.value = model === undefined ? read : { model, ...read };
+    });
+  });
+
+/** The name of the model whose trace is shown, if it runs in this page; undefined for a server, which uses the model it has loaded. */
+const modelHere = () => (answerer.value.here ? trace.value.model : undefined);
+
+/** The text that was typed, and the ids of the tokens that follow it. */
+function typedText(): Pick<Question, "text" | "continuation"> {
+  const { text, continuation }: Partial<Going> & { text: string } = trace.value.going ?? trace.value;
+  return { text, continuation };
+}
+
+/** Run the model with the reader's changes to its heads, and show their effect, unless the reader has changed something else by then. */
+export function runChanged(made: Change[]): Promise<boolean> {
+  const [asked, silent] = [changes.value, silenced.value];
+  return ask((stopped) => answerer.value.effect({ ...typedText(), model: modelHere(), changes: made }, stopped), (answer) => {
+    if (changes.value === asked && silenced.value === silent) changeEffect.value = answer;
+  });
+}
+
+/** Append the token with this id to the text, let the model read the text, and choose the token as the query. */
+export async function continueWith(id: number): Promise<void> {
+  const { text, continuation = [] } = typedText();
+  if (await readText({ text, model: modelHere(), continuation: [...continuation, id] })) [query.value, locked.value] = [queryTokens.value.length - 1, true];
+}
+
+/**
+ * Ask a question, and call `use` with the answer. A new question cancels the previous one. Returns whether the question was
+ * answered; if it failed, `complaint` shows the error.
+ */
+async function ask<Answer>(question: (stopped: AbortSignal) => Promise<Answer>, use: (answer: Answer) => void): Promise<boolean> {
+  cancel();
+  const own = (running = new AbortController());
+  busy.value = true;
+  complaint.value = "";
+  try {
+    const answer = await question(own.signal);
+    own.signal.throwIfAborted();
+    use(answer);
+    return true;
+  } catch (error) {
+    if (!own.signal.aborted) complaint.value = error instanceof Error ? error.message : String(error);
+    return false;
+  } finally {
+    if (running === own) busy.value = false;
+  }
+}
+
+/** Send JSON to the server and return its response. If the server refuses, an error with its reason is thrown. */
+export async function send(address: string, content: unknown, stopped: AbortSignal): Promise<Response> {
+  const headers = { "Content-Type": "application/json" };
+  const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(content), signal: stopped });
+  if (answer.ok) return answer;
+  const reason = await answer.text();
+  throw new Error(answer.headers.get("Content-Type")?.startsWith("application/json") ? JSON.parse(reason).error : reason);
+}
+
+const post = async (address: string, question: Question, stopped: AbortSignal): Promise<unknown> => (await send(address, question, stopped)).json();

@@ -1,0 +1,235 @@
+// What the reader has chosen, as signals, and values computed from them. A view that reads a signal is drawn again when it changes.
+
+import { batch, computed, effect, signal } from "@preact/signals";
+import { edge, UNCHANGED, type Changes } from "../trace/attention";
+import { decodeLayer, type Decoded } from "../trace/blocks";
+import type { Effect, Kind, Layer, Side, Token, Trace } from "../trace/data";
+import { itemsOf, type Item } from "../trace/items";
+import { words } from "../words";
+import { linkedFlag, linkedNumber, linkedRange } from "./linked-signals";
+
+// A text of more tokens than this is first shown with relative colours (the query's largest weight has the full colour),
+// because weights on many keys are small.
+export const LONG_TEXT = 64;
+
+/** The layer and the number of a head; null = the average of the layer's heads. */
+export interface HeadPlace {
+  layer: number;
+  head: number | null;
+}
+
+export const trace = signal<Trace>(undefined as unknown as Trace);
+export const kindName = signal("");
+export const layerNumber = signal(0);
+export const head = signal<number | null>(0); // null = the average of the layer's heads
+export const compared = signal<HeadPlace[]>([]); // other heads that are drawn together with the shown one
+export const query = signal<number | null>(null); // the position of the chosen query; null = none is chosen, and views show all queries
+export const locked = signal(false); // true = the query stays the same when the pointer moves to another token
+export const key = signal<number | null>(null); // the position of the key under the pointer, or of one chosen by a click; null = none
+// true = the views leave out special tokens or, in a text without special tokens, the first token: many heads give these
+// tokens large weights when no other token matters.
+export const hidden = linkedFlag("hidden");
+export const wholeWords = linkedFlag("words");
+export const colourScale = signal<"absolute" | "row" | "log">("absolute"); // "row" = relative: the largest weight of each query has the full colour
+export const temperature = linkedRange("temperature", 1, 1 / 4, 4); // multiplies the temperature of the shown head
+export const cut = signal<ReadonlySet<string>>(new Set()); // edges "query,key" that are cut in the shown head
+export const stage = linkedNumber("step", null); // the stage of the view "steps", an index of its NAMES; null = the reader has chosen none
+export const candidate = signal(0); // the index of the candidate translation whose alignment is shown; the trace belongs to candidate 0
+export const keptUnit = signal<{ side: Side; index: number } | null>(null); // in the alignment, the word or piece that a click chose
+export const complaint = signal(""); // the error message at the top of the page; "" = none
+export const changeEffect = signal<Effect | null>(null); // the effect of the reader's changes on the model; null until the model was run with them
+
+export const kind = computed<Kind>(() => trace.value.kinds[kindName.value]);
+export const layer = computed<Layer>(() => layerOf(layerNumber.value));
+/** With two traces, the layer of the second trace that is shown beside the layer of the first; null with one trace. */
+export const secondLayer = computed<Layer | null>(() => secondLayerOf(layer.value.layer));
+export const queryTokens = computed<Token[]>(() => trace.value[kind.value.queries]);
+export const keyTokens = computed<Token[]>(() => trace.value[kind.value.keys]);
+const inWords = computed(() => wholeWords.value && !trace.value.map);
+export const queryItems = computed<Item[]>(() => itemsOf(queryTokens.value, inWords.value));
+export const keyItems = computed<Item[]>(() => (twoTexts.value ? itemsOf(keyTokens.value, inWords.value) : queryItems.value));
+export const visibleQueries = computed(() => visible(queryItems.value));
+export const visibleKeys = computed(() => visible(keyItems.value));
+export const twoTexts = computed(() => kind.value.queries !== kind.value.keys);
+export const changes = computed<Changes>(() => ({ temperature: temperature.value, cut: cut.value }));
+export const silenced = signal(false); // true = when a server or a worker runs the model, the shown head attends to nothing
+export const isChanged = computed(() => temperature.value !== 1 || cut.value.size > 0 || silenced.value);
+// An effect is that of the changes with which the model was run; it is forgotten when the reader changes something else.
+effect(() => {
+  void [changes.value, silenced.value];
+  changeEffect.value = null;
+});
+
+export const anySpecial = computed(() => [...trace.value.source, ...trace.value.target].some((token) => token.special));
+export const queryItem = computed<Item | null>(() => itemAt(queryItems.value, query.value));
+export const keyItem = computed<Item | null>(() => itemAt(keyItems.value, key.value));
+
+/** The query on which the pointer has rested for REST_MILLISECONDS, for views that take longer to compute than a frame of the screen. */
+export const restingQuery = signal<Item | null>(null);
+const REST_MILLISECONDS = 40;
+effect(() => {
+  const item = trace.value ? queryItem.value : null;
+  const timer = setTimeout(() => (restingQuery.value = item), REST_MILLISECONDS);
+  return () => clearTimeout(timer);
+});
+
+export const layerOf = (number: number): Layer => kind.value.layers.find((layer) => layer.layer === number) ?? kind.value.layers[0];
+export const secondLayerOf = (number: number): Layer | null =>
+  trace.value.second?.kinds[kindName.value].layers.find((layer) => layer.layer === number) ?? null;
+export const headName = (layer = layerNumber.value, headIndex = head.value): string =>
+  trace.value.worked ? `${words().head.toLowerCase()} ${(headIndex ?? 0) + 1}` : headIndex === null ? `L${layer} ${words().average}` : `L${layer}H${headIndex}`;
+
+/** The name of the first trace (`place` 0) or of the second (1): "1 · MiniLM". The number tells apart two traces of one model. */
+export const traceName = (place: number): string => `${place + 1} · ${(place ? trace.value.second! : trace.value).model}`;
+
+function itemAt(items: Item[], position: number | null): Item | null {
+  return position === null ? null : (items.find((item) => item.positions.includes(position)) ?? null);
+}
+
+function visible(items: Item[]): Item[] {
+  if (!hidden.value) return items;
+  return items.filter((item) => !(anySpecial.value ? item.special : item.positions[0] === 0 && items.length > 1));
+}
+
+// Layers are decoded one after the other: first the one that is shown, then all others.
+
+export const decoded = signal<ReadonlyMap<Layer, Decoded>>(new Map());
+const decoding = new Map<Layer, Promise<void>>();
+
+/** Decode a layer, unless it is decoded already; `stored`: the trace that it belongs to. */
+function decodeOnce(wanted: Layer, stored: Pick<Trace, "blocks"> = trace.value): Promise<void> {
+  const from = trace.value;
+  if (!decoding.has(wanted)) {
+    decoding.set(
+      wanted,
+      decodeLayer(stored, wanted).then(
+        (layer) => {
+          if (trace.value === from) decoded.value = new Map(decoded.value).set(wanted, layer);
+        },
+        (error: Error) => void (complaint.value = words().undecodable(error.message)),
+      ),
+    );
+  }
+  return decoding.get(wanted)!;
+}
+
+async function decodeAll(): Promise<void> {
+  const from = trace.value;
+  if (from.map) return;
+  const { second } = from;
+  await decodeOnce(layer.value);
+  if (second && secondLayer.value) await decodeOnce(secondLayer.value, second);
+  for (const [name, { layers }] of Object.entries(from.kinds)) {
+    for (const [place, layer] of layers.entries()) {
+      if (trace.value === from) await decodeOnce(layer);
+      if (trace.value === from && second) await decodeOnce(second.kinds[name].layers[place], second);
+    }
+  }
+}
+
+/**
+ * Show a trace.
+ *
+ * @param stay true = keep the kind of attention, the head and the query's word, as far as the new trace has them; false = begin
+ *   with what the trace names (`focus`).
+ */
+export function showTrace(shown: Trace, stay = false): void {
+  const [name, number, headIndex, word] = stay ? [kindName.value, layerNumber.value, head.value, queryItem.value?.text] : [];
+  decoding.clear();
+  batch(() => {
+    decoded.value = new Map();
+    trace.value = shown;
+    kindName.value = name !== undefined && shown.kinds[name] ? name : shown.focus.kind;
+    const wanted = kind.value.layers.find((layer) => layer.layer === number);
+    layerNumber.value = wanted ? wanted.layer : shown.focus.layer;
+    head.value = wanted && headIndex !== undefined && (headIndex === null || headIndex < wanted.heads) ? headIndex : shown.focus.head;
+    const again = queryTokens.value.findIndex((token) => token.text === word);
+    query.value = again >= 0 ? again : Math.min(shown.focus.query, queryTokens.value.length - 1);
+    if (!stay) stage.value = null;
+    compared.value = [];
+    candidate.value = 0;
+    keptUnit.value = null;
+    key.value = null;
+    locked.value = false;
+    undoChanges();
+    if (shown.map) colourScale.value = "log";
+    else if (keyTokens.value.length > LONG_TEXT) colourScale.value = "row";
+  });
+  void decodeAll();
+}
+
+export function undoChanges(): void {
+  batch(() => {
+    temperature.value = UNCHANGED.temperature;
+    cut.value = UNCHANGED.cut;
+    silenced.value = false;
+    changeEffect.value = null;
+  });
+}
+
+export function chooseKind(name: string): void {
+  batch(() => {
+    const sameQueries = trace.value.kinds[name].queries === kind.value.queries;
+    kindName.value = name;
+    key.value = null;
+    compared.value = [];
+    if (!sameQueries) [query.value, locked.value] = [null, false];
+    layerNumber.value = layer.value.layer;
+    chooseHead(layerNumber.value, head.value);
+  });
+}
+
+/** Show a head of layer `number`; null = the average of the layer's heads. Undoes the reader's cut edges and silencing of a head. */
+export function chooseHead(number: number, headIndex: number | null): void {
+  batch(() => {
+    layerNumber.value = number;
+    head.value = headIndex === null ? null : Math.min(headIndex, layerOf(number).heads - 1);
+    cut.value = UNCHANGED.cut;
+    silenced.value = false;
+    changeEffect.value = null;
+  });
+}
+
+export function moveHead(layers: number, heads: number): void {
+  const numbers = kind.value.layers.map((layer) => layer.layer);
+  const next = numbers[clamp(numbers.indexOf(layer.value.layer) + layers, numbers.length)];
+  chooseHead(next, clamp((head.value ?? 0) + heads, layerOf(next).heads));
+}
+
+const clamp = (wanted: number, count: number) => Math.max(0, Math.min(count - 1, wanted));
+
+/** Make the item under the pointer the query, unless a query is locked. */
+export function hoverQuery(item: Item): void {
+  if (!locked.value) query.value = item.positions[0];
+}
+
+export function lockQuery(item: Item): void {
+  batch(() => {
+    const again = locked.value && queryItem.value === item;
+    query.value = item.positions[0];
+    locked.value = !again;
+  });
+}
+
+/** Unlock the query; if it is not locked, choose no query, so that views show all queries. */
+export function unlockQuery(): void {
+  if (locked.value) locked.value = false;
+  else query.value = null;
+}
+
+export function moveQuery(by: number): void {
+  const items = visibleQueries.value;
+  const place = queryItem.value ? items.indexOf(queryItem.value) + by : 0;
+  query.value = items[clamp(place, items.length)].positions[0];
+}
+
+export function toggleCut(from: Item, to: Item): void {
+  const edges = new Set(cut.value);
+  const between = from.positions.flatMap((q) => to.positions.map((k) => edge(q, k)));
+  const allCut = between.every((one) => edges.has(one));
+  for (const one of between) allCut ? edges.delete(one) : edges.add(one);
+  cut.value = edges;
+}
+
+export const isCut = (from: Item, to: Item): boolean =>
+  from.positions.every((q) => to.positions.every((k) => cut.value.has(edge(q, k))));

@@ -1,0 +1,149 @@
+// The weights of a head between items (tokens or whole words, see items.ts): one row at once, or all rows in short slices of time
+
+import { effect, signal } from "@preact/signals";
+import { indicesOfLargest } from "../trace/arrays";
+import { mayAttend, UNCHANGED, weightsOf, type Changes } from "../trace/attention";
+import type { Decoded } from "../trace/blocks";
+import type { Layer } from "../trace/data";
+import type { Item } from "../trace/items";
+import { changes, decoded, head, keyItems, keyTokens, layer, queryItems, queryTokens, secondLayer, trace, visibleKeys, visibleQueries } from "./state";
+
+const SLICE_MILLISECONDS = 10;
+
+/** The weights of one query item; each array has one number for each key item. */
+export interface Row {
+  weights: Float64Array;
+  masked: Uint8Array; // 1 = no token of the query item may attend to any token of the key item
+}
+
+/** The weights of a query item on key items: the sum over the tokens of the key item, the mean over the tokens of the query item. */
+function rowOfItem(attention: Decoded, headIndex: number | null, queries: Item, keys: Item[], changed: Changes): Row {
+  const [nQueries, nKeys] = [queryTokens.value.length, keyTokens.value.length];
+  const heads = headIndex === null ? Array.from({ length: attention.heads }, (_, i) => i) : [headIndex]; // headIndex null = the average of all heads
+  const sums = new Float64Array(nKeys);
+  for (const one of heads) {
+    for (const position of queries.positions) {
+      const weights = weightsOf(attention, one, position, nQueries, nKeys, trace.value.units, changed);
+      for (let i = 0; i < nKeys; i++) sums[i] += weights[i];
+    }
+  }
+  const rows = heads.length * queries.positions.length;
+  const weights = new Float64Array(keys.length);
+  for (const item of keys) for (const at of item.positions) weights[item.index] += sums[at] / rows;
+  return { weights, masked: maskedOf(attention, heads, queries.positions, keys) };
+}
+
+/** For each key item, 1 if no query may attend to any of its tokens in any of the heads, else 0. */
+function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: Item[]): Uint8Array {
+  if (!attention.bits) return new Uint8Array(keys.length);
+  const [nQueries, nKeys] = [queryTokens.value.length, keyTokens.value.length];
+  const may = new Uint8Array(nKeys);
+  for (const one of heads) {
+    for (const query of queries) for (let key = 0; key < nKeys; key++) if (mayAttend(attention, one, query, key, nQueries, nKeys)) may[key] = 1;
+  }
+  return Uint8Array.from(keys, (item) => Number(!item.positions.some((key) => may[key])));
+}
+
+/** The weights of a query item in a head, by default the one that is shown; null until the layer is decoded. */
+export function shownRow(item: Item, ofLayer: Layer = layer.value, headIndex: number | null = head.value, changed = changes.value): Row | null {
+  const ready = decoded.value.get(ofLayer);
+  return ready ? rowOfItem(ready, headIndex, item, keyItems.value, changed) : null;
+}
+
+/** The weights [queries keys] of a head. They are computed row by row; the first `done` rows are computed so far. */
+export interface Grid {
+  queries: Item[];
+  keys: Item[];
+  weights: Float32Array; // [queries keys]
+  masked: Uint8Array;
+  done: number;
+  beside: Grid | null; // with two traces, the grid of the same head in the other trace; both have one colour scale
+}
+
+const newGrid = (queries: Item[], keys: Item[], beside: Grid | null = null): Grid => {
+  const size = queries.length * keys.length;
+  return { queries, keys, weights: new Float32Array(size), masked: new Uint8Array(size), done: 0, beside };
+};
+
+function fillRow(grid: Grid, of: Decoded, headIndex: number | null, changed: Changes): void {
+  const row = rowOfItem(of, headIndex, grid.queries[grid.done], grid.keys, changed);
+  grid.weights.set(row.weights, grid.done * grid.keys.length);
+  grid.masked.set(row.masked, grid.done * grid.keys.length);
+  grid.done += 1;
+}
+
+/** The largest weight of a query on the keys `among`, in a grid and in the grid beside it. */
+export function largestWeight({ weights, keys, beside }: Grid, query: number, among: Item[]): number {
+  const most = among.reduce((best, { index }) => Math.max(best, weights[query * keys.length + index]), 0);
+  return beside ? among.reduce((best, { index }) => Math.max(best, beside.weights[query * keys.length + index]), most) : most;
+}
+
+/** The weight in the second trace minus the weight in the first, at an index of a grid and the grid beside it; NaN if it is masked in both. */
+export const differenceAt = ({ weights, masked, beside }: Grid, at: number): number =>
+  masked[at] && beside!.masked[at] ? NaN : beside!.weights[at] - weights[at];
+
+/** The largest absolute difference between two traces in the rows that are computed, among the shown queries and keys. */
+export function largestDifference(grid: Grid, queries: Item[], keys: Item[]): number {
+  let most = 0;
+  for (const from of queries) {
+    if (from.index >= grid.done) continue;
+    for (const to of keys) most = Math.max(most, Math.abs(differenceAt(grid, from.index * grid.keys.length + to.index)) || 0);
+  }
+  return most;
+}
+
+/** The visible keys, sorted by the query's weight on them, the largest first. */
+export const keysByWeight = ({ weights }: Row): Item[] => [...visibleKeys.value].sort((a, b) => weights[b.index] - weights[a.index]);
+
+/** A query, a key, and the weight between them. */
+export interface Pair {
+  from: Item;
+  to: Item;
+  weight: number;
+}
+
+/** The `count` visible pairs of a query and a key with the largest weights of a grid, the largest first. */
+export function strongestPairs(grid: Grid, count: number): Pair[] {
+  const keys = visibleKeys.value;
+  const found = visibleQueries.value.slice(0, grid.done).flatMap((from): Pair[] => {
+    const weights = Float64Array.from(keys, ({ index }) => grid.weights[from.index * grid.keys.length + index]);
+    return indicesOfLargest(weights, count).map((place) => ({ from, to: keys[place], weight: weights[place] }));
+  });
+  return found.sort((a, b) => b.weight - a.weight).slice(0, count);
+}
+
+export const progress = signal(0); // increases whenever more rows of a grid are computed, so that views that read it are drawn again
+
+/**
+ * The grid of the head that is shown; null until its layer is decoded. In each frame of the browser, rows are computed for a
+ * few milliseconds, until all are done.
+ */
+export const shownGrid = signal<Grid | null>(null);
+
+effect(() => {
+  if (!trace.value) return;
+  const [ready, second] = [layer.value, secondLayer.value].map((one) => one && decoded.value.get(one));
+  if (!ready || (secondLayer.value && !second)) {
+    shownGrid.value = null;
+    return;
+  }
+  const [queries, keys, headIndex, changed] = [queryItems.value, keyItems.value, head.value, changes.value];
+  const grid = newGrid(queries, keys);
+  if (second) grid.beside = newGrid(queries, keys, grid);
+  const fill = () => {
+    const end = performance.now() + SLICE_MILLISECONDS;
+    while (grid.done < queries.length && performance.now() < end) {
+      if (second) fillRow(grid.beside!, second, headIndex, UNCHANGED);
+      fillRow(grid, ready, headIndex, changed);
+    }
+  };
+  fill();
+  shownGrid.value = grid;
+  if (grid.done === queries.length) return;
+  let timer = requestAnimationFrame(function more() {
+    fill();
+    progress.value += 1;
+    if (grid.done < queries.length) timer = requestAnimationFrame(more);
+  });
+  return () => cancelAnimationFrame(timer);
+});

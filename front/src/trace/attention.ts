@@ -1,0 +1,95 @@
+// Softmax attention of one query, stage by stage, computed from the model's own queries and keys:
+//
+//   product = query · key
+//   score   = softcap · tanh(scale · product / softcap) + bias
+//   weight  = exp(score / temperature) / sum over the keys that the query may attend to (and the head's sink)
+
+import type { Decoded } from "./blocks";
+
+/**
+ * What the reader changes in a head: `temperature` multiplies the temperature of the head; `cut` has the pairs of a query and
+ * a key, written "query,key", for which the weight is set to 0 and the other weights of the query grow.
+ */
+export interface Changes {
+  temperature: number;
+  cut: ReadonlySet<string>;
+}
+
+export const UNCHANGED: Changes = { temperature: 1, cut: new Set() };
+export const edge = (query: number, key: number) => `${query},${key}`;
+
+/** The numbers of each stage of one query's attention (see the formula in attention.ts); an array has one number for each key. */
+export interface Stages {
+  products: Float64Array;
+  scaled: Float64Array; // the products times the scale, limited by the softcap
+  bias: Float64Array | null;
+  scores: Float64Array; // (scaled + bias) / temperature
+  masked: Float64Array; // the scores, with -Infinity for keys that the query may not attend to
+  highest: number; // the largest of the masked scores and the sink's score; it is subtracted before exp
+  exponentials: Float64Array;
+  sink: number | null; // exp(score of the head's sink − highest); a sink is a learned score that belongs to no key; null = none
+  sum: number; // the sum of the exponentials, with that of the sink; the weights are divided by it
+  weights: Float64Array;
+}
+
+export function mayAttend(layer: Decoded, head: number, query: number, key: number, queries: number, keys: number): boolean {
+  if (!layer.bits) return true;
+  const bit = ((layer.masks > 1 ? head : 0) * queries + query) * keys + key;
+  return Boolean((layer.bits[bit >> 3] >> (7 - (bit & 7))) & 1);
+}
+
+export function stagesOf(layer: Decoded, head: number, query: number, queries: number, keys: number, changes: Changes): Stages {
+  const products = dotProducts(layer, head, query, keys);
+  const [scaled, scores, masked, exponentials, weights] = Array.from({ length: 5 }, () => new Float64Array(keys));
+  const { scale = 1, softcap, sinks } = layer;
+  const numbers = layer.bias?.numbers[head % layer.bias.numbers.length];
+  const first = layer.bias?.full ? query * keys : queries - 1 - query;
+  const bias = numbers ? Float64Array.from({ length: keys }, (_, key) => numbers[first + key] ?? -Infinity) : null;
+  const temperature = (layer.temperature ?? 1) * changes.temperature;
+  const cuts = changes.cut.size > 0;
+  const sinkScore = sinks ? sinks[head] / temperature : null;
+  let highest = sinkScore ?? -Infinity;
+  for (let key = 0; key < keys; key++) {
+    scaled[key] = softcap ? softcap * Math.tanh((products[key] * scale) / softcap) : products[key] * scale;
+    scores[key] = (scaled[key] + (bias ? bias[key] : 0)) / temperature;
+    const may = mayAttend(layer, head, query, key, queries, keys) && !(cuts && changes.cut.has(edge(query, key)));
+    masked[key] = may ? scores[key] : -Infinity;
+    if (masked[key] > highest) highest = masked[key];
+  }
+  const sink = sinkScore === null ? null : Math.exp(sinkScore - highest);
+  let sum = sink ?? 0;
+  for (let key = 0; key < keys; key++) {
+    exponentials[key] = highest === -Infinity ? 0 : Math.exp(masked[key] - highest);
+    sum += exponentials[key];
+  }
+  if (sum) for (let key = 0; key < keys; key++) weights[key] = exponentials[key] / sum;
+  return { products, scaled, bias, scores, masked, highest, exponentials, sink, sum, weights };
+}
+
+function dotProducts(layer: Decoded, head: number, query: number, keys: number): Float64Array {
+  const [{ numbers: q, width }, { numbers: k, heads }] = [layer.query!, layer.key!];
+  const [nQueries, shared] = [q.length / (layer.query!.heads * width), layer.heads / heads];
+  const [from, first] = [(head * nQueries + query) * width, Math.floor(head / shared) * keys * width];
+  const products = new Float64Array(keys);
+  for (let key = 0, at = first; key < keys; key++) {
+    let product = 0;
+    for (let i = 0; i < width; i++) product += q[from + i] * k[at++];
+    products[key] = product;
+  }
+  return products;
+}
+
+/** The query, key or value of one token in one head. In grouped-query attention, several heads have the same keys and values. */
+export function vectorOf(layer: Decoded, which: "query" | "key" | "value", head: number, token: number): Float64Array {
+  const { numbers, heads, width } = layer[which]!;
+  const own = Math.floor(head / (layer.heads / heads));
+  const start = (own * (numbers.length / (heads * width)) + token) * width;
+  return numbers.subarray(start, start + width);
+}
+
+/** The weights of one query on every key in one head. The changes do not apply to a layer that has weights but no queries. */
+export function weightsOf(layer: Decoded, head: number, query: number, queries: number, keys: number, units: number, changes: Changes): Float64Array {
+  if (layer.query) return stagesOf(layer, head, query, queries, keys, changes).weights;
+  const first = head * queries * keys;
+  return Float64Array.from({ length: keys }, (_, key) => layer.units![first + key * queries + query] / units);
+}

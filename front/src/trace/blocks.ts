@@ -1,0 +1,82 @@
+// Decode the blocks of a trace: texts that hold arrays of numbers, compressed (deflate) and written in base64
+
+import type { Layer, NumberArray, Trace, Vectors } from "./data";
+
+/** A layer whose arrays are decoded to numbers. */
+export interface Decoded extends Omit<Layer, "query" | "key" | "value" | "weights" | "mask" | "output"> {
+  query?: Matrix;
+  key?: Matrix;
+  value?: Matrix;
+  units?: Uint16Array | Float32Array; // [heads keys queries], each weight times `units` of the trace
+  bits?: Uint8Array; // [masks queries keys], one bit each, 1 = the query may attend to the key
+  output?: { width: number; arrays: DecodedArrays };
+}
+
+/** An array of any shape, with its numbers row after row. */
+export interface DecodedArray {
+  numbers: Float64Array;
+  shape: number[];
+}
+
+export type DecodedArrays = Record<string, DecodedArray>;
+
+/** The queries, keys or values of a layer, an array [heads tokens width]. */
+export interface Matrix {
+  numbers: Float64Array;
+  heads: number;
+  width: number;
+}
+
+/** Decompress bytes in zlib's format. */
+export async function decompress(bytes: Uint8Array): Promise<Uint8Array> {
+  const stream = new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** The bytes of a block of a trace, which is written in base64. */
+export const bytesOfBlock = (text: string): Promise<Uint8Array> => decompress(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)));
+
+/** Decode signed integers of three bytes: the high bytes of all integers, then all middle bytes, then all low bytes. */
+function signedIntegers(bytes: Uint8Array): Int32Array {
+  const count = bytes.length / 3;
+  return Int32Array.from({ length: count }, (_, i) => (((bytes[i] << 24) >> 8) | (bytes[count + i] << 8) | bytes[2 * count + i]));
+}
+
+/** Decode unsigned integers of two bytes: the high bytes of all integers, then all low bytes. */
+function unsignedIntegers(bytes: Uint8Array): Uint16Array {
+  const count = bytes.length / 2;
+  return Uint16Array.from({ length: count }, (_, i) => (bytes[i] << 8) | bytes[count + i]);
+}
+
+/** The fields of a trace that hold its arrays, by the names of the blocks. */
+type Stored = Pick<Trace, "blocks" | "numbers" | "masks">;
+
+async function matrix(trace: Stored, vectors?: Vectors): Promise<Matrix | undefined> {
+  return vectors && { numbers: await numbersOf(trace, vectors), heads: vectors.heads, width: vectors.width };
+}
+
+/** Return the numbers of an array: the floats that a worker sent, or the integers of a block times `step`. */
+async function numbersOf(trace: Stored, { block, step }: { block: string; step: number }): Promise<Float64Array> {
+  const given = trace.numbers?.[block];
+  return given ? Float64Array.from(given) : Float64Array.from(signedIntegers(await bytesOfBlock(trace.blocks[block])), (n) => n * step);
+}
+
+/** Decode arrays of a trace, by name: integers times the array's `step`, or the floats that a worker sent. */
+export async function decodeArrays(trace: Stored, arrays: Record<string, NumberArray>): Promise<DecodedArrays> {
+  const decodeOne = async ([name, array]: [string, NumberArray]) => [name, { numbers: await numbersOf(trace, array), shape: array.shape }] as const;
+  return Object.fromEntries(await Promise.all(Object.entries(arrays).map(decodeOne)));
+}
+
+export async function decodeLayer(trace: Stored, layer: Layer): Promise<Decoded> {
+  const { query, key, value, weights, mask, output, ...rest } = layer;
+  const [queries, keys, values] = await Promise.all([query, key, value].map((vectors) => matrix(trace, vectors)));
+  return {
+    ...rest,
+    query: queries,
+    key: keys,
+    value: values,
+    units: weights ? (trace.numbers?.[weights] ?? unsignedIntegers(await bytesOfBlock(trace.blocks[weights]))) : undefined,
+    output: output ? { width: output.width, arrays: await decodeArrays(trace, output.arrays) } : undefined,
+    bits: mask ? (trace.masks?.[mask] ?? (await bytesOfBlock(trace.blocks[mask]))) : undefined,
+  };
+}

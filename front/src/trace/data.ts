@@ -1,0 +1,253 @@
+// The data of a page: one trace, which is the recorded attention of a model while it reads a text. Python's views/page/data.py
+// writes it as JSON.
+
+/** A token as the page shows it. A flag that is left out is false. */
+export interface Token {
+  text: string;
+  piece?: string; // the token as it is in the tokenizer's vocabulary, "##ing"; left out if it is the same as `text`
+  special?: boolean; // whether the tokenizer added it, such as [CLS]
+  joined?: boolean; // whether it follows the previous token without a space
+  word?: boolean; // whether it has a letter or a digit and is not special
+  place?: Patch | Frame;
+}
+
+/** The part of a picture that a token stands for. */
+export interface Patch {
+  image: number; // the index of the image in `Trace.images`
+  n_images: number; // in a video, how many successive frames the token stands for; else 1
+  thumbnail: boolean; // true = the part belongs to a small copy of the whole picture, which the model also reads
+  top: number; // the distance from the top of the image to the part, in pixels; left, height and width are in pixels, too
+  left: number;
+  height: number;
+  width: number;
+  seconds?: [number, number]; // when the first frame begins and the last one ends; left out unless the video's frame rate is known
+}
+
+/** The part of a sound recording that a token stands for. */
+export interface Frame {
+  start: number; // in seconds from the beginning of the recording; so is `end`
+  end: number;
+}
+
+/**
+ * An array [heads tokens width] of queries, keys, values or hidden vectors. `block` is the name of the block of the trace
+ * that holds the array as integers; each number is an integer times `step`. From a worker, the block holds the numbers.
+ */
+export interface Vectors {
+  block: string;
+  step: number;
+  heads: number;
+  width: number;
+}
+
+/** One layer's attention: its queries and keys, from which the page computes the weights; or the weights, if they are not a softmax of dot products. */
+export interface Layer {
+  layer: number;
+  heads: number;
+  query?: Vectors;
+  key?: Vectors;
+  value?: Vectors;
+  scale?: number;
+  softcap?: number | null;
+  temperature?: number;
+  sinks?: number[] | null;
+  // The bias that is added to the scores of each head, null = -∞: if `full`, a number for each query and key, row after row;
+  // else a number for each distance (key position - query position), from the lowest distance to the highest.
+  bias?: { numbers: (number | null)[][]; full?: boolean } | null;
+  weights?: string; // name of the block [heads keys queries]: each weight times `units` of the trace, as integers; from a worker, as floats
+  mask: string | null; // name of the block of bits [masks queries keys], 1 = the query may attend to the key; null = no weight is masked
+  masks: number; // the number of masks: one for each head, or 1 for all heads; 0 = none
+  output?: LayerOutput | null;
+  // Only in a worker: the hidden vectors before and after the layer, and what attention and feed-forward add to them.
+  states?: Record<"before" | "attention" | "feed_forward" | "after", Vectors>;
+}
+
+/**
+ * The output projection of a layer, as `arrays` by name; n is the number of output dimensions that are shown.
+ *
+ * columns [heads*d_value n]: the first n columns of W_O; bias [n]. From Python also: output [queries n] of the layer;
+ * lengths [heads queries] of the vectors that the heads add; value_lengths [heads keys] of value · W_O. From a worker,
+ * instead of these: gram [heads*d_value d_value], W_O of each head times its transpose, which gives the lengths.
+ */
+export interface LayerOutput {
+  width: number; // the number of all output dimensions
+  arrays: Record<string, NumberArray>;
+  weight?: NumberArray; // the whole W_O [heads*d_value width]; only in a worker
+}
+
+export type Side = "source" | "target";
+
+/** One kind of attention of a model ("encoder", "decoder", "cross"): which tokens are its queries and keys, and its layers. */
+export interface Kind {
+  queries: Side;
+  keys: Side;
+  note: string; // not empty = the page explains that each query is the token just read (see `decoderNote` in words.ts)
+  layers: Layer[];
+}
+
+/** A token that the model generated, by its position in the target; `alternatives`: the most probable tokens there and their probabilities. */
+export interface Written {
+  position: number;
+  probability: number;
+  alternatives: [string, number][];
+}
+
+/**
+ * An array of numbers. `block` is the name of the block of the trace that holds it as integers; each number is an integer
+ * times `step`. From a worker, the block holds the numbers themselves.
+ */
+export interface NumberArray {
+  block: string;
+  step: number;
+  shape: number[];
+}
+
+/** A worked example: the matrices from which queries, keys and values are computed, and the output matrix. */
+export interface Worked {
+  source: string;
+  notes: string[];
+  matrices: Record<string, NumberArray>; // by name: x, memory, W_q, W_k, W_v, b_q, b_k, b_v, W_o; an example may lack some
+}
+
+/** How each layer moves the hidden vectors of all tokens, as arrows in a plane; written by views/page/movement.py. */
+export interface Movement {
+  layers: number[];
+  shares: [number, number]; // for each axis of the plane, its share of the variance of the vectors
+  left_out: number; // how many of the `vectors` were too long to be used for the choice of the plane
+  vectors: number;
+  // before, after [layers tokens 3]: two coordinates in the plane, and the length of the vector. turned [layers tokens]:
+  // the angle between the two vectors. nearest, nearest_angles [layers tokens n]: other tokens, and the angles to them.
+  // The change of a vector in a layer is divided into arrows in three ways: by "parts", "heads" and "sources". For each way,
+  // three arrays describe its n arrows (see `Arrow` in views/movement/moves.ts): "heads places" [layers tokens n 3], two coordinates and
+  // the length; "heads angles" [layers tokens n]; and "heads names" [layers tokens n], where -2 means no arrow.
+  arrays: Record<string, NumberArray>;
+}
+
+/**
+ * The movement that a worker computes after it has sent a trace. `movement` has an entry for each kind of self-attention, and
+ * `numbers` has the floats of its arrays, by the name of the block.
+ */
+export interface LateMovement {
+  movement: Record<string, Movement>;
+  numbers: Record<string, Float32Array>;
+}
+
+/** The word alignments of the translations that beam search found, best first. The trace belongs to the first one. */
+export interface Alignment {
+  // The cross-attention whose weights align words. head: null = the average of the layer's heads. step: whether the weights of a
+  // target piece are those of the decoder step that predicts the piece, or of the step that reads it. agreement: the fraction of
+  // target pieces that this attention aligns with the source word that the model needs to predict them; null = not measured.
+  rule: { layer: number; head: number | null; step: "predicts" | "reads"; agreement: number | null };
+  candidates: Candidate[];
+}
+
+/** One of the translations that beam search found, with its words, its pieces, and the weights that align them. */
+export interface Candidate {
+  text: string;
+  score: number; // the log-probability divided by a power of the length (see site/translator/beam.ts); translations are sorted by it
+  log_probability: number; // of the whole translation given the source, in nats
+  source_words: string[];
+  target_words: string[];
+  source_word_of: number[]; // for each source piece, without the end of the sentence, the index of its word
+  target_word_of: number[]; // for each piece of the translation, without the end of the sentence, the index of its word
+  weights: number[][]; // between words, [target words, source words]
+  pieces: { source: string[]; target: string[]; weights: number[][] }; // weights between pieces, [target pieces, source pieces]
+}
+
+/** How a page requests the weights of a long text, which are too many to be sent at once; explore/map.py answers. */
+export interface WeightMap {
+  number: number; // the number of this map; each request repeats it
+  tile: number; // how many rows, and columns, of cells a tile has
+  // A cell of level n shows 2^n × 2^n weights. The server computes level `stored` and all higher levels of the whole map, some
+  // rows for each request (see `computeLevels`), and stores them; tiles of lower levels are computed when they are requested.
+  stored: number;
+}
+
+/** A second trace of the same text, which is shown beside the first; views/page/comparison.py writes it. */
+export interface SecondTrace {
+  model: string;
+  kinds: Record<string, Kind>; // the same kinds, layers and heads as in the first trace
+  blocks: Record<string, string>;
+  parted: PartedHead[]; // the heads that differ, from the largest difference to the smallest
+  output: number | null; // the largest absolute difference between the two models' outputs; null if one has none or their shapes differ
+}
+
+/** A head that differs between two traces, and the query that differs most: `moved` is the share of its attention that it gives to other keys. */
+export interface PartedHead {
+  kind: string;
+  layer: number;
+  head: number;
+  query: number;
+  moved: number;
+}
+
+/** The recorded attention of a model while it reads one text, with all that a page shows of it. */
+export interface Trace {
+  model: string;
+  text: string;
+  target_text: string;
+  source: Token[]; // the tokens that the encoder reads
+  target: Token[]; // the tokens that the decoder reads, also in a decoder-only model
+  kinds: Record<string, Kind>; // by name: "encoder", "decoder", "cross"
+  units: number; // the number that stands for a weight of 1 in layers that store weights: 10,000 (weights have four decimals), or 1 (not rounded)
+  small: { below: number; step: number }; // weights below `below` units are rounded to a multiple of `step` units
+  focus: { kind: string; layer: number; head: number; query: number }; // what the page shows first
+  written: Written[]; // the tokens that the model generated
+  images: { block: string; height: number; width: number }[];
+  spectrogram: { block: string; bands: number; frames: number } | null;
+  worked?: Worked; // present if the trace is a worked example; the page then shows only the steps
+  alignment?: Alignment | null; // word alignments; null if the model is no translator
+  second?: SecondTrace; // in a comparison, the other trace
+  map?: WeightMap; // for a long text: how to request weights, which the layers then lack
+  movement?: Record<string, Movement> | null; // by kind of self-attention; null = no hidden vectors, or too many
+  blocks: Record<string, string>; // by name: an array as deflated bytes in base64
+  numbers?: Record<string, Float32Array>; // from a worker, instead of `blocks`: an array of floats for each block
+  masks?: Record<string, Uint8Array>; // from a worker, instead of `blocks`: the bits [masks queries keys] of each mask
+  live?: boolean; // true = the reader can type texts, on which a server or a worker runs the model
+  next?: [string, number][]; // from a server or a worker: the texts and probabilities of the most probable next tokens
+  going?: Going; // from a server or a worker with a causal language model: what is needed to continue the text
+}
+
+/** What is needed to continue a text with a token that the reader chooses or the page samples. */
+export interface Going {
+  text: string; // the text that was typed, without its continuation
+  continuation: number[]; // the ids of the tokens that already follow the text
+  ids: number[]; // the ids of the most probable next tokens
+  logits: Float32Array | string; // [vocabulary], for the next token; from a server, float32 in base64
+}
+
+/**
+ * A change to heads, in the form in which a server or a worker takes it. "cut": the heads do not attend from the query to the
+ * key. "silence": the head attends to nothing. "sharpen": the temperature of the head is multiplied by `temperature`.
+ */
+export type Change =
+  | { kind: "cut"; query: number; key: number; heads: string[] }
+  | { kind: "silence"; head: string }
+  | { kind: "sharpen"; head: string; temperature: number };
+
+/**
+ * How changes to heads alter the output of the model and the attention of its heads. `before` and `after`: the most probable
+ * next tokens and their probabilities, without and with the changes.
+ */
+export interface Effect {
+  output: number | null; // the largest absolute difference between the outputs with and without the changes; null = the model has no output
+  heads: { head: string; token: string; moved: number }[]; // `moved`: the share of attention that the query `token` moves to other keys
+  before: [string, number][];
+  after: [string, number][];
+}
+
+/** What a model shall read and generate. */
+export interface Reading {
+  text: string;
+  continuation?: number[]; // for a causal language model: the ids of tokens that follow the text
+  new_tokens?: number; // the most tokens that the model generates after the text and its continuation
+  temperature?: number; // for sampling the new tokens, 0 = always the most probable one; left out = the settings of the model
+  nucleus?: number; // sample only from the most probable tokens whose probabilities together reach this number
+}
+
+/** A model that runs in the page. */
+export interface ModelHere {
+  name: string;
+  kind: "encoder" | "causal" | "translator";
+  difference: number; // the largest difference between a weight computed in the page and in Python, measured when the site was made
+}

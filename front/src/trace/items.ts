@@ -1,0 +1,57 @@
+// Items: a row or a column of a view stands for one item, which is a token or, if the reader wants it, a whole word
+
+import type { Token } from "./data";
+
+/** What a row or a column of a view stands for: a token, or a word of several tokens. */
+export interface Item {
+  index: number; // which of all items it is, from 0
+  positions: number[]; // the positions of its tokens in the text
+  text: string;
+  label: string; // the text, with its number if several items have this text: "it:2"
+  title: string; // the tooltip: the position and the piece of each token
+  special: boolean;
+  joined: boolean; // whether it follows the previous item without a space
+  word: boolean;
+}
+
+export function itemsOf(tokens: Token[], wholeWords: boolean): Item[] {
+  const groups: number[][] = [];
+  tokens.forEach((token, position) => {
+    const continues = wholeWords && token.joined && token.word && tokens[position - 1]?.word;
+    if (continues) groups[groups.length - 1].push(position);
+    else groups.push([position]);
+  });
+  const texts = groups.map((positions) => positions.map((position) => tokens[position].text).join(""));
+  const labels = numbered(texts);
+  return groups.map((positions, index) => {
+    const own = positions.map((position) => tokens[position]);
+    return {
+      index,
+      positions,
+      text: texts[index],
+      label: isolated(labels[index]),
+      title: own.map((token, i) => `${positions[i]}: ${token.piece ?? token.text}`).join("\n"),
+      special: own.every((token) => token.special),
+      joined: Boolean(own[0].joined),
+      word: own.some((token) => token.word),
+    };
+  });
+}
+
+/** The texts, each with its number if several are the same: "it:2". */
+export function numbered(texts: string[]): string[] {
+  const [counts, seen] = [new Map<string, number>(), new Map<string, number>()];
+  for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+  return texts.map((text) => {
+    seen.set(text, (seen.get(text) ?? 0) + 1);
+    return counts.get(text)! > 1 ? `${text}:${seen.get(text)}` : text;
+  });
+}
+
+// Text of right-to-left scripts is put between U+2068 and U+2069 (isolates), so that it does not reverse the text beside it.
+const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}\p{Cf}]/u;
+export const directionOf = (items: { text: string; special: boolean }[]): "rtl" | "ltr" => {
+  const letters = items.filter((item) => !item.special).flatMap((item) => [...item.text]).filter((letter) => /\p{Letter}/u.test(letter));
+  return letters.filter((letter) => RIGHT_TO_LEFT.test(letter)).length > letters.length / 2 ? "rtl" : "ltr";
+};
+export const isolated = (text: string) => (RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text);

@@ -1,0 +1,48 @@
+// The next token of a causal model: probabilities from logits, the most probable tokens, and sampling
+
+import { indicesOfLargest } from "./arrays";
+import type { Going } from "./data";
+
+/** Return the logits of the next token [vocabulary]. If a server sent them, they are decoded from base64. */
+export function logitsOf({ logits }: Going): Float32Array {
+  if (typeof logits !== "string") return logits;
+  return new Float32Array(Uint8Array.from(atob(logits), (letter) => letter.charCodeAt(0)).buffer);
+}
+
+/** The probability of each token of the vocabulary: softmax(logits / temperature). At temperature 0, the most probable token has probability 1. */
+export function probabilities(logits: Float32Array, temperature = 1): Float64Array {
+  const [likeliest] = indicesOfLargest(logits, 1);
+  if (temperature === 0) return Float64Array.from(logits, (_, id) => Number(id === likeliest));
+  const exponentials = Float64Array.from(logits, (logit) => Math.exp((logit - logits[likeliest]) / temperature));
+  const sum = exponentials.reduce((total, one) => total + one, 0);
+  return exponentials.map((one) => one / sum);
+}
+
+/**
+ * The probabilities for nucleus sampling: those of the most probable tokens, as many as are needed for a sum of `least`, are divided
+ * by their sum; all others become 0.
+ */
+export function nucleusOf(probabilities: Float64Array, least: number): Float64Array {
+  if (least >= 1) return probabilities;
+  const nucleus = new Float64Array(probabilities.length);
+  let sum = 0;
+  for (const id of Array.from(probabilities.keys()).sort((a, b) => probabilities[b] - probabilities[a])) {
+    if (sum >= least) break;
+    nucleus[id] = probabilities[id];
+    sum += probabilities[id];
+  }
+  return nucleus.map((probability) => probability / sum);
+}
+
+/** The ids and probabilities of the `count` most probable next tokens, the most probable first. */
+export function likelyTokens(logits: Float32Array, count: number): [number, number][] {
+  const found = probabilities(logits);
+  return indicesOfLargest(found, count).map((id) => [id, found[id]]);
+}
+
+/** Sample a token with these probabilities and return its id; `chance` is a uniform random number from 0 to below 1. */
+export function sampleToken(probabilities: Float64Array, chance: number): number {
+  let left = chance;
+  const id = probabilities.findIndex((probability) => (left -= probability) < 0);
+  return id < 0 ? indicesOfLargest(probabilities, 1)[0] : id; // after rounding, the probabilities may sum to a little less than 1
+}

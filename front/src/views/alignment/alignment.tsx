@@ -1,0 +1,207 @@
+// The view of an alignment: a translation below its source, with the weights that align their words or pieces
+
+import { computed } from "@preact/signals";
+import { useLayoutEffect, useState } from "preact/hooks";
+import { type Box, measured, useSize } from "../../parts/boxes";
+import { hueOf, shade, strength, textColour } from "../../parts/colours";
+import { Caution, Choice, Numbers, Panel } from "../../parts/panel";
+import { Word } from "../../parts/word";
+import { linkedChoice } from "../../state/linked-signals";
+import { keptUnit, trace } from "../../state/state";
+import type { Side } from "../../trace/data";
+import { directionOf, isolated } from "../../trace/items";
+import { words } from "../../words";
+import { alignedUnits, candidate, candidates, chosenUnit, keepUnit, pointAt, showRule, strongestOfUnit, unitsOf, weightBetween, type Unit } from "./units";
+
+const drawnAs = linkedChoice("alignment", "lines", "matrix");
+const FAINTEST = 0.02; // smaller weights are not drawn as lines
+const THICKEST = 9; // the thickness of the line of weight 1, in pixels
+const WRITTEN = 0.005; // smaller weights are not written as numbers
+
+const hue = computed(() => {
+  const { layer, head } = trace.value.alignment!.rule;
+  return hueOf(head, trace.value.kinds.cross.layers.find((one) => one.layer === layer)?.heads ?? 1);
+});
+
+export function AlignmentView() {
+  const say = words();
+  if (!trace.value.alignment) return null;
+  const { layer, head, step, agreement } = trace.value.alignment.rule;
+  const shown = candidates()[candidate.value];
+  const at = chosenUnit.value;
+  return (
+    <Panel
+      view="alignment"
+      title={say.alignment}
+      caption={at ? captionOf(at) : say.alignmentHint}
+      tools={
+        <>
+          <Choice label={say.alignmentUnit} of={alignedUnits} options={[["words", say.unitWords], ["pieces", say.unitPieces]]} then={() => (keptUnit.value = null)} />
+          <Choice label={say.drawnAs} of={drawnAs} options={[["lines", say.lines], ["matrix", say.matrix]]} />
+        </>
+      }
+    >
+      {drawnAs.value === "lines" ? <Lines key={candidate.value} /> : <Matrix />}
+      <p class="caption rule">
+        {say.alignedBy(layer, head, step === "reads", agreement === null ? null : Math.round(100 * agreement))}{" "}
+        <button type="button" onClick={showRule}>{say.showHead}</button>
+      </p>
+      <Caution />
+      <Candidates />
+      <Numbers
+        head={[say.translation, ...unitsOf("source").map((unit) => unit.text)]}
+        rows={() => unitsOf("target").map((to) => [to.text, ...unitsOf("source").map((from) => weightBetween(from, to).toFixed(5))])}
+      />
+      {shown.text === "" && <p class="caption">{say.alignmentEmpty}</p>}
+    </Panel>
+  );
+}
+
+function captionOf(at: Unit): string {
+  const strongest = strongestOfUnit(at);
+  if (!strongest) return "";
+  const [from, to] = at.side === "source" ? [at, strongest] : [strongest, at];
+  return words().alignedWith(isolated(at.text), isolated(strongest.text), weightBetween(from, to).toFixed(4));
+}
+
+/** The table of the translations that beam search found, best first. A click on one shows its alignment. */
+function Candidates() {
+  const say = words();
+  const all = candidates();
+  return (
+    <div class="scroll" tabIndex={0}>
+      <table class="candidates">
+        <thead>
+          <tr>
+            <th scope="col">{all.length > 1 ? say.alternativesFound(all.length) : say.translation}</th>
+            <th scope="col">{say.score}</th>
+            <th scope="col">{say.logProbability}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {all.map(({ text, score, log_probability: nats }, i) => (
+            <tr key={i}>
+              <th scope="row" dir="auto">
+                <button type="button" aria-pressed={i === candidate.value} onClick={() => ([candidate.value, keptUnit.value] = [i, null])}>
+                  {text || "∅"}
+                </button>
+              </th>
+              <td>{minus(score.toFixed(4))}</td>
+              <td>{minus(nats.toFixed(4))}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const minus = (text: string) => text.replace("-", "−");
+
+// The alignment drawn as two lines of words with curves between them
+
+function Lines() {
+  const say = words();
+  const [text, { width }] = useSize<HTMLDivElement>();
+  const [boxes, setBoxes] = useState<Box[][]>([[], []]);
+  const [sources, targets] = [unitsOf("source"), unitsOf("target")];
+  useLayoutEffect(
+    () => setBoxes(["source", "target"].map((side) => measured(text.current!, `[data-side=${side}]`))),
+    [width, alignedUnits.value, candidate.value, trace.value],
+  );
+  return (
+    <div class="arcs aligned" ref={text}>
+      <svg aria-hidden="true">{curves(sources, targets, boxes)}</svg>
+      <Line side="source" label={say.sourceText} units={sources} />
+      <Line side="target" label={say.translation} units={targets} />
+    </div>
+  );
+}
+
+function curves(sources: Unit[], targets: Unit[], [above, below]: Box[][]) {
+  const at = chosenUnit.value;
+  return targets.flatMap((to) =>
+    sources.map((from) => {
+      const [start, end, weight] = [above[from.index], below[to.index], weightBetween(from, to)];
+      const own = at && (at.side === "source" ? at.index === from.index : at.index === to.index);
+      if (!start || !end || weight < FAINTEST || (at && !own)) return null;
+      const middle = (start.bottom + end.top) / 2;
+      return (
+        <path
+          key={`${from.index} ${to.index}`}
+          d={`M${start.middle} ${start.bottom}C${start.middle} ${middle} ${end.middle} ${middle} ${end.middle} ${end.top}`}
+          stroke={shade(1, hue.value)}
+          stroke-width={Math.max(0.5, THICKEST * weight)}
+          opacity={own ? 0.45 + 0.5 * weight : 0.12 + 0.6 * weight}
+        />
+      );
+    }),
+  );
+}
+
+function Line({ side, label, units }: { side: Side; label: string; units: Unit[] }) {
+  const at = chosenUnit.value;
+  const others = at && at.side !== side ? units.map((unit) => weightBetween(...(side === "source" ? ([unit, at] as const) : ([at, unit] as const)))) : null;
+  const most = others ? Math.max(...others) : 1;
+  const move = (event: KeyboardEvent) => {
+    const here = at?.side === side ? at.index : -1;
+    const to = { ArrowLeft: here - 1, ArrowUp: here - 1, ArrowRight: here + 1, ArrowDown: here + 1, Home: 0, End: units.length - 1 }[event.key];
+    if (to === undefined || !units.length) return;
+    event.preventDefault();
+    event.stopPropagation();
+    keepUnit(units[Math.max(0, Math.min(units.length - 1, to))], false);
+  };
+  return (
+    <p class="tokens" role="listbox" aria-label={label} dir={directionOf(units)} tabIndex={0} onKeyDown={move}>
+      {units.map((unit) => {
+        const weight = others?.[unit.index] ?? 0;
+        return (
+          <Word
+            key={unit.index}
+            item={unit}
+            data-side={side}
+            aria-selected={at?.side === side && at.index === unit.index}
+            shown={{ strength: strength(weight, most), hue: hue.value, written: weight >= WRITTEN ? weight.toFixed(2) : "" }}
+            onPointerEnter={() => pointAt(unit)}
+            onPointerLeave={() => pointAt(null)}
+            onClick={() => keepUnit(unit)}
+          />
+        );
+      })}
+    </p>
+  );
+}
+
+/** The alignment as a table of weights: a row for each word or piece of the translation, a column for each of the source. */
+function Matrix() {
+  const say = words();
+  const [sources, targets] = [unitsOf("source"), unitsOf("target")];
+  const at = chosenUnit.value;
+  return (
+    <div class="scroll" tabIndex={0}>
+      <table class="matrix">
+        <thead>
+          <tr>
+            <th scope="col">{say.translation} ↓</th>
+            {sources.map((from) => <th scope="col" key={from.index} title={from.title}><span dir="auto">{from.text}</span></th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {targets.map((to) => {
+            const row = sources.map((from) => weightBetween(from, to));
+            const most = Math.max(...row);
+            return (
+              <tr key={to.index} aria-selected={at?.side === "target" && at.index === to.index} onPointerEnter={() => pointAt(to)} onPointerLeave={() => pointAt(null)} onClick={() => keepUnit(to)}>
+                <th scope="row" dir="auto" title={to.title}>{to.text}</th>
+                {row.map((weight, i) => {
+                  const shown = strength(weight, most);
+                  return <td key={i} style={{ background: shade(shown, hue.value), color: textColour(shown) }}>{weight >= WRITTEN ? weight.toFixed(2) : ""}</td>;
+                })}
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}

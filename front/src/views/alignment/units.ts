@@ -1,0 +1,125 @@
+// Word alignment of the translations that a search found (the candidates): which candidate is shown, its words or pieces,
+// which word or piece is chosen, and the weights between the words or pieces of source and translation
+
+import { computed, signal } from "@preact/signals";
+import { linkedChoice } from "../../state/linked-signals";
+import { candidate, chooseHead, chooseKind, key, keptUnit, kind, locked, query, trace } from "../../state/state";
+import type { Candidate, Side } from "../../trace/data";
+
+export { candidate };
+
+/** A word or a piece of the source or of the translation. */
+export interface Unit {
+  side: Side;
+  index: number; // which word or piece of its side it is, from 0
+  text: string;
+  title: string; // the text of its pieces in the vocabulary, one a line: "▁snake"
+  joined: boolean; // whether it follows the previous piece without a space
+  special: boolean; // whether it is the end-of-sentence token
+  pieces: number[]; // positions of its pieces among the pieces of the side
+}
+
+export const alignedUnits = linkedChoice("aligned", "words", "pieces");
+const pointed = signal<Unit | null>(null); // the word or piece under the pointer; null = none
+
+export const candidates = (): Candidate[] => trace.value.alignment!.candidates;
+const shown = computed(() => candidates()[candidate.value] ?? candidates()[0]);
+
+const units = computed<Record<Side, Unit[]>>(() => ({
+  source: alignedUnits.value === "pieces" ? piecesOf("source") : wordsOf("source"),
+  target: alignedUnits.value === "pieces" ? piecesOf("target") : wordsOf("target"),
+}));
+export const unitsOf = (side: Side): Unit[] => units.value[side];
+
+function wordsOf(side: Side): Unit[] {
+  const current = shown.value;
+  const [texts, pieces, wordOf] = [current[`${side}_words`], current.pieces[side], current[`${side}_word_of`]];
+  return texts.map((text, index) => {
+    const places = wordOf.flatMap((word, piece) => (word === index ? [piece] : []));
+    return { side, index, text, title: places.map((piece) => pieces[piece]).join("\n"), joined: false, special: false, pieces: places };
+  });
+}
+
+function piecesOf(side: Side): Unit[] {
+  const current = shown.value;
+  const wordOf = current[`${side}_word_of`];
+  return current.pieces[side].map((piece, index) => ({
+    side,
+    index,
+    text: piece.replace(/▁/g, " ").trim() || "␣",
+    title: piece,
+    joined: index > 0 && index < wordOf.length && wordOf[index] === wordOf[index - 1],
+    special: index >= wordOf.length,
+    pieces: [index],
+  }));
+}
+
+/** The weight with which a word or piece of the translation (`to`) is aligned to a word or piece of the source (`from`). */
+export function weightBetween(from: Unit, to: Unit): number {
+  const { weights, pieces } = shown.value;
+  return (alignedUnits.value === "pieces" ? pieces.weights : weights)[to.index][from.index];
+}
+
+/** For a word or piece of one side, the word or piece of the other side with the largest weight between the two. */
+export function strongestOfUnit(at: Unit): Unit | null {
+  const others = unitsOf(at.side === "source" ? "target" : "source");
+  const weight = (other: Unit) => (at.side === "source" ? weightBetween(at, other) : weightBetween(other, at));
+  return others.reduce<Unit | null>((best, other) => (best && weight(best) >= weight(other) ? best : other), null);
+}
+
+// The trace of the page belongs to the first candidate. While this candidate is shown, choosing a word here also chooses
+// its token in the other views, and the other way round.
+
+/**
+ * What to add to the index of a target piece to get the position of the query whose weights align it: 1 if this is the decoder step
+ * that reads the piece, since BOS comes first; 0 if it is the step before, which predicts the piece.
+ */
+const queryOffset = () => (trace.value.alignment!.rule.step === "reads" ? 1 : 0);
+
+/** The position of the query whose weights align a target piece. */
+const queryOf = (piece: number) => Math.min(piece + queryOffset(), trace.value.target.length - 1);
+
+export const chosenUnit = computed<Unit | null>(() => pointed.value ?? kept() ?? unitOfQuery());
+
+const kept = () => (keptUnit.value && unitsOf(keptUnit.value.side)[keptUnit.value.index]) ?? null;
+
+function unitOfQuery(): Unit | null {
+  if (candidate.value !== 0 || query.value === null) return null;
+  const side = kind.value.queries;
+  const piece = side === "source" ? query.value : query.value - queryOffset();
+  return unitsOf(side).find((unit) => unit.pieces.includes(piece)) ?? null;
+}
+
+/**
+ * Show the weights of a word or piece while the pointer is on it; null = the pointer is on no word. If the first translation
+ * is shown, the token of the word or piece is also chosen in the other views.
+ */
+export function pointAt(unit: Unit | null): void {
+  pointed.value = unit;
+  if (candidate.value !== 0 || !unit) return;
+  if (unit.side === kind.value.queries && !locked.value) query.value = positionOf(unit);
+  else if (unit.side === kind.value.keys) key.value = positionOf(unit);
+}
+
+const positionOf = (unit: Unit) => (unit.side === "source" ? unit.pieces[0] : queryOf(unit.pieces[0]));
+
+/**
+ * Keep a word or piece chosen after the pointer has left it. If the first translation is shown, the token of the word or piece
+ * is also chosen in the other views.
+ *
+ * @param again true = if this word or piece is already kept, it is deselected.
+ */
+export function keepUnit(unit: Unit, again = true): void {
+  keptUnit.value = again && kept() === unit ? null : { side: unit.side, index: unit.index };
+  if (candidate.value !== 0 || !unit.pieces.length) return;
+  if (unit.side === "target" && kind.value.queries === "source") chooseKind("cross");
+  if (unit.side === kind.value.queries) [query.value, locked.value] = [positionOf(unit), keptUnit.value !== null];
+  else key.value = positionOf(unit);
+}
+
+/** Show the head whose weights align words in the other views. */
+export function showRule(): void {
+  const { layer, head } = trace.value.alignment!.rule;
+  chooseKind("cross");
+  chooseHead(layer, head);
+}

@@ -1,0 +1,44 @@
+// A cell in the view of all heads
+
+import { hueOf, strength } from "../../parts/colours";
+import { mostMoved, partedHead, showParted } from "../../state/parted-heads";
+import { chooseHead, restingQuery } from "../../state/state";
+import type { Layer, PartedHead } from "../../trace/data";
+import type { Item } from "../../trace/items";
+import { headWeight } from "./head-weights";
+import { summaryOf, type Summary } from "./summaries";
+
+/** What the cells show: a weight of the chosen query, a small picture of the head's weights, or the difference between two traces. */
+export type CellShows = "token" | "patterns" | "difference";
+
+/** What is shown of one head in the view of all heads. */
+export interface Cell {
+  layer: Layer;
+  head: number;
+  to: Item | null; // the other word on which the query has its largest weight; null = there is no query, or the weight is 0 or not computed yet
+  weight: number | null; // the query's largest weight on another word; without a query, the largest weight of any word; null until it is computed
+  summary?: Summary;
+  parted?: PartedHead; // with two traces, how the head differs between them; undefined = it does not
+}
+
+/** The hue of the cells that show how much the heads of two traces differ. */
+export const DIFFERENCE_HUE = 320;
+
+/** The strength (0 to 1) and the hue of a cell that shows a weight or, if `difference`, how much the head differs; null = not computed yet. */
+export function colourOf({ layer, head, weight, parted }: Cell, difference: boolean): { shown: number; hue: number } | null {
+  if (difference) return { shown: parted ? parted.moved / mostMoved() : 0, hue: DIFFERENCE_HUE };
+  return weight === null ? null : { shown: strength(weight, 1), hue: hueOf(head, layer.heads) };
+}
+
+export function cellOf(layer: Layer, head: number): Cell {
+  const summary = summaryOf(layer, head);
+  const strongest = restingQuery.value ? headWeight(layer, head) : null;
+  const parted = partedHead(layer.layer, head);
+  return { layer, head, summary, parted, to: strongest?.to ?? null, weight: (restingQuery.value ? strongest?.weight : summary?.strongest) ?? null };
+}
+
+/** Show the head of a cell; if the cell shows a difference, also the query that differs most. */
+export function chooseCell({ layer, head, parted }: Cell, shows: CellShows): void {
+  if (shows === "difference" && parted) showParted(parted);
+  else chooseHead(layer.layer, head);
+}

@@ -1,0 +1,124 @@
+// All heads of a model that has very many heads, drawn on one canvas: a row for each layer, a column for each head. Only the part
+// in view is drawn.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useSize } from "../../parts/boxes";
+import { cleared, clip, putPixels } from "../../parts/canvas";
+import { bytesOf, dark, hueOf, shades, theme } from "../../parts/colours";
+import { colourScale, head, kind, layerNumber } from "../../state/state";
+import type { Layer } from "../../trace/data";
+import { words } from "../../words";
+import { chooseCell, colourOf, type Cell, type CellShows } from "./head-cell";
+import { headWeightsDone } from "./head-weights";
+import { summariesDone, type Summary } from "./summaries";
+
+const [LEFT, TOP] = [34, 18]; // the space for the names of layers at the left and of heads at the top, in pixels
+const [LEAST, LARGEST, LEAST_PATTERN] = [7, 22, 18]; // the least and the largest size of a cell, and the least size of a cell with a small picture, in pixels
+const NAME_PITCH = 26; // the least distance between the names of two heads, in pixels
+
+interface HeadsProps {
+  count: number; // the number of all heads
+  cellOf: (layer: Layer, head: number) => Cell;
+  shows: CellShows;
+  most: number; // the largest number of heads in a layer
+  name: (cell: Cell) => string;
+}
+
+export function HeadsCanvas({ count, cellOf, shows, most, name }: HeadsProps) {
+  const [box, { width, height }] = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [scrolled, setScrolled] = useState({ x: 0, y: 0 });
+  const [pointed, setPointed] = useState<Cell | null>(null);
+  const layers = kind.value.layers;
+  const size = Math.max(shows === "patterns" ? LEAST_PATTERN : LEAST, Math.min(LARGEST, Math.floor((width - LEFT) / most)));
+  // When one of these signals changes, the canvas is drawn again.
+  void [dark.value, colourScale.value, head.value, layerNumber.value, headWeightsDone.value, summariesDone.value];
+  useEffect(() => {
+    if (!width) return;
+    const context = cleared(canvas.current!, width, height);
+    const [firstRow, firstColumn] = [scrolled.y, scrolled.x].map((moved) => Math.floor(moved / size));
+    const [rows, columns] = [(height - TOP) / size, (width - LEFT) / size].map((count) => Math.ceil(count) + 1);
+    const at = (row: number, column: number) => [LEFT + column * size - scrolled.x, TOP + row * size - scrolled.y];
+    clip(context, LEFT, TOP, width, height);
+    for (let row = firstRow; row < Math.min(layers.length, firstRow + rows); row++) {
+      for (let column = firstColumn; column < Math.min(layers[row].heads, firstColumn + columns); column++) {
+        const [x, y] = at(row, column);
+        drawCell(context, cellOf(layers[row], column), x, y, size - 1, shows);
+      }
+    }
+    context.restore();
+    drawNames(context, layers.map((layer) => `L${layer.layer}`), Array.from({ length: most }, (_, i) => `H${i}`), at, size);
+  });
+  const cellAt = (event: MouseEvent) => {
+    const [x, y] = [event.offsetX - LEFT + scrolled.x, event.offsetY - TOP + scrolled.y].map((place) => Math.floor(place / size));
+    return layers[y] && x >= 0 && x < layers[y].heads ? cellOf(layers[y], x) : null;
+  };
+  return (
+    <>
+      <p class={pointed ? "readout" : "readout quiet"} role="status">{pointed ? name(pointed) : words().manyHeads(count)}</p>
+      <div class="scroll heads-canvas" tabIndex={0} ref={box} onScroll={(event) => setScrolled({ x: event.currentTarget.scrollLeft, y: event.currentTarget.scrollTop })}>
+        <div style={{ width: `${LEFT + most * size}px`, height: `${TOP + layers.length * size}px` }}>
+          <canvas
+            ref={canvas}
+            role="img"
+            aria-label={words().manyHeads(count)}
+            onPointerMove={(event) => setPointed(cellAt(event))}
+            onPointerLeave={() => setPointed(null)}
+            onClick={(event) => {
+              const cell = cellAt(event);
+              if (cell) chooseCell(cell, shows);
+            }}
+          />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function drawCell(context: CanvasRenderingContext2D, cell: Cell, x: number, y: number, size: number, shows: CellShows): void {
+  if (shows === "patterns" && cell.summary) {
+    context.imageSmoothingEnabled = false;
+    context.drawImage(thumbnail(cell.summary, shades(hueOf(cell.head, cell.layer.heads))), x, y, size, size);
+  } else {
+    const colour = colourOf(cell, shows === "difference");
+    context.fillStyle = colour ? shades(colour.hue)[Math.round(255 * colour.shown)] : theme("--faint");
+    context.fillRect(x, y, size, size);
+  }
+  if (cell.layer.layer !== layerNumber.value || cell.head !== head.value) return;
+  context.strokeStyle = theme("--ink");
+  context.lineWidth = 2;
+  context.strokeRect(x - 0.5, y - 0.5, size + 1, size + 1);
+}
+
+const drawn = new WeakMap<Summary, { colours: string[]; image: OffscreenCanvas }>();
+
+/** Return a small picture of a head's weights. The picture is kept, and is drawn again only if the colours have changed. */
+export function thumbnail(summary: Summary, colours: string[]): OffscreenCanvas {
+  const before = drawn.get(summary);
+  if (before?.colours === colours) return before.image;
+  const bytes = bytesOf(colours);
+  const pixels = Uint32Array.from(summary.pooled, (shown) => bytes[Math.round(255 * shown)]);
+  const image = new OffscreenCanvas(summary.columns, summary.rows);
+  putPixels(image, pixels);
+  drawn.set(summary, { colours, image });
+  return image;
+}
+
+/** Draw the names of layers and heads, as many as have room. */
+function drawNames(context: CanvasRenderingContext2D, rows: string[], columns: string[], at: (row: number, column: number) => number[], size: number): void {
+  context.font = `10px ${theme("--sans")}`;
+  context.fillStyle = theme("--soft");
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  const everyRow = Math.ceil(14 / size);
+  const everyColumn = Math.ceil(NAME_PITCH / size);
+  rows.forEach((text, row) => {
+    const y = at(row, 0)[1] + size / 2;
+    if (row % everyRow === 0 && y > TOP) context.fillText(text, LEFT - 5, y);
+  });
+  context.textAlign = "center";
+  columns.forEach((text, column) => {
+    const x = at(0, column)[0] + size / 2;
+    if (column % everyColumn === 0 && x > LEFT) context.fillText(text, x, TOP / 2);
+  });
+}

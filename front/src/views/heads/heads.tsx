@@ -1,0 +1,196 @@
+// The view of all heads: each is a coloured cell or a small picture of its weights. The reader chooses how they are sorted: by layer,
+// weight, entropy, distance or role.
+
+import type { Signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { dark, hueOf, shade, shades } from "../../parts/colours";
+import { numberText, weightText } from "../../parts/numbers";
+import { Choice, Numbers, Panel } from "../../parts/panel";
+import { linkedChoice } from "../../state/linked-signals";
+import { mostMoved } from "../../state/parted-heads";
+import { colourScale, head, headName, kind, layerNumber, queryTokens, restingQuery, trace, twoTexts } from "../../state/state";
+import { roleName, ROLES, type Role } from "../../trace/roles";
+import { words } from "../../words";
+import { cellOf, chooseCell, colourOf, DIFFERENCE_HUE, type Cell, type CellShows } from "./head-cell";
+import { headWeightsDone } from "./head-weights";
+import { HeadsCanvas, thumbnail } from "./heads-canvas";
+import { summariesDone, summariseAll, type Summary } from "./summaries";
+
+type Order = "layer" | "token" | "entropy" | "distance" | Role;
+
+const MANY = 600; // more heads than this are drawn on a canvas; a sorted list then has only the first FIRST heads, and the table the first MANY
+const FIRST = 120; // the length of a sorted list, if there are more than MANY heads
+
+const [LEAST_LARGE, LARGEST, HEIGHT] = [26, 44, 320]; // the width of a cell, in pixels, is at most LEAST_LARGE to LARGEST, so that all layers together are about HEIGHT high
+
+const largestCell = () => Math.max(LEAST_LARGE, Math.min(LARGEST, HEIGHT / kind.value.layers.length));
+
+const shownOfOne = linkedChoice("heads", "token", "patterns");
+const shownOfTwo = linkedChoice("heads-of-two", "difference", "token", "patterns");
+/** What the cells show; the page of two traces begins with their differences. */
+const cellShows = () => (trace.value.second ? shownOfTwo : shownOfOne) as Signal<CellShows>;
+const order = linkedChoice<Order>("sorted-by", "layer", "token", "entropy", "distance", ...ROLES);
+
+const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, headIndex) => cellOf(layer, headIndex)));
+
+/** The number by which a head is sorted; undefined if it is not computed yet, or if the text has no key of the role (see roles.ts). */
+function measureOf({ weight, summary }: Cell): number | undefined {
+  const by = order.value;
+  if (by === "layer") return 0;
+  if (by === "token") return weight ?? undefined;
+  const measure = by === "entropy" || by === "distance" ? summary?.[by] : summary?.roles?.[by];
+  return Number.isNaN(measure) ? undefined : measure;
+}
+
+function sorted(all: Cell[]): Cell[] {
+  const lowFirst = order.value === "entropy" ? 1 : -1;
+  const place = new Map(all.map((cell) => [cell, measureOf(cell)]));
+  return [...all].sort((a, b) => {
+    const [one, other] = [place.get(a), place.get(b)];
+    return one === undefined || other === undefined ? Number(one === undefined) - Number(other === undefined) : lowFirst * (one - other);
+  });
+}
+
+export function Heads() {
+  const say = words();
+  useEffect(() => summariseAll(kind.value.layers), [trace.value, kind.value]);
+  void [headWeightsDone.value, summariesDone.value];
+  const count = kind.value.layers.reduce((total, layer) => total + layer.heads, 0);
+  const many = count > MANY;
+  const inLayers = order.value === "layer";
+  const shows = cellShows().value;
+  const patterns = shows === "patterns";
+  const most = Math.max(...kind.value.layers.map((layer) => layer.heads));
+  const token = restingQuery.value?.label;
+  const all = many && inLayers ? [] : cells();
+  const listed = sorted(all).slice(0, many ? FIRST : undefined);
+  return (
+    <Panel
+      view="heads"
+      title={say.allHeads}
+      both={shows === "difference"}
+      wide={many}
+      caption={shows === "difference" ? say.mapDifference : patterns ? say.mapPattern : token ? say.mapToken(token) : say.mapEvery}
+      tools={
+        <>
+          <Choice label={say.mapShows} of={cellShows()} options={[...(trace.value.second ? [["difference", say.differences] as [CellShows, string]] : []), ["token", say.oneToken], ["patterns", say.patterns]]} />
+          <select aria-label={say.sortBy} value={order.value} onChange={(event) => (order.value = event.currentTarget.value as Order)}>
+            <option value="layer">{say.sortLayer}</option>
+            <option value="token">{say.sortToken}</option>
+            <option value="entropy">{say.sortEntropy}</option>
+            <option value="distance">{say.sortDistance}</option>
+            {!twoTexts.value && (
+              <optgroup label={say.sortRole}>
+                {ROLES.map((role) => <option key={role} value={role}>{say[roleName(role)]}</option>)}
+              </optgroup>
+            )}
+          </select>
+        </>
+      }
+    >
+      {many && inLayers ? (
+        <HeadsCanvas count={count} cellOf={cellOf} shows={shows} most={most} name={labelOf} />
+      ) : (
+        <div class="scroll map-scroll" tabIndex={0}>
+          {inLayers ? (
+            <div class="map" role="group" aria-label={say.allHeads} style={{ gridTemplateColumns: `max-content repeat(${most}, minmax(${patterns ? 22 : 9}px, ${patterns ? LARGEST : largestCell()}px))` }}>
+              <span />
+              {Array.from({ length: most }, (_, h) => <span key={h}>{most <= 12 || h % 4 === 0 ? `H${h}` : ""}</span>)}
+              {kind.value.layers.map((layer) => (
+                <>
+                  <span class="layer" key={`layer ${layer.layer}`}>L{layer.layer}</span>
+                  {all.filter((cell) => cell.layer === layer).map((cell) => <HeadButton key={`${layer.layer} ${cell.head}`} cell={cell} />)}
+                  {Array.from({ length: most - layer.heads }, (_, i) => <span key={`none ${layer.layer} ${i}`} />)}
+                </>
+              ))}
+            </div>
+          ) : (
+            <div class="map sorted" role="group" aria-label={say.allHeads}>
+              {listed.map((cell) => (
+                <figure key={`${cell.layer.layer} ${cell.head}`}>
+                  <HeadButton cell={cell} />
+                  <figcaption>{headName(cell.layer.layer, cell.head)}<br />{sortedBy(cell)}</figcaption>
+                </figure>
+              ))}
+            </div>
+          )}
+        </div>
+      )}
+      {listed.length < all.length && !inLayers && <p class="caption">{say.firstHeads(listed.length, all.length)}</p>}
+      <Legend />
+      <p class="keys-hint">
+        <kbd>←</kbd> <kbd>→</kbd> {say.head.toLowerCase()} &ensp; <kbd>↑</kbd> <kbd>↓</kbd> {say.layer.toLowerCase()}
+      </p>
+      <Numbers
+        head={[say.head, ...(trace.value.second ? [say.effectMoved] : []), token ? say.mapToken(token) : say.mapEvery, say.entropy, say.distance, ...(twoTexts.value ? [] : ROLES.map((role) => say[roleName(role)]))]}
+        rows={() => sorted(cells()).slice(0, MANY).map((cell) => [
+          headName(cell.layer.layer, cell.head),
+          ...(trace.value.second ? [(cell.parted?.moved ?? 0).toFixed(5)] : []),
+          `${cell.to ? `${cell.to.label} ` : ""}${cell.weight?.toFixed(5) ?? "…"}`,
+          cell.summary ? cell.summary.entropy.toFixed(4) : "…",
+          cell.summary ? cell.summary.distance.toFixed(4) : "…",
+          ...(twoTexts.value ? [] : ROLES.map((role) => measureText(cell.summary?.roles?.[role]))),
+        ])}
+      />
+    </Panel>
+  );
+}
+
+function sortedBy(cell: Cell): string {
+  if (order.value === "token") return cell.weight === null ? "…" : weightText(cell.weight);
+  return cell.summary ? measureText(measureOf(cell)) : "…";
+}
+
+/** A number by which heads are sorted, written as text; "–" if it is missing. */
+const measureText = (measure: number | undefined) => (measure === undefined || Number.isNaN(measure) ? "–" : numberText(measure));
+
+/** The text of a head: its name, the query, the word with the largest weight, and the weight: "L3H1: it → snake 0.6741". */
+function labelOf({ layer, head: headIndex, to, weight, parted }: Cell): string {
+  const name = headName(layer.layer, headIndex);
+  if (cellShows().value === "difference") return `${name}: ${parted ? `${queryTokens.value[parted.query].text} ${weightText(parted.moved)}` : "0"}`;
+  const from = restingQuery.value?.label;
+  const number = weight === null ? "…" : weightText(weight, layer);
+  return from && to ? `${name}: ${from} → ${to.label} ${number}` : `${name}: ${number}`;
+}
+
+/** The legend of the colours, which go from white to the colour of a head. */
+function Legend() {
+  const say = words();
+  const shows = cellShows().value;
+  if (shows === "difference") return <p class="legend">0 <span class="ramp moved-ramp" aria-hidden="true" style={{ "--most": shade(1, DIFFERENCE_HUE) }} /> {weightText(mostMoved())}</p>;
+  const low = shows === "token" && colourScale.value === "log" ? "0.0001" : "0";
+  return (
+    <p class="legend">
+      {low} <span class="ramp" aria-hidden="true" /> {shows === "patterns" ? say.largestOfEach : "1"} <span>{say.ownColours}</span>
+    </p>
+  );
+}
+
+function HeadButton({ cell }: { cell: Cell }) {
+  const { layer, head: headIndex, summary } = cell;
+  const shows = cellShows().value;
+  const colour = shows === "patterns" ? null : colourOf(cell, shows === "difference");
+  const name = headName(layer.layer, headIndex);
+  const label = labelOf(cell);
+  const isShown = layer.layer === layerNumber.value && headIndex === head.value;
+  return (
+    <button
+      type="button"
+      aria-label={label}
+      title={label}
+      aria-current={isShown}
+      tabIndex={isShown ? 0 : -1}
+      data-head={name}
+      style={{ background: colour ? shade(colour.shown, colour.hue) : undefined }}
+      onClick={() => chooseCell(cell, shows)}
+    >
+      {shows === "patterns" && summary && <Thumbnail summary={summary} hue={hueOf(headIndex, layer.heads)} />}
+    </button>
+  );
+}
+
+function Thumbnail({ summary, hue }: { summary: Summary; hue: number }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useEffect(() => canvas.current!.getContext("2d")!.drawImage(thumbnail(summary, shades(hue)), 0, 0), [summary, hue, dark.value]);
+  return <canvas ref={canvas} width={summary.columns} height={summary.rows} aria-hidden="true" />;
+}

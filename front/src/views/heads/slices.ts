@@ -1,0 +1,33 @@
+// Long computations in slices of a few milliseconds, with pauses in which the page can react to the reader
+
+const SLICE_MILLISECONDS = 10;
+const TELL_MILLISECONDS = 100; // the shortest time between two calls of `tell` (see `inSlices`), except for the last call
+const PAUSE_MILLISECONDS = 4; // the pause between two slices
+
+/**
+ * Run a generator in slices until it ends.
+ *
+ * @param work yields "new" after a new result, "mayPause" where the slice may end although there is no new result, and "wait"
+ *   to end the slice at once.
+ * @param tell is called when there are new results: at most every TELL_MILLISECONDS, and at the end.
+ * @returns a function that stops the work.
+ */
+export function inSlices(work: Iterator<"new" | "wait" | "mayPause">, tell: () => void): () => void {
+  let [told, untold, stopped] = [performance.now(), false, false];
+  const slice = () => {
+    const end = performance.now() + SLICE_MILLISECONDS;
+    let step: IteratorResult<string> | null = null;
+    while (!stopped && !step?.done && step?.value !== "wait" && performance.now() < end) {
+      step = work.next();
+      untold ||= step.value === "new";
+    }
+    if (stopped) return;
+    if (untold && (step?.done || performance.now() - told > TELL_MILLISECONDS)) {
+      tell();
+      [told, untold] = [performance.now(), false];
+    }
+    if (!step?.done) setTimeout(slice, PAUSE_MILLISECONDS);
+  };
+  setTimeout(slice, 0);
+  return () => void (stopped = true);
+}

@@ -1,0 +1,107 @@
+// Draw a pattern: the weights [queries keys] of a head as cells, of which only those in view are drawn
+
+import { clip } from "../../parts/canvas";
+import { LESS, MORE, shades, shownHue, theme } from "../../parts/colours";
+import { drawLabels, drawQuery, drawStrongest } from "../../parts/marks";
+import { inView, type View } from "../../parts/view";
+import { keyItem, queryItem } from "../../state/state";
+import { differenceAt, type Grid, largestDifference } from "../../state/weights";
+import type { Item } from "../../trace/items";
+import { drawPixels, strengthsOf } from "./pixels";
+
+export const LARGEST_CELL = 44;
+const LEAST_DRAWN = 3; // cells smaller than this, in pixels, are drawn as pixels of images (see pixels.ts)
+const LEAST_FRAMED = 6; // the weights of the chosen query have a frame if cells are at least this large
+const LEAST_CIRCLE = 5;
+
+/** Draw the weights of a grid; or, if `difference`, the weights of the second of two traces minus those of the first. */
+export function drawPattern(context: CanvasRenderingContext2D, grid: Grid, view: View, circles: boolean, difference = false): void {
+  clip(context, view.left, view.top, view.width, view.height);
+  context.translate(view.left, view.top);
+  if (difference) drawCells(context, view, circles, differencesOf(grid, view));
+  else if (view.size < LEAST_DRAWN) drawPixels(context, grid, view);
+  else drawCells(context, view, circles, weightsOf(grid, view));
+  context.restore();
+  const from = queryItem.value;
+  const [query, key] = [indexIn(view.queries, from), indexIn(view.keys, keyItem.value)];
+  if (query !== null && view.size >= LEAST_FRAMED) drawQuery(context, view, query);
+  drawLabels(context, view, query, key);
+  if (difference || !from || query === null || from.index >= grid.done) return;
+  const weightOn = (item: Item) => grid.weights[from.index * grid.keys.length + item.index];
+  const strongest = view.keys.reduce((best, item, i) => (weightOn(item) > weightOn(view.keys[best]) ? i : best), 0);
+  drawStrongest(context, view, query, strongest);
+}
+
+function indexIn(items: Item[], item: Item | null): number | null {
+  const index = item ? items.indexOf(item) : -1;
+  return index < 0 ? null : index;
+}
+
+/** For a query, a function of a key: how the cell is drawn, its strength (0 to 1) and the colours for the strengths 0, 1/255, … 1; null = masked. */
+type Cells = (from: Item) => (to: Item) => { shown: number; colours: string[] } | null;
+
+function weightsOf(grid: Grid, { keys }: View): Cells {
+  const colours = shades(shownHue());
+  return (from) => {
+    const strengthOf = strengthsOf(grid, from, keys);
+    return (to) => (strengthOf(to) < 0 ? null : { shown: strengthOf(to), colours });
+  };
+}
+
+/** Cells of the differences between two traces; the largest absolute difference of the visible cells has the full colour. */
+function differencesOf(grid: Grid, { queries, keys }: View): Cells {
+  const most = largestDifference(grid, queries, keys) || 1;
+  const [more, less] = [shades(MORE), shades(LESS)];
+  return (from) => (to) => {
+    const difference = differenceAt(grid, from.index * grid.keys.length + to.index);
+    return Number.isNaN(difference) ? null : { shown: Math.abs(difference) / most, colours: difference > 0 ? more : less };
+  };
+}
+
+function drawCells(context: CanvasRenderingContext2D, view: View, circles: boolean, cells: Cells): void {
+  const { queries, keys, size } = view;
+  const shown = inView(view);
+  const [hatch, grey, empty] = [hatching(context), theme("--masked"), theme("--zero")];
+  const gap = size >= 12 ? 1.5 : size >= 6 ? 1 : 0;
+  const side = size - gap;
+  const asCircles = circles && size >= LEAST_CIRCLE;
+  for (let query = shown.queries[0]; query < shown.queries[1]; query++) {
+    const cellOf = cells(queries[query]);
+    for (let key = shown.keys[0]; key < shown.keys[1]; key++) {
+      const cell = cellOf(keys[key]);
+      const [column, row] = view.turned ? [query, key] : [key, query];
+      const [x, y] = [view.x + column * size, view.y + row * size];
+      context.fillStyle = !cell ? (size >= 6 ? hatch : grey) : asCircles ? empty : cell.colours[Math.round(255 * cell.shown)];
+      if (size >= 14) {
+        context.beginPath();
+        context.roundRect(x, y, side, side, 3);
+        context.fill();
+      } else context.fillRect(x, y, side, side);
+      if (asCircles && cell) drawCircle(context, x + side / 2, y + side / 2, (side / 2) * Math.sqrt(cell.shown), cell.colours[255]);
+    }
+  }
+}
+
+/** Draw a filled circle. Its area shows the weight, so the caller makes the radius proportional to the root of the weight. */
+function drawCircle(context: CanvasRenderingContext2D, x: number, y: number, radius: number, colour: string): void {
+  if (radius < 0.2) return;
+  context.fillStyle = colour;
+  context.beginPath();
+  context.arc(x, y, radius, 0, 2 * Math.PI);
+  context.fill();
+}
+
+function hatching(context: CanvasRenderingContext2D): CanvasPattern {
+  const tile = new OffscreenCanvas(6, 6);
+  const pen = tile.getContext("2d")!;
+  pen.fillStyle = theme("--masked");
+  pen.fillRect(0, 0, 6, 6);
+  pen.strokeStyle = theme("--masked-line");
+  pen.beginPath();
+  for (const shift of [-6, 0, 6]) {
+    pen.moveTo(shift - 1, 7);
+    pen.lineTo(shift + 7, -1);
+  }
+  pen.stroke();
+  return context.createPattern(tile, "repeat")!;
+}

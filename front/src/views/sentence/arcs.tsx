@@ -1,0 +1,170 @@
+// Weights as arcs over the text, from the query to the keys. The width of an arc is proportional to its weight; the largest weights
+// are also written under the keys.
+
+import { useLayoutEffect, useState } from "preact/hooks";
+import { type Box, measured, useSize } from "../../parts/boxes";
+import { shade, strength } from "../../parts/colours";
+import { weightText } from "../../parts/numbers";
+import { Word } from "../../parts/word";
+import { hoverQuery, key, lockQuery, locked, queryItem, twoTexts, visibleKeys, visibleQueries, wholeWords } from "../../state/state";
+import { keysByWeight, type Row } from "../../state/weights";
+import { directionOf, type Item } from "../../trace/items";
+import { words } from "../../words";
+import { FAINTEST_LINE, type DrawnHead } from "./drawn-heads";
+
+const MOST_LABELS = 5; // the most weights that are written under their tokens
+const LABEL_HEIGHT = 18; // the height of a weight that is written under a token, in pixels
+const LABEL_WIDTH = 44; // the width of a weight that is written under a token, in pixels
+const MOST_ARCS = 400; // the most arcs that are drawn if no query is chosen
+const MOST_ARCS_OF_HEAD = 100; // the most arcs that are drawn for the chosen query in one head
+
+/** Where the words of queries and keys are drawn, and on how many lines of text. */
+interface Boxes {
+  queries: Map<Item, Box>;
+  keys: Map<Item, Box>;
+  lines: number;
+}
+
+export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
+  const [text, { width }] = useSize<HTMLDivElement>();
+  const [boxes, setBoxes] = useState<Boxes>({ queries: new Map(), keys: new Map(), lines: 1 });
+  const [queries, keys] = [visibleQueries.value, visibleKeys.value];
+  useLayoutEffect(() => setBoxes(measure(text.current!, queries, keys)), [width, queries, keys, wholeWords.value, boxes.lines]);
+  const room = roomAbove(boxes);
+  const first = drawn[0].row;
+  const most = drawn[0].most;
+  const labelled = first ? labelledKeys(first, boxes) : new Set<number>();
+  return (
+    <div class="arcs" ref={text} style={{ "--room": `${room}px`, paddingTop: `${twoTexts.value ? 0 : room}px` }}>
+      <svg aria-hidden="true">{paths(drawn, boxes, room)}</svg>
+      {twoTexts.value && (
+        <p class="tokens" dir={directionOf(queries)} role="listbox" aria-label={words().targetQueries} tabIndex={0}>
+          {queries.map((item) => <Word key={item.positions[0]} {...wordOf(item, "query")} />)}
+        </p>
+      )}
+      <p class="tokens" dir={directionOf(keys)} role="listbox" aria-label={twoTexts.value ? words().sourceKeys : words().queries} tabIndex={0}>
+        {keys.map((item) => {
+          const place = item.index;
+          const weight = first ? first.weights[place] : 0;
+          return (
+            <Word
+              key={item.positions[0]}
+              {...wordOf(item, twoTexts.value ? "key" : "both")}
+              shown={{
+                strength: first && !first.masked[place] ? strength(weight, most) : 0,
+                hue: drawn[0].hue,
+                masked: Boolean(first?.masked[place]),
+                written: labelled.has(place) ? weightText(weight) : "",
+              }}
+            />
+          );
+        })}
+      </p>
+    </div>
+  );
+}
+
+/** The attributes of the element of a word, which stands for a query, a key or both, and its reactions to the pointer. */
+const wordOf = (item: Item, side: "query" | "key" | "both") => ({
+  item,
+  "data-side": side,
+  "aria-selected": side !== "key" && queryItem.value === item,
+  onPointerEnter: () => {
+    if (side !== "key") hoverQuery(item);
+    if (side === "key" || locked.value) key.value = item.positions[0];
+  },
+  onPointerLeave: () => void (key.value = null),
+  onClick: () => (side === "key" ? void (key.value = item.positions[0]) : lockQuery(item)),
+});
+
+function measure(text: HTMLElement, queries: Item[], keys: Item[]): Boxes {
+  const find = (sides: string, items: Item[]) => {
+    const found = measured(text, sides);
+    return new Map(items.slice(0, found.length).map((item, i) => [item, found[i]]));
+  };
+  const both = find("[data-side=both]", keys);
+  const [looking, seen] = both.size ? [both, both] : [find("[data-side=query]", queries), find("[data-side=key]", keys)];
+  const lines = new Set([...looking.values(), ...seen.values()].map((one) => Math.round(one.top))).size;
+  return { queries: looking, keys: seen, lines: Math.max(1, lines) };
+}
+
+/** The height of the space for arcs above a line of text, in pixels. */
+function roomAbove({ keys, lines }: Boxes): number {
+  if (twoTexts.value) return 64;
+  if (lines > 1) return lines < 4 ? 53 : 30;
+  const middles = [...keys.values()].map((box) => box.middle);
+  return Math.min(100, 27 + 0.17 * (Math.max(...middles, 0) - Math.min(...middles, 0)));
+}
+
+function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
+  const thickest = boxes.lines < 3 ? 11 : 8;
+  const from = queryItem.value;
+  if (!from) return everyArc(drawn[0], boxes, room, thickest);
+  const start = boxes.queries.get(from);
+  if (!start) return null;
+  return drawn.flatMap(({ row, hue }, headIndex) =>
+    row
+      ? inText(keysByWeight(row).slice(0, MOST_ARCS_OF_HEAD)).map((item) => {
+          const [weight, end] = [row.weights[item.index], boxes.keys.get(item)];
+          if (!weight || !end || thickest * weight < 0.02) return null;
+          return (
+            <path
+              key={`${headIndex} ${item.positions[0]}`}
+              d={arc(start, end, room - 2 * headIndex)}
+              stroke={shade(1, hue)}
+              stroke-width={Math.max(0.3, thickest * weight)}
+              opacity={key.value !== null && item.positions.includes(key.value) ? 1 : 0.45 + 0.4 * weight}
+            />
+          );
+        })
+      : [],
+  );
+}
+
+/** The arcs of the MOST_ARCS largest weights of all queries. If the pointer is on a key, only its arcs are drawn, opaque. */
+function everyArc({ hue, grid }: DrawnHead, boxes: Boxes, room: number, thickest: number) {
+  if (!grid || grid.done < grid.queries.length) return null;
+  const found: { weight: number; start: Box; end: Box; near: boolean; name: string }[] = [];
+  for (const from of visibleQueries.value) {
+    const row = from.index * grid.keys.length;
+    for (const to of visibleKeys.value) {
+      const weight = grid.weights[row + to.index];
+      const [start, end] = [boxes.queries.get(from), boxes.keys.get(to)];
+      const near = key.value !== null && to.positions.includes(key.value);
+      if (weight < FAINTEST_LINE || !start || !end || (key.value !== null && !near)) continue;
+      found.push({ weight, start, end, near, name: `${from.positions[0]} ${to.positions[0]}` });
+    }
+  }
+  found.sort((a, b) => b.weight - a.weight);
+  return found.slice(0, MOST_ARCS).map(({ weight, start, end, near, name }) => (
+    <path key={name} d={arc(start, end, room)} stroke={shade(1, hue)} stroke-width={Math.max(0.3, 0.6 * thickest * weight)} opacity={near ? 1 : 0.15 + 0.5 * weight} />
+  ));
+}
+
+/** The path of an arc from a query to a key. It joins their tops if both are on one line of text; else the edges that face each other. */
+function arc(start: Box, end: Box, room: number): string {
+  if (Math.abs(start.top - end.top) < 4) {
+    const across = Math.abs(start.middle - end.middle);
+    const rise = (4 / 3) * Math.min(room - 5, 19 + 0.17 * across);
+    const aside = across < 1 ? 20 : 0;
+    return `M${start.middle} ${start.top}C${start.middle - aside} ${start.top - rise} ${end.middle + aside} ${end.top - rise} ${end.middle} ${end.top}`;
+  }
+  const down = end.top > start.top;
+  const [from, to] = down ? [start.bottom + (twoTexts.value ? 0 : LABEL_HEIGHT), end.top] : [start.top, end.bottom + LABEL_HEIGHT];
+  const half = (to - from) / 2;
+  return `M${start.middle} ${from}C${start.middle} ${from + half} ${end.middle} ${to - half} ${end.middle} ${to}`;
+}
+
+const inText = (items: Item[]): Item[] => items.sort((a, b) => a.index - b.index);
+
+/** The indices of the keys under which the weight is written: those with the largest weights whose numbers do not overlap. */
+function labelledKeys(row: Row, { keys }: Boxes): Set<number> {
+  const found: { place: number; box?: Box }[] = [];
+  const overlap = (one?: Box, other?: Box) => one && other && Math.abs(one.top - other.top) < 4 && Math.abs(one.middle - other.middle) < LABEL_WIDTH;
+  for (const item of keysByWeight(row)) {
+    if (found.length === MOST_LABELS || row.weights[item.index] < 0.0005) break;
+    const box = keys.get(item);
+    if (!row.masked[item.index] && !found.some((other) => overlap(box, other.box))) found.push({ place: item.index, box });
+  }
+  return new Set(found.map(({ place }) => place));
+}

@@ -1,0 +1,125 @@
+// The sentence as two columns, queries and keys, with lines between them for the weights. Beside each key, the weight of
+// the chosen query is a bar and a number
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useSize } from "../../parts/boxes";
+import { cleared } from "../../parts/canvas";
+import { dark, shade, shades, strength, textColour } from "../../parts/colours";
+import { weightOrMasked } from "../../parts/numbers";
+import { colourScale, hoverQuery, key, keyItem, lockQuery, queryItem, twoTexts, visibleKeys, visibleQueries } from "../../state/state";
+import { progress, type Grid } from "../../state/weights";
+import type { Item } from "../../trace/items";
+import { words } from "../../words";
+import { FAINTEST_LINE, type DrawnHead } from "./drawn-heads";
+
+const PITCHES = [[64, 22], [16, 27], [0, 32]] as const; // [n, height]: with more than n tokens, a row is `height` pixels high; the first pair that fits counts
+
+export function Columns({ drawn }: { drawn: DrawnHead[] }) {
+  const say = words();
+  const [box, size] = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [scrolled, setScrolled] = useState(0);
+  const [queries, keys] = [visibleQueries.value, visibleKeys.value];
+  const pitch = PITCHES.find(([least]) => Math.max(queries.length, keys.length) > least)![1];
+  void [progress.value, dark.value, colourScale.value, key.value]; // when one of these signals changes, the lines are drawn again
+  useEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch), undefined);
+  const { row, hue, most, grid } = drawn[0];
+  return (
+    <>
+      <div class="ends" aria-hidden="true">
+        <span>{twoTexts.value ? say.targetQueries : say.queries}</span>
+        <span>{twoTexts.value ? say.sourceKeys : say.keysWeights}</span>
+      </div>
+      <div class="scroll" tabIndex={0} ref={box} onScroll={(event) => setScrolled(event.currentTarget.scrollTop)} data-scrolled={scrolled > 0} data-width={size.width}>
+        <div class="columns" style={{ "--row": `${pitch}px` }}>
+          <ul role="listbox" tabIndex={0} aria-label={say.queries}>
+            {queries.map((item) => (
+              <li
+                key={item.positions[0]}
+                role="option"
+                aria-selected={queryItem.value === item}
+                class={item.special ? "special" : ""}
+                title={item.title}
+                onPointerEnter={() => hoverQuery(item)}
+                onClick={() => lockQuery(item)}
+              >
+                <b>{weightToKey(item, grid)}</b>
+                <span dir="auto">{item.text}</span>
+              </li>
+            ))}
+          </ul>
+          <canvas ref={canvas} aria-hidden="true" />
+          <ul aria-label={say.keysWeights}>
+            {keys.map((item) => {
+              const place = item.index;
+              const shown = row && !row.masked[place] ? strength(row.weights[place], most) : 0;
+              return (
+                <li
+                  key={item.positions[0]}
+                  class={`${item.special ? "special " : ""}${row?.masked[place] ? "masked " : ""}${keyItem.value === item ? "near" : ""}`}
+                  title={item.title}
+                  onPointerEnter={() => (key.value = item.positions[0])}
+                  onPointerLeave={() => (key.value = null)}
+                >
+                  <span dir="auto" style={shown > 0.004 ? { background: shades(hue)[Math.round(255 * shown)], color: textColour(shown) } : undefined}>
+                    {item.text}
+                  </span>
+                  <i style={{ width: `${100 * shown}%` }} />
+                  <b>{weightOrMasked(row, place)}</b>
+                </li>
+              );
+            })}
+          </ul>
+        </div>
+      </div>
+    </>
+  );
+}
+
+/** The weight of a query on the key under the pointer, as text; "" if the pointer is on no key or the weight is not computed yet. */
+function weightToKey(item: Item, grid: Grid | null): string {
+  if (!keyItem.value || !grid) return "";
+  const [q, k] = [item.index, keyItem.value.index];
+  return q < grid.done ? weightOrMasked(grid, q * grid.keys.length + k) : "";
+}
+
+/** Draw lines for the chosen query's weights or, if none is chosen, for all weights of at least FAINTEST_LINE of the queries in view. */
+function drawLines(canvas: HTMLCanvasElement, box: HTMLElement, drawn: DrawnHead[], pitch: number): void {
+  const [queries, keys] = [visibleQueries.value, visibleKeys.value];
+  const height = Math.min(box.clientHeight, Math.max(queries.length, keys.length) * pitch);
+  canvas.style.width = "100%";
+  const width = canvas.clientWidth;
+  const context = cleared(canvas, width, height);
+  canvas.style.width = "100%";
+  const line = (q: number, k: number, shown: number, hue: number, near: boolean) => {
+    const [from, to] = [q, k].map((place) => (place + 0.5) * pitch - box.scrollTop);
+    context.globalAlpha = 0.1 + 0.85 * shown;
+    context.lineWidth = (near ? 1 : 0.6) + 7 * shown;
+    context.strokeStyle = shade(1, hue);
+    context.lineCap = "round";
+    context.beginPath();
+    context.moveTo(4, from);
+    context.bezierCurveTo(width * 0.45, from, width * 0.55, to, width - 6, to);
+    context.stroke();
+  };
+  for (const { row, hue, most } of drawn) {
+    if (!row || !queryItem.value) continue;
+    const from = queries.indexOf(queryItem.value);
+    keys.forEach((item, k) => {
+      const weight = row.weights[item.index];
+      if (weight > 0) line(from, k, strength(weight, most), hue, keyItem.value === item);
+    });
+  }
+  const { grid } = drawn[0];
+  if (queryItem.value || !grid) return;
+  queries.forEach((from, q) => {
+    const at = (q + 0.5) * pitch - box.scrollTop;
+    if (at < -pitch || at > height + pitch) return;
+    const row = from.index;
+    if (row >= grid.done) return;
+    keys.forEach((item, k) => {
+      const weight = grid.weights[row * grid.keys.length + item.index];
+      if (weight >= FAINTEST_LINE && (!keyItem.value || keyItem.value === item)) line(q, k, weight, drawn[0].hue, false);
+    });
+  });
+}

@@ -1,0 +1,120 @@
+// The view of the sentence: the query's weights as arcs over the text, or as lines between a column of queries and one of keys
+
+import { hueOf } from "../../parts/colours";
+import { weightOrMasked, weightText } from "../../parts/numbers";
+import { Caution, Choice, Numbers, Panel } from "../../parts/panel";
+import { linkedChoice } from "../../state/linked-signals";
+import { chooseHead, compared, head, headName, type HeadPlace, hidden, keyItems, keyTokens, kind, layerNumber, layerOf, locked, query, queryItem, trace, unlockQuery } from "../../state/state";
+import type { Row } from "../../state/weights";
+import { words } from "../../words";
+import { Arcs } from "./arcs";
+import { Columns } from "./columns";
+import { drawings, FAINTEST_LINE, headsDrawn } from "./drawn-heads";
+
+const drawnAs = linkedChoice("sentence", "arcs", "columns");
+
+export function Sentence() {
+  const say = words();
+  const shown = drawings().filter(([first], i) => i === 0 || queryItem.value || first.grid);
+  const all = shown.flat();
+  const unknown = knownTokens();
+  const isText = keyTokens.value.filter((token) => token.place).length <= keyTokens.value.length / 2;
+  return (
+    <Panel
+      view="sentence"
+      both
+      title={`${headName()} · ${queryItem.value?.label ?? say.everyToken}`}
+      caption={shown.length > 1 ? "" : caption(all[0].row)}
+      tools={
+        <>
+          <ComparedHeads />
+          {locked.value && (
+            <button type="button" class="lock" aria-label={say.letGo(queryItem.value!.label)} onClick={unlockQuery}>
+              {queryItem.value!.label} ✕
+            </button>
+          )}
+          <button type="button" aria-pressed={query.value === null} onClick={() => ([query.value, locked.value] = [null, false])}>
+            {say.showAll}
+          </button>
+          {isText && (
+            <Choice label={say.sentence} of={drawnAs} options={[["arcs", say.arcs], ["columns", say.columns]]} />
+          )}
+        </>
+      }
+    >
+      {kind.value.note && <p class="caption note">{say.decoderNote}</p>}
+      {unknown && <p class="caption note">{say.hardlyKnown(trace.value.model, unknown.known, unknown.all)}</p>}
+      <div class="beside">
+        {shown.map((drawn) => (
+          <figure key={drawn[0].name}>
+            {shown.length > 1 && <figcaption class="caption"><b>{drawn[0].name}</b> {caption(drawn[0].row)}</figcaption>}
+            {isText && drawnAs.value === "arcs" ? <Arcs drawn={drawn} /> : <Columns drawn={drawn} />}
+          </figure>
+        ))}
+      </div>
+      <p class="caption hint">{hint()}</p>
+      <Caution />
+      {all[0].row && (
+        <Numbers
+          head={[say.token, ...all.map(({ name }) => name)]}
+          rows={() => keyItems.value.map((item, k) => [item.label, ...all.map(({ row }) => weightOrMasked(row, k, 5))])}
+        />
+      )}
+    </Panel>
+  );
+}
+
+function caption(row: Row | null): string {
+  const from = queryItem.value;
+  if (!from || !row) return "";
+  const strongest = row.weights.reduce((best, weight, k) => (weight > row.weights[best] ? k : best), 0);
+  if (!row.weights[strongest]) return words().looksNowhere(from.label);
+  return words().looksMostAt(from.label, keyItems.value[strongest].label, weightText(row.weights[strongest]));
+}
+
+const touches = matchMedia("(hover: none)");
+
+function hint(): string {
+  const say = words();
+  const one = locked.value ? say.hintKept : touches.matches ? say.hintTap : say.hintHover;
+  const text = query.value === null ? say.hintAll(FAINTEST_LINE) : one;
+  return hidden.value ? `${text} · ${say.hintHidden}` : text;
+}
+
+/** The names of the compared heads, each in its colour, and a button that adds the shown head to them. */
+function ComparedHeads() {
+  const say = words();
+  const isShown = (one: HeadPlace) => one.layer === layerNumber.value && one.head === head.value;
+  const add = () => {
+    if (!compared.value.some(isShown)) compared.value = [...compared.value, { layer: layerNumber.value, head: head.value }];
+  };
+  return (
+    <>
+      {compared.value.map((one) => {
+        const name = headName(one.layer, one.head);
+        return (
+          <span class="compared" key={name} style={{ "--own": hueOf(one.head, layerOf(one.layer).heads) }}>
+            <button type="button" onClick={() => chooseHead(one.layer, one.head)}>{name}</button>
+            <button type="button" aria-label={say.removeHead(name)} onClick={() => (compared.value = compared.value.filter((other) => other !== one))}>
+              ✕
+            </button>
+          </span>
+        );
+      })}
+      <button type="button" title={say.addHeadTitle} onClick={add}>{say.addHead} +</button>
+      {compared.value.length > 0 && <Choice label={say.headsDrawn} of={headsDrawn} options={[["over", say.headsOver], ["beside", say.headsBeside]]} />}
+    </>
+  );
+}
+
+// Matches a token of which the model knows little: an unknown piece, [UNK:뱀]; one jamo (a part of a Korean syllable); or some bytes
+// of a letter, ‹EB›‹80›. Python's tracing/tokens/readable_tokens.py writes such tokens.
+const FRAGMENT = /^(\[UNK:.*\]|[\u3131-\u318e]|(‹[0-9A-F]{2}›)+)$/s;
+
+/** If the model knows less than half of the tokens: how many it knows, and how many there are. Else null. */
+function knownTokens(): { known: number; all: number } | null {
+  const { source, target } = trace.value;
+  const tokens = (source.length ? source : target).filter((token) => !token.special);
+  const known = tokens.filter((token) => !FRAGMENT.test(token.text)).length;
+  return 2 * known < tokens.length ? { known, all: tokens.length } : null;
+}

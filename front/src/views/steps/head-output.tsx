@@ -1,0 +1,77 @@
+// The step "output" of a model's attention: the vector that the head adds (context · W_O), and the sum over the heads of the layer
+
+import { numberText, sumText } from "../../parts/numbers";
+import { chooseHead, headName, isChanged, layerNumber, queryTokens } from "../../state/state";
+import type { Decoded } from "../../trace/blocks";
+import { words } from "../../words";
+import { columnAt, contextOf, outputsOf, type HeadOutputs } from "./head-vectors";
+import { Dimensions, inSum, type VectorColumn, type ShownSteps } from "./vectors";
+import { productSum } from "./worked-example";
+
+const MOST_TERMS = 12; // the most heads whose numbers are written out as a sum; of more, only the first three are
+const LISTED = 16; // the most heads in the table of lengths
+
+/** The sentence that explains the step "output". It tells the length of the vector that the head adds, unless the reader has changed the head. */
+export function sayHeadOutput(layer: Decoded, head: number, query: number): string {
+  const say = words();
+  const { width, lengths } = outputsOf(layer, head, query);
+  const name = queryTokens.value[query].text;
+  return say.sayHeadOutput(headName(), name, width) + (isChanged.value ? ` ${say.sayChangedOutput}` : ` ${say.sayOutputLength(numberText(lengths[head]))}`);
+}
+
+/**
+ * A table of the lengths of the vectors that the heads add; and a table with the first dimensions of what the shown head, the other
+ * heads together and the bias add, of their sum, and of the output that the layer returned.
+ */
+export function HeadOutput({ now: { layer, head, query } }: { now: ShownSteps }) {
+  const say = words();
+  const outputs = outputsOf(layer, head, query);
+  const { added, bias, sum, given, width } = outputs;
+  const context = contextOf(layer, head, query);
+  const others = sum.map((number, i) => number - added[head][i] - (bias?.[i] ?? 0));
+  const columns: VectorColumn[] = [
+    { name: `H${head}`, numbers: added[head], text: (i) => productSum(context, (row) => columnAt(layer, head, row, i)).text },
+    { name: say.otherHeads, numbers: others, text: (i) => othersText(outputs, head, i) },
+    ...(bias ? [{ name: say.outputBias, numbers: bias, text: () => "b_O" }] : []),
+    { name: say.total, numbers: sum, text: (i) => [added[head][i], others[i], ...(bias ? [bias[i]] : [])].map(inSum).join(" + ") },
+    ...(isChanged.value || !given ? [] : [{ name: say.layerOutput, numbers: given, text: () => say.layerReturned(layerNumber.value) }]),
+  ];
+  return (
+    <>
+      <HeadLengths lengths={outputs.lengths} shownHead={head} />
+      <Dimensions title={say.firstDimensions(sum.length, width)} columns={columns} />
+    </>
+  );
+}
+
+/** How one number of the sum of the other heads' vectors was computed, as text: "0.5 (H0) + 0.25 (H2)". */
+function othersText({ added }: HeadOutputs, shownHead: number, dimension: number): string {
+  const heads = [...added.keys()].filter((head) => head !== shownHead);
+  return sumText(heads.length, (i) => `${inSum(added[heads[i]][dimension])} (H${heads[i]})`, MOST_TERMS, words().moreHeads);
+}
+
+/** A table of the lengths of the vectors that the heads add, without the reader's changes, the longest first. */
+function HeadLengths({ lengths, shownHead }: { lengths: number[]; shownHead: number }) {
+  const say = words();
+  const sorted = [...lengths.keys()].sort((a, b) => lengths[b] - lengths[a]).slice(0, LISTED);
+  return (
+    <div class="scroll" tabIndex={0}>
+      <table class="dimensions lengths">
+        <caption>{say.headLengths}</caption>
+        <thead>
+          <tr><th scope="col">{say.head}</th><th scope="col">{say.length}</th></tr>
+        </thead>
+        <tbody>
+          {sorted.map((head) => (
+            <tr key={head} class={head === shownHead ? "near" : ""}>
+              <th scope="row">
+                <button type="button" aria-pressed={head === shownHead} onClick={() => chooseHead(layerNumber.value, head)}>H{head}</button>
+              </th>
+              <td title={say.lengthOf(head)} style={{ "--share": `${(100 * lengths[head]) / Math.max(lengths[sorted[0]], 1e-12)}%` }}>{numberText(lengths[head])}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

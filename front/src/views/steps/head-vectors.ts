@@ -1,0 +1,71 @@
+// The vectors that a layer's heads add to the hidden vector of a token: context (weights · values) times output projection W_O
+//
+//   output = context of head 0 · W_O[0] + … + context of the last head · W_O[last] + bias
+
+import { changes, keyTokens, queryTokens } from "../../state/state";
+import { stagesOf, UNCHANGED, vectorOf, type Changes } from "../../trace/attention";
+import type { Decoded, DecodedArray } from "../../trace/blocks";
+
+/** The vectors that the heads of a layer add to the query's hidden vector, and their sum; only the first dimensions of each. */
+export interface HeadOutputs {
+  width: number; // the number of all dimensions of such a vector; the arrays `added`, `bias`, `sum` and `given` have only the first ones
+  added: Float64Array[]; // for each head, the vector that it adds
+  bias: Float64Array | null;
+  sum: Float64Array; // the sum of all heads and the bias
+  given: Float64Array | null; // the output that the layer of the model returned, for comparison; null if a worker ran the model
+  lengths: number[]; // for each head, the length of the vector in all dimensions, without the reader's changes
+}
+
+/**
+ * Compute the vector that each head of a layer adds to the query's hidden vector (its first dimensions only). The reader's
+ * changes (temperature, cut edges) apply only to the head `shown`.
+ */
+export function outputsOf(layer: Decoded, shown: number, query: number): HeadOutputs {
+  const { width, arrays } = layer.output!;
+  const { columns, bias, output, lengths } = arrays;
+  const count = columns.shape[1];
+  const lengthIn = (head: number) => (lengths ? rowAt(lengths, head)[query] : projectedLength(layer, head, contextOf(layer, head, query, UNCHANGED)));
+  const added = Array.from({ length: layer.heads }, (_, head) => {
+    const context = contextOf(layer, head, query, head === shown ? changes.value : UNCHANGED);
+    return Float64Array.from({ length: count }, (_, i) => context.reduce((total, number, row) => total + number * columnAt(layer, head, row, i), 0));
+  });
+  const sum = Float64Array.from({ length: count }, (_, i) => added.reduce((total, one) => total + one[i], bias?.numbers[i] ?? 0));
+  return {
+    width,
+    added,
+    bias: bias?.numbers ?? null,
+    sum,
+    given: output ? rowAt(output, query) : null,
+    lengths: Array.from(added, (_, head) => lengthIn(head)),
+  };
+}
+
+/** Return one number of W_O. `row` is counted from the first row of the head. A trace has only the first columns of W_O. */
+export function columnAt(layer: Decoded, head: number, row: number, column: number): number {
+  const { numbers, shape } = layer.output!.arrays.columns;
+  return numbers[(head * (shape[0] / layer.heads) + row) * shape[1] + column];
+}
+
+/** The length of value · W_O for one key in one head. The vector that the key adds to a query has weight times this length. */
+export function valueLength(layer: Decoded, head: number, key: number): number {
+  const lengths = layer.output!.arrays.value_lengths;
+  return lengths ? rowAt(lengths, head)[key] : projectedLength(layer, head, vectorOf(layer, "value", head, key));
+}
+
+/** The length of vector · W_O for a vector of a head: the square root of vector · gram · vector, with gram = W_O · W_Oᵀ of the head. */
+function projectedLength(layer: Decoded, head: number, vector: Float64Array): number {
+  const square = vector.reduce((total, number, i) => {
+    const row = rowAt(layer.output!.arrays.gram, head * vector.length + i);
+    return total + number * row.reduce((product, one, j) => product + one * vector[j], 0);
+  }, 0);
+  return Math.sqrt(Math.max(0, square));
+}
+
+export function contextOf(layer: Decoded, head: number, query: number, changed: Changes = changes.value): Float64Array {
+  const { weights } = stagesOf(layer, head, query, queryTokens.value.length, keyTokens.value.length, changed);
+  const context = new Float64Array(layer.value!.width);
+  weights.forEach((weight, key) => vectorOf(layer, "value", head, key).forEach((number, i) => (context[i] += weight * number)));
+  return context;
+}
+
+const rowAt = ({ numbers, shape }: DecodedArray, row: number) => numbers.subarray(row * shape[1], (row + 1) * shape[1]);

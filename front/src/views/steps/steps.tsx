@@ -1,0 +1,268 @@
+// Steps: the attention of one query computed stage by stage, with the numbers of the model
+
+import { computed, signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { shades, shownHue, textColour } from "../../parts/colours";
+import { numberText } from "../../parts/numbers";
+import { Panel } from "../../parts/panel";
+import { course } from "../../state/course";
+import { linkedNumber } from "../../state/linked-signals";
+import { changes, decoded, head, headName, key, keyTokens, layer, query, queryTokens, stage, trace, wholeWords } from "../../state/state";
+import { stagesOf, vectorOf } from "../../trace/attention";
+import { words } from "../../words";
+import { HeadOutput, sayHeadOutput } from "./head-output";
+import { valueLength } from "./head-vectors";
+import { Context, DotProduct, Output, productText, Projection, type ShownSteps } from "./vectors";
+import { given, hasOutput, isProjected } from "./worked-example";
+
+const LISTED = 10; // the most keys with a row of their own; all other keys are summed up in one row
+const STAGE_MILLISECONDS = 2500;
+const EDGE = 2; // the space, in pixels, that stays visible at the right of the present column
+const NAMES = [
+  "stepProject", "stepProduct", "stepScale", "stepMask", "stepExponential",
+  "stepSum", "stepWeight", "stepContext", "stepOutput",
+] as const;
+const [PROJECT, PRODUCT, SCALE, MASK, EXPONENTIAL, SUM, WEIGHT, CONTEXT, OUTPUT] = NAMES.keys();
+
+const playing = signal(false);
+const chosenKey = linkedNumber("step-key", null); // the position of the key whose vectors are shown; null = the strongest key
+const cellSum = signal(""); // how the number under the pointer was computed: "0.5 = 1 · 0.5"
+
+const shown = computed<ShownSteps | null>(() => {
+  const ready = decoded.value.get(layer.value);
+  if (!ready?.query || head.value === null || query.value === null) return null;
+  const stages = stagesOf(ready, head.value, query.value, queryTokens.value.length, keyTokens.value.length, changes.value);
+  return { layer: ready, head: head.value, query: query.value, stages };
+});
+
+export function StepByStep() {
+  const say = words();
+  useEffect(() => {
+    if (!playing.value) return;
+    const timer = setInterval(() => {
+      const next = neighbour(1);
+      if (next === null) playing.value = false;
+      else stage.value = next;
+    }, STAGE_MILLISECONDS);
+    return () => clearInterval(timer);
+  }, [playing.value]);
+  const now = shown.value;
+  const table = useRef<HTMLDivElement>(null);
+  const at = currentStage();
+  useEffect(() => {
+    const cell = table.current?.querySelector<HTMLElement>("td.now:last-of-type, td.now");
+    if (cell) table.current!.scrollLeft = cell.offsetLeft + cell.offsetWidth + EDGE - table.current!.clientWidth;
+  }, [at, now === null]);
+  if (!now) {
+    const ready = decoded.value.has(layer.value); // until the layer is decoded, it is not known whether it has steps
+    const reason = query.value === null && head.value !== null ? say.stepsToken : ready && say.stepsNone;
+    return <Panel view="steps" title={say.steps}><p class="caption">{reason}</p></Panel>;
+  }
+  const go = (to: number) => ([stage.value, playing.value, cellSum.value] = [to, false, ""]);
+  const [back, next] = [neighbour(-1), neighbour(1)];
+  const play = () => {
+    if (!playing.value && next === null) stage.value = availableStages()[0];
+    playing.value = !playing.value;
+  };
+  const explain = (event: Event) => {
+    const cell = (event.target as Element).closest<HTMLElement>("td[title]");
+    if (cell?.title && cell.textContent) cellSum.value = `${cell.textContent} = ${cell.title}`;
+  };
+  return (
+    <Panel
+      view="steps"
+      title={[say.steps, ...(trace.value.worked ? [] : [headName()]), queryTokens.value[now.query].text].join(" · ")}
+      tools={
+        <>
+          <button type="button" disabled={back === null} onClick={() => go(back!)}>‹ {say.back}</button>
+          <button type="button" aria-pressed={playing.value} onClick={play}>{playing.value ? say.pause : say.play}</button>
+          <button type="button" disabled={next === null} onClick={() => go(next!)}>{say.next} ›</button>
+        </>
+      }
+    >
+      <ol class="stages">
+        {availableStages().map((i) => (
+          <li key={i}>
+            <button type="button" aria-current={i === at ? "step" : undefined} class={i <= at ? "done" : ""} onClick={() => go(i)}>{say[NAMES[i]]}</button>
+          </li>
+        ))}
+      </ol>
+      <p class="say" role="status">{sentenceOf(now, at)}</p>
+      <div class="worked" onPointerOver={explain} onClick={explain}>
+        <div class="scroll" tabIndex={0} ref={table}><StageTable now={now} at={at} /></div>
+        {at === PROJECT && <Projection now={now} to={keyOf(now)} />}
+        {at === PRODUCT && <DotProduct now={now} to={keyOf(now)} />}
+        {at === CONTEXT && <Context now={now} to={keyOf(now)} />}
+        {at === OUTPUT && (trace.value.worked ? <Output now={now} /> : <HeadOutput now={now} />)}
+      </div>
+      <p class={cellSum.value ? "cell-sum" : "cell-sum quiet"} role="status">{cellSum.value || say.sayCell}</p>
+      {!now.layer.value ? <p class="caption">{say.sayNoValues}</p> : !trace.value.worked && !now.layer.output && <p class="caption">{say.sayNoOutput}</p>}
+      {wholeWords.value && <p class="caption">{say.joinTitle}</p>}
+    </Panel>
+  );
+}
+
+/**
+ * The indices, in NAMES, of the stages that can be shown. "stepProject" needs a worked example, "stepContext" needs values, and
+ * "stepOutput" needs values and the output matrix.
+ */
+function availableStages(): number[] {
+  const missing = new Set([
+    ...(isProjected() ? [] : [PROJECT]),
+    ...(shown.value?.layer.value ? [] : [CONTEXT]),
+    ...(hasOutput() || (shown.value?.layer.value && shown.value.layer.output) ? [] : [OUTPUT]),
+  ]);
+  return [...NAMES.keys()].filter((one) => !missing.has(one));
+}
+
+/** The index of the shown stage. Until the reader chooses one, a worked example and a course show the first stage, and a trace "context". */
+function currentStage(): number {
+  const wanted = stage.value ?? (trace.value.worked || course.value ? -1 : CONTEXT);
+  return availableStages().filter((one) => one <= wanted).at(-1) ?? availableStages()[0];
+}
+
+/** The stage before (-1) or after (1) the shown stage; null if there is none. */
+const neighbour = (by: number) => availableStages()[availableStages().indexOf(currentStage()) + by] ?? null;
+
+const keyOf = (now: ShownSteps) => chosenKey.value !== null && chosenKey.value < keyTokens.value.length ? chosenKey.value : positionsByWeight(now)[0];
+
+/** The positions of the keys, from the largest weight to the smallest. */
+function positionsByWeight({ stages: { weights, masked } }: ShownSteps): number[] {
+  return Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a] || masked[b] - masked[a] || a - b);
+}
+
+/** The sentence that explains the stage with index `at`. */
+function sentenceOf(now: ShownSteps, at: number): string {
+  const say = words();
+  const { layer: attention, head: headIndex, query: position, stages: n } = now;
+  const [from, to] = [queryTokens.value[position].text, keyTokens.value[keyOf(now)].text];
+  const temperature = (attention.temperature ?? 1) * changes.value.temperature;
+  const texts = [
+    () => say.sayProject(from, to),
+    () => say.sayProduct(from, to, attention.query!.width),
+    () =>
+      say.sayScale(numberText(attention.scale ?? 1)) +
+      (attention.softcap ? say.saySoftcap(numberText(attention.softcap)) : "") +
+      (n.bias ? say.sayBias : "") +
+      (temperature !== 1 ? say.sayTemperature(numberText(temperature)) : ""),
+    () => say.sayMask(n.masked.filter((score) => score === -Infinity).length),
+    () => say.sayExponential(numberText(n.highest)),
+    () => say.saySum(numberText(n.sum)) + (n.sink === null ? "" : say.saySink(numberText(n.sink))),
+    () => say.sayWeight,
+    () => say.sayContext(vectorOf(attention, "value", headIndex, 0).length),
+    () => {
+      if (!trace.value.worked) return sayHeadOutput(attention, headIndex, position);
+      return (attention.heads > 1 ? say.sayOutput : say.sayOneOutput)(given.value.W_o.shape[1]);
+    },
+  ];
+  return texts[at]();
+}
+
+/** A column of the table of stages, which has a row for each key. `of` returns the number in the row of a key. */
+interface StageColumn {
+  name: string;
+  from: number; // the stage from which on the column is filled in
+  of: (key: number) => number;
+  title: (key: number) => string; // how the number is computed, as a tooltip
+  summed?: boolean; // true = the table also has the sum over the keys
+}
+
+function columnsOf({ layer: attention, head: headIndex, query: position, stages: n }: ShownSteps): StageColumn[] {
+  const say = words();
+  const text = numberText;
+  const { softcap } = attention;
+  const scaled = softcap
+    ? (k: number) => `${text(softcap)} · tanh(${text(n.products[k])} · ${text(attention.scale ?? 1)} / ${text(softcap)})`
+    : (k: number) => `${text(n.products[k])} · ${text(attention.scale ?? 1)}`;
+  const temperature = (attention.temperature ?? 1) * changes.value.temperature;
+  const columns: StageColumn[] = [
+    { name: say.columnProduct, from: PRODUCT, of: (k) => n.products[k], title: (k) => productText(attention, headIndex, position, k) },
+    { name: say.columnScaled, from: SCALE, of: (k) => n.scaled[k], title: scaled },
+  ];
+  if (n.bias) columns.push({ name: say.columnBias, from: SCALE, of: (k) => n.bias![k], title: () => say.columnBias });
+  if (n.bias || temperature !== 1)
+    columns.push({
+      name: say.columnScore,
+      from: SCALE,
+      of: (k) => n.scores[k],
+      title: (k) => `(${text(n.scaled[k])}${n.bias ? ` + ${text(n.bias[k])}` : ""}) / ${text(temperature)}`,
+    });
+  const added: StageColumn = {
+    name: say.columnAdded,
+    from: OUTPUT,
+    of: (k) => n.weights[k] * valueLength(attention, headIndex, k),
+    title: (k) => `${text(n.weights[k])} · ${text(valueLength(attention, headIndex, k))}`,
+  };
+  return [
+    ...columns,
+    { name: say.masked, from: MASK, of: (k) => n.masked[k], title: (k) => (n.masked[k] === -Infinity ? say.masked : text(n.scores[k])) },
+    { name: say.columnExponential, from: EXPONENTIAL, of: (k) => n.exponentials[k], title: (k) => `exp(${text(n.masked[k])} − ${text(n.highest)})`, summed: true },
+    { name: say.weight, from: WEIGHT, of: (k) => n.weights[k], title: (k) => `${text(n.exponentials[k])} / ${text(n.sum)}`, summed: true },
+    ...(attention.output ? [added] : []),
+  ];
+}
+
+/** The table of the stages: a row for each of the strongest keys, in the order of the text, and one row for the sum of all others. */
+function StageTable({ now, at }: { now: ShownSteps; at: number }) {
+  const say = words();
+  const columns = columnsOf(now);
+  const sorted = positionsByWeight(now);
+  const strongest = sorted.slice(0, LISTED);
+  if (chosenKey.value !== null && sorted.includes(chosenKey.value) && !strongest.includes(chosenKey.value)) strongest[LISTED - 1] = chosenKey.value;
+  const listed = strongest.sort((a, b) => a - b);
+  const others = sorted.filter((k) => !listed.includes(k));
+  const colours = shades(shownHue());
+  const sum = (keys: number[], of: (key: number) => number) => keys.reduce((total, k) => total + of(k), 0);
+  const highlighted = at === CONTEXT ? WEIGHT : at; // at the stage "context", the weights are highlighted, because they multiply the values
+  const cell = (column: StageColumn, text: string, title: string, i: number) => (
+    <td key={i} class={column.from > at ? "later" : column.from === highlighted ? "now" : ""} title={title}>{column.from > at ? "" : text}</td>
+  );
+  return (
+    <table class="steps">
+      <thead>
+        <tr>
+          <th scope="col">{say.key}</th>
+          {columns.map((column) => <th scope="col" key={column.name} class={column.from > at ? "later" : ""}>{column.name}</th>)}
+        </tr>
+      </thead>
+      <tbody>
+        {listed.map((k) => {
+          const shade = at >= WEIGHT ? now.stages.weights[k] : 0;
+          return (
+            <tr key={k} aria-selected={k === keyOf(now)} onClick={() => (chosenKey.value = k)} onPointerEnter={() => (key.value = k)}>
+              <th scope="row" dir="auto">
+                <button type="button" style={shade > 0.004 ? { background: colours[Math.round(255 * shade)], color: textColour(shade) } : undefined}>
+                  {keyTokens.value[k].text}
+                </button>
+              </th>
+              {columns.map((column, i) => cell(column, numberText(column.of(k)), column.title(k), i))}
+            </tr>
+          );
+        })}
+        {others.length > 0 && (
+          <tr class="others">
+            <th scope="row">{say.others(others.length)}</th>
+            {columns.map((column, i) => cell(column, column.summed ? numberText(sum(others, column.of)) : "", "", i))}
+          </tr>
+        )}
+        {now.stages.sink !== null && at >= SUM && (
+          <tr class="others">
+            <th scope="row">sink</th>
+            {columns.map((column, i) => cell(column, column.from === EXPONENTIAL ? numberText(now.stages.sink!) : "", "", i))}
+          </tr>
+        )}
+      </tbody>
+      {at >= SUM && (
+        <tfoot>
+          <tr>
+            <th scope="row">{say.total}</th>
+            {columns.map((column, i) => {
+              const total = column.from === EXPONENTIAL ? now.stages.sum : sum(sorted, column.of);
+              return cell(column, column.summed ? numberText(total) : "", "", i);
+            })}
+          </tr>
+        </tfoot>
+      )}
+    </table>
+  );
+}

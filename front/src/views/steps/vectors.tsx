@@ -1,0 +1,153 @@
+// Tables for the view of the steps (steps.tsx), with the vectors of one query's attention: query, key and value, dot product,
+// weighted values, output
+
+import { numberText, sumText } from "../../parts/numbers";
+import { keyTokens, queryTokens } from "../../state/state";
+import { vectorOf, type Stages } from "../../trace/attention";
+import type { Decoded } from "../../trace/blocks";
+import { words } from "../../words";
+import { contextOf } from "./head-vectors";
+import { outputOf, projected } from "./worked-example";
+
+/** The head and query of which the steps are shown, and the numbers of all steps. */
+export interface ShownSteps {
+  layer: Decoded;
+  head: number;
+  query: number; // the position of the query
+  stages: Stages;
+}
+
+/** A vector as a column of a table. */
+export interface VectorColumn {
+  name: string;
+  numbers: Float64Array;
+  text?: (place: number) => string; // how the number at an index was computed, as a tooltip
+}
+
+const MOST_TERMS = 8; // the most products in a sum that is written out
+
+/** The dot product of a query and a key, written out as a sum of products; for long vectors only "query · key". */
+export function productText(layer: Decoded, head: number, query: number, key: number): string {
+  const [q, k] = [vectorOf(layer, "query", head, query), vectorOf(layer, "key", head, key)];
+  if (q.length > MOST_TERMS) return `${words().query} · ${words().key}`;
+  return sumText(q.length, (i) => `${inSum(q[i])} · ${inSum(k[i])}`, MOST_TERMS, words().moreProducts);
+}
+
+export const inSum = (number: number) => (number < 0 ? `(${numberText(number)})` : numberText(number));
+
+/** A table of the query vector of the query token, and the key and value vectors of token `to`; tooltips show how each number was computed. */
+export function Projection({ now, to }: { now: ShownSteps; to: number }) {
+  const say = words();
+  const column = (name: string, vector: "query" | "key" | "value", token: number): VectorColumn => {
+    const sums = projected(now.layer, vector, now.head, token);
+    return { name, numbers: Float64Array.from(sums, (sum) => sum.number), text: (i) => sums[i].text };
+  };
+  const [from, key] = [queryTokens.value[now.query].text, keyTokens.value[to].text];
+  return (
+    <Dimensions
+      title={`${from} · ${key}`}
+      columns={[column(`${say.query} “${from}”`, "query", now.query), column(`${say.key} “${key}”`, "key", to), column(`${say.value} “${key}”`, "value", to)]}
+    />
+  );
+}
+
+/** A table of the dot product of the query and the key of token `to`: both vectors, and their products, dimension by dimension. */
+export function DotProduct({ now, to }: { now: ShownSteps; to: number }) {
+  const say = words();
+  const [q, k] = [vectorOf(now.layer, "query", now.head, now.query), vectorOf(now.layer, "key", now.head, to)];
+  const product = { name: say.product, numbers: q.map((number, i) => number * k[i]), text: (i: number) => `${inSum(q[i])} · ${inSum(k[i])}` };
+  return (
+    <Dimensions
+      title={`${queryTokens.value[now.query].text} · ${keyTokens.value[to].text}`}
+      columns={[{ name: say.query, numbers: q }, { name: say.key, numbers: k }, product]}
+      summed
+    />
+  );
+}
+
+/** A table of the value of token `to`, the value times its weight, and the context, which is the sum of these products over all keys. */
+export function Context({ now, to }: { now: ShownSteps; to: number }) {
+  const say = words();
+  const value = vectorOf(now.layer, "value", now.head, to);
+  const weight = now.stages.weights[to];
+  const name = keyTokens.value[to].text;
+  return (
+    <Dimensions
+      title={`${say.weight} ${numberText(weight)} · ${say.value} “${name}”`}
+      columns={[
+        { name: `${say.value} “${name}”`, numbers: value },
+        { name: `${say.weight} · ${say.value}`, numbers: value.map((number) => weight * number), text: (i) => `${numberText(weight)} · ${inSum(value[i])}` },
+        { name: say.context, numbers: contextOf(now.layer, now.head, now.query), text: (i) => contextText(now, i) },
+      ]}
+    />
+  );
+}
+
+/**
+ * One number of the context, written as the sum over the keys of weight · value. Of a long sum, only the products with the three
+ * largest weights are written, and how many others there are.
+ */
+function contextText({ layer, head, stages: { weights } }: ShownSteps, place: number): string {
+  const keys = [...weights.keys()];
+  if (keys.length > MOST_TERMS) keys.sort((a, b) => weights[b] - weights[a]);
+  const product = (key: number) => `${numberText(weights[key])} · ${inSum(vectorOf(layer, "value", head, key)[place])}`;
+  return sumText(keys.length, (i) => product(keys[i]), MOST_TERMS, words().moreProducts);
+}
+
+/** A table of the output of the query: the contexts of all heads, one after the other, times W_o. */
+export function Output({ now }: { now: ShownSteps }) {
+  const say = words();
+  const sums = outputOf(now.layer, now.query);
+  return (
+    <Dimensions
+      title={queryTokens.value[now.query].text}
+      columns={[{ name: say.output, numbers: Float64Array.from(sums, (sum) => sum.number), text: (i) => sums[i].text }]}
+    />
+  );
+}
+
+/** A table of vectors: each is a column, and its numbers also have bars. `summed`: add a last row with the sum of the last column. */
+export function Dimensions({ title, columns, summed = false }: { title: string; columns: VectorColumn[]; summed?: boolean }) {
+  const say = words();
+  const largest = columns.map(({ numbers }) => numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12));
+  const height = Math.max(...columns.map(({ numbers }) => numbers.length));
+  const last = columns[columns.length - 1].numbers;
+  return (
+    <div class="scroll" tabIndex={0}>
+      <table class="dimensions">
+        <caption>{title}</caption>
+        <thead>
+          <tr>
+            <th scope="col">{say.dimension}</th>
+            {columns.map(({ name }, c) => <th scope="col" key={c}>{name}</th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {Array.from({ length: height }, (_, i) => (
+            <tr key={i}>
+              <th scope="row">{i}</th>
+              {columns.map(({ numbers, text }, c) =>
+                i < numbers.length ? (
+                  <td key={c} title={text?.(i)} class={numbers[i] < 0 ? "negative" : ""} style={{ "--share": `${(100 * Math.abs(numbers[i])) / largest[c]}%` }}>
+                    {numberText(numbers[i])}
+                  </td>
+                ) : (
+                  <td key={c} />
+                ),
+              )}
+            </tr>
+          ))}
+        </tbody>
+        {summed && (
+          <tfoot>
+            <tr>
+              <th scope="row">{say.total}</th>
+              <td /><td />
+              <td>{numberText(last.reduce((total, number) => total + number, 0))}</td>
+            </tr>
+          </tfoot>
+        )}
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,63 @@
+// A worked example: its matrices, and each number of queries, keys, values and output with the sum that gives it
+
+import { effect, signal } from "@preact/signals";
+import { numberText, sumText } from "../../parts/numbers";
+import { complaint, trace } from "../../state/state";
+import { decodeArrays, type Decoded, type DecodedArray, type DecodedArrays } from "../../trace/blocks";
+import { words } from "../../words";
+import { contextOf } from "./head-vectors";
+
+const MOST_TERMS = 8; // the most products in a sum that is written out
+
+/** A number, and as text the sum that gives it: "1 · 2 + 0 · 3". */
+interface Sum {
+  number: number;
+  text: string;
+}
+
+export const given = signal<DecodedArrays>({});
+
+effect(() => {
+  const from = trace.value;
+  if (!from?.worked) return;
+  void decodeArrays(from, from.worked.matrices).then(
+    (arrays) => (given.value = arrays),
+    (error: Error) => (complaint.value = words().undecodable(error.message)),
+  );
+});
+
+export const isProjected = () => Boolean(given.value.W_q);
+export const hasOutput = () => Boolean(given.value.W_o);
+
+/** The query, key or value of a token in a head. Each number is a row of x (or memory) times a column of W, plus the bias. */
+export function projected(layer: Decoded, vector: "query" | "key" | "value", head: number, token: number): Sum[] {
+  const letter = vector[0];
+  const source = vector !== "query" && given.value.memory ? "memory" : "x";
+  const [x, matrix, bias] = [given.value[source], given.value[`W_${letter}`], given.value[`b_${letter}`]];
+  const row = x.numbers.subarray(token * x.shape[1], (token + 1) * x.shape[1]);
+  const width = layer[vector]!.width;
+  return Array.from({ length: width }, (_, i) => sumOf(row, matrix, head * width + i, bias?.numbers[head * width + i]));
+}
+
+/** The output of a query: the contexts of all heads, one after the other, times W_o. */
+export function outputOf(layer: Decoded, query: number): Sum[] {
+  const context = Float64Array.from(Array.from({ length: layer.heads }, (_, head) => [...contextOf(layer, head, query)]).flat());
+  const matrix = given.value.W_o;
+  return Array.from({ length: matrix.shape[1] }, (_, i) => sumOf(context, matrix, i));
+}
+
+const sumOf = (row: Float64Array, matrix: DecodedArray, column: number, bias?: number): Sum =>
+  productSum(row, (i) => matrix.numbers[i * matrix.shape[1] + column], bias);
+
+/** The dot product of a row and a column, plus the bias; `column` returns the column's number at an index. */
+export function productSum(row: Float64Array, column: (place: number) => number, bias?: number): Sum {
+  const number = row.reduce((total, one, i) => total + one * column(i), bias ?? 0);
+  const products = sumText(row.length, (i) => `${brief(row[i])} · ${brief(column(i))}`, MOST_TERMS, words().moreProducts);
+  return { number, text: bias === undefined ? products : `${products} + ${brief(bias)}` };
+}
+
+/** A number as text: integers without decimals, others with four; negative numbers in parentheses. */
+function brief(number: number): string {
+  const text = Number.isInteger(number) ? String(number).replace("-", "−") : numberText(number);
+  return number < 0 ? `(${text})` : text;
+}
