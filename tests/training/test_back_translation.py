@@ -183,18 +183,13 @@ def test_files_that_exist_or_are_named_twice(task, tmp_path):
     )
 
 
-def test_a_text_without_lines_is_refused(task):
+def test_a_folder_that_cannot_be_made_and_a_text_without_lines_are_refused(task):
+    task.folder.write_text("a file of the name of the folder")
+    message = f"cannot write the pairs to {task.source.parent}: file exists."
+    assert refusal(InputError, task.run, "cpu", Watcher()) == message
     task.text.write_text("")
     assert refusal(InputError, task.run, "cpu", Watcher()) == f"{task.text} has no lines; give at least one."
     assert not task.source.exists()
-
-
-def test_a_folder_that_cannot_be_made_is_refused(task):
-    task.folder.write_text("a file of the name of the folder")
-    assert (
-        refusal(InputError, task.run, "cpu", Watcher())
-        == f"cannot write the pairs to {task.source.parent}: file exists."
-    )
 
 
 def test_the_verb(task, translator_folder):

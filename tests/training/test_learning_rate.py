@@ -27,8 +27,10 @@ def test_cosine_is_pytorchs_after_the_warmup():
         theirs.step()
 
 
-def test_constant_by_hand():
+def test_constant_and_no_warmup_by_hand():
     assert [named_schedule("constant", 4, 50)(step) for step in (1, 2, 3, 4, 5, 500)] == [0.25, 0.5, 0.75, 1, 1, 1]
+    assert named_schedule("constant", 0, 50)(1) == 1
+    assert named_schedule("inverse-square-root", 0, 50)(4) == 0.5
 
 
 @pytest.mark.parametrize("name", get_args(ScheduleName))
@@ -41,8 +43,3 @@ def test_every_schedule_rises_to_1_and_never_again(name, warmup):
     top = factors.index(max(factors))
     assert top <= max(warmup - 1, 0)
     assert all(later <= earlier for earlier, later in pairwise(factors[top:]))
-
-
-def test_without_warmup_the_first_factor_is_1():
-    assert named_schedule("constant", 0, 50)(1) == 1
-    assert named_schedule("inverse-square-root", 0, 50)(4) == 0.5

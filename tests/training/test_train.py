@@ -424,10 +424,6 @@ def test_sentences_fit_into_the_model(tmp_path, texts, quick, kind, changes):
     assert not (tmp_path / "more" / "data").exists()
 
 
-def test_the_largest_seed(tmp_path, texts, quick):
-    assert train(*texts, tmp_path / "out", quick(seed=2**63 - 2, max_steps=1)).step == 1
-
-
 def test_a_folder_with_another_config_is_refused_before_anything_is_written(tmp_path, texts, quick):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "config.toml").write_text("baseURL = 'https://example.org'")
@@ -437,5 +433,6 @@ def test_a_folder_with_another_config_is_refused_before_anything_is_written(tmp_
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["config.toml"]
 
 
-def test_paths_may_be_texts(tmp_path, texts, quick):
-    assert train(*map(str, texts), str(tmp_path / "out"), quick(max_steps=1)).folder == Path(tmp_path / "out")
+def test_the_largest_seed_and_paths_as_texts(tmp_path, texts, quick):
+    trained = train(*map(str, texts), str(tmp_path / "out"), quick(seed=2**63 - 2, max_steps=1))
+    assert (trained.step, trained.folder) == (1, Path(tmp_path / "out"))

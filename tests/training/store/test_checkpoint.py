@@ -71,7 +71,7 @@ def silent(text):
     raise AssertionError(text)
 
 
-def test_a_checkpoint_is_read_as_it_was_written(three):
+def test_a_checkpoint_is_read_as_it_was_written_and_replaced_by_one_of_the_same_step(three):
     found = latest_checkpoint(three, silent)
     assert found.state == {"n": 20}
     assert found.folder == three / "step-20"
@@ -79,15 +79,12 @@ def test_a_checkpoint_is_read_as_it_was_written(three):
     assert sorted(path.name for path in found.folder.iterdir()) == [
         "manifest.json", "model.safetensors", "optimiser.safetensors", "state.json",
     ]  # fmt: skip
+    save_checkpoint(three, 20, tensors(21), {"n": 21})
+    assert latest_checkpoint(three, silent).state == {"n": 21}
 
 
 def test_a_folder_without_checkpoints(tmp_path):
     assert latest_checkpoint(tmp_path / "none", silent) is None
-
-
-def test_a_checkpoint_of_the_same_step_is_replaced(three):
-    save_checkpoint(three, 20, tensors(21), {"n": 21})
-    assert latest_checkpoint(three, silent).state == {"n": 21}
 
 
 def test_keep_latest(three):

@@ -5,7 +5,7 @@ from refusals import refusal
 from torch.testing import assert_close
 
 from regard import InputError
-from regard.training.store.snapshots import keep_only, mean_parameters, write_snapshot
+from regard.training.store.snapshots import keep_only, mean, mean_parameters, write_snapshot
 
 
 def test_the_mean_of_files(tmp_path, normal):
@@ -19,8 +19,6 @@ def test_the_mean_of_files(tmp_path, normal):
 
 def test_a_mean_does_not_drift():
     """The sum is in float64: in float32, small numbers added to a million would be lost."""
-    from regard.training.store.snapshots import mean
-
     tensors = [torch.tensor([2.0**24]), *[torch.ones(1)] * 7]
     assert mean(tensors) == torch.tensor([(2**24 + 7) / 8])
 
