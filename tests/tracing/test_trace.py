@@ -13,8 +13,8 @@ from functools import partial
 import pytest
 import torch
 import transformers
+from random_models import assert_weights, eager_outputs
 from refusals import refusal
-from torch.testing import assert_close
 
 import regard
 from regard import InputError, Pattern
@@ -33,12 +33,8 @@ def test_it_looks_at_the_animal(minilm):
 
 
 def test_every_weight_equals_eagers(snake, minilm):
-    eager = transformers.AutoModel.from_pretrained(minilm.model.name_or_path, attn_implementation="eager").eval()
-    with torch.no_grad():
-        weights = eager(**minilm.tokenizer(SNAKE, return_tensors="pt"), output_attentions=True).attentions
-    assert len(weights) == len(snake.encoder) == 6
-    for layer, expected in enumerate(weights):
-        assert_close(snake.encoder[layer].dense(), expected, atol=2e-6, rtol=1e-4)
+    weights = eager_outputs(minilm.model, minilm.tokenizer(SNAKE, return_tensors="pt")).attentions
+    assert_weights(snake.encoder, weights, atol=2e-6, rtol=1e-4)
 
 
 def test_check_holds_the_weights_against_the_kernels_contexts(snake):
@@ -185,34 +181,24 @@ def test_what_is_no_model_no_text_and_no_tokenizer_is_refused(minilm, unhooked):
         assert refusal(TypeError, regard.trace, model, text, tokenizer=tokenizer) == message
 
 
-def vit():
-    """Return a random vision model."""
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 7}
-    return transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=32, patch_size=8))
+SIZES = {"hidden_size": 24, "intermediate_size": 7, "num_hidden_layers": 1, "num_attention_heads": 3}
 
 
-def whisper():
-    """Return a random speech model."""
-    layers = {"d_model": 24, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 7, "decoder_ffn_dim": 7}
-    heads = {"encoder_attention_heads": 3, "decoder_attention_heads": 3}
-    tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
-    return transformers.WhisperModel(transformers.WhisperConfig(vocab_size=97, **layers, **heads, **tokens))
-
-
-@pytest.mark.parametrize(
-    ("make", "medium", "option"),
-    [
-        (vit, "picture: regard.trace(model, images=[picture])", "image"),
-        (whisper, "recording: regard.trace(model, audio=wave)", "audio"),
-    ],
-)
-@pytest.mark.parametrize("target", [None, "a snake"])
-def test_a_model_that_reads_no_text_is_refused(minilm, make, medium, option, target):
-    model = make()
-    for tokenizer in (None, minilm.tokenizer):
-        assert refusal(InputError, regard.trace, model, SNAKE, target=target, tokenizer=tokenizer) == (
-            f"{type(model).__name__} reads no text; give it a {medium}, or regard look --{option} FILE."
-        )
+def test_a_model_that_reads_no_text_is_refused(minilm):
+    whisper = transformers.WhisperConfig(
+        vocab_size=97, d_model=24, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=7, decoder_ffn_dim=7,
+        encoder_attention_heads=3, decoder_attention_heads=3, pad_token_id=0, eos_token_id=2,
+        bos_token_id=1, decoder_start_token_id=1,
+    )  # fmt: skip
+    vit = transformers.ViTConfig(**SIZES, image_size=32, patch_size=8)
+    for model, medium, option in (
+        (transformers.ViTModel(vit), "picture: regard.trace(model, images=[picture])", "image"),
+        (transformers.WhisperModel(whisper), "recording: regard.trace(model, audio=wave)", "audio"),
+    ):
+        for options in ({}, {"target": "a snake"}, {"tokenizer": minilm.tokenizer}):
+            assert refusal(InputError, regard.trace, model, SNAKE, **options) == (
+                f"{type(model).__name__} reads no text; give it a {medium}, or regard look --{option} FILE."
+            )
 
 
 def test_a_tokenizer_of_another_vocabulary_is_refused(minilm, refused):
@@ -255,9 +241,6 @@ def test_layers_bear_the_model_s_numbers_where_not_all_have_attention(minilm):
     assert list(trace.decoder) == [1, 3]
     assert list(regard.trace(model, SNAKE, tokenizer=minilm.tokenizer, layers=[3]).decoder) == [3]
     assert repr(trace).endswith("decoder=2x3)")
-
-
-SIZES = {"hidden_size": 24, "intermediate_size": 7, "num_hidden_layers": 1, "num_attention_heads": 3}
 
 
 def test_a_model_that_wants_more_than_a_text_is_refused(refused):

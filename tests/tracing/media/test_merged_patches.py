@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from random_models import assert_weights, sharp
+from random_models import assert_weights, eager_outputs, sharp
 from refusals import refusal
 from torch.testing import assert_close
 from transformers import (
@@ -71,17 +71,17 @@ def video_patches(frames):
     }
 
 
-def qwen2(**options):
+def qwen2():
     vision = {"depth": 2, "embed_dim": 32, "hidden_size": 48, "num_heads": 4, "mlp_ratio": 2}
     config = Qwen2VLConfig(text_config=TEXT, vision_config=vision, **IDS)
-    return sharp(Qwen2VLForConditionalGeneration._from_config(config, **options), std=0.1)
+    return sharp(Qwen2VLForConditionalGeneration(config), std=0.1)
 
 
-def qwen2_5(**options):
+def qwen2_5():
     vision = {"depth": 3, "hidden_size": 32, "out_hidden_size": 48, "num_heads": 4, "intermediate_size": 64}
     vision |= {"window_size": 56, "fullatt_block_indexes": [1]}
     config = Qwen2_5_VLConfig(text_config=TEXT, vision_config=vision, **IDS)
-    return sharp(Qwen2_5_VLForConditionalGeneration._from_config(config, **options), std=0.1)
+    return sharp(Qwen2_5_VLForConditionalGeneration(config), std=0.1)
 
 
 @pytest.fixture
@@ -97,9 +97,7 @@ def picture(height=112, width=140):
 @pytest.mark.parametrize("make", [qwen2, qwen2_5])
 def test_patterns_are_those_of_eager_attention(make, processor):
     trace = regard.trace(make(), "a red square", images=picture(), processor=processor)
-    eager = make(attn_implementation="eager")
-    with torch.no_grad():
-        seen = eager(**processor(picture(), text="a red square"), output_attentions=True)
+    seen = eager_outputs(make(), processor(picture(), text="a red square"))
     assert_close(trace.output, seen.logits, atol=1e-4, rtol=1e-4)
     assert_weights(trace.decoder, seen.attentions, atol=1e-5, rtol=1e-4)
     assert trace.check().max_error < 1e-4
@@ -167,9 +165,7 @@ def test_the_answer_of_the_model_is_traced(processor, medium):
 def test_several_pictures_keep_their_places(make, processor):
     pictures = [picture(), picture(84, 56)]
     trace = regard.trace(make(), "a red square", images=pictures, processor=processor)
-    eager = make(attn_implementation="eager")
-    with torch.no_grad():
-        seen = eager(**processor(pictures, text="a red square"), output_attentions=True)
+    seen = eager_outputs(make(), processor(pictures, text="a red square"))
     assert_weights(trace.decoder, seen.attentions, atol=1e-5, rtol=1e-4)
     assert [image.shape for image in trace.images] == [(3, 112, 140), (3, 84, 56)]
     squares = [token.place for token in trace.target if token.place is not None]
@@ -201,9 +197,7 @@ def changed_tokens(trace, other):
 def test_a_token_of_a_video_covers_two_frames(make, processor):
     frames = [picture() // (number + 1) for number in range(4)]
     trace = regard.trace(make(), "a red square", video=frames, processor=processor)
-    eager = make(attn_implementation="eager")
-    with torch.no_grad():
-        seen = eager(**processor(videos=frames, text="a red square"), output_attentions=True)
+    seen = eager_outputs(make(), processor(videos=frames, text="a red square"))
     assert_weights(trace.decoder, seen.attentions, atol=1e-5, rtol=1e-4)
     squares = [token.place for token in trace.target if token.place is not None]
     assert [(place.image, place.n_images, place.row, place.column) for place in squares] == [
@@ -247,8 +241,7 @@ def test_a_token_of_a_video_knows_its_seconds_and_the_model_too(minilm):
         ]
     metadata = [{"fps": 0.5, "frames_indices": [0, 1, 2, 3]}]
     inputs = processor(videos=frames, video_metadata=metadata, do_sample_frames=False, text="a red square")
-    with torch.no_grad():
-        seen = qwen2_5(attn_implementation="eager")(**inputs, output_attentions=True)
+    seen = eager_outputs(qwen2_5(), inputs)
     assert_close(slow.decoder[1].dense(), seen.attentions[1], atol=1e-5, rtol=1e-4)
     assert (slow.decoder[1].dense() - fast.decoder[1].dense()).abs().max() > 1e-3
 

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 import torch
-from random_models import sharp
+from random_models import eager_outputs, sharp
 from refusals import refusal
 from torch import nn
 from torch.testing import assert_close
@@ -24,10 +24,10 @@ NOT_KEPT = (
 )
 
 
-def llama(implementation="sdpa"):
+def llama():
     config = LlamaConfig(
         vocab_size=30_522, hidden_size=40, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
-        num_key_value_heads=2, attn_implementation=implementation,
+        num_key_value_heads=2,
     )  # fmt: skip
     return sharp(LlamaModel(config))
 
@@ -39,9 +39,7 @@ def answered(minilm):
 
 @pytest.fixture(scope="module")
 def eager(minilm):
-    with torch.no_grad():
-        ids = minilm.tokenizer(TEXT, return_tensors="pt").input_ids
-        return llama("eager")(input_ids=ids, output_attentions=True)
+    return eager_outputs(llama(), {"input_ids": minilm.tokenizer(TEXT, return_tensors="pt").input_ids})
 
 
 def test_statistics_are_those_of_eager_attention(answered, eager):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import get_ident
 from typing import Any
 
@@ -76,30 +77,24 @@ def running_modules(
         left: called when a module ends, with the module and whether it returned an output (False if it raised an
             error).
     """
-    running = RunningModules()
-    thread = get_ident()
+    running, thread = RunningModules(), get_ident()
 
-    def follow(path: str, module: nn.Module) -> None:
-        def enter(module: nn.Module, args: Any) -> None:
-            if get_ident() != thread:  # a call of another thread that runs the same model
-                return
+    def enter(path: str, module: nn.Module, args: Any) -> None:
+        if get_ident() == thread:  # another thread may run the same model
             running.stack.append((path, module))
             if entered is not None:
                 entered(len(running.stack) - 1)
 
-        def leave(module: nn.Module, args: Any, output: Any) -> None:
-            if get_ident() != thread:
-                return
+    def leave(module: nn.Module, args: Any, output: Any) -> None:
+        if get_ident() == thread:
             if left is not None:
                 left(module, output is not None)
             running.stack.pop()
 
-        hooks.callback(module.register_forward_pre_hook(enter).remove)
-        hooks.callback(module.register_forward_hook(leave, always_call=True).remove)
-
     with ExitStack() as hooks:
         for path, module in model.named_modules():
-            follow(path, module)
+            hooks.callback(module.register_forward_pre_hook(partial(enter, path)).remove)
+            hooks.callback(module.register_forward_hook(leave, always_call=True).remove)
         yield running
 
 
