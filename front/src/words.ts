@@ -368,6 +368,7 @@ const texts = {
   emptyText: ["The text is empty; type at least one word.", "글이 비어 있습니다. 단어를 하나 이상 입력하세요."],
   longText: both((tokens: number, most: number) => `The text is ${tokens} tokens long and the model reads at most ${most}; shorten it.`,
     (tokens, most) => `글이 토큰 ${tokens}개인데 모델은 ${most}개까지만 읽습니다. 글을 줄이세요.`),
+  readBeginning: ["read only its beginning", "앞부분만 읽기"],
   notLoaded: both((file: string, reason: string) => `${file} of this site could not be loaded (${reason}); check that the file is in the site’s folder, and press “look” again.`,
     (file, reason) => `이 사이트의 ${file} 파일을 불러올 수 없습니다 (${reason}). 사이트 폴더에 있는지 확인하고 “보기”를 다시 누르세요.`),
   save: ["save as a picture", "그림으로 저장"],

@@ -84,6 +84,22 @@ def test_a_refusal_is_shown_and_the_old_trace_stays(page: Page) -> None:
     expect(page.locator(".word")).to_have_count(13)
 
 
+def test_a_text_that_is_too_long_is_refused_in_view_and_its_beginning_can_be_read(page: Page) -> None:
+    page.get_by_label("Text").fill("snake " * 600)
+    page.get_by_role("button", name="look").click()
+    refusal = page.locator("[role=alert]")
+    expect(refusal).to_contain_text("the text is 602 tokens long and the model reads at most 512; shorten it.")
+    expect(refusal).to_be_in_viewport()
+    refusal.get_by_role("button", name="read only its beginning").click()
+    expect(page.locator(".facts")).to_contain_text("512 tokens")
+    expect(refusal).to_have_count(0)
+    page.get_by_label("silence this head").check()
+    with page.expect_request("**/effect") as asked:
+        page.get_by_role("button", name="run the model with these changes").click()
+    assert asked.value.post_data_json["truncate"] is True  # the effect on the same beginning
+    page.get_by_role("button", name="cancel").click()
+
+
 def test_a_question_can_be_cancelled(page: Page) -> None:
     page.route("**/trace", lambda route: None)  # never answered
     page.get_by_label("Text").fill("It rains.")

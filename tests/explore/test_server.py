@@ -103,6 +103,14 @@ def test_a_saved_trace_is_shown_without_a_model(serving: Callable[..., Running],
     )
 
 
+def test_the_beginning_of_a_text_that_is_too_long_is_read_if_it_is_asked_for(explorer: Running) -> None:
+    long = {"text": "snake " * 600, "truncate": True}
+    status, answer, _ = explorer.ask("/trace", long)
+    assert (status, len(answer["source"])) == (200, 512)
+    status, _, _ = explorer.ask("/effect", long | {"changes": [{"kind": "silence", "head": "L3H1"}]})
+    assert status == 200
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -111,12 +119,12 @@ def test_a_saved_trace_is_shown_without_a_model(serving: Callable[..., Running],
         ({"text": 3}, "in the request, text=3 must be str."),
         (
             {"texts": "a"},
-            "the request has unknown 'texts'; it must have 'text', and may have 'model', 'target', 'new_tokens', "
-            "'temperature', 'nucleus', 'continuation', 'changes'.",
+            "the request has unknown 'texts'; it must have 'text', and may have 'model', 'truncate', 'target', "
+            "'new_tokens', 'temperature', 'nucleus', 'continuation', 'changes'.",
         ),
         (
             {"model": "MiniLM"},
-            "the request has no 'text'; it must have 'text', and may have 'model', 'target', 'new_tokens', "
+            "the request has no 'text'; it must have 'text', and may have 'model', 'truncate', 'target', 'new_tokens', "
             "'temperature', 'nucleus', 'continuation', 'changes'.",
         ),
         ({"text": "a", "new_tokens": 0}, "new_tokens=0 must be from 1 to 512."),
@@ -142,7 +150,8 @@ def test_a_saved_trace_is_shown_without_a_model(serving: Callable[..., Running],
 def test_a_question_that_cannot_be_answered_gets_one_line(explorer: Running, content: Any, message: str | None) -> None:
     status, answer, _ = explorer.ask("/trace", content)
     assert status == 400
-    assert set(answer) == {"error"}
+    assert set(answer) - {"too_long"} == {"error"}
+    assert answer.get("too_long", False) == ("shorten it" in answer["error"])
     assert message in (None, answer["error"])
     assert "\n" not in answer["error"]
     assert answer["error"].endswith((".", "’"))

@@ -26,12 +26,13 @@ function translates(): boolean {
 /** The kind of the chosen model, if it can run in this page; undefined for a server's model. */
 const kindHere = () => answerer.value.here?.find(({ name }) => name === chosenModel())?.kind;
 
-function ask(continuation?: number[]): void {
+/** Let the model read the text in the field. `truncate`: true = only its beginning, if it is too long. */
+export function ask(continuation?: number[], truncate?: true): void {
   clearTimeout(typingTimer);
   const text = typed.value ?? trace.value.text;
   const asked = answerer.value.here ? chosenModel() : model.value || undefined;
   const link = proposed.value;
-  void readText({ text, model: asked, ...generationSettings(), continuation }).then((answered) => {
+  void readText({ text, model: asked, ...generationSettings(), continuation, truncate }).then((answered) => {
     if (answered) [typed.value, model.value] = [null, null];
     if (proposed.value !== link) return;
     proposed.value = null;

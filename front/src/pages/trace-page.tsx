@@ -1,6 +1,6 @@
 // The page of a trace: the text, the controls that choose a layer and a head, and the views
 
-import { answerer } from "../state/questions";
+import { answerer, tooLong } from "../state/questions";
 import { complaint, keyTokens, kind, queryTokens, trace, traceName } from "../state/state";
 import { AlignmentView } from "../views/alignment/alignment";
 import { Difference } from "../views/difference";
@@ -16,7 +16,7 @@ import { Strongest } from "../views/strongest";
 import { WhatIf } from "../views/what-if";
 import { words } from "../words";
 import { Controls, TopBar } from "./controls";
-import { TextField } from "./text-field";
+import { ask, TextField } from "./text-field";
 
 const MAY_SCROLL = 60; // a longer title may not fit into a narrow window; it gets the keyboard focus, so that keys can scroll it
 
@@ -31,7 +31,11 @@ export function TracePage() {
   return (
     <>
       <Header />
-      {complaint.value && <p class="notice" role="alert">{complaint.value}</p>}
+      {complaint.value && (
+        <p class="notice" role="alert" ref={(notice) => notice?.scrollIntoView({ block: "nearest" })}>
+          {complaint.value} {tooLong.value && <button type="button" onClick={() => ask(undefined, true)}>{say.readBeginning}</button>}
+        </p>
+      )}
       {trace.value.map ? <MapViews /> : <AllViews />}
       <footer>
         {!trace.value.map && <p class="precision">{here ? say.preciseHere(here.difference.toExponential(1)) : computed ? say.precise : coarse}</p>}

@@ -41,7 +41,7 @@ export function drawLabels(context: CanvasRenderingContext2D, view: View, query:
     context.font = `${bold ? 650 : 400} ${Math.max(9, Math.min(13, view.size * pitch * 0.8))}px ${theme("--sans")}`;
     context.textAlign = isRow ? "right" : "left";
     context.textBaseline = "middle";
-    const text = numbered ? `${item.positions[0].toLocaleString("en")} ${item.text}` : item.text;
+    const text = numbered ? `${item.positions[0].toLocaleString("en")} ${item.text}` : item.label;
     context.fillText(shortened(context, text, (isRow ? view.left : view.top) - gap - GAP), isRow ? -gap : gap, 0);
     context.restore();
   };

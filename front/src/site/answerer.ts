@@ -1,7 +1,7 @@
 // The answerer (see state/questions.ts) of a site: it sends questions to a worker that runs the models. The worker is started when it
 // is first needed.
 
-import { type Answerer, lateMovement, loading, type Question, awaitedMovement } from "../state/questions";
+import { type Answerer, lateMovement, loading, type Question, awaitedMovement, TooLong } from "../state/questions";
 import { complaint, head, kindName, layerNumber } from "../state/state";
 import type { Effect, Reading, Trace } from "../trace/data";
 import { words } from "../words";
@@ -42,7 +42,7 @@ export function answererOf(site: Site): Answerer {
     waiting.delete(data.id);
     // A refusal after the trace has arrived is about its movement alone.
     if ("refusal" in data && latest?.id === data.id) [complaint.value, awaitedMovement.value] = [sayRefusal(data.refusal, 0), null];
-    else if ("refusal" in data) question?.refused(new Error(sayRefusal(data.refusal, question.model.most)));
+    else if ("refusal" in data) question?.refused(refusalOf(data.refusal, question.model.most));
     else question?.answered("trace" in data ? data.trace : data.effect);
     if ("trace" in data) [latest, awaitedMovement.value] = [data, data.trace];
   };
@@ -93,6 +93,8 @@ async function start(first: Start, receive: (event: MessageEvent<FromWorker>) =>
   worker.postMessage(first);
   return worker;
 }
+
+const refusalOf = (refusal: Refusal, most: number) => new (refusal.reason === "long" ? TooLong : Error)(sayRefusal(refusal, most));
 
 function sayRefusal(refusal: Refusal, most: number): string {
   const say = words();

@@ -35,8 +35,12 @@ const server: Answerer = {
 export const samplingTemperature = linkedRange("next-temperature", 1, 0, 4); // 0 = always the most probable token
 export const nucleus = linkedRange("nucleus", 1, 0.05, 1); // sample from the most probable tokens whose probabilities sum to this number
 
+/** The refusal of a text that is longer than the model reads. */
+export class TooLong extends Error {}
+
 export const answerer = signal<Answerer>(server);
 export const busy = signal(false);
+export const tooLong = signal(false); // true = `complaint` says that the text is longer than the model reads
 export const loading = signal<{ loaded: number; total: number } | null>(null); // bytes of the model being loaded; null = no model is being loaded
 export const answered = signal<Partial<Question>>({}); // the question whose answer is shown; {} = the trace that came with the page is shown
 export const lateMovement = signal<{ of: Trace; moves: LateMovement } | null>(null); // the movement that a worker has sent after the trace `of`; null = none yet
@@ -54,7 +58,8 @@ export const readText = ({ model = answered.peek().model, ...question }: Questio
     batch(() => {
       showTrace(answer, true);
       const { text, continuation } = answer.going ?? question; // `going` has the tokens that were sampled; a link restores them
-      const read = answer.going ? { text, continuation: continuation?.length ? continuation : undefined } : question;
+      const { truncate } = question;
+      const read = answer.going ? { text, truncate, continuation: continuation?.length ? continuation : undefined } : question;
       answered.value = model === undefined ? read : { model, ...read };
     });
   });
@@ -71,7 +76,7 @@ function typedText(): Pick<Question, "text" | "continuation"> {
 /** Run the model with the reader's changes to its heads, and show their effect, unless the reader has changed something else by then. */
 export function runChanged(made: Change[]): Promise<boolean> {
   const [asked, silent] = [changes.value, silenced.value];
-  return ask((stopped) => answerer.value.effect({ ...typedText(), model: modelHere(), changes: made }, stopped), (answer) => {
+  return ask((stopped) => answerer.value.effect({ ...typedText(), truncate: answered.value.truncate, model: modelHere(), changes: made }, stopped), (answer) => {
     if (changes.value === asked && silenced.value === silent) changeEffect.value = answer;
   });
 }
@@ -90,14 +95,14 @@ async function ask<Answer>(question: (stopped: AbortSignal) => Promise<Answer>, 
   cancel();
   const own = (running = new AbortController());
   busy.value = true;
-  complaint.value = "";
+  [complaint.value, tooLong.value] = ["", false];
   try {
     const answer = await question(own.signal);
     own.signal.throwIfAborted();
     use(answer);
     return true;
   } catch (error) {
-    if (!own.signal.aborted) complaint.value = error instanceof Error ? error.message : String(error);
+    if (!own.signal.aborted) [complaint.value, tooLong.value] = [error instanceof Error ? error.message : String(error), error instanceof TooLong];
     return false;
   } finally {
     if (running === own) busy.value = false;
@@ -110,7 +115,9 @@ export async function send(address: string, content: unknown, stopped: AbortSign
   const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(content), signal: stopped });
   if (answer.ok) return answer;
   const reason = await answer.text();
-  throw new Error(answer.headers.get("Content-Type")?.startsWith("application/json") ? JSON.parse(reason).error : reason);
+  if (!answer.headers.get("Content-Type")?.startsWith("application/json")) throw new Error(reason);
+  const { error, too_long: long } = JSON.parse(reason);
+  throw long ? new TooLong(error) : new Error(error);
 }
 
 const post = async (address: string, question: Question, stopped: AbortSignal): Promise<unknown> => (await send(address, question, stopped)).json();

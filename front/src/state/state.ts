@@ -48,6 +48,10 @@ export const keyTokens = computed<Token[]>(() => trace.value[kind.value.keys]);
 const inWords = computed(() => wholeWords.value && !trace.value.map);
 export const queryItems = computed<Item[]>(() => itemsOf(queryTokens.value, inWords.value));
 export const keyItems = computed<Item[]>(() => (twoTexts.value ? itemsOf(keyTokens.value, inWords.value) : queryItems.value));
+const labels = (tokens: Token[]) => itemsOf(tokens, false).map((item) => item.label);
+/** For each token, its text, with its number if the text occurs several times: "the:3". */
+export const queryLabels = computed(() => labels(queryTokens.value));
+export const keyLabels = computed(() => (twoTexts.value ? labels(keyTokens.value) : queryLabels.value));
 export const visibleQueries = computed(() => visible(queryItems.value));
 export const visibleKeys = computed(() => visible(keyItems.value));
 export const twoTexts = computed(() => kind.value.queries !== kind.value.keys);

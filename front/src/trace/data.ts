@@ -240,6 +240,7 @@ export interface Effect {
 export interface Reading {
   text: string;
   continuation?: number[]; // for a causal language model: the ids of tokens that follow the text
+  truncate?: boolean; // true = of a text that is too long, the model reads the beginning; else it refuses
   new_tokens?: number; // the most tokens that the model generates after the text and its continuation
   temperature?: number; // for sampling the new tokens, 0 = always the most probable one; left out = the settings of the model
   nucleus?: number; // sample only from the most probable tokens whose probabilities together reach this number

@@ -46,7 +46,9 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
         InputError: the model cannot read the text or cannot generate tokens.
     """
     tokenizer = loaded.tokenizer
-    inputs, tokens = encode_text(loaded.model, tokenizer, prompt_of(tokenizer, question.text, writes=True), False)
+    inputs, tokens = encode_text(
+        loaded.model, tokenizer, prompt_of(tokenizer, question.text, writes=True), question.truncate
+    )
     n_read = len(tokens)
     ids = [*inputs["input_ids"][0].tolist(), *question.continuation]
     found = trace_for_page(

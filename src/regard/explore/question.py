@@ -29,6 +29,7 @@ class Question:
     Attributes:
         text: the text that the model reads.
         model: the name of a Hugging Face model or its folder; None = the model in memory.
+        truncate: of a text that is too long, the model reads the beginning; False = such a text is refused.
         target: the text that the decoder of an encoder-decoder model reads; None = the decoder gets no text.
         new_tokens: the largest number of tokens that the model generates after the text; None = it generates nothing.
         temperature: the temperature at which the new tokens are sampled; 0 = each new token is the most probable one.
@@ -42,6 +43,7 @@ class Question:
 
     text: str
     model: str | None = None
+    truncate: bool = False
     target: str | None = None
     new_tokens: int | None = None
     temperature: float | None = None

@@ -100,7 +100,7 @@ class Explorer:
                     return Response(status_code=CLIENT_DISCONNECTED)
                 return respond(await run_in_threadpool(answer))
         except TooLongError as error:
-            return JSONResponse({"error": error.remedy_only}, status_code=400)
+            return JSONResponse({"error": error.remedy_only, "too_long": True}, status_code=400)
         except InputError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         finally:

@@ -149,6 +149,7 @@ class Session:
             question.text,
             target=question.target,
             tokenizer=model.tokenizer,
+            truncate=question.truncate,
             new_tokens=question.new_tokens,
             generation=drawing_config(model, question),
             changes=question.change_objects(),
@@ -158,8 +159,8 @@ class Session:
         """Translate the text of a request; or, if the request has a target text, score that text as its translation."""
         if question.changes or question.continuation or question.new_tokens is not None:
             raise InputError("a translator's heads cannot be changed here, and it writes its whole translation.")
-        is_first = question.text == self.text
-        return translate_or_score(translator, question.text, question.target, is_first, n_best=Beam().size)
+        truncate = question.truncate or question.text == self.text
+        return translate_or_score(translator, question.text, question.target, truncate, n_best=Beam().size)
 
     def load(self, name: str | None, writes: bool) -> LoadedModel | Translator:
         """Return the model with a name. Load it unless it is in memory.

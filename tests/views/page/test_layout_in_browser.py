@@ -113,6 +113,30 @@ def test_the_step_that_is_shown_is_in_view_in_a_narrow_window(shown: Callable[..
             assert key[0] == pytest.approx(table[0], abs=4)  # beside the key's name
 
 
+def test_no_number_of_a_step_is_cut_in_half_in_a_narrow_window(shown: Callable[..., Page], kept: Trace) -> None:
+    page = shown(kept, "it", "L3H1", width=390)
+    steps = view(page, "steps")
+    table = steps.locator(".scroll").first
+    for place in range(steps.locator(".stages button").count() + 1):
+        if place:
+            steps.locator(".stages button").nth(place - 1).click()
+        else:
+            table.evaluate("table => table.scrollBy({ left: -30, behavior: 'instant' })")
+        key = box(steps.locator("table.steps thead th").first)
+        assert key[0] == pytest.approx(box(table)[0], abs=0.1)  # no digit beside the column of keys
+        for column in steps.locator("table.steps thead th").all()[1:]:
+            left, _, right, _ = box(column)
+            assert left > key[2] - 1.5 or right < key[2] + 1.5
+
+
+def test_views_name_which_of_several_equal_tokens(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
+    page = shown(handmade("the cat the dog"), "the:2", "L1H1")
+    steps = view(page, "steps")
+    expect(steps.locator("h2")).to_have_text("Step by step · L1H1 · the:2")
+    expect(steps.locator("table.steps tbody th")).to_have_text(["the:1", "cat", "the:2", "dog"])
+    expect(steps.locator(".dimensions caption")).to_contain_text(re.compile("“the:[12]”|“cat”|“dog”"))
+
+
 def test_a_click_on_a_picture_makes_the_patch_the_query(shown: Callable[..., Page], picture: Trace) -> None:
     page = shown(picture, "0,0", "L0H1", width=1280)
     expect(page.locator("h1:not(.brand)")).to_have_text("A picture")

@@ -43,21 +43,21 @@ export class TextReader implements Reader {
 
   async trace(reading: Reading, throwIfOutdated: () => void): Promise<Trace> {
     const continuation = [...(reading.continuation ?? []), ...(await this.write(reading, throwIfOutdated))];
-    const input = this.input(reading.text, continuation);
+    const input = this.input(reading, continuation);
     const { trace, output } = await this.run(input, [], range(input.read - 1, input.ids.length));
     return this.record.kind === "causal" ? { ...trace, ...this.writing(input, reading.text, output) } : trace;
   }
 
-  async effect({ text, continuation = [] }: Reading, changes: Change[]): Promise<Effect> {
-    const input = this.input(text, continuation);
+  async effect(reading: Reading, changes: Change[]): Promise<Effect> {
+    const input = this.input(reading, reading.continuation);
     const [before, after] = [await this.run(input, []), await this.run(input, changes)];
     const next = ({ output }: RunResult) => (this.record.kind === "causal" ? this.next(rowsOf(output, input.ids.length).at(-1)!) : []);
     return { ...(await effectOf(changes, before, after)), before: next(before), after: next(after) };
   }
 
-  private input(text: string, continuation: number[] = []): Input {
+  private input({ text, truncate }: Reading, continuation: number[] = []): Input {
     const letters = [...text];
-    const pieces = this.tokenizer.encode(letters);
+    const pieces = this.tokenizer.encode(letters, truncate ? this.record.most - continuation.length : undefined);
     const ids = [...pieces.map(({ id }) => id), ...continuation];
     this.check(ids.length);
     return { text: text + this.tokenizer.decode(continuation), ids, read: pieces.length, tokens: this.tokenizer.tokens(pieces, letters, continuation) };
@@ -78,8 +78,9 @@ export class TextReader implements Reader {
   }
 
   /** Let a causal model generate tokens after a text, sampled with the temperature and the nucleus; return their ids. */
-  private async write({ text, continuation = [], new_tokens: most = 0, temperature = 0, nucleus = 1 }: Reading, throwIfOutdated: () => void): Promise<number[]> {
-    const { ids } = this.input(text, continuation);
+  private async write(reading: Reading, throwIfOutdated: () => void): Promise<number[]> {
+    const { continuation, new_tokens: most = 0, temperature = 0, nucleus = 1 } = reading;
+    const { ids } = this.input(reading, continuation);
     this.check(ids.length + most);
     const written: number[] = [];
     while (written.length < most && !this.record.ends.includes(written.at(-1)!)) {

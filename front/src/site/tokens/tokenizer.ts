@@ -28,11 +28,15 @@ export class Tokenizer {
 
   static of = (file: Uint8Array) => new Tokenizer(JSON.parse(new TextDecoder().decode(file)) as Vocabulary);
 
-  /** Tokenize a text, given as its code points, and add the tokens that the tokenizer puts before and after it. */
-  encode(text: string[]): Piece[] {
+  /**
+   * Tokenize a text, given as its code points, and add the tokens that the tokenizer puts before and after it.
+   *
+   * @param most with this addition, at most so many tokens: of a longer text, only the first ones.
+   */
+  encode(text: string[], most = Infinity): Piece[] {
     const { before, after } = this.vocabulary;
     const added = (id: number): Piece => ({ id, start: 0, end: 0 });
-    return [...before.map(added), ...this.read(text), ...after.map(added)];
+    return [...before.map(added), ...this.read(text).slice(0, Math.max(0, most - before.length - after.length)), ...after.map(added)];
   }
 
   private read(text: string[]): Piece[] {

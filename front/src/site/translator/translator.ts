@@ -54,8 +54,8 @@ export class TranslatorReader implements Reader {
     return this.outputs.projections;
   }
 
-  async trace({ text }: Reading, throwIfOutdated: () => void): Promise<Trace> {
-    const pieces = this.source.encode(this.clean(text));
+  async trace({ text, truncate }: Reading, throwIfOutdated: () => void): Promise<Trace> {
+    const pieces = this.source.encode(this.clean(text)).slice(0, truncate ? this.most : undefined);
     if (!pieces.length) throw new Refused({ reason: "empty" });
     if (pieces.length > this.most) throw new Refused({ reason: "long", tokens: pieces.length });
     const source = [...pieces, { id: this.settings.eos, text: this.source.piece(this.settings.eos) }];

@@ -8,7 +8,7 @@ import { numberText, weightText } from "../../parts/numbers";
 import { Choice, Numbers, Panel } from "../../parts/panel";
 import { linkedChoice } from "../../state/linked-signals";
 import { mostMoved } from "../../state/parted-heads";
-import { colourScale, head, headName, kind, layerNumber, queryTokens, restingQuery, trace, twoTexts } from "../../state/state";
+import { colourScale, head, headName, kind, layerNumber, queryLabels, restingQuery, trace, twoTexts } from "../../state/state";
 import { roleName, ROLES, type Role } from "../../trace/roles";
 import { words } from "../../words";
 import { cellOf, chooseCell, colourOf, DIFFERENCE_HUE, type Cell, type CellShows } from "./head-cell";
@@ -147,7 +147,7 @@ const measureText = (measure: number | undefined) => (measure === undefined || N
 /** The text of a head: its name, the query, the word with the largest weight, and the weight: "L3H1: it → snake 0.6741". */
 function labelOf({ layer, head: headIndex, to, weight, parted }: Cell): string {
   const name = headName(layer.layer, headIndex);
-  if (cellShows().value === "difference") return `${name}: ${parted ? `${queryTokens.value[parted.query].text} ${weightText(parted.moved)}` : "0"}`;
+  if (cellShows().value === "difference") return `${name}: ${parted ? `${queryLabels.value[parted.query]} ${weightText(parted.moved)}` : "0"}`;
   const from = restingQuery.value?.label;
   const number = weight === null ? "…" : weightText(weight, layer);
   return from && to ? `${name}: ${from} → ${to.label} ${number}` : `${name}: ${number}`;

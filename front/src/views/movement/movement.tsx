@@ -6,8 +6,7 @@ import { useSize } from "../../parts/boxes";
 import { dark, hueOf, shade } from "../../parts/colours";
 import { Choice, Numbers, Panel } from "../../parts/panel";
 import { linkedChoice } from "../../state/linked-signals";
-import { chooseHead, chooseKind, head, key, keyTokens, kind, kindName, layerNumber, layerOf, query, queryTokens, trace } from "../../state/state";
-import { isolated } from "../../trace/items";
+import { chooseHead, chooseKind, head, key, keyLabels, kind, kindName, layerNumber, layerOf, query, queryLabels, trace } from "../../state/state";
 import { words } from "../../words";
 import { movement, movementPending, movements, moves, pointAfter, shownMove, type Arrow, type Move, type Point } from "./moves";
 
@@ -39,7 +38,7 @@ function Movement() {
   if (!of) return <OtherKinds />;
   const move = shownMove.value;
   if (!move) return <Panel view="movement" title={say.movement}><p class="caption">{say.movementToken}</p></Panel>;
-  const name = queryTokens.value[query.value!].text;
+  const name = queryLabels.value[query.value!];
   const [first, second] = of.shares.map((share) => (100 * share).toFixed(1));
   return (
     <Panel
@@ -59,7 +58,7 @@ function Movement() {
           <MoveTable move={move} />
           <p class="caption nearest">
             {say.nearestAfter(`L${move.layer}`)}{" "}
-            {move.nearest.map(([token, angle]) => `${isolated(queryTokens.value[token].text)} ${angle.toFixed(1)}°`).join(" · ")}
+            {move.nearest.map(([token, angle]) => `${queryLabels.value[token]} ${angle.toFixed(1)}°`).join(" · ")}
           </p>
         </div>
       </div>
@@ -123,7 +122,7 @@ function arrowsOf(move: Move): NamedArrow[] {
             arrow.index < 0 ? others(arrow) : { ...named(arrow, `H${arrow.index}`, hueOf(arrow.index, heads)), choose: () => chooseHead(move.layer, arrow.index), near: arrow.index === head.value && move.layer === layerNumber.value },
           )
         : move.sources.map((arrow) =>
-            arrow.index < 0 ? others(arrow) : { ...named(arrow, keyTokens.value[arrow.index].text, 255), choose: () => (key.value = arrow.index), near: arrow.index === key.value },
+            arrow.index < 0 ? others(arrow) : { ...named(arrow, keyLabels.value[arrow.index], 255), choose: () => (key.value = arrow.index), near: arrow.index === key.value },
           );
   const bias = dividedInto.value === "parts" || move.bias.length < 1e-3 ? [] : [named(move.bias, say.outputBias, ATTENTION)];
   const rest = move.rest.length < 1e-3 ? [] : [named(move.rest, restName(), REST)];
@@ -173,7 +172,7 @@ function Picture({ move }: { move: Move }) {
   const toPixels = scaled([...tips, move.after, ...(whole.value ? all.flatMap((one) => [one.before, one.after]) : [])], width);
   return (
     <div ref={box}>
-      <svg class="plane" height={HEIGHT} role="img" aria-label={say.movementPicture(queryTokens.value[query.value!].text, all.length)}>
+      <svg class="plane" height={HEIGHT} role="img" aria-label={say.movementPicture(queryLabels.value[query.value!], all.length)}>
         <OtherTokens move={move} toPixels={toPixels} width={width} />
         {whole.value && all.map((one) => <path class="way" key={one.layer} d={line(toPixels(one.before), toPixels(one.after))} />)}
         {arrows.map((arrow, i) => <Part key={i} arrow={arrow} from={toPixels(tips[i])} to={toPixels(tips[i + 1])} />)}
@@ -200,13 +199,13 @@ const line = (from: Point, to: Point) => `M${from.join(" ")}L${to.join(" ")}`;
 function OtherTokens({ move, toPixels, width }: { move: Move; toPixels: ToPixels; width: number }) {
   const near = new Set(move.nearest.map(([token]) => token));
   const taken: Point[] = []; // where names have been placed at the edge so far
-  const others = queryTokens.value.map(({ text }, i) => ({ text, i, at: toPixels(pointAfter(move.layer, i)) })).filter(({ i }) => i !== query.value);
+  const others = queryLabels.value.map((text, i) => ({ text, i, at: toPixels(pointAfter(move.layer, i)) })).filter(({ i }) => i !== query.value);
   return (
     <g class="other">
       {others.map(({ text, i, at: [x, y] }) => {
         const out = x < 4 ? "←" : x > width - 4 ? "→" : y < 4 ? "↑" : y > HEIGHT - 4 ? "↓" : "";
         if (out && !near.has(i)) return null;
-        if (out) return <text key={i} class="out" {...edgeOf(x, y, width, taken)}>{out === "→" ? `${isolated(text)} →` : `${out} ${isolated(text)}`}</text>;
+        if (out) return <text key={i} class="out" {...edgeOf(x, y, width, taken)}>{out === "→" ? `${text} →` : `${out} ${text}`}</text>;
         return (
           <g key={i}>
             <circle cx={x} cy={y} r={near.has(i) ? 3.5 : 2} />

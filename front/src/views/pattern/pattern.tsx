@@ -105,7 +105,7 @@ export function Pattern() {
 function labelWidth(items: Item[]): number {
   const context = new OffscreenCanvas(1, 1).getContext("2d")!;
   context.font = `650 13px ${theme("--sans")}`;
-  const widths = items.slice(0, 400).map((item) => context.measureText(item.text).width);
+  const widths = items.slice(0, 400).map((item) => context.measureText(item.label).width);
   return Math.ceil(Math.min(104, Math.max(18, ...widths))) + 12;
 }
 

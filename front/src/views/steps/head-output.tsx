@@ -1,7 +1,7 @@
 // The step "output" of a model's attention: the vector that the head adds (context · W_O), and the sum over the heads of the layer
 
 import { numberText, sumText } from "../../parts/numbers";
-import { chooseHead, headName, isChanged, layerNumber, queryTokens } from "../../state/state";
+import { chooseHead, headName, isChanged, layerNumber, queryLabels } from "../../state/state";
 import type { Decoded } from "../../trace/blocks";
 import { words } from "../../words";
 import { columnAt, contextOf, outputsOf, type HeadOutputs } from "./head-vectors";
@@ -15,7 +15,7 @@ const LISTED = 16; // the most heads in the table of lengths
 export function sayHeadOutput(layer: Decoded, head: number, query: number): string {
   const say = words();
   const { width, lengths } = outputsOf(layer, head, query);
-  const name = queryTokens.value[query].text;
+  const name = queryLabels.value[query];
   return say.sayHeadOutput(headName(), name, width) + (isChanged.value ? ` ${say.sayChangedOutput}` : ` ${say.sayOutputLength(numberText(lengths[head]))}`);
 }
 

@@ -7,7 +7,7 @@ import { numberText } from "../../parts/numbers";
 import { Panel } from "../../parts/panel";
 import { course } from "../../state/course";
 import { linkedNumber } from "../../state/linked-signals";
-import { changes, decoded, head, headName, key, keyTokens, layer, query, queryTokens, stage, trace, wholeWords } from "../../state/state";
+import { changes, decoded, head, headName, key, keyLabels, keyTokens, layer, query, queryLabels, queryTokens, stage, trace, wholeWords } from "../../state/state";
 import { stagesOf, vectorOf } from "../../trace/attention";
 import { words } from "../../words";
 import { HeadOutput, sayHeadOutput } from "./head-output";
@@ -50,8 +50,7 @@ export function StepByStep() {
   const table = useRef<HTMLDivElement>(null);
   const at = currentStage();
   useEffect(() => {
-    const cell = table.current?.querySelector<HTMLElement>("td.now:last-of-type, td.now");
-    if (cell) table.current!.scrollLeft = cell.offsetLeft + cell.offsetWidth + EDGE - table.current!.clientWidth;
+    if (table.current) showStage(table.current);
   }, [at, now === null]);
   if (!now) {
     const ready = decoded.value.has(layer.value); // until the layer is decoded, it is not known whether it has steps
@@ -71,7 +70,7 @@ export function StepByStep() {
   return (
     <Panel
       view="steps"
-      title={[say.steps, ...(trace.value.worked ? [] : [headName()]), queryTokens.value[now.query].text].join(" · ")}
+      title={[say.steps, ...(trace.value.worked ? [] : [headName()]), queryLabels.value[now.query]].join(" · ")}
       tools={
         <>
           <button type="button" disabled={back === null} onClick={() => go(back!)}>‹ {say.back}</button>
@@ -100,6 +99,20 @@ export function StepByStep() {
       {wholeWords.value && <p class="caption">{say.joinTitle}</p>}
     </Panel>
   );
+}
+
+/**
+ * Scroll the table so that the column of the shown stage is in view. A column begins where the column of keys, which stays at the
+ * left edge, ends: half of a number would read as another number.
+ */
+function showStage(box: HTMLElement): void {
+  const [keys, ...columns] = box.querySelectorAll<HTMLElement>("thead th");
+  box.style.scrollPaddingLeft = `${keys.offsetWidth}px`;
+  const cell = box.querySelector<HTMLElement>("td.now:last-of-type, td.now");
+  if (!cell) return;
+  const least = cell.offsetLeft + cell.offsetWidth + EDGE - box.clientWidth;
+  const first = least > 0 && columns.find((column) => column.offsetLeft - keys.offsetWidth >= least);
+  box.scrollLeft = first ? first.offsetLeft - keys.offsetWidth : 0;
 }
 
 /**
@@ -135,7 +148,7 @@ function positionsByWeight({ stages: { weights, masked } }: ShownSteps): number[
 function sentenceOf(now: ShownSteps, at: number): string {
   const say = words();
   const { layer: attention, head: headIndex, query: position, stages: n } = now;
-  const [from, to] = [queryTokens.value[position].text, keyTokens.value[keyOf(now)].text];
+  const [from, to] = [queryLabels.value[position], keyLabels.value[keyOf(now)]];
   const temperature = (attention.temperature ?? 1) * changes.value.temperature;
   const texts = [
     () => say.sayProject(from, to),
@@ -232,7 +245,7 @@ function StageTable({ now, at }: { now: ShownSteps; at: number }) {
             <tr key={k} aria-selected={k === keyOf(now)} onClick={() => (chosenKey.value = k)} onPointerEnter={() => (key.value = k)}>
               <th scope="row" dir="auto">
                 <button type="button" style={shade > 0.004 ? { background: colours[Math.round(255 * shade)], color: textColour(shade) } : undefined}>
-                  {keyTokens.value[k].text}
+                  {keyLabels.value[k]}
                 </button>
               </th>
               {columns.map((column, i) => cell(column, numberText(column.of(k)), column.title(k), i))}

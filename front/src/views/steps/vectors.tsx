@@ -2,7 +2,7 @@
 // weighted values, output
 
 import { numberText, sumText } from "../../parts/numbers";
-import { keyTokens, queryTokens } from "../../state/state";
+import { keyLabels, queryLabels } from "../../state/state";
 import { vectorOf, type Stages } from "../../trace/attention";
 import type { Decoded } from "../../trace/blocks";
 import { words } from "../../words";
@@ -42,7 +42,7 @@ export function Projection({ now, to }: { now: ShownSteps; to: number }) {
     const sums = projected(now.layer, vector, now.head, token);
     return { name, numbers: Float64Array.from(sums, (sum) => sum.number), text: (i) => sums[i].text };
   };
-  const [from, key] = [queryTokens.value[now.query].text, keyTokens.value[to].text];
+  const [from, key] = [queryLabels.value[now.query], keyLabels.value[to]];
   return (
     <Dimensions
       title={`${from} · ${key}`}
@@ -58,7 +58,7 @@ export function DotProduct({ now, to }: { now: ShownSteps; to: number }) {
   const product = { name: say.product, numbers: q.map((number, i) => number * k[i]), text: (i: number) => `${inSum(q[i])} · ${inSum(k[i])}` };
   return (
     <Dimensions
-      title={`${queryTokens.value[now.query].text} · ${keyTokens.value[to].text}`}
+      title={`${queryLabels.value[now.query]} · ${keyLabels.value[to]}`}
       columns={[{ name: say.query, numbers: q }, { name: say.key, numbers: k }, product]}
       summed
     />
@@ -70,7 +70,7 @@ export function Context({ now, to }: { now: ShownSteps; to: number }) {
   const say = words();
   const value = vectorOf(now.layer, "value", now.head, to);
   const weight = now.stages.weights[to];
-  const name = keyTokens.value[to].text;
+  const name = keyLabels.value[to];
   return (
     <Dimensions
       title={`${say.weight} ${numberText(weight)} · ${say.value} “${name}”`}
@@ -100,7 +100,7 @@ export function Output({ now }: { now: ShownSteps }) {
   const sums = outputOf(now.layer, now.query);
   return (
     <Dimensions
-      title={queryTokens.value[now.query].text}
+      title={queryLabels.value[now.query]}
       columns={[{ name: say.output, numbers: Float64Array.from(sums, (sum) => sum.number), text: (i) => sums[i].text }]}
     />
   );
