@@ -31,8 +31,8 @@ class ModelInput:
 
     Attributes:
         inputs: the keyword arguments with which the model is called.
-        text: the text that the model reads, with the text that a decoder-only model generated after it; empty beside
-            pictures and recordings, but for the generated text.
+        text: the text that the model reads, without a text beside pictures; then the text that a decoder-only model
+            generated.
         target_text: the text that the decoder of an encoder-decoder reads; empty for other models.
         source: the tokens that the encoder reads; empty for a decoder-only model, and for pictures and recordings.
         target: the tokens that the decoder reads, also in a decoder-only model; empty for an encoder-only model.
@@ -170,11 +170,8 @@ def with_generated(
 
 
 def answer_text(tokenizer: Any, ids: Int[Tensor, " tokens"], n_read: int) -> str:
-    """Return the text that a model generated after the first `n_read` tokens, without special tokens.
-
-    A tokenizer may drop the space before the first token that it decodes. So all tokens are decoded, and the text of
-    the first `n_read` tokens is removed.
-    """
+    """Return the text that a model generated after the first `n_read` tokens, without special tokens."""
+    # all tokens are decoded, since a tokenizer may drop the space before the first token that it decodes
     read, whole = (tokenizer.decode(part, skip_special_tokens=True) for part in (ids[:n_read], ids))
     return str(whole).removeprefix(str(read))
 

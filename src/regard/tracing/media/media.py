@@ -231,7 +231,7 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
 
 
 def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return the tensors that a processor makes of these arguments; raise InputError if it raises an exception."""
+    """Return the tensors that a processor makes of these arguments; raise InputError if the processor fails."""
     try:
         return processor(*args, return_tensors="pt", **kwargs)
     except Exception as error:  # processors raise exceptions of many classes

@@ -70,7 +70,6 @@ def spelled(tokens: Sequence[Token], groups: Sequence[range]) -> str:
 
 
 def joined_token(tokens: Sequence[Token]) -> Token:
-    """Return one token with the texts of several consecutive tokens."""
     if len(tokens) == 1:
         return tokens[0]
     first, *others = tokens

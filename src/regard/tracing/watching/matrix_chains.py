@@ -24,7 +24,7 @@ class MatrixChains:
     def is_end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
         """Return whether a call multiplies a product of two matrices with a third matrix.
 
-        If the call instead begins or continues a chain, store its result in `from_products`.
+        If the call only computes or changes a product of two matrices, store its result in `from_products`.
         """
         is_product = getattr(func, "__name__", "").strip("_") in PRODUCTS
         if not isinstance(result, Tensor) or result.ndim < 2 or not (is_product or self.from_products):

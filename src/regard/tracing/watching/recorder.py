@@ -185,8 +185,8 @@ class Recorder(TorchFunctionMode):
         """When a module ends, list it as unseen if its class is named like attention and it called no attention.
 
         A module without output, which raised an error, is not listed. If attention was recorded in a module that is
-        named like attention, its submodules are removed from the list: one such as an output projection may also be
-        named like attention, and computes none.
+        named like attention, its submodules are removed from the list: the output projection, for example, may also be
+        named like attention, and computes no attention.
         """
         n_calls, n_recorded = self.at_start.pop()
         if not has_output or not ATTENTION_NAME.search(type(module).__name__):
