@@ -1,21 +1,26 @@
 """The choice of the token and head shown first, against its definition written as loops."""
 
+import math
+
 import pytest
 import torch
 from refusals import refusal
 
-from regard import Causal, InputError
+from regard import Causal, InputError, trace
 from regard.tracing.focus import focus_on, strongest_other_words
 
 
 def saliences(trace, words):
-    """Yield the salience (weight - mean weight of the key in this head) · distance, by layer, head, query and key."""
+    """Return, for the most salient weight of each head, (weight - mean weight of its key) · log(1 + distance²)."""
     found = {}
     for layer, pattern in trace.encoder.items():
         for head, weights in enumerate(pattern.dense()[0].tolist()):
+            excess = {}
             for key in words:
                 mean = sum(row[key] for row in weights) / len(weights)
-                found |= {(layer, head, query, key): (weights[query][key] - mean) * abs(query - key) for query in words}
+                excess |= {(query, key): weights[query][key] - mean for query in words if query != key}
+            query, key = max(excess, key=lambda pair: excess[pair] * abs(pair[0] - pair[1]))
+            found[layer, head, query, key] = excess[query, key] * math.log(1 + (query - key) ** 2)
     return found
 
 
@@ -33,6 +38,29 @@ def test_added_tokens_and_punctuation_are_neither_queries_nor_keys(snake):
     layer, head, query, _ = max(found, key=found.get)
     focus = focus_on(snake)
     assert (focus.head.layer, focus.head.head, focus.query) == (layer, head, query)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "token", "key"),
+    [
+        (
+            "The committee that approved the grants asked the applicants for more details about how they planned to "
+            "use the money.",
+            "L3H1",
+            "they",
+            "applicants",
+        ),
+        (
+            "When the storm reached the village, the fishermen had already pulled their boats onto the beach.",
+            "L3H1",
+            "their",
+            "fishermen",
+        ),
+    ],
+)
+def test_a_large_weight_is_chosen_before_a_middling_one_on_a_more_distant_word(text, name, token, key):
+    focus = focus_on(trace("MiniLM", text))
+    assert (focus.head.name, focus.token.text, focus.head.top(focus.query, 1)[0].token.text) == (name, token, key)
 
 
 def test_it_looks_at_the_snake_without_being_told_the_head(snake):

@@ -56,9 +56,9 @@ def look(
 ) -> None:
     """Run a model on a text and show which tokens attend to which.
 
-    Without --token and --head, regard chooses the query token and the head with a large weight on a distant word to
-    which few other tokens attend. If the model is a translator made by regard train, its translation is shown too, or
-    the text of --target in place of the translation.
+    Without --token and --head, regard chooses the query token and the head with a large weight on a distant word, to
+    which the other tokens of this head attend less. If the model is a translator made by regard train, its translation
+    is shown too, or the text of --target in place of the translation.
 
     [bold]Examples[/bold]
 

@@ -1,8 +1,14 @@
 """Chooses the query token and the head that a view shows: the user's choice, or those of the most salient weight.
 
-A weight is salient if its key is far from the query, and if other queries of the head put little weight on the key:
+A weight is salient if its key is far from the query, and if other queries of the head put less weight on the key:
 
-    salience = (weight - mean weight of the key over the head's queries) · |query position - key position|
+    salience = (weight - mean weight of the key over the head's queries) · distance
+
+where distance = |query position - key position|. The most salient weights of the heads are then compared by
+
+    (weight - mean weight of the key over the head's queries) · log(1 + distance²)
+
+so that a middling weight on the most distant word does not hide a large weight on a nearer one.
 
 Three kinds of weights are not considered: weights of 0, the weight of a token on itself, and weights whose query or key
 is punctuation or a special token such as [SEP]. A head puts its weight on such keys if no other token matters to it
@@ -80,10 +86,11 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """Find the most salient weight in heads of one layer; return its salience, and its head and query as a `Focus`.
+    """Compare the most salient weight of each head of one layer; return the largest number, and its head and query.
 
-    `query` is the only query to consider; None = consider all queries. If no query has a weight above 0 on a word other
-    than itself, return -inf, the first head, and `query` or the first word.
+    The number is (weight - mean weight of its key) · log(1 + distance²). `query` is the only query to consider; None =
+    consider all queries. If no query has a weight above 0 on a word other than itself, return -inf, the first head, and
+    `query` or the first word.
     """
     pattern, first = heads[0].pattern, heads[0]
     head_numbers, device = [head.number for head in heads], pattern.device
@@ -91,7 +98,8 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     mean_weight = pattern.received()[0][head_numbers] / n_queries
     query_is_word, key_is_word = is_word(first.queries).to(device), is_word(first.keys).to(device)
     first_query = int(query_is_word.nonzero()[0]) if query is None else query
-    best = (-torch.inf, Focus(first, first_query))
+    best = torch.full_like(mean_weight[:, 0], -torch.inf)  # the largest salience of each head
+    query_of, distance_of = torch.full_like(best, first_query).long(), torch.ones_like(best)
     queries, keys = (torch.arange(n, device=device) for n in (n_queries, pattern.shape[3]))
     candidates = queries if query is None else queries[[query]]
     for chunk in torch.split(candidates, max(1, WEIGHTS_AT_ONCE // max(1, len(heads) * pattern.shape[3]))):
@@ -102,11 +110,13 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
         distance = (chunk[:, None] - keys).abs()
         salience = (weights - mean_weight[:, None]) * distance
         salience = salience.masked_fill(~eligible | (weights == 0), -torch.inf)
-        value, index = salience.flatten().max(dim=0)
-        head, row, _ = torch.unravel_index(index, salience.shape)
-        if float(value) > best[0]:
-            best = (float(value), Focus(heads[int(head)], int(chunk[row])))
-    return best
+        largest, index = salience.flatten(1).max(dim=1)
+        row, key = torch.unravel_index(index, distance.shape)
+        query_of = torch.where(largest > best, chunk[row], query_of)
+        distance_of = torch.where(largest > best, distance[row, key].clamp(min=1), distance_of)
+        best = torch.maximum(largest, best)
+    value, chosen = (best / distance_of * torch.log1p(distance_of**2)).max(dim=0)
+    return float(value), Focus(heads[int(chosen)], int(query_of[chosen]))
 
 
 @torch.no_grad()
