@@ -199,7 +199,7 @@ export interface Trace {
   alignment?: Alignment | null; // word alignments; null if the model is no translator
   second?: SecondTrace; // in a comparison, the other trace
   map?: WeightMap; // for a long text: how to request weights, which the layers then lack
-  movement?: Record<string, Movement> | null; // by kind of self-attention; null = no hidden vectors, or too many
+  movement?: Record<string, Movement> | null; // for each kind of self-attention; null = the trace has no hidden vectors, or too many for a page
   blocks: Record<string, string>; // by name: an array as deflated bytes in base64
   numbers?: Record<string, Float32Array>; // from a worker, instead of `blocks`: an array of floats for each block
   masks?: Record<string, Uint8Array>; // from a worker, instead of `blocks`: the bits [masks queries keys] of each mask

@@ -21,7 +21,8 @@ type Order = "layer" | "token" | "entropy" | "distance" | Role;
 const MANY = 600; // more heads than this are drawn on a canvas; a sorted list then has only the first FIRST heads, and the table the first MANY
 const FIRST = 120; // the length of a sorted list, if there are more than MANY heads
 
-const [LEAST_LARGE, LARGEST, HEIGHT] = [26, 44, 320]; // the width of a cell, in pixels, is at most LEAST_LARGE to LARGEST, so that all layers together are about HEIGHT high
+// The largest width of a cell is HEIGHT divided by the number of layers, but at least LEAST_LARGE and at most LARGEST; all in pixels.
+const [LEAST_LARGE, LARGEST, HEIGHT] = [26, 44, 320];
 
 const largestCell = () => Math.max(LEAST_LARGE, Math.min(LARGEST, HEIGHT / kind.value.layers.length));
 

@@ -37,7 +37,7 @@ function indexIn(items: Item[], item: Item | null): number | null {
   return index < 0 ? null : index;
 }
 
-/** For a query, a function of a key: how the cell is drawn, its strength (0 to 1) and the colours for the strengths 0, 1/255, … 1; null = masked. */
+/** How the cell of a query and a key is drawn: its strength (`shown`, 0 to 1), and the colours of the strengths 0, 1/255, … 1; null = it is masked. */
 type Cells = (from: Item) => (to: Item) => { shown: number; colours: string[] } | null;
 
 function weightsOf(grid: Grid, { keys }: View): Cells {

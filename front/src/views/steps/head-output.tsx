@@ -44,7 +44,7 @@ export function HeadOutput({ now: { layer, head, query } }: { now: ShownSteps })
   );
 }
 
-/** How one number of the sum of the other heads' vectors was computed, as text: "0.5 (H0) + 0.25 (H2)". */
+/** One number of the sum of the other heads' vectors, written out: "0.5 (H0) + 0.25 (H2)". */
 function othersText({ added }: HeadOutputs, shownHead: number, dimension: number): string {
   const heads = [...added.keys()].filter((head) => head !== shownHead);
   return sumText(heads.length, (i) => `${inSum(added[heads[i]][dimension])} (H${heads[i]})`, MOST_TERMS, words().moreHeads);
