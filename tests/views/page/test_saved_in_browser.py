@@ -34,8 +34,8 @@ def test_a_card_that_is_higher_than_its_content_is_saved_without_the_empty_part(
     opened: Callable[..., Page], written: Path, tmp_path: Path
 ) -> None:
     page = opened(written)
-    picture = matplotlib.image.imread(saved(page, "heads", "PNG", tmp_path))
-    assert picture.shape[0] < 1.3 * page.locator("[data-view=heads]").bounding_box()["height"]  # two pixels for one
+    picture = matplotlib.image.imread(saved(page, "pattern", "PNG", tmp_path))
+    assert picture.shape[0] < 1.7 * page.locator("[data-view=pattern]").bounding_box()["height"]  # two pixels for one
     assert picture[-4, picture.shape[1] // 2, 3] == 1  # the panel reaches the lower edge: nothing there is transparent
 
 
