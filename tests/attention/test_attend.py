@@ -231,26 +231,6 @@ def test_nan_in_a_key_or_value_shows_wherever_it_is_read(inputs, keys, softcap):
     assert_close(seen.context[1, :4], whole.context[1, :4])
 
 
-@pytest.mark.parametrize("score", [ScaledDot(), ScaledDot(softcap=1.7), ScaledDot(bias=torch.zeros(1))], ids=repr)
-@pytest.mark.parametrize(
-    "mask", [None, Causal(), Causal(0), Window(2, 1), Padding(torch.tensor([0])), Causal() & Keep(torch.tensor(True))]
-)
-@pytest.mark.parametrize(("batch", "queries", "keys"), [(2, 5, 0), (2, 0, 7), (2, 0, 0), (0, 5, 7), (0, 0, 0)])
-def test_empty_axes_give_empty_results(normal, batch, queries, keys, mask, score):
-    query, key, value = normal(batch, 6, queries, 11), normal(batch, 3, keys, 11), normal(batch, 3, keys, 13)
-    seen = attend(query, key, value, mask=mask, score=score)
-    assert seen.context.shape == (batch, 6, queries, 13)
-    assert bool((seen.context == 0).all())
-    assert seen.pattern.dtype == torch.float32
-    assert seen.pattern.shape == seen.pattern.dense().shape == (batch, 6, queries, keys)
-    assert seen.pattern.entropy().shape == (batch, 6, queries)
-    assert bool((seen.pattern.entropy() == 0).all())
-    assert seen.pattern.received().shape == (batch, 6, keys)
-    assert bool((seen.pattern.received() == 0).all())
-    assert seen.pattern.back(normal(batch, 6, queries)).shape == (batch, 6, keys)
-    assert seen.pattern.scores().shape == (batch, 6, queries, keys)
-
-
 # Gradients
 
 

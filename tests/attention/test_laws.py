@@ -7,6 +7,7 @@ from the combination. In half of them gradients are required, for which other ba
 import math
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ from torch.testing import assert_close
 import regard.attention.backends.fused as fused_backend
 import regard.attention.scores.tiling as tiling_module
 import regard.attention.weights as weights_module
-from regard import Bias, Causal, GumbelSoftmax, Hard, Keep, Sampled, Softmax, use_backend
+from regard import Bias, Causal, GumbelSoftmax, Hard, Keep, Sampled, Softmax, TalkingHeads, use_backend
 from regard.attention.backends.choose import BACKENDS
 
 PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
@@ -187,6 +188,20 @@ def test_one_item_and_one_key_head_serve_as_if_they_were_written_out(case, numbe
     same(case.attend().pattern.dense(), full.attend().pattern.dense(), case)
 
 
+READERS = [name for name in NORMALISERS if name != "Local, PredictedCentre"]  # whose windows leave the key out
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_nan_in_a_key_is_seen_by_those_who_read_it_alone(name):
+    case = built(PLAIN | {"normalise": name}, (5, 7), (6, 3), (2, 2, 2), 0)
+    case.key[1, 2, 3] = math.nan  # the key of heads 4 and 5
+    found, expected = case.attend().pattern.dense().isnan(), torch.zeros(2, 6, 5, 7, dtype=torch.bool)
+    expected[1, slice(None) if name.startswith("TalkingHeads") else slice(4, 6)] = True
+    if name.startswith(("Sigmoid", "StickBreaking")):  # a weight depends on no score, or on those of later keys
+        found, expected = found.any(-1), expected.any(-1)
+    assert torch.equal(found, expected)
+
+
 # Temperature
 
 
@@ -271,6 +286,38 @@ def test_every_backend_that_does_the_call_gives_the_same(case, number):
             same(there.context, here.context, case)
 
 
+def tensors_inside(part):
+    """Return the tensors that a stage holds, wherever: in its attributes, and in theirs."""
+    if isinstance(part, torch.Tensor):
+        return [part]
+    names = getattr(part, "__dataclass_fields__", ())
+    inside = [*getattr(part, "__dict__", {}).values(), *(getattr(part, name) for name in names)]
+    for values in [value for value in inside if isinstance(value, dict)]:
+        inside += values.values()  # the parameters, buffers and modules of a module
+    return [tensor for value in inside if value is not None for tensor in tensors_inside(value)]
+
+
+HOLDERS = [(stage, name) for stage, name in EVERY if stage != "positions"]
+
+
+@pytest.mark.parametrize(("stage", "name"), [*HOLDERS, ("normalise", "TalkingHeads, sinks")])
+def test_a_pattern_of_changed_tensors_of_any_stage_is_refused(stage, name):
+    case = built(PLAIN | ({stage: name} if name in STAGES[stage] else {}), (5, 7), (6, 3), (2, 2, 2), 0)
+    if name == "TalkingHeads, sinks":
+        case = replace(case, normalise=TalkingHeads(6, Softmax(sinks=torch.zeros(6))))
+    for tensor in tensors_inside(getattr(case, stage)):
+        pattern = case.attend().pattern
+        pattern[0]
+        with torch.no_grad():
+            tensor.copy_(tensor.clone())
+        with pytest.raises(ValueError) as refusal:
+            pattern[0]
+        assert str(refusal.value) == (
+            "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
+            "computed; clone the tensor before you change it."
+        )
+
+
 # Gradients
 
 
@@ -280,7 +327,8 @@ def test_gradients_of_the_context_in_float64(case, number):
     parameters = case.parameters()
 
     def context(query, key, value, *_):
-        return case.attend(query=query, key=key, value=value).context
+        attended = case.attend(query=query, key=key, value=value)
+        return attended.context, attended.pattern.apply(value)
 
     with torch.enable_grad():
         assert torch.autograd.gradcheck(context, (*leaves, *parameters), fast_mode=True)

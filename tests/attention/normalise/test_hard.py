@@ -51,14 +51,6 @@ def test_queries_heads_and_items_draw_for_themselves():
     assert 0 < int((other == keys).sum()) < keys.numel() / 3
 
 
-@pytest.mark.parametrize("choose", CHOICES)
-def test_the_pattern_shows_the_choices_that_the_context_was_read_with(normal, choose):
-    query, key, value = normal(2, 3, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13)
-    seen = attend(query, key, value, normalise=Hard(choose))
-    for b, h, i in torch.cartesian_prod(torch.arange(2), torch.arange(3), torch.arange(5)).tolist():
-        assert torch.equal(seen.context[b, h, i], value[b, h, int(seen.pattern[b, h, i].argmax())])
-
-
 @pytest.mark.parametrize("soft", [Softmax(), Softmax(temperature=0.5), Sparsemax()])
 def test_straight_through_has_the_gradient_of_the_soft_weights(normal, soft):
     scores, upstream = (normal(1, 2, 3, 7, dtype=torch.float64) for _ in range(2))
@@ -78,13 +70,6 @@ def test_no_gradient_passes_through_a_choice_but_values_learn(normal, choose):
     assert gradients[0] is None or not bool(gradients[0].any())
     assert gradients[1] is None or not bool(gradients[1].any())
     torch.testing.assert_close(gradients[2], seen.pattern.received()[..., None].expand(2, 3, 7, 13))
-
-
-@pytest.mark.parametrize("choose", CHOICES)
-def test_nan_is_seen(normal, choose):
-    scores = normal(1, 2, 3, 7)
-    scores[0, 1, 2, 3] = math.nan
-    assert Hard(choose)(scores, None, WHOLE).isnan().all(-1).nonzero().tolist() == [[0, 1, 2]]
 
 
 @pytest.mark.usefixtures("unhooked")

@@ -77,27 +77,16 @@ def test_the_network_learns_where_to_look(normal):
     assert bool(((predict(query, 11) - 8).abs() < (before - 8).abs()).all())
 
 
-def test_one_centre_may_serve_all_and_a_changed_one_is_noticed(normal):
+def test_one_centre_may_serve_all(normal):
     x = normal(2, 3, 5, 11)
     centre = torch.tensor([[[2.0]]])
     one = attend(x, x, x, normalise=Local(centre, 2.0)).pattern
     torch.testing.assert_close(
         one.dense(), attend(x, x, x, normalise=Local(centre.expand(2, 3, 5), 2.0)).pattern.dense()
     )
-    centre += 1
-    with pytest.raises(ValueError) as refusal:
-        one.dense()
-    assert str(refusal.value) == (
-        "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
-        "computed; clone the tensor before you change it."
-    )
 
 
-def test_nan_is_seen(normal):
-    scores = normal(1, 2, 3, 7)
-    scores[0, 1, 2, 3] = math.nan
-    found = Local(torch.tensor([[[3.0]]]), 2.0)(scores, None, Grid(1, 2, 3, 7).whole())
-    assert found.isnan().all(-1).nonzero().tolist() == [[0, 1, 2]]
+def test_a_centre_of_nan_is_seen(normal):
     found = Local(torch.tensor([[[3.0], [math.nan]]]), 2.0)(normal(1, 2, 3, 7), None, Grid(1, 2, 3, 7).whole())
     assert found.isnan().all(-1).nonzero().tolist() == [[0, 1, 0], [0, 1, 1], [0, 1, 2]]
 

@@ -39,19 +39,6 @@ def test_the_bias_of_the_paper_is_one_for_all_queries(normal):
     torch.testing.assert_close(ours, papers)
 
 
-def test_the_gradient(normal):
-    scores = normal(1, 2, 3, 7, dtype=torch.float64).requires_grad_()
-    keep = torch.arange(7) % 3 != 1
-    for bias in (None, 0.5):
-        assert torch.autograd.gradcheck(lambda x, b=bias: Sigmoid(b)(x, keep[None, None, None], WHOLE), scores)
-
-
-def test_nan_is_seen(normal):
-    scores = normal(1, 2, 3, 7)
-    scores[0, 1, 2, 3] = math.nan
-    assert Sigmoid()(scores, None, WHOLE).isnan().nonzero().tolist() == [[0, 1, 2, 3]]
-
-
 @pytest.mark.parametrize("bias", [math.inf, -math.inf, math.nan])
 def test_a_bias_that_is_none_is_refused(bias):
     with pytest.raises(ValueError) as raised:

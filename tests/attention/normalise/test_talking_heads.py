@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-import regard.attention.weights as weights_module
 from regard import (
     Causal,
     Hard,
@@ -85,31 +84,6 @@ def test_at_first_the_heads_do_not_talk(normal):
         assert_close(seen.context, attend(x, x, x, mask=Causal(), **normalise).context)
 
 
-INDICES = [
-    (0, 1, 2),
-    (slice(None), [2, 0]),
-    (1, [2, 1, 0], slice(2, 5), 3),
-    (slice(None), slice(1, 2), [4]),
-    (-1, [1, 1]),
-]
-
-
-@pytest.mark.parametrize("index", INDICES, ids=str)
-def test_a_part_is_a_part_of_the_whole(normal, index):
-    x = normal(2, 3, 7, 5, dtype=torch.float64)
-    pattern = attend(x, x, x, mask=Causal(), normalise=talking(normal)).pattern
-    assert_close(pattern[index], pattern.dense()[index])
-
-
-def test_the_size_of_a_block_does_not_matter(normal, monkeypatch):
-    x, module = normal(2, 3, 7, 5, dtype=torch.float64), talking(normal)
-    whole = attend(x, x, x, mask=Causal(), normalise=module)
-    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 2 * 3 * 7 * 2)
-    blocks = attend(x, x, x, mask=Causal(), normalise=module)
-    assert_close(blocks.context, whole.context)
-    assert_close(blocks.pattern.received(), whole.pattern.dense().sum(dim=2))
-
-
 def test_a_masked_key_is_as_good_as_absent_and_blind_queries_read_nothing(normal):
     x, module = normal(2, 3, 7, 5, dtype=torch.float64), talking(normal)
     kept = [0, 1, 2, 4, 6]
@@ -151,29 +125,6 @@ def test_one_key_a_head_and_then_the_heads_talk(normal):
     assert_close(weights, attend(x, x, x, normalise=Hard()).pattern.dense())
 
 
-def test_gradients_reach_both_mixtures(normal):
-    x = normal(1, 3, 5, 2, dtype=torch.float64).requires_grad_()
-    module = talking(normal)
-
-    def context(x, before, after):
-        mixtures = {"before": before, "after": after}
-        return torch.func.functional_call(Reads(module), {f"talking.{k}": v for k, v in mixtures.items()}, (x,))
-
-    given = (module.before.detach().requires_grad_(), module.after.detach().requires_grad_())
-    assert torch.autograd.gradcheck(context, (x, *given))
-
-
-class Reads(torch.nn.Module):
-    """A module around talking heads, so that functional_call can replace the mixing matrices."""
-
-    def __init__(self, talking):
-        super().__init__()
-        self.talking = talking
-
-    def forward(self, x):
-        return attend(x, x, x, mask=Causal(), normalise=self.talking).context
-
-
 def test_it_is_trained_and_saved_with_the_module_that_holds_it(normal):
     module = MultiHeadAttention(6, 3, normalise=TalkingHeads(3))
     assert {"normalise.before", "normalise.after"} <= set(module.state_dict())
@@ -188,21 +139,6 @@ def test_sinks_of_the_softmax_within_are_trained_and_saved_with_it(normal):
     assert torch.equal(module.state_dict()["held_parameters.0"], sinks)
     attend(x, x, x, normalise=module).context.sum().backward()
     assert bool((sinks.grad != 0).all())
-
-
-@pytest.mark.parametrize("kind", [torch.nn.Parameter, torch.Tensor], ids=["a parameter", "a tensor"])
-def test_sinks_that_were_changed_since_are_noticed(normal, kind):
-    sinks, x = kind(torch.tensor([0.5, -1.0])), normal(1, 2, 5, 3)
-    pattern = attend(x, x, x, normalise=TalkingHeads(2, Softmax(sinks=sinks))).pattern
-    pattern.dense()
-    with torch.no_grad():
-        sinks.add_(1.0)
-    with pytest.raises(ValueError) as refusal:
-        pattern.dense()
-    assert str(refusal.value) == (
-        "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
-        "computed; clone the tensor before you change it."
-    )
 
 
 def test_introduces_itself():

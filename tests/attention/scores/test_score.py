@@ -15,10 +15,8 @@ from regard import (
     General,
     Location,
     MultiHeadAttention,
-    Padding,
     ScaledDot,
     Softmax,
-    Window,
     attend,
 )
 from regard.attention.backends.fused import unsupported_reason
@@ -62,39 +60,6 @@ def inputs(normal, name, queries=17, keys=23, dtype=torch.float32):
     return query, normal(2, 3, keys, 11, dtype=dtype), normal(2, 3, keys, 13, dtype=dtype)
 
 
-@pytest.mark.parametrize(
-    ("mask", "temperature", "keys"),
-    [
-        (None, 1.0, 7),
-        (Causal(), 0.4, 23),
-        (Window(3, 2), 1.0, 23),
-        (Causal(-4) & Padding(torch.tensor([5, 7])), 0.4, 7),
-    ],
-    ids=repr,
-)
-@pytest.mark.parametrize("name", BUILD)
-def test_fused_and_tiled_agree(normal, name, mask, temperature, keys):
-    query, key, value = inputs(normal, name, keys=keys)
-    seen = attend(query, key, value, score=built(name), mask=mask, normalise=Softmax(temperature))
-    assert seen.backend == ("fused" if name in FUSED else "tiled")
-    assert_close(seen.context, seen.pattern.apply(value))
-    assert seen.context.shape == (2, 6, 17, 13)
-
-
-@pytest.mark.parametrize("name", BUILD)
-def test_a_part_of_a_pattern_is_that_part_of_the_whole(normal, name):
-    query, key, value = inputs(normal, name)
-    pattern = attend(query, key, value, score=built(name), mask=Causal()).pattern
-    weights, scores = pattern.dense(), pattern.scores()
-    assert_close(pattern[1, 4, 3], weights[1, 4, 3])
-    assert_close(pattern[:, [5, 2], 2:9, 3::4], weights[:, [5, 2], 2:9, 3::4])
-    assert_close(pattern.scores(1, [5, 2], slice(2, 9), slice(3, None, 4)), scores[1, [5, 2], 2:9, 3::4])
-    steps = pattern.steps(1, 4, slice(2, 5))
-    assert_close(steps.scores, scores[1, 4, 2:5])
-    assert_close(steps.products, scores[1, 4, 2:5] / (0.3 if name == "ScaledDot" else 1.0))
-    assert_close(steps.context, steps.weights @ value[1, 2])
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", [name for name in BUILD if name != "ScaledDot"])
 def test_half_precision_costs_the_last_digit_of_the_context_only(normal, name, dtype):
@@ -117,44 +82,6 @@ def test_a_nan_shows_and_stays_where_it_is(normal, name):
     assert not seen.context[0].isnan().any()
     hidden = attend(query, key, value, score=built(name), mask=torch.arange(23) != 3).pattern
     assert not hidden.dense().isnan().any()
-
-
-@pytest.mark.parametrize("name", BUILD)
-def test_gradients_in_float64(normal, name):
-    score = built(name, torch.float64)
-    query, key, value = normal(1, 6, 3, width(name)).double(), normal(1, 3, 2, 11).double(), normal(1, 3, 2, 2).double()
-    numbers = [query, key, value] if name != "Location" else [query, value]
-    parameters = list(score.parameters()) if isinstance(score, nn.Module) else []
-    for tensor in numbers:
-        tensor.requires_grad_()
-
-    def fused(*_):
-        return attend(query, key, value, score=score, mask=Causal()).context
-
-    def tiled(*_):
-        return attend(query, key, value, score=score, mask=Causal()).pattern.apply(value)
-
-    for read in (fused, tiled):
-        assert torch.autograd.gradcheck(read, (*numbers, *parameters), fast_mode=True)
-
-
-@pytest.mark.parametrize("name", LEARNED)
-def test_an_old_pattern_refuses_once_the_score_has_learned(normal, name):
-    query, key, value = inputs(normal, name)
-    score = built(name)
-    seen = attend(query, key, value, score=score)
-    seen.pattern[0, 0, 0]
-    optimiser = torch.optim.SGD(score.parameters(), lr=0.1)
-    seen.context.square().sum().backward()
-    assert all(parameter.grad.any() for parameter in score.parameters())
-    optimiser.step()
-    with pytest.raises(ValueError) as raised:
-        seen.pattern[0, 0, 0]
-    assert str(raised.value) == (
-        "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
-        "computed; clone the tensor before you change it."
-    )
-    assert not attend(query, key, value, score=score).pattern.dense().isnan().any()
 
 
 @pytest.mark.parametrize("name", FUSED)

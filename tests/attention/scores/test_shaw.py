@@ -92,29 +92,6 @@ def test_without_vectors_it_is_the_scaled_dot_product(normal):
     assert_close(score(query, key, GRID.whole()), ScaledDot()(query, key, GRID.whole()))
 
 
-def test_a_tile_is_the_slice_of_the_whole(normal):
-    query, key, score = normal(2, 3, 5, 11), normal(2, 3, 7, 11), shaw(normal)
-    tile = GRID.whole().part(batch=range(1, 2), heads=torch.tensor([2, 0]), queries=range(0, 5, 2), keys=range(3, 6))
-    part = score(query[1:, [2, 0], ::2], key[1:, [2, 0], 3:6], tile)
-    assert_close(part, score(query, key, GRID.whole())[1:, [2, 0], ::2, 3:6])
-
-
-@pytest.mark.parametrize("weights", [1, 40, 100])
-def test_the_size_of_a_block_does_not_matter(normal, monkeypatch, weights):
-    query, key, score = normal(2, 3, 5, 11), normal(2, 3, 7, 11), shaw(normal)
-    expected = attend(query, key, key, score=score)
-    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", weights)
-    found = attend(query, key, key, score=score)
-    assert_close(found.context, expected.context)
-    assert_close(found.pattern.dense(), expected.pattern.dense())
-
-
-def test_a_masked_key_is_as_good_as_absent(normal):
-    query, key, value, score = normal(2, 3, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13), shaw(normal, offset=2)
-    seen = attend(query, key, value, score=score, mask=torch.arange(7) < 4)
-    assert_close(seen.context, attend(query, key[:, :, :4], value[:, :, :4], score=score).context)
-
-
 def test_moving_all_tokens_changes_nothing(normal):
     x, score = normal(1, 3, 19, 11), shaw(normal)
     whole = attend(x, x, x, score=score).pattern.scores()
@@ -129,17 +106,6 @@ def test_no_vector_is_made_for_a_query_and_a_key(normal, monkeypatch):
     assert largest.numbers <= 13 * 1009
 
 
-def test_gradients_reach_the_vectors(normal):
-    query, key = normal(1, 2, 5, 3, dtype=torch.float64), normal(1, 2, 7, 3, dtype=torch.float64)
-    score = shaw(normal, d_key=3, max_distance=2).double()
-
-    def scores(query, key, vectors):
-        return torch.func.functional_call(score, {"by_distance": vectors}, (query, key, Grid(1, 2, 5, 7).whole()))
-
-    given = (query, key, score.by_distance.detach())
-    assert torch.autograd.gradcheck(scores, tuple(tensor.requires_grad_() for tensor in given))
-
-
 def test_training_through_attend_is_that_of_plain_torch(normal):
     query, key, score = normal(2, 3, 5, 11), normal(2, 3, 7, 11), shaw(normal)
     attend(query, key, key, score=score).context.square().sum().backward()
@@ -148,18 +114,6 @@ def test_training_through_attend_is_that_of_plain_torch(normal):
     bias = torch.einsum("bhqd,qkd->bhqk", query, score.by_distance[clipped]) / math.sqrt(11)
     eager(query, key, key, bias=bias)[0].square().sum().backward()
     assert_close(found, score.by_distance.grad)
-
-
-def test_a_pattern_refuses_once_the_vectors_have_changed(normal):
-    query, score = normal(1, 3, 5, 11), shaw(normal)
-    pattern = attend(query, query, query, score=score).pattern
-    nn.init.zeros_(score.by_distance)
-    with pytest.raises(ValueError) as refusal:
-        pattern.dense()
-    assert str(refusal.value) == (
-        "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
-        "computed; clone the tensor before you change it."
-    )
 
 
 # What it says

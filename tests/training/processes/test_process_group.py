@@ -151,6 +151,7 @@ def assert_like(one, other):
         assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "folder"),
     [
@@ -164,18 +165,21 @@ def test_two_processes_train_as_one(together, alone, kind, folder):
     assert_like(alone(kind), together / folder)
 
 
+@pytest.mark.slow
 def test_sharded_training_resumes_exactly(together):
     """The training is stopped after three steps and resumed by as many processes."""
     for name in EXACT[:2]:
         assert (together / "shared" / name).read_bytes() == (together / "stopped" / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_one_process_resumes_what_several_sharded(together, alone, settings):
     """Checkpoints are whole: a training may be resumed by any number of processes, sharded or not."""
     train(together / "a.en", together / "a.ko", together / "stopped at step 3", settings["whole"])
     assert_like(alone("whole"), together / "stopped at step 3")
 
 
+@pytest.mark.slow
 def test_all_processes_end_at_the_same_step_when_time_is_over(together):
     """They end when they first exchange conditions; a resumed training is over in every process at once."""
     ended = [10, "its 1e-06 minutes are over (training.max_minutes)"]
@@ -184,6 +188,7 @@ def test_all_processes_end_at_the_same_step_when_time_is_over(together):
         assert [json.loads(life) for life in lives] == [ended, ended]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sharded", "least", "most"), [("None", 0.4, 0.6), ("True", 0.4, 0.6), ("False", 1, 1)])
 def test_each_process_has_its_shard(together, sharded, least, most):
     """Without training.shard Accelerate's config decides; here it asks for FSDP."""
