@@ -26,7 +26,6 @@ from regard import (
     use_backend,
 )
 from regard.attention.statistics.cpu import engine
-from regard.kernels import attention as kernel
 
 SINKS = torch.tensor([0.5, -1.0, 2.0, 0.0, -3.0, 1.0])
 OPTIONS = {
@@ -39,7 +38,7 @@ OPTIONS = {
 @pytest.fixture
 def passes(monkeypatch):
     """Return the list of the patterns that the C kernel processed."""
-    assert kernel.attention_function() is not None, "these tests need a C compiler"
+    assert engine.c_function("regard_attention") is not None, "these tests need a C compiler"
     seen, read = [], engine.read
     monkeypatch.setattr(engine, "read", lambda asked, *rest, **named: seen.append(asked) or read(asked, *rest, **named))
     return seen
@@ -140,7 +139,7 @@ def test_for_few_weights_few_queries_and_gradients_the_fused_kernel_is_taken(nor
     assert attend(few, few, few, mask=Causal()).backend == "fused"
     assert attend(many[:, :, :63], normal(1, 6, 3000, 4), normal(1, 6, 3000, 4), mask=Causal()).backend == "fused"
     assert attend(many.clone().requires_grad_(), many, many, mask=Causal()).backend == "fused"
-    monkeypatch.setattr(kernel, "attention_function", lambda: None)
+    monkeypatch.setattr(engine, "c_function", lambda name: None)
     assert attend(many, many, many, mask=Causal()).backend == "fused"
     assert passes == []
 
@@ -157,7 +156,7 @@ def test_what_it_cannot_do_is_done_otherwise(normal, passes, monkeypatch):
     assert sinks.grad.any()
     with use_backend("tiled"):
         assert (attend(x, x, torch.ones_like(x), dropout=0.5).context != 1).any()
-    monkeypatch.setattr(kernel, "attention_function", lambda: None)
+    monkeypatch.setattr(engine, "c_function", lambda name: None)
     assert_close(attend(x, x, x, score=score).context, found[2].float())
     assert passes == []
 

@@ -1,6 +1,5 @@
 """The library that is loaded: one that the processor can run, built from the sources beside it, and undamaged."""
 
-import ctypes
 import json
 import os
 import shutil
@@ -25,10 +24,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     copied = tmp_path / "kernels"
     shutil.copytree(FOLDER, copied)
     monkeypatch.setattr(library, "FOLDER", copied)
-    for cached in (loaded_library, processor_level):
+    for cached in (c_function, loaded_library, processor_level):
         cached.cache_clear()
     yield copied
-    for cached in (loaded_library, processor_level):
+    for cached in (c_function, loaded_library, processor_level):
         cached.cache_clear()
 
 
@@ -38,7 +37,7 @@ def refused(folder: Path, why: str) -> None:
         f"the compiled kernels in {folder} cannot be used: {why}; build them again with python -m regard.kernels.build."
     )
     with pytest.raises(InputError) as refusal:
-        c_function("regard_attention", ctypes.c_void_p)
+        c_function("regard_attention")
     assert str(refusal.value) == message
     assert description() == f"kernels: none: {message}"
 
@@ -87,7 +86,7 @@ def test_a_library_that_the_system_cannot_load_is_refused(folder):
 
 def test_where_none_was_built_there_is_no_function_and_the_version_says_what_that_costs(folder):
     (folder / MANIFEST).unlink()
-    assert c_function("regard_attention", ctypes.c_void_p) is None
+    assert c_function("regard_attention") is None
     assert description() == (
         "kernels: none (no C compiler when installed); attention with statistics takes up to 20 times as long on a "
         "CPU, and decoding up to 9 times; with a compiler, python -m regard.kernels.build builds them"
@@ -108,9 +107,9 @@ def test_a_processor_below_the_lowest_level_runs_none(folder, monkeypatch):
 
 def test_at_run_time_nothing_is_compiled_and_nothing_is_written(tmp_path):
     program = (
-        "import torch; from regard import Ask, attend; from regard.attention.statistics.choose import fused_engine\n"
+        "import torch; from regard import Ask, attend; from regard.attention.statistics.choose import find_engine\n"
         "x = torch.ones(1, 1, 3, 4); seen = attend(x, x, x, ask=Ask())\n"
-        "print(fused_engine(seen.pattern.call).__name__)"
+        "print(find_engine(seen.pattern.call).__name__)"
     )
     home = tmp_path / "home"
     home.mkdir()

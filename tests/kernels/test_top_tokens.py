@@ -57,7 +57,7 @@ def test_it_reads_only_contiguous_float32(normal):
 
 
 def test_without_kernels_it_reads_nothing(normal, monkeypatch):
-    monkeypatch.setattr(module, "regard_top_tokens", lambda: None)
+    monkeypatch.setattr(module, "c_function", lambda name: None)
     assert not kernel_reads(normal(4, 6).float())
 
 

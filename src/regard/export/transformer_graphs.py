@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from regard.attention.layers.key_value import KeyValue
 from regard.transformer.decoder import Decoded
-from regard.transformer.decoding.cache import BlockCache
 from regard.transformer.decoding.state import DecodingState
 from regard.transformer.encoder import Encoded
 from regard.transformer.model import Transformer
@@ -108,9 +107,9 @@ class DecoderGraph(nn.Module):
     ) -> tuple[Decoded, tuple[Tensor, ...]]:
         """Return the output of the decoder, and the tuple that `forward` returns for the same arguments."""
         half = len(keys_values) // 2
-        memory, cache = blocks_of(keys_values[:half]), BlockCache(blocks_of(keys_values[half:]))
+        memory, cache = blocks_of(keys_values[:half]), blocks_of(keys_values[half:])
         decoded = self.decoder(token, DecodingState(lengths=lengths, memory=memory, cache=cache))
-        return decoded, (decoded.logits[:, 0], *tensors_of(decoded.state.cache.blocks))
+        return decoded, (decoded.logits[:, 0], *tensors_of(decoded.state.cache))
 
 
 def transformer_graphs(model: Transformer) -> Graphs:

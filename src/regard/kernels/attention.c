@@ -83,9 +83,10 @@ static void modify_scores(const Arguments *p, BlockBounds at, Row row, int i) {
     if (p->softcap >= 0) scores = tanh_of(scores) * p->softcap;
     if (bias) {
       wide added = load_first(bias + j, n) * p->bias_factor;
-      scores = choose(added == -INFINITY, added, scores + added); /* a bias of -infinity masks a key, whatever its score */
+      /* a bias of -infinity masks a key, whatever its score */
+      scores = select_lanes(added == -INFINITY, added, scores + added);
     }
-    if (mask) scores = choose(nonzero_bytes(mask + j, n), scores, broadcast(-INFINITY));
+    if (mask) scores = select_lanes(nonzero_bytes(mask + j, n), scores, broadcast(-INFINITY));
     store_first(row.weights + j, scores, n);
   }
 }
@@ -146,7 +147,7 @@ static int is_doubtful(const WeightedSum *sum, BlockBounds at) {
     const float *numbers = vector(sum->queries, at.batch, at.head, at.query + i);
     wide zeros = broadcast(0); /* 0 times a number is 0, or NaN if the number is NaN or infinity */
     for (int c = 0; c < sum->width; c += WIDE) zeros += load_first(numbers + c, sum->width - c) * 0.0f;
-    if (numbers[0] == 0.0f || sum_of(zeros) != 0.0f) return 1;
+    if (numbers[0] == 0.0f || sum_of_lanes(zeros) != 0.0f) return 1;
   }
   return 0;
 }

@@ -2,13 +2,11 @@
 
 import ctypes
 from ctypes import c_double, c_float, c_int8, c_int32, c_int64
-from functools import cache
-from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.kernels.library import FLOATS, INTEGERS, c_function
+from regard.kernels.library import FLOATS, INTEGERS
 
 
 class CompensatedSum(ctypes.Structure):
@@ -130,9 +128,3 @@ class Arguments(ctypes.Structure):
 def strides(tensor: Tensor) -> list[int]:
     """Return the strides of all axes except the last, in elements; 0 for an axis of size 1, which is broadcast."""
     return [0 if size == 1 else stride for size, stride in zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)]
-
-
-@cache
-def attention_function() -> Any | None:
-    """Return the C function `regard_attention`, which takes a pointer to `Arguments`; None if no kernels were built."""
-    return c_function("regard_attention", ctypes.c_void_p)

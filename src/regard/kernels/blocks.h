@@ -39,7 +39,7 @@ typedef struct {
 typedef struct {
   const float *vectors;
   int64_t row_stride, head_stride, token_stride;
-} Vectors;
+} TokenVectors;
 
 /* The blocks of an encoder or a decoder. */
 typedef struct {
@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) void linear_tile(int rows, const fl
     }
   }
   for (int r = 0; r < rows; r++)
-    *(unaligned_four *)(out + r * row_stride) = sums_of(sums[r][0], sums[r][1], sums[r][2], sums[r][3]) + bias;
+    *(unaligned_four *)(out + r * row_stride) = sums_of_lanes(sums[r][0], sums[r][1], sums[r][2], sums[r][3]) + bias;
 }
 
 /* Write the embedding of a token at a position to x: d numbers, the vector of the token times `scale`, plus the vector of
@@ -89,7 +89,7 @@ static void embed(const Embedding *embedding, int64_t token, int64_t position, i
 static inline float dot(const float *a, const float *b, int64_t n) {
   wide sum = broadcast(0);
   for (int64_t i = 0; i < n; i += WIDE) sum += load(a + i) * load(b + i);
-  return sum_of(sum);
+  return sum_of_lanes(sum);
 }
 
 /* Write out = x W^T + b. The order of each sum does not depend on the number of rows, so that a row's output does not
@@ -125,12 +125,12 @@ static void layer_norm(Norm norm, const float *x, int64_t d, int64_t rows, float
   for (; rows; rows--, x += d, out += d) {
     wide sum = broadcast(0), squares = broadcast(0);
     for (int64_t i = 0; i < d; i += WIDE) sum += load(x + i);
-    float mean = sum_of(sum) / d;
+    float mean = sum_of_lanes(sum) / d;
     for (int64_t i = 0; i < d; i += WIDE) {
       wide difference = load(x + i) - mean;
       squares += difference * difference;
     }
-    float scale = 1 / sqrtf(sum_of(squares) / d + norm.eps);
+    float scale = 1 / sqrtf(sum_of_lanes(squares) / d + norm.eps);
     for (int64_t i = 0; i < d; i += WIDE)
       store(out + i, (load(x + i) - mean) * scale * load(norm.weight + i) + load(norm.bias + i));
   }
@@ -183,15 +183,15 @@ static float exp_scores(float *scores, int64_t tokens) {
   for (int64_t t = tokens; t % WIDE; t++) scores[t] = -INFINITY; /* fill up to a multiple of WIDE */
   for (int64_t t = 0; t < tokens; t += WIDE) {
     wide s = load(scores + t);
-    largest = choose(s > largest, s, largest);
+    largest = select_lanes(s > largest, s, largest);
   }
-  float shift = largest_of(largest);
+  float shift = maximum_of_lanes(largest);
   for (int64_t t = 0; t < tokens; t += WIDE) {
     wide e = exp_or_0_of(load(scores + t) - shift);
     store(scores + t, e);
     total += e;
   }
-  return tokens ? 1 / sum_of(total) : 0.0f;
+  return tokens ? 1 / sum_of_lanes(total) : 0.0f;
 }
 
 /* The tokens to which a query attends. Token t is in row rows[t * stride], so all tokens are in one row if stride is 0. */
@@ -201,7 +201,7 @@ typedef struct {
 } Tokens;
 
 /* Return the vector of token number `token` of `tokens`. head: the first vector of a head; vectors: for its strides. */
-static inline const float *vector(const float *head, Vectors vectors, Tokens tokens, int64_t token) {
+static inline const float *token_vector(const float *head, TokenVectors vectors, Tokens tokens, int64_t token) {
   return head + tokens.rows[token * tokens.stride] * vectors.row_stride + token * vectors.token_stride;
 }
 
@@ -210,7 +210,7 @@ static inline const float *vector(const float *head, Vectors vectors, Tokens tok
        scores   s_t = query . key_t / sqrt(d)
        weights  e_t = exp(s_t - max s)
        context      = sum of e_t value_t / sum of e_t */
-static void attend(int64_t d, const float *query, Vectors key, Vectors value, int64_t head, Tokens tokens,
+static void attend(int64_t d, const float *query, TokenVectors key, TokenVectors value, int64_t head, Tokens tokens,
                    float *scores, float *context) {
   int64_t t = 0;
   float scale = 1 / sqrtf(d);
@@ -219,16 +219,16 @@ static void attend(int64_t d, const float *query, Vectors key, Vectors value, in
     wide sums[4] = {broadcast(0), broadcast(0), broadcast(0), broadcast(0)};
     for (int64_t i = 0; i < d; i += WIDE)
       for (int64_t k = 0; k < 4; k++)
-        sums[k] += load(query + i) * load(vector(keys, key, tokens, t + k) + i);
-    *(unaligned_four *)(scores + t) = sums_of(sums[0], sums[1], sums[2], sums[3]) * scale;
+        sums[k] += load(query + i) * load(token_vector(keys, key, tokens, t + k) + i);
+    *(unaligned_four *)(scores + t) = sums_of_lanes(sums[0], sums[1], sums[2], sums[3]) * scale;
   }
-  for (; t < tokens.count; t++) scores[t] = dot(query, vector(keys, key, tokens, t), d) * scale;
+  for (; t < tokens.count; t++) scores[t] = dot(query, token_vector(keys, key, tokens, t), d) * scale;
   float inverse = exp_scores(scores, tokens.count);
   for (int64_t i = 0; i < d; i += 2 * WIDE) { /* two independent sums, for the processor's pipeline */
     int64_t second = i + WIDE < d ? WIDE : 0; /* without a second half, the first is computed twice */
     wide a = broadcast(0), b = a;
     for (t = 0; t < tokens.count; t++) {
-      const float *v = vector(values, value, tokens, t) + i;
+      const float *v = token_vector(values, value, tokens, t) + i;
       a += load(v) * scores[t];
       b += load(v + second) * scores[t];
     }

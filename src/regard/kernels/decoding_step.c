@@ -16,7 +16,7 @@ typedef struct {
   float *buffer;                  /* [most_rows, blocks, 2, key_heads, most_tokens, d_head] */
   int64_t *tables; /* [2, most_rows, 1 + most_tokens]: for each row, the source, then for each token the row of the buffer
                       with its keys and values. A step reads one of the two tables and writes the other one */
-  const Vectors *source_keys, *source_values; /* [blocks] */
+  const TokenVectors *source_keys, *source_values; /* [blocks] */
   int64_t sources;                            /* the number of source texts that the rows translate */
   int64_t source_tokens;                      /* the number of tokens in the longest source */
   const int64_t *lengths;                     /* [sources]: the number of tokens of each source; null: source_tokens */
@@ -76,7 +76,7 @@ static void append(const StepArguments *step, int64_t row, int64_t block, const 
 static void self_attention(const StepArguments *step, int64_t start, int64_t rows, int64_t block, Scratch scratch) {
   int64_t n_heads = step->stack.heads, n_key_heads = step->stack.key_heads, d = step->stack.d_head;
   int64_t head_size = step->most_tokens * d, block_size = 2 * n_key_heads * head_size;
-  Vectors key = {step->buffer + block * block_size, step->stack.n_blocks * block_size, head_size, d}, value = key;
+  TokenVectors key = {step->buffer + block * block_size, step->stack.n_blocks * block_size, head_size, d}, value = key;
   value.vectors += n_key_heads * head_size;
   for (int64_t r = 0; r < rows; r++) {
     float *query = scratch.query + r * n_heads * d, *new_key = scratch.key + r * n_key_heads * d;
@@ -148,9 +148,7 @@ const char *regard_decoding_step_error(const StepArguments *step) {
   if (step->rows < 0 || step->rows > step->most_rows) return "rows must be 0 to most_rows";
   if (step->tokens <= 0 || step->tokens > step->most_tokens) return "tokens must be 1 to most_tokens";
   if (step->source_tokens <= 0 || step->sources <= 0) return "sources and source_tokens must be above 0";
-  if (!step->parents || !step->buffer || !step->tables)
-    return "an array is a null pointer";
-  if (!step->x || !step->queries || !step->scratch)
+  if (!step->parents || !step->buffer || !step->tables || !step->x || !step->queries || !step->scratch)
     return "an array is a null pointer";
   int64_t tokens = step->tokens > step->source_tokens ? step->tokens : step->source_tokens;
   if (step->rows_at_once <= 0 || scratch_of(&step->stack, step->rows_at_once, tokens) > step->scratch_numbers)

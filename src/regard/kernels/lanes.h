@@ -32,7 +32,7 @@ static inline void store(float *to, wide numbers) { *(unaligned_wide *)to = numb
 /* Return a register with the same number in all lanes. */
 static inline wide broadcast(float number) { return (wide){} + number; }
 /* Return `yes` in the lanes in which all bits of `where` are set, and `no` in the lanes in which no bit is set. */
-static inline wide choose(lanes where, wide yes, wide no) {
+static inline wide select_lanes(lanes where, wide yes, wide no) {
   return (wide)(((lanes)yes & where) | ((lanes)no & ~where));
 }
 
@@ -96,22 +96,23 @@ static inline four folded(wide numbers) {
 }
 
 /* Return the sum of the numbers in a register. */
-static inline float sum_of(wide numbers) {
+static inline float sum_of_lanes(wide numbers) {
   four sums = folded(numbers);
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
 /* Return four sums: of the numbers in a, in b, in c and in d. */
-static inline four sums_of(wide a, wide b, wide c, wide d) {
+static inline four sums_of_lanes(wide a, wide b, wide c, wide d) {
   wide ab = SHUFFLE_FOURS(a, b, 0, 1, 0, 1) + SHUFFLE_FOURS(a, b, 2, 3, 2, 3);
   wide cd = SHUFFLE_FOURS(c, d, 0, 1, 0, 1) + SHUFFLE_FOURS(c, d, 2, 3, 2, 3);
   return folded(SHUFFLE_FOURS(ab, cd, 0, 2, 0, 2) + SHUFFLE_FOURS(ab, cd, 1, 3, 1, 3));
 }
 
-static inline float larger(float a, float b) { return a > b ? a : b; }
+/* Return the larger of two numbers; b if one of them is NaN. */
+static inline float maximum(float a, float b) { return a > b ? a : b; }
 
 /* Return the largest number in a register. */
-static inline float largest_of(wide numbers) {
+static inline float maximum_of_lanes(wide numbers) {
   union {
     wide whole;
     four part[WIDE / 4];
@@ -122,7 +123,7 @@ static inline float largest_of(wide numbers) {
       parts_of.part[i] = (four)(((four_lanes)a & (a > b)) | ((four_lanes)b & ~(a > b)));
     }
   four maxima = parts_of.part[0];
-  return larger(larger(maxima[0], maxima[1]), larger(maxima[2], maxima[3]));
+  return maximum(maximum(maxima[0], maxima[1]), maximum(maxima[2], maxima[3]));
 }
 
 /* Return exp(x) for x in [SMALLEST_EXPONENT, 88]: 2^k times a polynomial (Cephes' expf), within 2 units in the last
@@ -144,12 +145,12 @@ static inline wide exp_of(wide x) {
 /* Return exp(x) for x up to 88, and 0 for x below SMALLEST_EXPONENT. */
 static inline wide exp_or_0_of(wide x) {
   lanes too_small = x < SMALLEST_EXPONENT;
-  return (wide)((lanes)exp_of(choose(too_small, broadcast(SMALLEST_EXPONENT), x)) & ~too_small);
+  return (wide)((lanes)exp_of(select_lanes(too_small, broadcast(SMALLEST_EXPONENT), x)) & ~too_small);
 }
 
 /* Return tanh(x), within 2 units in the last place (Cephes' tanhf). */
 static inline wide tanh_of(wide x) {
-  wide absolute = choose(x < 0.0f, -x, x), square = x * x;
+  wide absolute = select_lanes(x < 0.0f, -x, x), square = x * x;
   wide p = broadcast(-5.70498872745e-3f);
   p = p * square + 2.06390887954e-2f;
   p = p * square - 5.37397155531e-2f;
@@ -157,6 +158,6 @@ static inline wide tanh_of(wide x) {
   p = p * square - 3.33332819422e-1f;
   p = p * square * x + x;
   /* the polynomial p is for |x| <= 0.625; for larger |x|, tanh |x| = 1 - 2 / (exp(2 |x|) + 1) */
-  wide beyond = 1.0f - 2.0f / (exp_of(choose(absolute > 20.0f, broadcast(40.0f), absolute + absolute)) + 1.0f);
-  return choose(absolute > 0.625f, choose(x < 0.0f, -beyond, beyond), p);
+  wide beyond = 1.0f - 2.0f / (exp_of(select_lanes(absolute > 20.0f, broadcast(40.0f), absolute + absolute)) + 1.0f);
+  return select_lanes(absolute > 0.625f, select_lanes(x < 0.0f, -beyond, beyond), p);
 }

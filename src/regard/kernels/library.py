@@ -20,11 +20,13 @@ BUILD_COMMAND = "python -m regard.kernels.build"
 """The shell command that rebuilds the libraries, for error messages."""
 
 
-def c_function(name: str, *arguments: Any, returns: Any = None) -> Any | None:
-    """Return the C function `name` of the kernel library; None if no library was built for this processor.
+@cache
+def c_function(name: str, *, returns: Any = None) -> Any | None:
+    """Return a C function of the kernel library, which takes a pointer to a struct with all its arguments.
+
+    Return None if no library was built for this processor.
 
     Args:
-        arguments: the ctypes of the function's arguments.
         returns: the ctype of the function's return value; None = no return value.
 
     Raises:
@@ -34,7 +36,7 @@ def c_function(name: str, *arguments: Any, returns: Any = None) -> Any | None:
     if library is None:
         return None
     function = getattr(library, name)
-    function.argtypes, function.restype = arguments, returns
+    function.argtypes, function.restype = [ctypes.c_void_p], returns
     return function
 
 
@@ -46,16 +48,10 @@ def check_arguments(name: str, arguments: ctypes.Structure) -> None:
     Args:
         name: the name of the C function; the library has a second function, `<name>_error`, for this check.
     """
-    find_error = error_function(f"{name}_error")
+    find_error = c_function(f"{name}_error", returns=ctypes.c_char_p)
     assert find_error is not None
     if (error := find_error(ctypes.byref(arguments))) is not None:
         raise RuntimeError(f"{name} refuses its arguments: {error.decode()}; please report this.")
-
-
-@cache
-def error_function(name: str) -> Any | None:
-    """Return the C function `name`, which checks the arguments of another C function; None if no library was built."""
-    return c_function(name, ctypes.c_void_p, returns=ctypes.c_char_p)
 
 
 @cache

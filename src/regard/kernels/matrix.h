@@ -7,11 +7,11 @@
 
 #include "lanes.h"
 
-/* A tile of the result has ROWS rows and LANES registers of columns. LANES + 1 more registers hold the factors: a row of the
-   right matrix, and one number of the left matrix. */
-#define ROWS 6 /* 6 x LANES sums and LANES + 1 factors use almost all of the 16 or 32 registers */
-#define LANES (WIDE == 16 ? 4 : 2)
-#define PANEL (LANES * WIDE)
+/* A tile of the result has ROWS rows and REGISTERS registers of columns. REGISTERS + 1 more registers hold the factors: a
+   row of the right matrix, and one number of the left matrix. */
+#define ROWS 6 /* 6 x REGISTERS sums and REGISTERS + 1 factors use almost all of the 16 or 32 registers */
+#define REGISTERS (WIDE == 16 ? 4 : 2)
+#define PANEL (REGISTERS * WIDE)
 
 /* Load n numbers into a register, with 0 in the other lanes. */
 static inline wide load_first(const float *from, int n) {
@@ -37,23 +37,23 @@ static inline lanes nonzero_bytes(const uint8_t *from, int n) {
   return __builtin_convertvector(some, lanes) != 0;
 }
 
-/* Write left @ right to sums, for a few rows of the left matrix and the columns of the right matrix that fill `lanes`
-   registers. depth: the number of products in each sum. left_step, right_step: floats from one row of a matrix to the
+/* Write left @ right to sums, for a few rows of the left matrix and the columns of the right matrix that fill that
+   many registers. depth: the number of products in each sum. left_step, right_step: floats from one row of a matrix to the
    next. */
-static inline __attribute__((always_inline)) void multiply(int rows, int lanes, const float *left, int64_t left_step,
-                                                           const float *right, int64_t right_step, int64_t depth,
-                                                           wide sums[ROWS][LANES]) {
+static inline __attribute__((always_inline)) void multiply(int rows, int registers, const float *left,
+                                                           int64_t left_step, const float *right, int64_t right_step,
+                                                           int64_t depth, wide sums[ROWS][REGISTERS]) {
   for (int r = 0; r < rows; r++)
-    for (int c = 0; c < lanes; c++) sums[r][c] = broadcast(0);
+    for (int c = 0; c < registers; c++) sums[r][c] = broadcast(0);
   for (int64_t i = 0; i < depth; i++) {
-    wide columns[LANES];
-    for (int c = 0; c < lanes; c++) {
+    wide columns[REGISTERS];
+    for (int c = 0; c < registers; c++) {
       columns[c] = load(right + i * right_step + c * WIDE);
       KEEP_IN_REGISTER(columns[c]);
     }
     for (int r = 0; r < rows; r++) {
       float x = left[r * left_step + i];
-      for (int c = 0; c < lanes; c++) sums[r][c] += x * columns[c];
+      for (int c = 0; c < registers; c++) sums[r][c] += x * columns[c];
     }
   }
 }
@@ -63,10 +63,10 @@ static inline __attribute__((always_inline)) void multiply(int rows, int lanes, 
 static inline __attribute__((always_inline)) void scaled_product(int rows, const float *left, int64_t left_step,
                                                                  const float *panel, int64_t depth, float scale,
                                                                  float *out, int64_t out_step, int columns) {
-  wide sums[ROWS][LANES];
-  multiply(rows, LANES, left, left_step, panel, PANEL, depth, sums);
+  wide sums[ROWS][REGISTERS];
+  multiply(rows, REGISTERS, left, left_step, panel, PANEL, depth, sums);
   for (int r = 0; r < rows; r++)
-    for (int c = 0; c < LANES; c++) {
+    for (int c = 0; c < REGISTERS; c++) {
       wide sum = sums[r][c] + sums[r][c] * 0.0f;
       store_first(out + r * out_step + c * WIDE, sum * scale, columns - c * WIDE);
     }
@@ -75,17 +75,18 @@ static inline __attribute__((always_inline)) void scaled_product(int rows, const
 /* Write out = (rescale * out + left @ right) * factor, with one rescale and one factor for each row; without rescale, the
    numbers in out are not read. At most MOST_TERMS products are added up before their sum is added to out: in a float32 sum
    of thousands of similar numbers, added one by one, the rounding errors add up. */
-static inline __attribute__((always_inline)) void add_product(int rows, int lanes, const float *left, int64_t left_step,
-                                                              const float *right, int64_t right_step, int64_t depth,
+static inline __attribute__((always_inline)) void add_product(int rows, int registers, const float *left,
+                                                              int64_t left_step, const float *right,
+                                                              int64_t right_step, int64_t depth,
                                                               const float *rescale, const float *factor, float *out,
                                                               int64_t out_step, int columns) {
-  wide sums[ROWS][LANES];
+  wide sums[ROWS][REGISTERS];
   int64_t start = 0;
   do { /* even if depth is 0: out is still multiplied by rescale and factor */
     int64_t remaining = depth - start, n_terms = remaining < MOST_TERMS ? remaining : MOST_TERMS;
-    multiply(rows, lanes, left + start, left_step, right + start * right_step, right_step, n_terms, sums);
+    multiply(rows, registers, left + start, left_step, right + start * right_step, right_step, n_terms, sums);
     for (int r = 0; r < rows; r++)
-      for (int c = 0; c < lanes; c++) {
+      for (int c = 0; c < registers; c++) {
         float *to = out + r * out_step + c * WIDE;
         int n = columns - c * WIDE;
         if (start) sums[r][c] += load_first(to, n);

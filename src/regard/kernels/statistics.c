@@ -31,19 +31,19 @@ static void class_maxima(const float *row, int keys, wide *first_half, wide *sec
   int j = 0;
   for (; j + 2 * WIDE <= keys; j += 2 * WIDE) {
     wide x = load(row + j), y = load(row + j + WIDE);
-    a = choose(x > a, x, a);
-    b = choose(y > b, y, b);
+    a = select_lanes(x > a, x, a);
+    b = select_lanes(y > b, y, b);
   }
   wide x = load(row + j), y = load(row + j + WIDE);
-  *first_half = choose((x > a) & first_lanes(keys - j), x, a);
-  *second_half = choose((y > b) & first_lanes(keys - j - WIDE), y, b);
+  *first_half = select_lanes((x > a) & first_lanes(keys - j), x, a);
+  *second_half = select_lanes((y > b) & first_lanes(keys - j - WIDE), y, b);
 }
 
 /* Return the maximum of a row. */
 static float row_maximum(const float *row, int keys) {
   wide a, b;
   class_maxima(row, keys, &a, &b);
-  return largest_of(choose(b > a, b, a));
+  return maximum_of_lanes(select_lanes(b > a, b, a));
 }
 
 /* Return a number that at least `top` scores of a row reach: the top-th largest class maximum (see class_maxima), or
@@ -59,9 +59,9 @@ static float score_reached_by(const float *row, int keys, int top) {
     above_b += (lanes)(b < a[i]) + (lanes)(b < b[i]);
   }
   /* the smallest class maximum that has fewer than `top` class maxima above it */
-  reached = choose(above_a > -top, a, reached);
-  reached = choose((b < reached) & (above_b > -top), b, reached);
-  return -largest_of(-reached);
+  reached = select_lanes(above_a > -top, a, reached);
+  reached = select_lanes((b < reached) & (above_b > -top), b, reached);
+  return -maximum_of_lanes(-reached);
 }
 
 /* Update the `top` largest scores of a query so far, and the indices of their keys, with the scores `row` of the next
@@ -99,9 +99,9 @@ static void update_top_keys(Row row, int top, int is_first_part, float *scores, 
 static inline void exponential(float *row, lanes inside, float m, wide *total, wide *exponent_sum) {
   wide scores = load(row), x = scores - m;
   lanes zero = (x < SMALLEST_EXPONENT) | ~inside;
-  x = choose(zero, broadcast(SMALLEST_EXPONENT), x);
+  x = select_lanes(zero, broadcast(SMALLEST_EXPONENT), x);
   wide e = (wide)((lanes)exp_of(x) & ~zero);
-  store(row, choose(inside, e, scores));
+  store(row, select_lanes(inside, e, scores));
   *total += e;
   *exponent_sum += e * x;
 }
@@ -116,8 +116,8 @@ static float exponentials(float *row, int keys, float m, float *exponent_sum) {
     if (j < end) exponential(row + j, first_lanes(end - j), m, &part_total, &part_sum), j = end;
     total += part_total, sum += part_sum;
   }
-  *exponent_sum = sum_of(sum);
-  return sum_of(total);
+  *exponent_sum = sum_of_lanes(sum);
+  return sum_of_lanes(total);
 }
 
 /* Return the sum over a row's keys of e times the distance, in tokens, between the key and the query's position. */
@@ -127,9 +127,9 @@ static float distance_sum(Row row, int64_t query_position) {
   for (int i = 0; i < WIDE; i++) offset[i] += i;
   int j = 0;
   for (; j + WIDE <= row.keys; j += WIDE, offset += WIDE)
-    sum += load(row.weights + j) * choose(offset < 0.0f, -offset, offset);
-  wide last = choose(first_lanes(row.keys - j), load(row.weights + j), broadcast(0));
-  return sum_of(sum + last * choose(offset < 0.0f, -offset, offset));
+    sum += load(row.weights + j) * select_lanes(offset < 0.0f, -offset, offset);
+  wide last = select_lanes(first_lanes(row.keys - j), load(row.weights + j), broadcast(0));
+  return sum_of_lanes(sum + last * select_lanes(offset < 0.0f, -offset, offset));
 }
 
 /* Add a row times a factor to another row. */
@@ -138,7 +138,7 @@ static void add_row(float *to, const float *row, int keys, float factor) {
   for (; j + WIDE <= keys; j += WIDE) store(to + j, load(to + j) + load(row + j) * factor);
   if (j == keys) return;
   wide before = load(to + j);
-  store(to + j, choose(first_lanes(keys - j), before + load(row + j) * factor, before));
+  store(to + j, select_lanes(first_lanes(keys - j), before + load(row + j) * factor, before));
 }
 
 /* Return the sum of n numbers in float64; four independent sums run faster than one. */
@@ -171,7 +171,7 @@ static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
 }
 
 /* Return the larger of two numbers, or NaN if the first is NaN. */
-static inline double larger_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
+static inline double maximum_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
 
 /* Raise each cell in one row of the map to the largest weight of a query on a key of the cell. The weights of the query
    are the numbers e in `row`, times factor. */
@@ -183,7 +183,7 @@ static void raise_cells(const QueryBlock *b, int map_row, Row row, float factor)
     int start = clamped(s->first_key_of_column[c] - row.first_key, 0, row.keys);
     int keys = clamped(s->first_key_of_column[c + 1] - row.first_key, 0, row.keys) - start;
     float weight = (isnan(factor) ? NAN : row_maximum(row.weights + start, keys) * factor);
-    cells[c] = larger_or_nan(weight, cells[c]);
+    cells[c] = maximum_or_nan(weight, cells[c]);
   }
 }
 
@@ -200,7 +200,7 @@ static void add_to_sum(CompensatedSum sum, int64_t at, const float *numbers, int
 
 /* Raise each of n maxima, stored in sum.rounded from index `at` on, to the number in `cells` if that is larger. */
 static void raise_sum(CompensatedSum sum, int64_t at, const float *cells, int64_t n) {
-  for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = larger_or_nan(cells[j], sum.rounded[at + j]);
+  for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = maximum_or_nan(cells[j], sum.rounded[at + j]);
 }
 
 /* Under a spin lock, add the sums of a block to the results of all threads: the sums of the weights on the keys of a part,
@@ -251,7 +251,7 @@ static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
   }
   if (s->top) update_top_keys(row, s->top, part == 0, s->top_weights + at, s->top_keys + at);
   float earlier = part == 0 ? b->sink : b->maximum[(part - 1) * b->rows + i];
-  float m = larger(earlier, s->top ? s->top_weights[at] : row_maximum(row.weights, row.keys));
+  float m = maximum(earlier, s->top ? s->top_weights[at] : row_maximum(row.weights, row.keys));
   float exponent_sum, total = exponentials(row.weights, row.keys, m == -INFINITY ? 0.0f : m, &exponent_sum);
   if (part > 0) {
     float rescale = m == earlier ? 1.0f : expf(earlier - m), sum = b->total[i] * rescale;

@@ -16,8 +16,8 @@ typedef struct {
 
 #define BLOCK (4 * WIDE) /* the number of logits that are compared at once with the smallest logit chosen so far */
 
-/* Return the larger number of each lane. */
-static inline wide larger_of(wide a, wide b) { return choose(b > a, b, a); }
+/* Return, in each lane, the larger of two numbers. */
+static inline wide maxima(wide a, wide b) { return select_lanes(b > a, b, a); }
 
 /* Put a token among the n tokens chosen so far, if its logit is larger than one of theirs and it is not forbidden.
    chosen: the logits of the chosen tokens, the largest first. */
@@ -42,7 +42,7 @@ static float log_sum_exp(const float *logits, int64_t n, float largest) {
     int64_t end = start + MOST_TERMS * WIDE < vectorised ? start + MOST_TERMS * WIDE : vectorised;
     wide sum = broadcast(0);
     for (int64_t t = start; t < end; t += WIDE) sum += exp_or_0_of(load(logits + t) - largest);
-    total += sum_of(sum);
+    total += sum_of_lanes(sum);
   }
   for (int64_t t = vectorised; t < n; t++) total += expf(logits[t] - largest);
   return largest + (float)log(total);
@@ -58,15 +58,15 @@ static void top_tokens_of_row(const TopTokensArguments *arguments, const float *
   }
   for (; t + BLOCK <= arguments->vocabulary; t += BLOCK) {
     const float *block = logits + t;
-    wide block_maxima = larger_of(larger_of(load(block), load(block + WIDE)),
-                                   larger_of(load(block + 2 * WIDE), load(block + 3 * WIDE)));
-    largest_in_lane = larger_of(largest_in_lane, block_maxima);
-    if (largest_of(block_maxima) > chosen[arguments->n - 1])
+    wide block_maxima = maxima(maxima(load(block), load(block + WIDE)),
+                                   maxima(load(block + 2 * WIDE), load(block + 3 * WIDE)));
+    largest_in_lane = maxima(largest_in_lane, block_maxima);
+    if (maximum_of_lanes(block_maxima) > chosen[arguments->n - 1])
       for (int64_t i = 0; i < BLOCK; i++) insert(arguments, t + i, block[i], chosen, tokens);
   }
-  float largest = largest_of(largest_in_lane);
+  float largest = maximum_of_lanes(largest_in_lane);
   for (; t < arguments->vocabulary; t++) {
-    largest = larger(logits[t], largest);
+    largest = maximum(logits[t], largest);
     insert(arguments, t, logits[t], chosen, tokens);
   }
   float total = log_sum_exp(logits, arguments->vocabulary, largest);

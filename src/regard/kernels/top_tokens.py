@@ -2,9 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
-from functools import cache
 from math import ceil
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -36,7 +34,7 @@ class TopTokensArguments(ctypes.Structure):
 def kernel_reads(logits: Tensor) -> bool:
     """Return whether the kernel supports these logits: contiguous float32 numbers on a CPU, and the kernel is built."""
     supported = logits.is_cpu and logits.dtype == torch.float32 and logits.is_contiguous()
-    return supported and regard_top_tokens() is not None
+    return supported and c_function("regard_top_tokens") is not None
 
 
 def top_tokens(
@@ -66,12 +64,6 @@ def top_tokens(
     )
     check_arguments("regard_top_tokens", arguments)
     threads = min(torch.get_num_threads(), rows, ceil(rows * vocabulary / LOGITS_OF_A_THREAD))
-    run_on_threads(regard_top_tokens(), arguments, threads)
+    run_on_threads(c_function("regard_top_tokens"), arguments, threads)
     starts = range(0, rows * n, n)
     return [log_probabilities[at : at + n] for at in starts], [tokens[at : at + n] for at in starts]
-
-
-@cache
-def regard_top_tokens() -> Any | None:
-    """Return the C function `regard_top_tokens`, which takes a pointer to `TopTokensArguments`; None if not built."""
-    return c_function("regard_top_tokens", ctypes.c_void_p)

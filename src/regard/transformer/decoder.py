@@ -19,7 +19,6 @@ from regard.attention.pattern import Pattern
 from regard.attention.representation import Described
 from regard.transformer.block import BlockOutput, DecoderBlock
 from regard.transformer.config import TransformerConfig
-from regard.transformer.decoding.cache import BlockCache
 from regard.transformer.decoding.state import DecodingState
 from regard.transformer.embedding import Embedding
 
@@ -117,7 +116,7 @@ class Decoder(nn.Module):
         vectors, outputs = self.read(tokens, state)
         return Decoded(
             logits=self.to_logits(vectors),
-            state=replace(state, cache=BlockCache(tuple(block.self_attention.cache for block in outputs))),
+            state=replace(state, cache=tuple(block.self_attention.cache for block in outputs)),
             patterns=tuple(block.self_attention.pattern for block in outputs),
             cross=tuple(block.cross_attention.pattern for block in outputs if block.cross_attention is not None),
         )
@@ -139,7 +138,7 @@ class Decoder(nn.Module):
         memory_mask = None if state.lengths is None else Padding(state.lengths)
         x, outputs = self.embedding(tokens, first=state.n_tokens), []
         for number, (block, memory) in enumerate(zip(self.blocks, state.memory, strict=True)):
-            cache = None if state.cache is None else state.cache.blocks[number]
+            cache = None if state.cache is None else state.cache[number]
             outputs.append(block(x, memory, mask=mask, memory_mask=memory_mask, cache=cache))
             x = outputs[-1].output
         return x if self.norm is None else self.norm(x), outputs

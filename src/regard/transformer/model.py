@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from regard.attention.masks.lengths import check_source_lengths, shortest_and_longest
 from regard.attention.pattern import Pattern
 from regard.attention.representation import Described
+from regard.kernels.library import c_function
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
 from regard.transformer.decoding.encode import encode, encode_reason
-from regard.transformer.decoding.kernel import CompiledDecoding, regard_decoding_step
+from regard.transformer.decoding.kernel import CompiledDecoding
 from regard.transformer.decoding.parameters import StackParameters
 from regard.transformer.decoding.state import DecodingState
 from regard.transformer.decoding.supported import kernel_allowed
@@ -151,7 +152,7 @@ class Transformer(nn.Module):
             most_tokens: the largest number of tokens of a target text, BOS counted.
         """
         decoder = self._kernel_parameters(source)
-        if decoder is None or most_tokens > decoder.embedding.n_positions or regard_decoding_step() is None:
+        if decoder is None or most_tokens > decoder.embedding.n_positions or c_function("regard_decoding_step") is None:
             return None
         state = self._encoded(source, lengths, decoder)
         return CompiledDecoding(decoder, state.sources, state.lengths, most_rows=most_rows, most_tokens=most_tokens)
@@ -168,8 +169,8 @@ class Transformer(nn.Module):
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"], decoder: StackParameters | None
     ) -> DecodingState:
         check_source_lengths(lengths, source.shape[1])
-        padded = shortest_and_longest(lengths, source.shape[1]) != {source.shape[1]}
-        true_lengths = lengths if padded else None  # without padding, no mask is needed
+        shortest, _ = shortest_and_longest(lengths, source.shape[1])
+        true_lengths = lengths if shortest < source.shape[1] else None  # without padding, no mask is needed
         encoder = StackParameters.of(self.encoder) if decoder and type(self.encoder) is Encoder else None
         if decoder and encoder and encode_reason(encoder, decoder, source) is None:
             memory = encode(encoder, decoder, source, true_lengths)

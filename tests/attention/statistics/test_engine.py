@@ -58,7 +58,7 @@ def rows_in_a_block(patch, rows, keys=17):
 def small_blocks(monkeypatch):
     """Make the kernel use blocks of a few queries and keys, so that every sum is over several blocks."""
     rows_in_a_block(monkeypatch, 5)
-    assert kernel.attention_function() is not None, "these tests need a C compiler"
+    assert engine.c_function("regard_attention") is not None, "these tests need a C compiler"
 
 
 def truth(query, key, value, ask, **call):
@@ -266,7 +266,7 @@ def test_what_it_cannot_do_is_gathered_otherwise(monkeypatch):
     assert reason == "the kernel computes only in float32, and the weights are float64"
     reason = engine.unsupported_reason(attend(*torch.empty(3, 1, 1, 2, 4, device="meta")).pattern.call)
     assert reason == "the kernel reads only tensors on a CPU, and the query is on meta"
-    monkeypatch.setattr(kernel, "attention_function", lambda: None)
+    monkeypatch.setattr(engine, "c_function", lambda name: None)
     seen = attend(query, key, value, mask=Causal(), ask=everything())
     assert seen.backend == "fused"
     assert engine.unsupported_reason(seen.pattern.call) == "no C kernels were built when regard was installed"

@@ -34,7 +34,7 @@ from regard import (
     Window,
     attend,
 )
-from regard.attention.statistics.choose import fused_engine
+from regard.attention.statistics.choose import find_engine
 from regard.attention.statistics.gpu import arguments as call
 from regard.attention.statistics.gpu import engine
 from regard.attention.statistics.gpu import pytorch_forward as forward
@@ -294,12 +294,12 @@ def progress_calls():
 
 def chosen_engines():
     """Return which engine a pattern and attend use if the CPU kernel is not available."""
-    from regard.kernels import attention as kernel
+    from regard.attention.statistics.cpu import engine as cpu_engine
 
-    kernel.attention_function = lambda: None
+    cpu_engine.c_function = lambda name: None
     seen = attend(*inputs(), mask=Causal(), ask=Ask())
     dilated = attend(*inputs(), mask=Dilated(5, 0, 2)).pattern
-    return [fused_engine(seen.pattern.call) is engine, seen.backend, fused_engine(dilated.call) is None]
+    return [find_engine(seen.pattern.call) is engine, seen.backend, find_engine(dilated.call) is None]
 
 
 HOOKED = f"""

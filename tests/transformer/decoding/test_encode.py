@@ -27,7 +27,7 @@ KEPT = torch.arange(33) < LENGTHS[:, None]
 
 
 def new_model(**fields):
-    assert module.regard_encode() is not None, "these tests need a C compiler"
+    assert module.c_function("regard_encode") is not None, "these tests need a C compiler"
     return loud(Transformer(small(**{"d_model": 96, "d_ff": 48, **fields}))).float()
 
 
@@ -158,7 +158,7 @@ def test_a_source_with_more_tokens_than_positions_is_left_to_the_modules(monkeyp
 
 def test_without_a_compiler_the_modules_encode(monkeypatch):
     model = new_model()
-    monkeypatch.setattr(module, "regard_encode", lambda: None)
+    monkeypatch.setattr(module, "c_function", lambda name: None)
     monkeypatch.setattr(module, "check_arguments", lambda *arguments: pytest.fail("the kernel encoded"))
     assert_equal_where_kept(memory_of(model), in_float64(model))
 

@@ -21,7 +21,7 @@ from regard.transformer.decoding.kernel import (
     MOST_ROWS_AT_ONCE,
     ProjectionArguments,
     StepArguments,
-    VectorLayout,
+    TokenVectors,
 )
 from regard.transformer.decoding.parameters import (
     BlockParameters,
@@ -42,7 +42,7 @@ UNLIKE = "all blocks must have the layer widths of one config"
 
 
 def new_model(seed=0, **fields):
-    assert module.regard_decoding_step() is not None, "these tests need a C compiler"
+    assert module.c_function("regard_decoding_step") is not None, "these tests need a C compiler"
     sizes = {"d_model": 96, "d_ff": 48, **fields}
     return loud(Transformer(small(**sizes)), seed).float()
 
@@ -364,7 +364,7 @@ def test_parts_that_do_not_fit_together_are_never_read(fields, change, reason):
 
 def test_without_a_compiler_there_is_no_decoding_by_the_kernel(monkeypatch):
     model = new_model()
-    monkeypatch.setattr(model_module, "regard_decoding_step", lambda: None)
+    monkeypatch.setattr(model_module, "c_function", lambda name: None)
     with torch.inference_mode():
         assert decoding_of(model) is None
 
@@ -405,7 +405,7 @@ def test_parents_that_do_not_fit_are_refused(tokens, parents):
     [
         (StepArguments, "decoding_step.c", "StepArguments"),
         (ProjectionArguments, "project_logits.c", "ProjectionArguments"),
-        (VectorLayout, "blocks.h", "Vectors"),
+        (TokenVectors, "blocks.h", "TokenVectors"),
         (Stack, "blocks.h", "Stack"),
         (BlockParameters, "blocks.h", "Block"),
         (EmbeddingParameters, "blocks.h", "Embedding"),

@@ -3,7 +3,6 @@
 `Decoder.forward` computes a decoding step. On a CPU, for most decoders, one call of a C kernel computes it instead.
 
 state.py        the state of a decoder between two steps
-cache.py        the keys and values of earlier tokens
 encode.py       the encoder as one C call
 kernel.py       the incremental decoding step as one C call
 parameters.py   the arguments of the C kernels: pointers to a model's parameters

@@ -6,8 +6,6 @@ source after the other.
 """
 
 import ctypes
-from functools import cache
-from typing import Any
 
 import torch
 from einops import rearrange
@@ -63,7 +61,7 @@ def encode_reason(
     width = decoder.stack.key_heads * decoder.stack.d_head
     if any((layer.n_in, layer.n_out) != (encoder.stack.d_model, width) for layer in decoder.memory_layers):
         return "the layers to the keys and values do not fit the encoder's output"
-    return None if regard_encode() else "no C kernels were built when regard was installed"
+    return None if c_function("regard_encode") else "no C kernels were built when regard was installed"
 
 
 def encode(
@@ -104,13 +102,7 @@ def encode(
         scratch_numbers=scratch_numbers,
     )
     check_arguments("regard_encode", arguments)
-    run_on_threads(regard_encode(), arguments, threads)
+    run_on_threads(c_function("regard_encode"), arguments, threads)
     by_head = "(blocks two) sources tokens (heads d_head) -> blocks two sources heads tokens d_head"
     blocks = rearrange(memory, by_head, two=2, d_head=decoder.stack.d_head)
     return tuple(KeyValue(key=key, value=value) for key, value in blocks.unbind(0))
-
-
-@cache
-def regard_encode() -> Any | None:
-    """Return the C function of this name, which takes a pointer to `EncodeArguments`; None if no kernels were built."""
-    return c_function("regard_encode", ctypes.c_void_p)

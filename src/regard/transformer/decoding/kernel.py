@@ -9,9 +9,7 @@ them: instead, a table has, for each token of each row, the number of the buffer
 
 import ctypes
 from collections.abc import Sequence
-from functools import cache
 from math import ceil
-from typing import Any
 
 import torch
 from einops import rearrange
@@ -44,8 +42,8 @@ For fewer multiplications, waking a thread takes longer than it saves.
 """
 
 
-class VectorLayout(ctypes.Structure):
-    """The C struct `Vectors` of kernels/decoding_step.c: a pointer to keys or values, and their strides."""
+class TokenVectors(ctypes.Structure):
+    """The C struct `TokenVectors` of kernels/blocks.h: a pointer to keys or values, and their strides."""
 
     _fields_ = (
         ("vectors", FLOATS),
@@ -55,7 +53,7 @@ class VectorLayout(ctypes.Structure):
     )
 
     @classmethod
-    def of(cls, tensor: Float[Tensor, "rows heads tokens d_head"]) -> "VectorLayout":
+    def of(cls, tensor: Float[Tensor, "rows heads tokens d_head"]) -> "TokenVectors":
         return cls(tensor.data_ptr(), *tensor.stride()[:3])
 
 
@@ -73,8 +71,8 @@ class StepArguments(ctypes.Structure):
         ("most_tokens", ctypes.c_int64),
         ("buffer", FLOATS),
         ("tables", INTEGERS),
-        ("source_keys", ctypes.POINTER(VectorLayout)),
-        ("source_values", ctypes.POINTER(VectorLayout)),
+        ("source_keys", ctypes.POINTER(TokenVectors)),
+        ("source_values", ctypes.POINTER(TokenVectors)),
         ("sources", ctypes.c_int64),
         ("source_tokens", ctypes.c_int64),
         ("lengths", INTEGERS),
@@ -161,8 +159,8 @@ class CompiledDecoding:
             most_tokens=most_tokens,
             buffer=self.buffer.data_ptr(),
             tables=ctypes.addressof(self.tables),
-            source_keys=struct_array(VectorLayout, [block.key for block in self.memory]),
-            source_values=struct_array(VectorLayout, [block.value for block in self.memory]),
+            source_keys=struct_array(TokenVectors, [block.key for block in self.memory]),
+            source_values=struct_array(TokenVectors, [block.value for block in self.memory]),
             sources=len(self.memory[0].key),
             source_tokens=self.memory[0].n_tokens,
             lengths=None if self.lengths is None else self.lengths.data_ptr(),
@@ -205,9 +203,9 @@ class CompiledDecoding:
         step.tokens += 1
         step.next_row = step.threads = self.projection.next_logit = 0
         check_arguments("regard_decoding_step", step)
-        run_on_threads(regard_decoding_step(), step, min(self.threads, n_rows))
+        run_on_threads(c_function("regard_decoding_step"), step, min(self.threads, n_rows))
         check_arguments("regard_project_logits", self.projection)
-        run_on_threads(regard_project_logits(), self.projection, self.projection_threads)
+        run_on_threads(c_function("regard_project_logits"), self.projection, self.projection_threads)
 
     def _set_rows(self, n_rows: int) -> None:
         layer, threads = self.decoder.projection, min(self.threads, n_rows)
@@ -236,18 +234,3 @@ class CompiledDecoding:
             Pattern(Call.of(query, source.key, source.value, ScaledDot(), mask, Softmax()))
             for query, source in zip(queries, [block.select(sources) for block in self.memory], strict=True)
         )
-
-
-@cache
-def regard_decoding_step() -> Any | None:
-    """Return the C function of this name, which takes a pointer to `StepArguments`; None if no kernels were built."""
-    return c_function("regard_decoding_step", ctypes.c_void_p)
-
-
-@cache
-def regard_project_logits() -> Any | None:
-    """Return the C function of this name, which takes a pointer to `ProjectionArguments`.
-
-    None if no kernels were built.
-    """
-    return c_function("regard_project_logits", ctypes.c_void_p)

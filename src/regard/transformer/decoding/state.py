@@ -7,7 +7,6 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.layers.key_value import KeyValue
-from regard.transformer.decoding.cache import BlockCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -20,26 +19,27 @@ class DecodingState:
     Attributes:
         lengths: the number of tokens of each source before its padding; None = no padding.
         memory: for each block, the source's cross-attention keys and values; None for a language model.
-        cache: the self-attention keys and values of the target tokens so far; None before the first token.
+        cache: for each block, the self-attention keys and values of the target tokens so far, so that no token is
+            projected twice; None before the first token.
         rows_per_source: the number of consecutive rows that read each source.
     """
 
     lengths: Int[Tensor, " sources"] | None
     memory: tuple[KeyValue | None, ...]
-    cache: BlockCache | None = None
+    cache: tuple[KeyValue, ...] | None = None
     rows_per_source: int = 1
 
     @property
     def n_tokens(self) -> int:
         """The number of tokens of each target text so far."""
-        return 0 if self.cache is None else self.cache.n_tokens
+        return 0 if self.cache is None else self.cache[0].n_tokens
 
     def select(self, rows: Int[Tensor, " rows"]) -> "DecodingState":
         """Return the state of the target texts with the indices `rows`, in the order of `rows`.
 
         An index may occur several times, as when a beam search continues a text in two ways.
         """
-        state = replace(self, cache=None if self.cache is None else self.cache.select(rows))
+        state = replace(self, cache=None if self.cache is None else tuple(block.select(rows) for block in self.cache))
         if self.memory[0] is None or (self.n_sources == 1 and rows.shape[0] == self.rows_per_source):
             return state  # there is no source, or as many rows as before read the only source
         return state.with_sources(*group_by_source(rows // self.rows_per_source))
@@ -67,7 +67,7 @@ class DecodingState:
         """The number of sources; for a language model, the number of target texts."""
         if self.memory[0] is not None:
             return len(self.memory[0].key)
-        return 0 if self.cache is None else self.cache.rows
+        return 0 if self.cache is None else len(self.cache[0].key)
 
     def __repr__(self) -> str:
         rows = f", rows={self.n_sources * self.rows_per_source}" if self.n_sources else ""

@@ -24,12 +24,12 @@ from regard.attention.call import Call
 from regard.attention.grid.grid import spans
 from regard.attention.progress import ProgressCallback
 from regard.attention.statistics.cpu.arguments import arguments_of, write_vectors
-from regard.attention.statistics.cpu.conversion import Part, float32_parts
+from regard.attention.statistics.cpu.conversion import ConvertedHeads, converted_heads
 from regard.attention.statistics.cpu.plan import Plan
 from regard.attention.statistics.cpu.results import CPU, Results
 from regard.attention.statistics.cpu.scores import Write, write_mask, written_by_torch
 from regard.kernels import attention as kernel
-from regard.kernels.library import check_arguments
+from regard.kernels.library import c_function, check_arguments
 from regard.kernels.threads import gnu_openmp_parallel, run_on_threads
 
 WEIGHTS_PER_THREAD = 2**18
@@ -59,7 +59,7 @@ def unsupported_reason(call: Call) -> str | None:
         return "the kernel computes only softmax with a temperature above 0"
     if call.query.dtype == torch.float64:
         return "the kernel computes only in float32, and the weights are float64"
-    if kernel.attention_function() is None:
+    if c_function("regard_attention") is None:
         return "no C kernels were built when regard was installed"
     return None
 
@@ -67,11 +67,7 @@ def unsupported_reason(call: Call) -> str | None:
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
-    """Return the context of a call (None if `contexts` is False), its statistics, and whether the context is doubtful.
-
-    A doubtful context may be wrong because of NaN or overflow, so that `finite.may_be_wrong` must check it.
-    This module must support the call: `unsupported_reason` must return None.
-    """
+    """Return a call's context, statistics, and whether the context is doubtful; as `Engine.read` describes."""
     results = compute(call, ask, contexts=contexts, report=report)
     context = None if results.context is None else results.context.to(call.value.dtype)
     return context, results.summary(), results.doubtful
@@ -98,16 +94,16 @@ def compute(
     arguments = arguments_of(call, plan, results)
     arguments.seconds = SECONDS_AT_ONCE
     map_rows, map_columns = ask.pooled or (0, 0)
-    for part in float32_parts(call, plan.blocks, contexts):
-        write_vectors(arguments, part, results)
+    for converted in converted_heads(call, plan.blocks, contexts):
+        write_vectors(arguments, converted, results)
         # the scratch memory of one thread: for a block; for the rows of the pooled map that a block adds to; for a
         # panel of a matrix; and for reads past the end
         panel = PANEL * max(arguments.d_key, plan.width if arguments.n_weighted_sums else 0)
         size = plan.n_scratch + min(plan.rows, map_rows) * map_columns + panel + PANEL
         scratch = torch.empty(threads * size, dtype=torch.float32, device=CPU)
         arguments.scratch, arguments.scratch_size = scratch.data_ptr(), size
-        bounds = plan.bounds[part.numbers]
-        groups = [bounds] if write is None else written_blocks(call, plan, part, write, arguments, threads)
+        bounds = plan.bounds[converted.block_numbers]
+        groups = [bounds] if write is None else written_blocks(call, plan, converted, write, arguments, threads)
         for of_group in groups:  # the bounds of the blocks that the kernel computes next
             arguments.bounds, arguments.n_blocks, arguments.next = of_group.data_ptr(), of_group.shape[0], 0
             check_arguments("regard_attention", arguments)
@@ -121,14 +117,14 @@ def compute(
 
 
 def written_blocks(
-    call: Call, plan: Plan, part: Part, write: Write, arguments: kernel.Arguments, threads: int
+    call: Call, plan: Plan, converted: ConvertedHeads, write: Write, arguments: kernel.Arguments, threads: int
 ) -> Iterator[Int[Tensor, "blocks 8"]]:
-    """Yield the bounds (fields of the C struct `BlockBounds`) of the blocks in `part`, some blocks at a time.
+    """Yield the bounds (fields of the C struct `BlockBounds`) of the blocks of `converted`, some blocks at a time.
 
     Before each yield, `write` computes the scores or the masks of these blocks, about `COMPUTED_AT_ONCE` numbers, and
     stores them where `arguments` says. The next yield overwrites them.
     """
-    bounds, blocks = plan.bounds[part.numbers].clone(), plan.blocks[part.numbers]
+    bounds, blocks = plan.bounds[converted.block_numbers].clone(), plan.blocks[converted.block_numbers]
     dtype = torch.bool if write is write_mask else torch.float32
     at_once = max(1, min(len(blocks), max(threads, COMPUTED_AT_ONCE // max(1, plan.n_scratch))))
     computed = torch.empty(at_once * (plan.n_scratch + PANEL), dtype=dtype, device=CPU)
@@ -147,7 +143,7 @@ def written_blocks(
 
 def run(arguments: kernel.Arguments, threads: int) -> None:
     """Run the C kernel on several threads, until all blocks are computed or `SECONDS_AT_ONCE` have passed."""
-    function = kernel.attention_function()
+    function = c_function("regard_attention")
     assert function is not None
     if threads == 1 or gnu_openmp_parallel() is not None:
         run_on_threads(function, arguments, threads)
