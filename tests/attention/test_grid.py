@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.attention.grid.grid import Grid, as_indices, contiguous_rows, select_positions, spans, varies_by_query
+from regard.attention.grid.grid import Grid, as_indices, contiguous_rows, entries_at, spans, varies_by_query
 
 GRID = Grid(2, 3, 5, 7)
 CPU = torch.device("cpu")
@@ -76,8 +76,8 @@ def test_positions_are_those_of_the_range(start, stop, step):
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 def test_ranges_are_views_and_numbers_are_copies(normal, axis):
     tensor = normal(5, 7, 11)
-    view = select_positions(tensor, axis, range(1, 5, 3))
-    copy = select_positions(tensor, axis, torch.tensor([1, 4]))
+    view = entries_at(tensor, axis, range(1, 5, 3))
+    copy = entries_at(tensor, axis, torch.tensor([1, 4]))
     assert torch.equal(view, copy)
     assert torch.equal(copy, tensor.index_select(axis, torch.tensor([1, 4])))
     assert view.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()

@@ -4,6 +4,10 @@ A kernel multiplies the value of a masked key by weight 0, and 0 · NaN = NaN. S
 NaN too, and a query whose scores all overflow to -∞ gets weights 0. `attend` therefore checks each context on a CPU. If
 the context may be wrong, it is computed again by the backend `tiled`, which ignores the values of masked keys, and
 computes in float64 if float32 overflows.
+
+Only tensors on a CPU are checked, because reading numbers from another device would wait for it. Under torch.compile
+and torch.func, numbers cannot be read. In these cases `may_hold_nan` and `may_be_wrong` return False, `are_finite` True
+and `norm` 0.
 """
 
 import math
@@ -31,29 +35,15 @@ LARGEST_SAFE_SCORE = 1e31
 rounded to the largest float32."""
 
 
-def total(tensor: Float[Tensor, "*shape"]) -> float:
-    """Return the sum of all elements of a tensor; the sum is NaN or infinite if one of the elements is.
-
-    Return 0 for tensors that are not on a CPU, because reading the sum would wait for the device. Return 0 under
-    torch.compile and torch.func too.
-    """
-    return float(tensor.detach().sum()) if tensor.is_cpu and are_plain((tensor,)) else 0.0
-
-
 def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
-    """Return whether the sum of a tensor on a CPU is NaN: it contains NaN, or infinities of both signs.
-
-    Always False on other devices, and under torch.compile and torch.func.
-    """
-    return math.isnan(total(tensor))
+    """Return whether the sum of a tensor is NaN: it contains NaN, or infinities of both signs."""
+    return tensor.is_cpu and are_plain((tensor,)) and math.isnan(float(tensor.detach().sum()))
 
 
 def norm(tensor: Float[Tensor, "*shape"]) -> float:
     """Return the Euclidean norm of all elements of a tensor; NaN or infinite if one of the elements is.
 
-    The norm is also infinite if the sum of squares overflows float32 (for a float64 tensor, float64). Return 0 for
-    tensors that are not on a CPU, because reading the norm would wait for the device. Return 0 under torch.compile and
-    torch.func too.
+    The norm is also infinite if the sum of squares overflows float32 (for a float64 tensor, float64).
     """
     if not (tensor.is_cpu and are_plain((tensor,))):
         return 0.0
@@ -62,20 +52,17 @@ def norm(tensor: Float[Tensor, "*shape"]) -> float:
 
 
 def are_finite(*tensors: Float[Tensor, "..."]) -> bool:
-    """Return whether tensors on a CPU contain neither NaN nor infinity, nor numbers whose squares overflow.
-
-    Always True on other devices, and under torch.compile and torch.func.
-    """
+    """Return whether tensors contain neither NaN nor infinity, nor numbers whose squares overflow."""
     return all(math.isfinite(norm(tensor)) for tensor in tensors)
 
 
 def may_hold_nan_statistics(summary: Summary) -> bool:
-    """Return whether a statistic in `summary` contains NaN; always False for statistics that are not on a CPU."""
+    """Return whether a statistic in `summary` contains NaN."""
     return any(may_hold_nan(numbers) for numbers in tensors_in(summary) if numbers.is_floating_point())
 
 
 def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value"]) -> bool:
-    """Return whether the context of a call on a CPU, or its gradients, may be wrong and must be computed again.
+    """Return whether the context of a call, or its gradients, may be wrong and must be computed again.
 
     The result is True in these cases:
 
@@ -85,8 +72,6 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
       to -∞, a fused kernel returns a context of zeros. Only the first number of each vector is tested, to save time.)
     - The call needs gradients, and key or value contains NaN, infinity or numbers whose squares overflow. The backward
       pass of a fused kernel multiplies these numbers by 0 for masked keys, and 0 · NaN = NaN.
-
-    Always False on other devices, and under torch.compile and torch.func.
     """
     if not (context.is_cpu and (call.is_plain or are_plain((context,))) and context.numel()):
         return False

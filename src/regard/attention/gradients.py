@@ -34,8 +34,7 @@ def checkpointed(
 ) -> Result:
     """Return function(*arguments), with gradient checkpointing: the backward pass recomputes intermediate tensors.
 
-    The function is called without checkpointing if nothing requires gradients, or if checkpointing is not supported
-    (torch.func, exported programs, inference-mode tensors).
+    The function is called without checkpointing if nothing requires gradients, or if `can_checkpoint` returns False.
 
     Args:
         reads: tensors that the function uses besides its arguments.
@@ -50,10 +49,7 @@ def checkpointed(
 
 
 def checkpoint_then_raise(function: Callable[..., Result], *arguments: object, **options: Any) -> Result:
-    """Call `checkpoint(function, …)`, and raise an error of `function` only after `checkpoint` has removed its hooks.
-
-    Needed for versions of PyTorch whose `checkpoint` leaves its hooks in place if the function raises.
-    """
+    """Call `checkpoint(function, …)`, and raise an error of `function` after `checkpoint` has removed its hooks."""
     errors: list[BaseException] = []
     is_first = True
 

@@ -19,6 +19,7 @@ from regard.attention.grid.grid import Grid, Tile, divisors
 from regard.attention.grid.selection import Index, Selection
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
+from regard.attention.normalise.softmax import Softmax
 from regard.attention.precision import without_autocast
 from regard.attention.progress import ProgressCallback, progress_callback
 from regard.attention.representation import type_name
@@ -137,9 +138,8 @@ class Pattern(ThroughDense):
         return self.grid.batch
 
     def __repr__(self) -> str:
-        stages = {"mask": self.mask, "score": self.score, "normalise": self.normalise}
-        defaults = "None", "ScaledDot()", "Softmax()"
-        named = [f"{name}={stage!r}" for name, stage in stages.items() if repr(stage) not in defaults]
+        stages = ("mask", self.mask, None), ("score", self.score, ScaledDot()), ("normalise", self.normalise, Softmax())
+        named = [f"{name}={stage!r}" for name, stage, default in stages if stage != default]
         return f"Pattern({', '.join([str(self.grid), *named])})"
 
     # Methods that compute the weights, or the scores and products from which the weights are computed

@@ -41,7 +41,7 @@ WEIGHTS_AT_ONCE = 2**19
 
 Weights = Float[Tensor, "queries keys"]
 Shown = tuple[Sequence[int], Sequence[int]]
-Keep = Bool[Tensor, "queries keys"] | None
+BoolMask = Bool[Tensor, "queries keys"] | None
 Cells = Float[Tensor, "rows columns"]
 
 
@@ -55,7 +55,7 @@ class Part:
 
     keys: range
     weights: Weights
-    keep: Keep
+    keep: BoolMask
 
     def __add__(self, other: "Part") -> "Part":
         """Return the sum of the weights of two parts, which have the same queries and keys but different heads."""
@@ -102,7 +102,7 @@ class HeadWeights:
         scores, keep = self.masked_scores(queries, keys)
         return Part(keys, (scores - self.log_sums[queries.start : queries.stop]).exp_(), keep)
 
-    def masked_scores(self, queries: range, keys: range) -> tuple[Weights, Keep]:
+    def masked_scores(self, queries: range, keys: range) -> tuple[Weights, BoolMask]:
         """Return the scores divided by the temperature, -∞ where masked, and the mask (see `Part`)."""
         assert self.softmax is not None
         tile = self.tile.part(queries=queries, keys=keys)
@@ -111,7 +111,7 @@ class HeadWeights:
             scores = scores / self.softmax.temperature
         return scores if keep is None else torch.where(keep, scores, -math.inf), keep
 
-    def keep(self, tile: Tile) -> Keep:
+    def keep(self, tile: Tile) -> BoolMask:
         keep = self.call.keep(tile)
         return None if keep is None or bool(keep.all()) else keep.expand(tile.shape)[0, 0]
 
@@ -340,7 +340,7 @@ def stored_bytes(pattern: Pattern) -> int:
     return 8 * n_rows * n_columns
 
 
-def pooled(weights: Weights, keep: Keep, side: int) -> tuple[Cells, Cells]:
+def pooled(weights: Weights, keep: BoolMask, side: int) -> tuple[Cells, Cells]:
     """Return the sum and the largest weight of each square of `side` × `side` weights, as tensors on the CPU.
 
     The largest weight of a square in which no query may attend to any key is -∞.

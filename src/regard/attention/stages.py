@@ -1,16 +1,23 @@
 """The tensors, modules and parameters inside scores, biases, masks and normalisers.
 
 Each of these objects is a frozen dataclass or an `nn.Module`, and may contain others, as a `ScaledDot` contains a bias.
+
+nn.Module finds no parameters in the fields of a dataclass. A layer that has a score or normaliser therefore registers
+their parameters by `field_modules` and `field_parameters`, so that they are trained, moved to a device and saved with
+the layer. But load_state_dict with assign=True, `to_empty` and `torch.func.functional_call` replace the registered
+parameters by new tensors, and a frozen dataclass keeps the old ones. Before each use, the layer therefore makes copies
+with the registered parameters, by `with_parameters`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from types import NoneType
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple, cast
 
 from torch import Tensor, nn
 
 Part = TypeVar("Part")
+Parts = TypeVarTuple("Parts")
 
 NUMBER_TYPES = (int, float, NoneType)
 """Types of dataclass fields that cannot contain tensors, so that the search for tensors skips them."""
@@ -45,7 +52,6 @@ def modules_in(part: object) -> tuple[nn.Module, ...]:
 
 
 def parameters_in(part: object) -> tuple[nn.Parameter, ...]:
-    """Return every parameter in the dataclass fields of a score or normaliser, except for the parameters of modules."""
     if isinstance(part, nn.Parameter):
         return (part,)
     if isinstance(part, nn.Module):
@@ -54,18 +60,43 @@ def parameters_in(part: object) -> tuple[nn.Parameter, ...]:
     return tuple(parameter for name in names for parameter in parameters_in(getattr(part, name)))
 
 
-def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
-    """Return a copy of a score or normaliser with new parameters, given in the order of `parameters_in`.
+def field_modules(*parts: object) -> nn.ModuleList | None:
+    """Return the modules in the fields of scores and normalisers, such as a `RelativeBias`; None if there are none.
 
-    Scores and normalisers are frozen dataclasses, so a copy is needed when load_state_dict with assign=True, to_empty
-    or torch.func.functional_call replaces the parameters of the layer that contains them.
+    A score or normaliser that is a module itself is left out: nn.Module registers it as an attribute of the layer.
+    """
+    modules = [module for part in parts if not isinstance(part, nn.Module) for module in modules_in(part)]
+    return nn.ModuleList(modules) if modules else None
+
+
+def field_parameters(*parts: object) -> nn.ParameterList | None:
+    """Return the parameters in the fields of scores and normalisers, such as `Softmax.sinks`; None if there are none.
+
+    The parameters of modules are left out, since they are registered with their module.
+    """
+    parameters = [parameter for part in parts for parameter in parameters_in(part)]
+    return nn.ParameterList(parameters) if parameters else None
+
+
+def with_parameters(parameters: Iterable[Tensor] | None, *parts: *Parts) -> tuple[*Parts]:
+    """Return copies of scores and normalisers with other parameters, in the order of `field_parameters(*parts)`.
+
+    If `parameters` is None, the scores and normalisers are returned unchanged.
 
     >>> import torch
     >>> from regard import Softmax
     >>> before, after = torch.nn.Parameter(torch.zeros(2)), torch.ones(2)
-    >>> replace_parameters(Softmax(sinks=before), iter([after])).sinks
+    >>> with_parameters([after], Softmax(sinks=before))[0].sinks
     tensor([1., 1.])
     """
+    if parameters is None:
+        return parts
+    remaining = iter(parameters)
+    return cast("tuple[*Parts]", tuple(replace_parameters(part, remaining) for part in parts))
+
+
+def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
+    """Return a copy of a score or normaliser with parameters taken from an iterator, one for each of its own."""
     if isinstance(part, nn.Parameter):
         return next(parameters)  # type: ignore[return-value]  # a tensor in place of a parameter
     if isinstance(part, nn.Module):

@@ -16,12 +16,12 @@ from regard.attention.call import Call
 from regard.attention.finite import are_finite
 from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import (
-    Positions,
+    Indices,
     Tile,
-    all_positions,
+    all_indices,
     as_indices,
+    entries_at,
     is_symbolic,
-    select_positions,
     spans,
 )
 from regard.attention.precision import widest_type, without_autocast
@@ -31,7 +31,7 @@ BLOCK_WEIGHTS = 2**22
 """The largest number of weights in a block of queries: 16 MiB of float32. A block of one query may have more."""
 
 Weights = Float[Tensor, "batch heads queries keys"]
-Keep = Bool[Tensor, "#batch #heads #queries #keys"] | None
+BoolMask = Bool[Tensor, "#batch #heads #queries #keys"] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,7 @@ class Block:
 
     tile: Tile
     weights: Weights
-    keep: Keep
+    keep: BoolMask
 
 
 def scores_of(call: Call, tile: Tile) -> Weights:
@@ -75,7 +75,7 @@ def scores_of_finite_keys(
     return torch.where(not_finite[:, :, None], without_gradient, with_gradient)
 
 
-def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, Keep]:
+def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, BoolMask]:
     """Return the attention weights and the boolean mask of a tile (block of the weights) that contains all keys.
 
     The mask is True where a query may attend to a key; None = True everywhere.
@@ -86,7 +86,7 @@ def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, Keep]:
             return call.normalise(scores_of(call, tile), keep, tile), keep
         all_heads = tile.part(heads=range(call.grid.heads))
         weights = call.normalise(scores_of(call, all_heads), call.keep(all_heads), all_heads)
-        return select_positions(weights, 1, tile.heads), keep
+        return entries_at(weights, 1, tile.heads), keep
 
 
 def weights_of(call: Call, tile: Tile) -> Weights:
@@ -96,7 +96,7 @@ def weights_of(call: Call, tile: Tile) -> Weights:
     """
 
     def block_weights(block: Tile) -> Float[Tensor, "batch heads block keys"]:
-        return select_positions(weights_and_keep(call, block)[0], 3, tile.keys)
+        return entries_at(weights_and_keep(call, block)[0], 3, tile.keys)
 
     rows = [checkpointed(block_weights, block, reads=call.tensors) for block in block_tiles(call, tile)]
     return torch.cat(rows, dim=2) if rows else call.empty().new_zeros(tile.shape)
@@ -126,7 +126,7 @@ def context_of(
 
 
 def weighted_sum(
-    weights: Weights, keep: Keep, value: Float[Tensor, "batch heads keys d"]
+    weights: Weights, keep: BoolMask, value: Float[Tensor, "batch heads keys d"]
 ) -> Float[Tensor, "batch heads queries d"]:
     """Return weights @ value; NaN and infinity in the values of masked keys have no effect.
 
@@ -151,7 +151,7 @@ def sum_over_queries(call: Call, vector: Float[Tensor, "#batch #heads queries"])
 
     def block_sum(tile: Tile, vector: Tensor) -> Float[Tensor, "batch heads keys"]:
         weights = weights_and_keep(call, tile)[0]
-        rows = select_positions(vector, 2, tile.queries)[:, :, None].to(weights)
+        rows = entries_at(vector, 2, tile.queries)[:, :, None].to(weights)
         with without_autocast(call.device):
             return (rows @ weights)[:, :, 0]
 
@@ -181,7 +181,7 @@ def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
 
     If one of the sizes is unknown (symbolic), as in an exported program, one tile has all queries.
     """
-    keys = all_positions(call.grid.keys)
+    keys = all_indices(call.grid.keys)
     if any(map(is_symbolic, (*tile.shape[:3], call.grid.keys))):
         yield tile.part(keys=keys)
         return
@@ -191,19 +191,19 @@ def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
 
 
 def rows_of(
-    call: Call, tensor: Float[Tensor, "any_batch any_heads any d"], tile: Tile, positions: Positions
-) -> Float[Tensor, "batch heads positions d"]:
-    """Return the vectors of `tensor` at some positions, for the batch items and heads of a tile (block of the weights).
+    call: Call, tensor: Float[Tensor, "any_batch any_heads any d"], tile: Tile, indices: Indices
+) -> Float[Tensor, "batch heads indices d"]:
+    """Return the vectors of `tensor` at some indices, for the batch items and heads of a tile (block of the weights).
 
     The vectors are converted to the data type of the weights. A batch of 1 is broadcast, and a key head that a group of
     query heads shares is repeated.
 
     Args:
         tensor: the queries, keys or values of the call, or other vectors, one for each key.
-        positions: indices of tokens: along the third axis of `tensor`.
+        indices: the tokens to select, as indices along the third axis of `tensor`.
     """
     group = call.grid.heads // tensor.shape[1]
     heads = tile.heads if group == 1 else as_indices(tile.heads, tensor.device) // group
-    rows = select_positions(select_positions(tensor, 2, positions), 1, heads)
-    rows = rows.expand(tile.shape[0], -1, -1, -1) if tensor.shape[0] == 1 else select_positions(rows, 0, tile.batch)
+    rows = entries_at(entries_at(tensor, 2, indices), 1, heads)
+    rows = rows.expand(tile.shape[0], -1, -1, -1) if tensor.shape[0] == 1 else entries_at(rows, 0, tile.batch)
     return rows.to(call.dtype)

@@ -121,13 +121,7 @@ class SourceAttention(nn.Module):
         return Pattern(Call.of(**self.arguments(queries, memory, first, previous)))
 
     def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
-        """Return the keyword arguments with which `forward` calls `regard.attend`.
-
-        Args:
-            first: the position of the first query in the target, counted from 0.
-            previous: for each query, the weights of the previous decoder step; None = 0. Only the score
-                "location_aware" uses them.
-        """
+        """Return the keyword arguments with which `forward`, which has the same arguments, calls `regard.attend`."""
         query = queries[:, None].to(memory.states)
         mask: Mask = Padding(memory.lengths)
         return {
@@ -140,12 +134,7 @@ class SourceAttention(nn.Module):
         }
 
     def score_after(self, previous: Float[Tensor, "batch target source"] | None) -> Score:
-        """Return the attention score of a decoder step. It takes keys that are projected already, as in a `Memory`.
-
-        Args:
-            previous: for each query, the weights of the previous decoder step; None = 0. Only the score
-                "location_aware" uses them.
-        """
+        """Return the score of a decoder step, given the weights of the previous step; it takes the keys of `Memory`."""
         score = self.score
         if isinstance(score, LocationAware) and previous is not None:
             return Prepared(score.after(previous[:, None]))

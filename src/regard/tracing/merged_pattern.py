@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.attention.attend import Attended
 from regard.attention.call import Call
-from regard.attention.grid.grid import Tile, as_indices, select_positions
+from regard.attention.grid.grid import Tile, as_indices, entries_at
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.pattern import Pattern
 from regard.attention.scores.score import Score
@@ -97,7 +97,7 @@ class MergedWeights(Score):
         by_query = by_key.new_zeros(*by_key.shape[:2], len(tile.queries), tile.grid.keys).index_add_(
             2, group_index, by_key
         )
-        return select_positions(by_query, 3, tile.keys)
+        return entries_at(by_query, 3, tile.keys)
 
     def __repr__(self) -> str:
         heads = f"heads={self.source.n_heads}, " if self.averages_heads else ""

@@ -8,9 +8,6 @@
 
 `Attended.backend` names the backend that ran, and `explain_backend` gives the reason. If `use_backend` names a backend
 that does not support a call, `attend` raises ValueError with the reason.
-
-One exception: on a CPU, a context that may be wrong because of NaN or overflow is computed again by `tiled` (see
-`finite.py`), and `Attended.backend` is then "tiled".
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +23,7 @@ from regard.attention.backends import flex, fused, reference, tiled
 from regard.attention.call import Call
 from regard.attention.progress import progress_callback
 from regard.attention.representation import type_name
-from regard.attention.statistics.choose import fused_engine
+from regard.attention.statistics.choose import find_engine
 from regard.attention.statistics.cpu.scores import computes_scores
 from regard.attention.statistics.engine import Engine
 from regard.attention.weights import BLOCK_WEIGHTS
@@ -161,12 +158,12 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
         ask.check(call.grid)
     if PREFERRED.name is not None:
         return choose_by_name(PREFERRED.name, call, dropout, ask)
-    if ask is not None and (engine := engine_of(call, dropout, ask)) is not None:
+    if ask is not None and (engine := usable_engine(call, dropout, ask)) is not None:
         reason = "it computes the statistics that `ask` names and the context in one pass"
         return Choice("tiled", reason, tiled.tiled_context, engine)
     obstacle = fused.unsupported_reason(call, dropout)
     if obstacle is None:
-        if not favours_cpu_kernel(call) or (engine := engine_of(call, dropout, ask)) is None:
+        if not favours_cpu_kernel(call) or (engine := usable_engine(call, dropout, ask)) is None:
             return FASTEST
         faster = "exact, and faster than the fused kernel where a mask or a bias depends on the query"
         return Choice("tiled", faster, tiled.tiled_context, engine)
@@ -175,7 +172,7 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
         if n_weights <= BLOCK_WEIGHTS:
             return Choice("math", obstacle, fused.math_context)
         obstacle += f", and {n_weights:,} weights are too many for the math backend, which stores them"
-    return Choice("tiled", obstacle, tiled.tiled_context, engine_of(call, dropout, ask))
+    return Choice("tiled", obstacle, tiled.tiled_context, usable_engine(call, dropout, ask))
 
 
 def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> Choice:
@@ -186,11 +183,11 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
             f"the {name} backend, set by use_backend, does not support this call: {reason}; use_backend('tiled') "
             "supports every call, or let attend choose a backend."
         )
-    engine = engine_of(call, dropout, ask) if name == "tiled" else None
+    engine = usable_engine(call, dropout, ask) if name == "tiled" else None
     return Choice(name, "set by use_backend", BACKENDS[name].run, engine)
 
 
-def engine_of(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
+def usable_engine(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
     """Return the engine whose kernels compute the context of a call together with statistics; None if none supports it.
 
     The engines are the modules `cpu.engine` (a C kernel) and `gpu.engine` (Triton kernels) in `attention/statistics`.
@@ -199,7 +196,7 @@ def engine_of(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
     """
     if dropout > 0 or not call.is_plain or call.needs_gradients or (ask is None and not call.query.is_cpu):
         return None
-    return fused_engine(call)
+    return find_engine(call)
 
 
 def favours_cpu_kernel(call: Call) -> bool:

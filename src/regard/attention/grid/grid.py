@@ -12,8 +12,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-Positions = range | Int[Tensor, " _"]
+Indices = range | Int[Tensor, " _"]
 """Indices along one axis: a range, which selects a view of a tensor, or an index tensor, which selects a copy."""
+
+PositionOfEach = Int[Tensor, "#batch #heads #queries #keys"] | Int[Tensor, ""]
+"""The position of each query, or of each key, of a tile; for FlexAttention, the position of one query or key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,14 @@ class Grid:
         """The position of query 0 among the keys: keys - queries, since the queries are the last tokens."""
         return self.keys - self.queries
 
+    def first_position(self, offset: int | None) -> int:
+        """Return the key position of query 0: the argument `offset` of a mask or bias, or keys - queries if it is None.
+
+        >>> Grid(batch=1, heads=1, queries=3, keys=11).first_position(None)
+        8
+        """
+        return self.offset if offset is None else offset
+
     def admits(self, tensor: Tensor) -> bool:
         """Return whether a tensor can be broadcast to [batch heads queries keys]."""
         sizes = zip(reversed(tensor.shape), reversed(self.shape), strict=False)
@@ -42,7 +53,7 @@ class Grid:
 
     def whole(self) -> "Tile":
         """Return the tile that contains all batch items, heads, queries and keys of the grid."""
-        return Tile(self, *map(all_positions, (self.batch, self.heads, self.queries, self.keys)))
+        return Tile(self, *map(all_indices, (self.batch, self.heads, self.queries, self.keys)))
 
     def __str__(self) -> str:
         return f"batch={self.batch}, heads={self.heads}, queries={self.queries}, keys={self.keys}"
@@ -58,13 +69,13 @@ class Tile:
     """
 
     grid: Grid
-    batch: Positions
-    heads: Positions
-    queries: Positions
-    keys: Positions
+    batch: Indices
+    heads: Indices
+    queries: Indices
+    keys: Indices
 
     @property
-    def axes(self) -> tuple[Positions, Positions, Positions, Positions]:
+    def axes(self) -> tuple[Indices, Indices, Indices, Indices]:
         """The indices along the four axes: batch, heads, queries and keys."""
         return self.batch, self.heads, self.queries, self.keys
 
@@ -75,10 +86,10 @@ class Tile:
 
     def part(
         self,
-        batch: Positions | None = None,
-        heads: Positions | None = None,
-        queries: Positions | None = None,
-        keys: Positions | None = None,
+        batch: Indices | None = None,
+        heads: Indices | None = None,
+        queries: Indices | None = None,
+        keys: Indices | None = None,
     ) -> "Tile":
         """Return a tile with the given indices of the grid; an axis given as None keeps the indices of this tile."""
         given = (batch, heads, queries, keys)
@@ -90,10 +101,22 @@ class Tile:
         Args:
             axis: 0 = batch, 1 = heads, 2 = queries, 3 = keys.
         """
-        positions = as_indices(self.axes[axis], device)
+        indices = as_indices(self.axes[axis], device)
         shape = [1, 1, 1, 1]
         shape[axis] = -1
-        return positions.reshape(shape)
+        return indices.reshape(shape)
+
+    def query_positions(self, device: torch.device, offset: int | None = None) -> PositionOfEach:
+        """Return the key position of each query of this tile, shaped so that it broadcasts to the shape of the tile.
+
+        Args:
+            offset: the key position of query 0; None = keys - queries, since the queries are the last tokens.
+        """
+        return self.along(2, device) + self.grid.first_position(offset)
+
+    def key_positions(self, device: torch.device) -> PositionOfEach:
+        """Return the position of each key of this tile, shaped so that it broadcasts to the shape of the tile."""
+        return self.along(3, device)
 
     def select(self, tensor: Tensor) -> Tensor:
         """Return the part of a tensor that belongs to this tile.
@@ -102,9 +125,9 @@ class Tile:
             tensor: a tensor that broadcasts to [batch heads queries keys]; its axes of size 1 keep size 1.
         """
         tensor = tensor[(None,) * (4 - tensor.ndim)]
-        for axis, positions in enumerate(self.axes):
+        for axis, indices in enumerate(self.axes):
             if tensor.shape[axis] != 1:
-                tensor = select_positions(tensor, axis, positions)
+                tensor = entries_at(tensor, axis, indices)
         return tensor
 
     def at_queries(self, tensor: Float[Tensor, "_ _ keys"]) -> Float[Tensor, "#batch #heads queries 1"]:
@@ -117,8 +140,8 @@ class Tile:
         >>> Grid(1, 1, 2, 3).whole().at_queries(torch.tensor([[[5.0, 6.0, 7.0]]])).flatten()
         tensor([6., 7.])
         """
-        rows = self.part(keys=all_positions(self.grid.keys)).select(tensor[:, :, None])
-        positions = as_indices(self.queries, tensor.device) + self.grid.offset
+        rows = self.part(keys=all_indices(self.grid.keys)).select(tensor[:, :, None])
+        positions = self.query_positions(tensor.device).flatten()
         return F.pad(rows, (1, 0)).index_select(3, (positions + 1).clamp_min(0)).mT
 
 
@@ -144,24 +167,24 @@ def is_symbolic(length: int) -> bool:
     return isinstance(length, torch.SymInt)
 
 
-def all_positions(length: int) -> Positions:
+def all_indices(length: int) -> Indices:
     """Return the indices 0 … length - 1: a range, or a tensor if the length is symbolic (see `is_symbolic`)."""
     return torch.arange(length) if is_symbolic(length) else range(length)
 
 
-def as_indices(positions: Positions, device: torch.device) -> Int[Tensor, " positions"]:
-    if isinstance(positions, range):
-        stop = max(positions.start, positions.stop)  # torch.arange refuses a stop below the start
-        return torch.arange(positions.start, stop, positions.step, device=device)
-    return positions.to(device)
+def as_indices(indices: Indices, device: torch.device) -> Int[Tensor, " indices"]:
+    if isinstance(indices, range):
+        stop = max(indices.start, indices.stop)  # torch.arange refuses a stop below the start
+        return torch.arange(indices.start, stop, indices.step, device=device)
+    return indices.to(device)
 
 
-def select_positions(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
-    """Return the entries of a tensor at `positions` along one axis: a view for a range, a copy for an index tensor."""
-    if isinstance(positions, range):
-        index = (slice(None),) * (axis % tensor.ndim) + (slice(positions.start, positions.stop, positions.step),)
+def entries_at(tensor: Tensor, axis: int, indices: Indices) -> Tensor:
+    """Return the entries of a tensor at `indices` along one axis: a view for a range, a copy for an index tensor."""
+    if isinstance(indices, range):
+        index = (slice(None),) * (axis % tensor.ndim) + (slice(indices.start, indices.stop, indices.step),)
         return tensor[index]
-    return tensor.index_select(axis, positions.to(tensor.device))
+    return tensor.index_select(axis, indices.to(tensor.device))
 
 
 def varies_by_query(tensor: Tensor) -> bool:

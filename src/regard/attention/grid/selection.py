@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.grid.grid import Grid, Positions, Tile, is_integer
+from regard.attention.grid.grid import Grid, Indices, Tile, is_integer
 
 Index = Any
 """An int, a slice, `...`, a list or 1-D tensor of positions; or a tuple of these with at most one list."""
@@ -46,9 +46,9 @@ class Selection:
                 "use slices for the other axes, or index pattern.dense()."
             )
         axes = zip(entries, AXES, grid.shape, strict=True)
-        positions = [selected_positions(entry, axis, size) for entry, axis, size in axes]
+        indices = [selected_indices(entry, axis, size) for entry, axis, size in axes]
         dropped = tuple(axis for axis, entry in enumerate(entries) if isinstance(entry, int))
-        return cls(Tile(grid, *positions), dropped)
+        return cls(Tile(grid, *indices), dropped)
 
     def squeezed(self, part: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the selected weights without the axes that were indexed by an int.
@@ -69,7 +69,7 @@ def one_entry_per_axis(entries: tuple[Any, ...]) -> list[Any]:
     return [*entries[:gap], *[slice(None)] * (4 - given), *entries[gap + 1 :]]
 
 
-def selected_positions(entry: Any, axis: str, size: int) -> Positions:
+def selected_indices(entry: Any, axis: str, size: int) -> Indices:
     """Return the indices that an int, a slice or a list in an index selects along an axis of length `size`.
 
     The indices count from 0. `axis` is the name of the axis, for error messages.
@@ -84,10 +84,10 @@ def selected_positions(entry: Any, axis: str, size: int) -> Positions:
         position = counted_from_start(entry, axis, size)
         return range(position, position + 1)
     if isinstance(entry, slice):
-        positions = range(size)[entry]
-        if positions.step < 0:
+        indices = range(size)[entry]
+        if indices.step < 0:
             raise TypeError(f"a pattern takes slices with a positive step; got {entry} for the {axis}.")
-        return positions
+        return indices
     if entries is not None and entries.ndim == 1 and not (entries.is_floating_point() and len(entries)):
         counted = [counted_from_start(int(position), axis, size) for position in entries.tolist()]
         return torch.tensor(counted, dtype=torch.int64, device="cpu")

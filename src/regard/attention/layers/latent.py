@@ -8,8 +8,8 @@
     context_h  = attend(query_h, key_h, value_h)
     output     = [context_1 ; … ; context_n] W_output
 
-With a cache, the keys and values of the heads are not computed. Queries attend to the latents instead, and the result
-is the same, because
+With a cache, the keys and values of the heads are not computed again for all cached tokens. Instead, the matrices
+W_key_h and W_value_h are applied to the few queries and contexts ("absorbed", as DeepSeek calls it), since
 
     content_h · (latent W_key_h) = (content_h W_key_hᵀ) · latent
     Σ weight (latent W_value_h)  = (Σ weight latent) W_value_h
@@ -68,9 +68,8 @@ class Norm(nn.RMSNorm):
 class LatentAttention(nn.Module):
     """Multi-head self-attention that caches only d_latent + d_rotary numbers for each token, for any number of heads.
 
-    With a cache, keys and values are not computed: the queries are projected to the width of the latents and attend to
-    the latents. Output and pattern are the same with and without a cache. Only `attended.context` differs: with a cache
-    it contains weighted sums of latents, [batch heads queries d_latent].
+    Output and pattern are the same with and without a cache. With a cache, the queries attend to the latents, so that
+    `attended.context` contains weighted sums of latents, [batch heads queries d_latent].
 
     Args:
         d_model: width of the input and output tokens.
@@ -189,11 +188,7 @@ class LatentAttention(nn.Module):
         return torch.cat([content, rotary], dim=-1), torch.cat([key, rotary_key], dim=-1), value
 
     def inputs_from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return the queries of the tokens x, and one key head and value head that all query heads share: `latents`.
-
-        The content part of a query is multiplied by the W_keyᵀ of its head, so that its dot product with a latent
-        equals the dot product of the content part with the key.
-        """
+        """Return queries of the tokens x with W_keyᵀ absorbed, and `latents` as the one key and value head of all."""
         content, rotary = self.query_parts(x, latents.n_tokens)
         content = einsum(content, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
         key = torch.cat([latents.latent, latents.rotary_key], dim=-1)

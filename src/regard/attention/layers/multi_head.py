@@ -17,7 +17,6 @@ from regard.attention.layers.checks import check_positions, check_sizes, check_t
 from regard.attention.layers.from_torch import check_torch_module, copy_projections
 from regard.attention.layers.heads import join_heads, split_heads, token_positions
 from regard.attention.layers.key_value import KeyValue
-from regard.attention.layers.parts import current_parts, held_modules, held_parameters
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -26,6 +25,7 @@ from regard.attention.positions.rotary import Rotary
 from regard.attention.representation import Described
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
+from regard.attention.stages import field_modules, field_parameters, with_parameters
 
 
 class MultiHeadAttention(nn.Module):
@@ -73,7 +73,8 @@ class MultiHeadAttention(nn.Module):
         check_positions(positions)
         self.d_model, self.n_heads, self.n_key_heads, self.d_head = d_model, n_heads, n_key_heads, d_model // n_heads
         self.score, self.normalise, self.positions, self.dropout = score, normalise, positions, dropout
-        self.held, self.held_parameters = held_modules(score, normalise), held_parameters(score, normalise)
+        # saved models name parameters held.… and held_parameters.…
+        self.held, self.held_parameters = field_modules(score, normalise), field_parameters(score, normalise)
         self.to_query = nn.Linear(d_model, d_model)
         self.to_key = nn.Linear(d_model, n_key_heads * self.d_head)
         self.to_value = nn.Linear(d_model, n_key_heads * self.d_head)
@@ -111,14 +112,14 @@ class MultiHeadAttention(nn.Module):
         query = split_heads(self.to_query(x), self.n_heads)
         if self.positions is not None:
             query = self.positions(query, token_positions(key_value.n_tokens - x.shape[1], x.shape[1], x.device))
-        own_score, own_normalise = current_parts(self.score, self.normalise, self.held_parameters)
+        layer_score, layer_normalise = with_parameters(self.held_parameters, self.score, self.normalise)
         attended = attend(
             query,
             key_value.key,
             key_value.value,
-            score=own_score if score is None else score,
+            score=layer_score if score is None else score,
             mask=mask,
-            normalise=own_normalise if normalise is None else normalise,
+            normalise=layer_normalise if normalise is None else normalise,
             dropout=self.dropout if self.training else 0.0,
         )
         output = self.to_output(join_heads(attended.context))
@@ -160,16 +161,14 @@ class MultiHeadAttention(nn.Module):
         return layer.train(module.training)
 
     def extra_repr(self) -> str:
-        shown = {"n_heads": self.n_heads, "d_head": self.d_head, "n_key_heads": self.n_key_heads}
-        if self.n_key_heads == self.n_heads:
-            del shown["n_key_heads"]
-        parts = {"score": self.score, "normalise": self.normalise, "positions": self.positions}
-        changed = {
-            name: part
-            for name, part in parts.items()
-            if not isinstance(part, nn.Module) and repr(part) not in ("ScaledDot()", "Softmax()", "None")
-        }
-        return ", ".join(f"{name}={value!r}" for name, value in (shown | changed).items())
+        shown = {"n_heads": self.n_heads, "d_head": self.d_head}
+        if self.n_key_heads != self.n_heads:
+            shown["n_key_heads"] = self.n_key_heads
+        for name, default in {"score": ScaledDot(), "normalise": Softmax(), "positions": None}.items():
+            part = getattr(self, name)
+            if part != default and not isinstance(part, nn.Module):  # nn.Module shows its submodules itself
+                shown[name] = part
+        return ", ".join(f"{name}={value!r}" for name, value in shown.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.gradients import checkpointed
-from regard.attention.grid.grid import Tile, select_positions
+from regard.attention.grid.grid import Tile, entries_at
 from regard.attention.normalise.hard import Hard, Sampled
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
@@ -67,7 +67,7 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
     soft = pattern.call.changed(normalise=Softmax(temperature=pattern.normalise.choose.temperature))
 
     def read(block: Tile) -> Float[Tensor, "batch heads block 1"]:
-        weights, chosen = weights_of(soft, block), select_positions(keys, 2, block.queries)
+        weights, chosen = weights_of(soft, block), entries_at(keys, 2, block.queries)
         # A query that may attend to no key draws no key: its probability is set to 1, so that log and gradient are 0.
         return weights.gather(3, chosen.clamp_min(0)).masked_fill(chosen < 0, 1.0).log()
 

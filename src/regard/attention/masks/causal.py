@@ -9,7 +9,7 @@ from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid
 from regard.attention.masks.checks import check_integer_tensor, check_integers
 from regard.attention.masks.lengths import check_lengths_not_negative
-from regard.attention.masks.range_mask import Number, RangeMask, first_position
+from regard.attention.masks.range_mask import Number, RangeMask
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -42,7 +42,7 @@ class Causal(RangeMask):
 
     def is_lower_triangle(self, grid: Grid) -> bool:
         """Return whether query i may attend to exactly the keys 0 … i, as with `is_causal=True` in PyTorch."""
-        return self.own and first_position(self.offset, grid) == 0
+        return self.own and grid.first_position(self.offset) == 0
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -12,7 +12,6 @@ from torch import Tensor
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.checks import check_integers
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.range_mask import first_position
 from regard.attention.masks.ranges import Ranges
 
 
@@ -55,8 +54,8 @@ class Global(Mask):
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """Return a boolean tensor, True where the query or the key is a global token."""
-        position = tile.along(2, device) + first_position(self.offset, tile.grid)
-        return self._are_global(position) | self._are_global(tile.along(3, device))
+        positions = tile.query_positions(device, self.offset)
+        return self._are_global(positions) | self._are_global(tile.key_positions(device))
 
     def reach(self, grid: Grid, queries: range) -> range:
         """Return a range of keys that contains all keys to which these queries may attend.
@@ -64,7 +63,7 @@ class Global(Mask):
         If one of the queries is a global token, this is the range of all keys; else it is the range from the first to
         the last global token.
         """
-        first = first_position(self.offset, grid)
+        first = grid.first_position(self.offset)
         if any(position - first in queries for position in self.positions):
             return range(grid.keys)
         return range(min(self.positions), max(self.positions) + 1)
@@ -75,7 +74,7 @@ class Global(Mask):
         A query that is a global token has one range of all keys. Other queries have one range for each group of
         adjacent global tokens.
         """
-        is_global = self._are_global(torch.arange(grid.queries, device=device) + first_position(self.offset, grid))
+        is_global = self._are_global(grid.whole().query_positions(device, self.offset).flatten())
         ranges = Ranges.of(0, is_global * grid.keys, grid, device)
         positions = sorted(set(self.positions))
         firsts = [position for position in positions if position - 1 not in positions]

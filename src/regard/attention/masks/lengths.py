@@ -7,19 +7,19 @@ from torch import Tensor
 from regard.attention.gradients import in_torch_func
 
 
-def shortest_and_longest(lengths: Integer[Tensor, " batch"], keys: int) -> set[int]:
-    """Return the smallest and the largest length as a set; {0, keys} if Python may not read the lengths.
+def shortest_and_longest(lengths: Integer[Tensor, " batch"], n_tokens: int) -> tuple[int, int]:
+    """Return the smallest and the largest length, or (0, n_tokens) if Python may not read them (see `may_read`).
 
-    0 and `keys`, the number of keys, are the smallest and the largest possible length. `may_read` says whether Python
-    may read the lengths.
+    Args:
+        n_tokens: the number of tokens of a batch item with its padding, which is the largest possible length.
 
-    >>> sorted(shortest_and_longest(torch.tensor([5, 3, 4]), keys=11))
-    [3, 5]
+    >>> shortest_and_longest(torch.tensor([5, 3, 4]), n_tokens=11)
+    (3, 5)
     """
     if not may_read(lengths):
-        return {0, keys}
-    numbers = lengths.tolist() or [0]
-    return {min(numbers), max(numbers)}
+        return 0, n_tokens
+    numbers = lengths.tolist() or [0]  # 0 for an empty batch
+    return min(numbers), max(numbers)
 
 
 def may_read(lengths: Integer[Tensor, " batch"]) -> bool:

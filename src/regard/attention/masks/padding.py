@@ -30,7 +30,7 @@ class Padding(EqualFields, RangeMask):
 
     lengths: Integer[Tensor, " batch"]
     side: Side = "right"
-    per_query = False
+    per_query = False  # every query of a batch item may attend to the same keys
 
     def __post_init__(self) -> None:
         if self.side not in get_args(Side):

@@ -52,28 +52,17 @@ class RangeMask(Mask):
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """Return the boolean mask of a tile (block of the weights): True where a key is in the key range of a query."""
-        position: Number = 0
-        length: Number = self.item_lengths
-        if self.per_query:
-            position = tile.along(2, device) + first_position(self.offset, tile.grid)
-        if isinstance(length, Tensor):
-            # converted to int64, because keys - length would overflow int8
-            length = tile.select(length.to(device, torch.int64)[:, None, None, None])
-        start, stop = self.limits(position, length, tile.grid.keys)
-        key = tile.along(3, device)
+        start, stop = self._tile_limits(tile, device)
+        key = tile.key_positions(device)
         if start is None:
             return key < stop  # type: ignore[operator]  # start and stop are not both None
         return key >= start if stop is None else (key >= start) & (key < stop)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """Return, for each query of the grid, the range of keys to which it may attend, computed by `limits`."""
-        position: Number = 0
-        length: Number = self.item_lengths
-        if self.per_query:
-            position = torch.arange(grid.queries, device=device) + first_position(self.offset, grid)
-        if isinstance(length, Tensor):
-            length = length.to(device, torch.int64)[:, None, None]
-        start, stop = self.limits(position, length, grid.keys)
+        limits = self._tile_limits(grid.whole(), device)
+        # Ranges.of takes limits without the axis of keys
+        start, stop = (limit[..., 0] if isinstance(limit, Tensor) else limit for limit in limits)
         return Ranges.of(0 if start is None else start, grid.keys if stop is None else stop, grid, device)
 
     def reach(self, grid: Grid, queries: range) -> range:
@@ -86,7 +75,7 @@ class RangeMask(Mask):
     def fills_reach(self, grid: Grid, queries: range) -> bool:
         """Return True only if each of these queries may attend to every key in `reach(grid, queries)`."""
         if len(queries) == 1 and isinstance(self.item_lengths, int):
-            return True
+            return True  # `reach` is the key range of this query itself, in every batch item
         bounds = self._bounds(grid, queries)
         return all(bound == bounds[0] for bound in bounds)
 
@@ -106,30 +95,30 @@ class RangeMask(Mask):
                 "each item."
             )
 
+    def _tile_limits(self, tile: Tile, device: torch.device) -> tuple[Number | None, Number | None]:
+        """Return the `limits` of a tile's queries: numbers, or tensors that broadcast to [batch heads queries 1]."""
+        position: Number = tile.query_positions(device, self.offset) if self.per_query else 0
+        length: Number = self.item_lengths
+        if isinstance(length, Tensor):
+            # converted to int64, because keys - length would overflow int8
+            length = tile.select(length.to(device, torch.int64)[:, None, None, None])
+        return self.limits(position, length, tile.grid.keys)
+
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:
         """Return the key ranges (start, stop) of the first and the last query, in the shortest and longest batch item.
 
         `limits` is monotonic in position and length, so the limits of all other queries and batch items lie between the
         limits of these.
         """
-        offset, lengths, keys = first_position(self.offset, grid), self.item_lengths, grid.keys
+        first, lengths, keys = grid.first_position(self.offset), self.item_lengths, grid.keys
         ends = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)
         bounds = []
-        for length in (lengths,) if isinstance(lengths, int) else shortest_and_longest(lengths, keys):
+        for length in (lengths,) if isinstance(lengths, int) else {*shortest_and_longest(lengths, keys)}:
             for query in ends:
-                start, stop = self.limits(query + offset, length, keys)
+                start, stop = self.limits(first + query, length, keys)
                 within = (
                     0 if start is None else max(0, min(start, keys)),
                     keys if stop is None else max(0, min(stop, keys)),
                 )
                 bounds.append(within)
         return bounds  # type: ignore[return-value]  # limits returns ints if position and length are ints
-
-
-def first_position(offset: int | None, grid: Grid) -> int:
-    """Return the key position of query 0: the offset, or keys - queries if the offset is None.
-
-    >>> first_position(None, Grid(batch=1, heads=1, queries=3, keys=11))
-    8
-    """
-    return grid.offset if offset is None else offset

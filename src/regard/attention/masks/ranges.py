@@ -57,6 +57,7 @@ class Ranges:
         # De Morgan: the keys outside of all ranges are the keys outside of each range
         complement = self._complement(0)
         for n in range(1, len(self.starts)):
+            # each & doubles the number of ranges, most of them empty
             complement = (complement & self._complement(n)).without_empty()
         return complement
 
@@ -67,7 +68,7 @@ class Ranges:
     def without_empty(self) -> "Ranges":
         """Return a copy without the ranges that are empty for every query.
 
-        If all are empty, the first is kept, because the two tensors must have at least one range.
+        If all are empty, the first is kept, because kernels read range 0 of every query.
         """
         filled: Bool[Tensor, " ranges"] = (self.starts < self.stops).flatten(1).any(dim=1)
         indices = filled.nonzero().flatten() if bool(filled.any()) else torch.zeros_like(filled[:1], dtype=torch.int64)

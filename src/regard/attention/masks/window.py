@@ -7,7 +7,7 @@ import torch
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.checks import check_integers, check_not_negative
 from regard.attention.masks.mask import Kept, Mask
-from regard.attention.masks.range_mask import Number, RangeMask, first_position
+from regard.attention.masks.range_mask import Number, RangeMask
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,8 +78,8 @@ class Dilated(Mask):
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         """Return a boolean tensor, True where the key is in the window and a multiple of `step` away from the query."""
-        position = tile.along(2, device) + first_position(self.offset, tile.grid)
-        return self.window.keep(tile, device) & (tile.along(3, device) % self.step == position % self.step)
+        remainder = tile.query_positions(device, self.offset) % self.step
+        return self.window.keep(tile, device) & (tile.key_positions(device) % self.step == remainder)
 
     def reach(self, grid: Grid, queries: range) -> range:
         return self.window.reach(grid, queries)

@@ -1,7 +1,4 @@
-"""Gumbel-softmax: random weights that are nearly 1 on one key and nearly 0 on all others, with gradients.
-
-weights = softmax((scores + g) / temperature)         g: one sample of the standard Gumbel distribution for each weight
-"""
+"""Gumbel-softmax: random weights that are nearly 1 on one key and nearly 0 on all others, with gradients."""
 
 import math
 from dataclasses import dataclass

@@ -54,7 +54,7 @@ class Local(EqualFields, Normaliser):
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        distance = tile.along(3, masked.device) - tile.select(self.centre[..., None]).to(masked)
+        distance = tile.key_positions(masked.device) - tile.select(self.centre[..., None]).to(masked)
         near = (distance.abs() <= self.reach) & (masked != -math.inf)
         return Softmax()(masked, near, tile) * torch.exp(-2 * (distance / self.reach) ** 2)
 

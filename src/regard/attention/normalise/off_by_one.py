@@ -1,7 +1,4 @@
-"""Softmax plus one: softmax whose weights may sum to nearly 0, so that a head can attend to nothing.
-
-weights = exp(scores) / (1 + Σ exp(scores))
-"""
+"""Softmax plus one: softmax whose weights may sum to nearly 0, so that a head can attend to nothing."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,4 @@
-"""Sigmoid: the weight of a key depends on its own score only, so keys do not compete.
-
-weights = 1 / (1 + exp(-(scores + bias)))
-"""
+"""Sigmoid: the weight of a key depends on its own score only, so keys do not compete."""
 
 import math
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Softmax: weights in proportion to the exponential of the scores.
-
-weights = softmax(scores / temperature)         over the keys to which the query may attend
-"""
+"""Softmax: weights in proportion to the exponential of the scores."""
 
 from dataclasses import dataclass
 

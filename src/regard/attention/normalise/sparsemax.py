@@ -1,7 +1,4 @@
-"""Sparsemax: the Euclidean projection of the scores onto the probability simplex; low scores get weight exactly 0.
-
-weights = max(scores - threshold, 0)         with the threshold for which the weights sum to 1
-"""
+"""Sparsemax: the Euclidean projection of the scores onto the probability simplex; low scores get weight exactly 0."""
 
 from dataclasses import dataclass
 

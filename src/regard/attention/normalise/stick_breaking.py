@@ -1,7 +1,4 @@
-"""Stick-breaking weights: from the last key to the first, each key takes a share of the weight that is left.
-
-weight_j = sigmoid(scores_j) · Π_{k > j} (1 - sigmoid(scores_k))         over the keys to which the query may attend
-"""
+"""Stick-breaking weights: from the last key to the first, each key takes a share of the weight that is left."""
 
 from dataclasses import dataclass
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.softmax import Softmax
-from regard.attention.stages import parameters_in, replace_parameters
+from regard.attention.stages import field_parameters, with_parameters
 
 
 class TalkingHeads(nn.Module, Normaliser):
@@ -43,8 +43,8 @@ class TalkingHeads(nn.Module, Normaliser):
     Source: Shazeer et al. 2020, "Talking-Heads Attention", section 3.
     """
 
-    across_heads = True
-    signed = True
+    across_heads = True  # the weights of a head depend on the scores of all heads
+    signed = True  # weights may be negative
 
     def __init__(self, n_heads: int, normalise: Normaliser = Softmax()) -> None:  # noqa: B008 (frozen, so safe to share)
         super().__init__()
@@ -53,8 +53,7 @@ class TalkingHeads(nn.Module, Normaliser):
         self.n_heads, self.normalise = n_heads, normalise
         self.before = nn.Parameter(torch.empty(n_heads, n_heads))
         self.after = nn.Parameter(torch.empty(n_heads, n_heads))
-        held = parameters_in(normalise)
-        self.held_parameters = nn.ParameterList(held) if held else None
+        self.held_parameters = field_parameters(normalise)  # saved models name them held_parameters.…
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -72,8 +71,7 @@ class TalkingHeads(nn.Module, Normaliser):
         """
         assert scores.shape[1] == self.n_heads, "the weights of one head need the scores of all"
         visible = scores if keep is None else scores.masked_fill(~keep, 0.0)
-        held = () if self.held_parameters is None else self.held_parameters
-        normalise = replace_parameters(self.normalise, iter(held))  # the reason is in layers/parts.py
+        (normalise,) = with_parameters(self.held_parameters, self.normalise)
         weights = mixed(normalise(mixed(visible, self.before), keep, tile), self.after)
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 

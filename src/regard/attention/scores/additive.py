@@ -1,7 +1,4 @@
-"""Additive scores: a small network of one hidden layer scores each key for a query.
-
-scores = v · tanh(W query + U key)
-"""
+"""Additive scores: a small network of one hidden layer scores each key for a query."""
 
 import math
 
@@ -76,10 +73,6 @@ class Additive(nn.Module, Preparable):
         nn.init.uniform_(self.vector, -1 / math.sqrt(self.d_hidden), 1 / math.sqrt(self.d_hidden))
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return v · tanh(W query + U key) for every query and key.
-
-        The argument `tile` is not used, since the score does not depend on positions.
-        """
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:

@@ -1,7 +1,4 @@
-"""Concat scores: additive attention of Luong et al., a network whose input is the concatenation of query and key.
-
-scores = v · tanh(W [query ; key])
-"""
+"""Concat scores: additive attention of Luong et al., a network whose input is the concatenation of query and key."""
 
 import math
 
@@ -51,10 +48,6 @@ class Concat(nn.Module, Preparable):
         nn.init.uniform_(self.vector, -1 / math.sqrt(self.d_hidden), 1 / math.sqrt(self.d_hidden))
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return v · tanh(W [query ; key]) for every query and key.
-
-        The argument `tile` is not used, since the score does not depend on positions.
-        """
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:

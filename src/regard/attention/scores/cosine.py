@@ -1,7 +1,4 @@
-"""Cosine scores: the cosine of the angle between query and key, times a scale.
-
-scores = scale · cos(query, key)
-"""
+"""Cosine scores: the cosine of the angle between query and key, times a scale."""
 
 import torch
 from jaxtyping import Float

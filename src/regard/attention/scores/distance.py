@@ -1,7 +1,4 @@
-"""Distance scores: the negative squared distance between query and key.
-
-scores = -scale · ‖query - key‖²
-"""
+"""Distance scores: the negative squared distance between query and key."""
 
 from dataclasses import dataclass
 
@@ -46,10 +43,6 @@ class Distance(Described, Score):
     scale: float = 1.0
 
     def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return the score of every query with every key.
-
-        The argument `tile` is not used, since the score does not depend on positions.
-        """
         if products_are_exact(query, key, self.scale):
             return -self.scale * squares_by_products(query, key)
         return -self.scale * in_tiles(squares_by_differences, query, key)

@@ -1,8 +1,4 @@
-"""Dot-product scores: the score of a query and a key is their dot product, which may be scaled.
-
-Dot         scores = query · key
-ScaledDot   scores = scale · query · key          scale = 1 / sqrt(d_key) by default; optional softcap and bias
-"""
+"""Dot-product scores: the score of a query and a key is their dot product, which may be scaled."""
 
 import math
 from dataclasses import dataclass, replace
@@ -26,12 +22,7 @@ def scaled_dot_scores(
     softcap: float | None = None,
     bias: Float[Tensor, "#batch #heads #queries #keys"] | None = None,
 ) -> Scores:
-    """Return the score of every query with every key: their scaled dot product, with softcap and bias if given.
-
-    scores = scale · query · key
-    scores = softcap · tanh(scores / softcap)          unless softcap is None
-    scores = scores + bias                             unless bias is None
-    """
+    """Return the score of every query with every key by the equations of `ScaledDot`; None = no softcap, no bias."""
     scores = query @ key.mT * scale
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)

@@ -1,7 +1,4 @@
-"""General scores: a learned matrix W between query and key, which may have different widths.
-
-scores = queryᵀ W key
-"""
+"""General scores: a learned matrix W between query and key, which may have different widths."""
 
 import torch
 from jaxtyping import Float
@@ -47,10 +44,6 @@ class General(nn.Module, DotScore):
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return queryᵀ W key for every query and key.
-
-        The argument `tile` is not used, since the score does not depend on positions.
-        """
         return query @ self.weight.to(query) @ key.mT
 
     def as_dot(

@@ -1,13 +1,10 @@
-"""Location scores: computed from the query and the position of each key; the key vectors are not used.
-
-scores = W query            row j of W gives the score of the key at position j
-"""
+"""Location scores: computed from the query and the position of each key; the key vectors are not used."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.grid.grid import Grid, Tile, select_positions
+from regard.attention.grid.grid import Grid, Tile, entries_at
 from regard.attention.scores.score import DotScore, Key, Query, Scores, check_sizes
 
 
@@ -63,7 +60,7 @@ class Location(nn.Module, DotScore):
             key: the vectors of the keys, which are not used.
             tile: the block of the attention weights that is computed; its key indices say which rows of W are used.
         """
-        return query @ select_positions(self.weight, 0, tile.keys).to(query).mT
+        return query @ entries_at(self.weight, 0, tile.keys).to(query).mT
 
     def check(self, grid: Grid) -> None:
         """Raise ValueError unless W has a row for each key."""

@@ -1,9 +1,7 @@
 """Location-aware scores: an additive network whose input includes the attention weights of the previous decoding step.
 
-    scores_ij = w · tanh(W query_i + V key_j + U f_ij + b)          f_i = F ∗ weights_{i-1}
-
-i is the decoding step, j is the key, and ∗ is a convolution over the keys. From the previous weights, a decoder can
-tell similar keys apart: by their positions relative to the keys that it has just attended to.
+From these weights, a decoder can tell similar keys apart: by their positions relative to the keys that it has just
+attended to.
 """
 
 import math
@@ -17,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.equality import EqualFields
 from regard.attention.gradients import checkpointed
-from regard.attention.grid.grid import Grid, Tile, all_positions, is_symbolic, select_positions
+from regard.attention.grid.grid import Grid, Tile, all_indices, entries_at, is_symbolic
 from regard.attention.scores.prepared import Preparable, Projected
 from regard.attention.scores.score import Key, Query, Scores, check_built_for, check_sizes
 from regard.attention.scores.tiling import TILE_NUMBERS
@@ -149,7 +147,7 @@ class LocationAware(nn.Module, Preparable):
             key: V key, the projected keys.
             previous: for each query, the weights of the previous step on all keys, including keys outside of the tile.
         """
-        features = select_positions(location_features(previous, self.filters.to(query)), 3, tile.keys)
+        features = entries_at(location_features(previous, self.filters.to(query)), 3, tile.keys)
         location = features @ self.place_weight.to(query).mT
         return location_aware_scores(query, key, location, self.vector.to(query), self.bias.to(query))
 
@@ -188,7 +186,7 @@ class LocationAwareAfter(EqualFields, Preparable):
 
     def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:
         query = query @ self.network.query_weight.to(query).mT
-        previous = tile.part(keys=all_positions(tile.grid.keys)).select(self.previous).to(query)
+        previous = tile.part(keys=all_indices(tile.grid.keys)).select(self.previous).to(query)
         previous = previous.expand(*query.shape[:3], -1)
         if query.shape[2] == 0 or tile.grid.keys == 0:
             return query.new_zeros(tile.shape)

@@ -22,7 +22,7 @@ class Score(ABC):
         Args:
             query, key: the queries and keys of the tile only.
             tile: the block of the attention weights that is computed: the indices of its batch items, heads, queries
-                and keys within the tensors given to `attend`.
+                and keys within the tensors given to `attend`, for scores that depend on positions or heads.
         """
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:

@@ -1,9 +1,4 @@
-"""Shaw's relative keys: a learned vector for the distance between query and key is added to the key.
-
-scores = scale · query · (key + a[clip(j - i)])
-
-a[d] is the learned vector for the distance d; i is the position of the query, and j the position of the key.
-"""
+"""Shaw's relative keys: a learned vector for the distance between query and key is added to the key."""
 
 import math
 

@@ -13,8 +13,8 @@ from regard.attention.statistics.gpu import engine as gpu_engine
 from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 
-FUSED_ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
-"""The modules (engines) that compute context and statistics together, in the order in which they are tried."""
+ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
+"""The engines: modules that compute context and statistics together by kernels, in the order of preference."""
 
 
 @torch.no_grad()
@@ -31,7 +31,7 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
             f"weights by {call.normalise!r} may be negative, so they have no entropy; ask with entropy=False."
         )
     call.check_unchanged()
-    engine = fused_engine(call) if are_plain(call.tensors) else None
+    engine = find_engine(call) if are_plain(call.tensors) else None
     if engine is not None:
         summary = engine.read(call, ask, contexts=False, report=report)[1]
         if not may_hold_nan_statistics(summary):
@@ -40,12 +40,12 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
     return gather_statistics(blocks_of(call, report), call.grid, call.empty(), ask)
 
 
-def fused_engine(call: Call) -> Engine | None:
-    """Return the first module in `FUSED_ENGINES` that supports a call of `attend`, or None if none supports the call.
+def find_engine(call: Call) -> Engine | None:
+    """Return the first module in `ENGINES` that supports a call of `attend`, or None if none supports the call.
 
     The tensors of the call must be such that C code may read their numbers (see `gradients.are_plain`).
     """
-    for engine in FUSED_ENGINES:
+    for engine in ENGINES:
         if engine.unsupported_reason(call) is None:
             return engine
     return None

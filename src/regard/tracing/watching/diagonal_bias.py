@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.equality import EqualFields
-from regard.attention.grid.grid import Grid, Tile, as_indices, select_positions
+from regard.attention.grid.grid import Grid, Tile, as_indices, entries_at
 from regard.attention.scores.biases.bias import Bias, Biased
 
 
@@ -39,7 +39,7 @@ class DiagonalBias(EqualFields, Bias):
         keys_of_item = (item * size + position).argsort().view(-1, size)
         numbers = rows.new_zeros(*rows.shape[:2], tile.grid.keys)
         numbers.scatter_(2, keys_of_item[item[query]].expand(len(rows), -1, -1), rows.expand(-1, -1, size))
-        return select_positions(numbers[None], 3, tile.keys)
+        return entries_at(numbers[None], 3, tile.keys)
 
     def check(self, grid: Grid) -> None:
         """Raise ValueError unless each position of each item is one token of the sequence, and `blocks` fit."""

@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from regard.attention.ask import Ask
 from regard.attention.attend import Attended, attend
-from regard.attention.backends.choose import engine_of
+from regard.attention.backends.choose import usable_engine
 from regard.attention.call import Call
 from regard.attention.masks import Keep
 from regard.attention.normalise.softmax import Softmax
@@ -117,7 +117,7 @@ class Recorder(TorchFunctionMode):
             call, dropout = sdpa_call(self.running.heads, *args, **kwargs)
         except (ValueError, TypeError, RuntimeError):  # the original call follows, and is recorded as unseen
             return None
-        if engine_of(call, dropout, self.ask) is None:
+        if usable_engine(call, dropout, self.ask) is None:
             return None
         return attend(call.query, call.key, call.value, score=call.score, mask=call.mask, ask=self.ask)
 

@@ -1,7 +1,4 @@
-"""ALiBi: a bias that decreases linearly with the distance between query and key.
-
-scores += -slope_h · |i - j|          for head h, the query at position i and the key at position j
-"""
+"""ALiBi: a bias that decreases linearly with the distance between query and key."""
 
 from dataclasses import dataclass
 
@@ -10,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.equality import EqualFields
-from regard.attention.grid.grid import Grid, Tile, select_positions
+from regard.attention.grid.grid import Grid, Tile, entries_at
 from regard.attention.scores.biases.bias import Bias, Biased, distances
 
 
@@ -53,7 +50,7 @@ class Alibi(EqualFields, Bias):
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
         """Return the bias -slope_h · |i - j| for every head h, query i and key j of a tile (block of the weights)."""
         slopes = alibi_slopes(tile.grid.heads) if self.slopes is None else self.slopes
-        slopes = select_positions(slopes.to(device, dtype), 0, tile.heads)[:, None, None]
+        slopes = entries_at(slopes.to(device, dtype), 0, tile.heads)[:, None, None]
         return -slopes * distances(tile, device, self.offset).abs().to(dtype)
 
     def check(self, grid: Grid) -> None:

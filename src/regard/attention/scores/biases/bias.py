@@ -89,5 +89,4 @@ def distances(tile: Tile, device: torch.device, offset: int | None = None) -> In
     Args:
         offset: the key position of query 0; None = keys - queries, since the queries are the last tokens.
     """
-    first = tile.grid.offset if offset is None else offset
-    return tile.along(3, device) - tile.along(2, device) - first
+    return tile.key_positions(device) - tile.query_positions(device, offset)

@@ -1,7 +1,4 @@
-"""The bias of the Forgetting Transformer: the forget gate of a token lowers the scores of all keys before the token.
-
-scores += log(f_{j+1} · … · f_i)          f_k, the forget gate of token k, is from 0 to 1
-"""
+"""The bias of the Forgetting Transformer: the forget gate of a token lowers the scores of all keys before the token."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,4 @@
-"""T5's relative bias: a learned number for each head and each bucket (range) of distances between query and key.
-
-scores += b_h[bucket(j - i)]          for head h, the query at position i and the key at position j
-"""
+"""T5's relative bias: a learned number for each head and each bucket (range) of distances between query and key."""
 
 import math
 
@@ -9,7 +6,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.attention.grid.grid import Grid, Tile, select_positions
+from regard.attention.grid.grid import Grid, Tile, entries_at
 from regard.attention.scores.biases.bias import Bias, Biased, distances
 
 
@@ -80,7 +77,7 @@ class RelativeBias(nn.Module, Bias):
         buckets = relative_buckets(torch.arange(-far, far + 1), self.n_buckets, far, self.bidirectional)
         by_distance = self.by_bucket.to(device, dtype)[buckets.to(device)].T
         index = distances(tile, device, self.offset).clamp(-far, far)[0, 0] + far
-        numbers = select_positions(by_distance, 0, tile.heads).index_select(1, index.flatten())
+        numbers = entries_at(by_distance, 0, tile.heads).index_select(1, index.flatten())
         return numbers.reshape(1, len(tile.heads), *index.shape)
 
     def check(self, grid: Grid) -> None:

@@ -9,7 +9,7 @@ from regard.attention.finite import hides_overflow
 from regard.attention.grid.grid import Grid
 from regard.attention.masks.keep import Keep
 from regard.attention.scores.biases.bias import Bias
-from regard.attention.statistics.cpu.conversion import Part
+from regard.attention.statistics.cpu.conversion import ConvertedHeads
 from regard.attention.statistics.cpu.plan import Plan
 from regard.attention.statistics.cpu.results import CPU, Results
 from regard.attention.statistics.cpu.scores import is_readable
@@ -71,19 +71,19 @@ def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
     return arguments
 
 
-def write_vectors(arguments: kernel.Arguments, part: Part, results: Results) -> None:
-    """Write the queries, keys and values in `part`, and the weighted sums of vectors to compute, into `arguments`.
+def write_vectors(arguments: kernel.Arguments, converted: ConvertedHeads, results: Results) -> None:
+    """Write the queries, keys and values in `converted`, and the weighted sums of vectors to compute, into `arguments`.
 
     The weighted sums are Σ weight · value over all keys (the context), and the weights on groups of keys, Σ weight ·
     (1 if the key is in the group, else 0).
     """
-    arguments.query = Vectors.of(part.query, part.batch, part.head)
-    arguments.key = Vectors.of(part.key, part.batch, part.key_head)
-    arguments.d_key = part.key.shape[-1]
+    arguments.query = Vectors.of(converted.query, converted.batch, converted.head)
+    arguments.key = Vectors.of(converted.key, converted.batch, converted.key_head)
+    arguments.d_key = converted.key.shape[-1]
     arguments.n_weighted_sums = 0
-    if part.value is not None and results.context is not None:
-        values, contexts = Vectors.of(part.value, part.batch, part.key_head), Vectors.of(results.context)
-        arguments.weighted_sums[0] = WeightedSum(values, contexts, part.value.shape[-1])
+    if converted.value is not None and results.context is not None:
+        values, contexts = Vectors.of(converted.value, converted.batch, converted.key_head), Vectors.of(results.context)
+        arguments.weighted_sums[0] = WeightedSum(values, contexts, converted.value.shape[-1])
         arguments.n_weighted_sums = 1
     if results.groups is not None and results.members is not None:
         sum_over_groups = WeightedSum(Vectors.of(results.members), Vectors.of(results.groups), results.groups.shape[-1])

@@ -27,17 +27,17 @@ The C kernel reads keys and values once for each block of queries; copying them 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class ConvertedHeads:
     """Some heads of a call, converted to float32 for the C kernel, and the blocks of queries of these heads.
 
     Attributes:
-        numbers: the indices in `Plan.blocks` of the blocks of these heads.
+        block_numbers: the indices in `Plan.blocks` of the blocks of these heads.
         query: the queries; query[0, 0] has those of batch item `batch` and head `head` of the call.
         key: the keys; key[0, 0] has those of batch item `batch` and key head `key_head` of the call.
         value: the values of the same batch items and heads as `key`; None = no context is computed.
     """
 
-    numbers: slice
+    block_numbers: slice
     query: Float[Tensor, "_batch heads queries width"]
     key: Float[Tensor, "_batch key_heads keys d_key"]
     value: Float[Tensor, "_batch key_heads keys d_value"] | None
@@ -46,7 +46,7 @@ class Part:
     key_head: int = 0
 
 
-def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[Part]:
+def converted_heads(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[ConvertedHeads]:
     """Yield queries, keys and values in float32, a few heads at a time, with the blocks of these heads.
 
     If the kernel can read the inputs without a conversion, all heads and blocks are yielded at once.
@@ -61,18 +61,18 @@ def float32_parts(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> It
     value = call.value if contexts else None
     adjacent = call.grid.queries >= MIN_QUERIES
     if are_readable((query, key) if value is None else (query, key, value), adjacent):
-        yield Part(slice(0, len(blocks)), query, key, value)
+        yield ConvertedHeads(slice(0, len(blocks)), query, key, value)
         return
     group, n_query_numbers = call.grid.heads // key.shape[1], query.shape[2] * query.shape[3]
     n_key_numbers = key.shape[2] * (key.shape[3] + (0 if value is None else value.shape[3]))
     heads_at_once = max(1, CONVERTED_AT_ONCE // max(1, group * n_query_numbers + n_key_numbers))
     start = 0
-    # part n of a batch item has `heads_at_once` key heads, the first of which is n · heads_at_once
-    for (batch, n), of_part in groupby(blocks, lambda block: (block.batch, block.head // group // heads_at_once)):
-        stop = start + len(list(of_part))
+    # the blocks of one batch item and of `heads_at_once` key heads, the first of which is n · heads_at_once
+    for (batch, n), of_group in groupby(blocks, lambda block: (block.batch, block.head // group // heads_at_once)):
+        stop = start + len(list(of_group))
         key_heads = slice(n * heads_at_once, (n + 1) * heads_at_once)
         heads = slice(key_heads.start * group, key_heads.stop * group)
-        yield Part(
+        yield ConvertedHeads(
             slice(start, stop),
             readable_vectors(batch_item(query, batch)[:, heads], adjacent),
             readable_vectors(batch_item(key, batch)[:, key_heads], adjacent),

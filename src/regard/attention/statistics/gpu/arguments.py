@@ -42,9 +42,9 @@ class StridedTensor(NamedTuple):
     """A tensor [batch heads tokens width], and the strides of its first three axes (0 for an axis of size 1)."""
 
     numbers: Any
-    batch: int
-    head: int
-    token: int
+    batch_stride: int
+    head_stride: int
+    token_stride: int
 
 
 class Table(NamedTuple):
@@ -53,15 +53,14 @@ class Table(NamedTuple):
     The tensor is `limits` [ranges batch heads queries 2] or `borders` [ranges batch heads tiles 4].
 
     Attributes:
-        part: the stride of the axis of key ranges.
-        place: the stride of the axis of queries (in `limits`) or tiles (in `borders`).
+        row_stride: the stride of the axis of queries (in `limits`) or tiles (in `borders`).
     """
 
     numbers: Any
-    part: int
-    batch: int
-    head: int
-    place: int
+    range_stride: int
+    batch_stride: int
+    head_stride: int
+    row_stride: int
 
 
 class MaskRanges(NamedTuple):
@@ -229,7 +228,7 @@ def rule_of(call: Call) -> Rule:
         biases = bias[(None,) * (4 - bias.ndim)]
         return rule._replace(biases=biases, **dict(zip(Rule._fields[-4:], strides(biases, 4), strict=True)))
     if isinstance(bias, Alibi | RelativeBias):
-        rule = rule._replace(first=grid.offset if bias.offset is None else bias.offset)
+        rule = rule._replace(first=grid.first_position(bias.offset))
     if isinstance(bias, Alibi):
         slopes = alibi_slopes(grid.heads) if bias.slopes is None else bias.slopes
         return rule._replace(slopes=slopes.to(device, torch.float32))

@@ -130,19 +130,19 @@ def read_weights(
             end = border(mask_ranges, n, batch, head, tile, part + 1)
             for first in range(begin, end, n_queries):
                 i = first + number
-                there = number < end - first
+                exists = number < end - first
                 at = item * sizes.queries + i
-                queries = vectors(query, batch, head, first, number, there, sizes.width, width)
-                log_sums = tl.load(log_sum + at, mask=there, other=float("inf"))
-                where = (n, batch, head, i, j, there, key_exists)
+                queries = vectors(query, batch, head, first, number, exists, sizes.width, width)
+                log_sums = tl.load(log_sum + at, mask=exists, other=float("inf"))
+                where = (n, batch, head, i, j, exists, key_exists)
                 weights, log_weights = weights_of(queries, keys, mask_ranges, rule, log_sums, where, part != 1)
                 if results.entropy is not None:
-                    add_units(results.entropy + at, tl.sum(weights * log_weights, axis=1), there)
+                    add_units(results.entropy + at, tl.sum(weights * log_weights, axis=1), exists)
                 if results.distance is not None:
-                    far = tl.sum(weights * distances(i + sizes.offset, j), axis=1)
+                    distance = tl.sum(weights * distances(i + sizes.offset, j), axis=1)
                     if log_share is not None:
-                        far *= tl.exp2(-tl.load(log_share + at, mask=there, other=0.0))
-                    add_units(results.distance + at, far, there)
+                        distance *= tl.exp2(-tl.load(log_share + at, mask=exists, other=0.0))
+                    add_units(results.distance + at, distance, exists)
                 if results.sums is not None:
                     to = (results, item - first_item, j, key_exists, sizes.queries, sizes.keys, map_rows)
                     state = (total, largest, weights, row)
@@ -178,14 +178,14 @@ def weights_of(queries, keys, mask_ranges, rule, log_sums, where, masked: tl.con
             query and each key exists.
         masked: whether the mask must be applied.
     """
-    n, batch, head, i, j, there, key_exists = where
+    n, batch, head, i, j, exists, key_exists = where
     products = tl.dot(queries, keys, input_precision="tf32x3")
-    inside = there[:, None] & key_exists[None, :]
+    inside = exists[:, None] & key_exists[None, :]
     scores = scores_of(products, i[:, None], j[None, :], inside, batch, head, rule, keys.dtype)
     log_weights = scores - log_sums[:, None]
     weights = tl.exp2(log_weights)
     if masked:
-        start, stop = limits_of(mask_ranges.limits, n, batch, head, i, there)
+        start, stop = limits_of(mask_ranges.limits, n, batch, head, i, exists)
         weights = tl.where((j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None]), weights, 0.0)
     if masked or rule.biases is not None:
         log_weights = tl.maximum(log_weights, -1e30)
@@ -232,14 +232,14 @@ def finish_row(to, state, in_row):
 
 @no_type_check
 @triton.jit
-def add_units(to, numbers, there):
+def add_units(to, numbers, exists):
     """Add floating-point numbers to sums that are stored as 64-bit integers, in units of 2^-40.
 
     Args:
         to: pointers to the integers.
-        there: False where no integer exists, so that nothing is added.
+        exists: False where no integer exists, so that nothing is added.
     """
-    tl.atomic_add(to, (numbers * UNITS).to(tl.int64), mask=there, sem="relaxed")
+    tl.atomic_add(to, (numbers * UNITS).to(tl.int64), mask=exists, sem="relaxed")
 
 
 @no_type_check

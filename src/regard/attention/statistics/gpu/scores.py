@@ -32,8 +32,8 @@ def tile_of_program(first_item, tiles, heads):
 
 @no_type_check
 @triton.jit
-def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr):
-    """Load the vectors of some tokens as a matrix [tokens padded]; the vector of a token is 0 where `there` is False.
+def vectors(rows, batch, head, first, tokens, exists, width, padded: tl.constexpr):
+    """Load the vectors of some tokens as a matrix [tokens padded]; the vector of a token is 0 where `exists` is False.
 
     Args:
         rows: a `StridedTensor` of queries, keys or values.
@@ -42,19 +42,20 @@ def vectors(rows, batch, head, first, tokens, there, width, padded: tl.constexpr
         width: the number of entries of a vector.
         padded: `width` rounded up to a power of 2; the additional entries are 0.
     """
-    start = rows.numbers + batch * rows.batch + head * rows.head + tl.cast(first, tl.int64) * rows.token
+    start = rows.numbers + batch * rows.batch_stride + head * rows.head_stride
+    start += tl.cast(first, tl.int64) * rows.token_stride
     column = tl.arange(0, padded)
-    places = tokens[:, None] * rows.token + column[None, :]
-    return tl.load(start + places, mask=there[:, None] & (column[None, :] < width), other=0.0)
+    offsets = tokens[:, None] * rows.token_stride + column[None, :]
+    return tl.load(start + offsets, mask=exists[:, None] & (column[None, :] < width), other=0.0)
 
 
 @no_type_check
 @triton.jit
-def scores_of(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
+def scores_of(products, i, j, exists, batch, head, rule, dtype: tl.constexpr):
     """Return the scores of queries i and keys j, times log₂ e / temperature, given their dot products.
 
     Args:
-        there: False where the query or the key does not exist; the bias tensor is not read there.
+        exists: False where the query or the key does not exist; the bias tensor is not read there.
         rule: a `Rule`, the parameters that turn dot products into scores.
         dtype: the data type of the query, to which the bias of `Alibi` is rounded.
     """
@@ -62,15 +63,15 @@ def scores_of(products, i, j, there, batch, head, rule, dtype: tl.constexpr):
     if rule.outer is not None:
         scores = rule.outer * tanh(scores)
     if rule.slopes is not None:
-        far = tl.abs(j - i - rule.first).to(tl.float32)
-        scores += (-tl.load(rule.slopes + head) * far).to(dtype).to(tl.float32) * rule.after
+        distance = tl.abs(j - i - rule.first).to(tl.float32)
+        scores += (-tl.load(rule.slopes + head) * distance).to(dtype).to(tl.float32) * rule.after
     if rule.by_distance is not None:
-        far = tl.minimum(tl.maximum(j - i - rule.first, -rule.far), rule.far) + rule.far
-        scores += tl.load(rule.by_distance + head * (2 * rule.far + 1) + far) * rule.after
+        distance = tl.minimum(tl.maximum(j - i - rule.first, -rule.far), rule.far) + rule.far
+        scores += tl.load(rule.by_distance + head * (2 * rule.far + 1) + distance) * rule.after
     if rule.biases is not None:
         start = rule.biases + batch * rule.bias_batch + head * rule.bias_head
-        places = i.to(tl.int64) * rule.bias_query + j.to(tl.int64) * rule.bias_key
-        scores += tl.load(start + places, mask=there, other=0.0).to(tl.float32) * rule.after
+        offsets = i.to(tl.int64) * rule.bias_query + j.to(tl.int64) * rule.bias_key
+        scores += tl.load(start + offsets, mask=exists, other=0.0).to(tl.float32) * rule.after
     return scores
 
 
@@ -89,14 +90,14 @@ def tanh(doubled):
 
 @no_type_check
 @triton.jit
-def limits_of(limits, n, batch, head, i, there):
-    """Return the start and the stop of the n-th key range of each query i, or 0 and 0 where `there` is False.
+def limits_of(limits, n, batch, head, i, exists):
+    """Return the start and the stop of the n-th key range of each query i, or 0 and 0 where `exists` is False.
 
     Args:
         limits: a `Table` of the start and the stop of each query's key ranges, as in `MaskRanges`.
     """
-    at = start_of(limits, n, batch, head) + i.to(tl.int64) * limits.place
-    return tl.load(at, mask=there, other=0), tl.load(at + 1, mask=there, other=0)
+    at = start_of(limits, n, batch, head) + i.to(tl.int64) * limits.row_stride
+    return tl.load(at, mask=exists, other=0), tl.load(at + 1, mask=exists, other=0)
 
 
 @no_type_check
@@ -107,11 +108,12 @@ def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
     Args:
         which: the index of the position, 0 to 3.
     """
-    return tl.load(start_of(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.place + which)
+    return tl.load(start_of(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.row_stride + which)
 
 
 @no_type_check
 @triton.jit
 def start_of(table, n, batch, head):
     """Return a pointer to the numbers in `limits` or `borders` of a `MaskRanges` for the n-th key range of one head."""
-    return table.numbers + tl.cast(n, tl.int64) * table.part + batch * table.batch + head * table.head
+    of_range = table.numbers + tl.cast(n, tl.int64) * table.range_stride
+    return of_range + batch * table.batch_stride + head * table.head_stride

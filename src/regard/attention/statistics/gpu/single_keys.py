@@ -74,21 +74,21 @@ def single_keys(
     tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
     number = tl.arange(0, n_queries)
     i = tile * n_queries + number
-    there = i < sizes.queries
+    exists = i < sizes.queries
     where = (batch, head, i)
-    queries = vectors(query, batch, head, tile * n_queries, number, there, sizes.width, width)
+    queries = vectors(query, batch, head, tile * n_queries, number, exists, sizes.width, width)
     at = item * sizes.queries + i
-    log_sums = tl.load(log_sum + at, mask=there, other=0.0)
+    log_sums = tl.load(log_sum + at, mask=exists, other=0.0)
     if first is not None:
         weight = weight_on_key(queries, key, limits, rule, sizes, where, i * 0, log_sums, ranges)
-        tl.store(first + at, weight, mask=there)
+        tl.store(first + at, weight, mask=exists)
     position = i + sizes.offset
     if own is not None:
         weight = weight_on_key(queries, key, limits, rule, sizes, where, position, log_sums, ranges)
-        tl.store(own + at, weight, mask=there)
+        tl.store(own + at, weight, mask=exists)
     if previous is not None:
         weight = weight_on_key(queries, key, limits, rule, sizes, where, position - 1, log_sums, ranges)
-        tl.store(previous + at, weight, mask=there)
+        tl.store(previous + at, weight, mask=exists)
 
 
 @no_type_check

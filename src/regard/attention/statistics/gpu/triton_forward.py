@@ -97,14 +97,14 @@ def forward(
     tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
     number = tl.arange(0, n_queries)
     i = tile * n_queries + number
-    there = i < sizes.queries
+    exists = i < sizes.queries
     where = (batch, head, i)
-    queries = vectors(query, batch, head, tile * n_queries, number, there, sizes.width, width)
+    queries = vectors(query, batch, head, tile * n_queries, number, exists, sizes.width, width)
     sink = tl.load(sinks + head)
     none = tl.zeros([n_queries], tl.float32)
     sums = (none + sink, none, tl.zeros([n_queries, d_value], tl.float32))
     for n in range(ranges):
-        limits = limits_of(mask_ranges.limits, n, batch, head, i, there)
+        limits = limits_of(mask_ranges.limits, n, batch, head, i, exists)
         for part in tl.static_range(3):
             span = (
                 border(mask_ranges, n, batch, head, tile, part),
@@ -117,16 +117,16 @@ def forward(
     no_keys = with_sink == 0
     log_sum = tl.where(no_keys, float("inf"), shift + tl.log2(with_sink))
     at = item * sizes.queries + i
-    tl.store(results.log_sum + at, log_sum, mask=there)
+    tl.store(results.log_sum + at, log_sum, mask=exists)
     if results.log_share is not None:
         share = tl.where(total == 0, 1.0, total / with_sink)
-        tl.store(results.log_share + at, tl.log2(share), mask=there)
+        tl.store(results.log_share + at, tl.log2(share), mask=exists)
     if results.context is not None:
         inverse = tl.where(no_keys, 0.0, 1 / with_sink)
         column = tl.arange(0, d_value)
         to = results.context + at[:, None] * sizes.d_value + column[None, :]
         numbers = (context * inverse[:, None]).to(queries.dtype)
-        tl.store(to, numbers, mask=there[:, None] & (column[None, :] < sizes.d_value))
+        tl.store(to, numbers, mask=exists[:, None] & (column[None, :] < sizes.d_value))
 
 
 @no_type_check
@@ -165,10 +165,10 @@ def read_keys(
     number = tl.arange(0, n_keys)
     for first in range(begin, end, n_keys):
         j = first + number
-        there = j < end
-        keys = vectors(key, batch, head // sizes.group, first, number, there, sizes.width, queries.shape[1])
+        exists = j < end
+        keys = vectors(key, batch, head // sizes.group, first, number, exists, sizes.width, queries.shape[1])
         products = tl.dot(queries, tl.trans(keys), input_precision="tf32x3")
-        inside = (i < sizes.queries)[:, None] & there[None, :]
+        inside = (i < sizes.queries)[:, None] & exists[None, :]
         scores = scores_of(products, i[:, None], j[None, :], inside, batch, head, rule, queries.dtype)
         if masked:
             allowed = (j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None])
@@ -178,7 +178,7 @@ def read_keys(
         rescale = tl.exp2(tl.where(largest == -float("inf"), 0.0, largest - shift))
         weights = tl.exp2(scores - shift[:, None])
         if results.context is not None:
-            values = vectors(value, batch, head // sizes.group, first, number, there, sizes.d_value, context.shape[1])
+            values = vectors(value, batch, head // sizes.group, first, number, exists, sizes.d_value, context.shape[1])
             context = tl.dot(weights.to(values.dtype), values, context * rescale[:, None], input_precision="tf32x3")
         total = rescale * total + tl.sum(weights, axis=1)
         largest = larger

@@ -14,6 +14,7 @@ from torch import Tensor
 from regard.attention.ask import Ask, Reduce, Summary, Top
 from regard.attention.grid.grid import Grid, as_indices
 from regard.attention.precision import widest_type
+from regard.attention.scores.biases.bias import distances
 from regard.attention.strongest import strongest_first
 from regard.attention.weights import Block
 
@@ -68,14 +69,14 @@ def entropies(block: Block) -> PerQuery:
 
 def mean_distances(block: Block) -> PerQuery:
     """Return each query's mean distance to the keys in tokens, weighted by attention; 0 if all its weights are 0."""
-    distances = (block.tile.along(3, block.weights.device) - own_positions(block)[:, None]).abs().to(block.weights)
+    distance = distances(block.tile, block.weights.device).abs().to(block.weights)
     total = block.weights.sum(dim=-1)
-    return (block.weights * distances).sum(dim=-1) / total.masked_fill(total == 0, 1.0)
+    return (block.weights * distance).sum(dim=-1) / total.masked_fill(total == 0, 1.0)
 
 
 def own_positions(block: Block) -> Int[Tensor, " queries"]:
     """Return the key position of each query in a block; the queries are the last tokens of the sequence."""
-    return as_indices(block.tile.queries, block.weights.device) + block.tile.grid.offset
+    return block.tile.query_positions(block.weights.device).flatten()
 
 
 def weights_on_keys(block: Block, keys: Int[Tensor, " queries"]) -> PerQuery:
