@@ -22,9 +22,9 @@ BUILD_COMMAND = "python -m regard.kernels.build"
 
 @cache
 def c_function(name: str, *, returns: Any = None) -> Any | None:
-    """Return a C function of the kernel library, which takes a pointer to a struct with all its arguments.
+    """Return the C function `name` of the kernel library; None if no library was built for this processor.
 
-    Return None if no library was built for this processor.
+    Every C function of the library takes one argument, a pointer to a struct.
 
     Args:
         returns: the ctype of the function's return value; None = no return value.

@@ -2,9 +2,12 @@
 
     fused       PyTorch's scaled_dot_product_attention, which never stores the whole matrix of weights
     math        PyTorch's kernel that stores the matrix of weights; chosen only if the matrix is small
-    tiled       supports every call: some by regard's own kernels, others by torch operations on one block of queries
+    tiled       supports every call: some by an engine, others by torch operations on one block of queries at a time
     flex        FlexAttention, compiled for the call; used only if `use_backend` names it, since compiling takes seconds
     reference   Python loops over queries and keys in float64; used only if `use_backend` names it, since it is slow
+
+An engine is a module in `attention/statistics` with regard's own kernels, in C or Triton, which compute the context and
+statistics of the weights together.
 
 `Attended.backend` names the backend that ran, and `explain_backend` gives the reason. If `use_backend` names a backend
 that does not support a call, `attend` raises ValueError with the reason.
@@ -86,7 +89,7 @@ class Choice:
         """
         if self.engine is None:
             return self.run(call, dropout), None, True
-        if ask is None:
+        if ask is None:  # only the context, which shows no progress
             context, summary, doubtful = self.engine.read(call, NOTHING, contexts=True)
         else:
             with progress_callback() as report:

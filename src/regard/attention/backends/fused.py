@@ -48,7 +48,12 @@ NUMBERS_PER_REGISTER = 16
 For fewer keys than this, PyTorch's CPU kernel returns 0 where NaN is correct.
 """
 
-Run = Callable[[Call, float], Float[Tensor, "batch heads queries d_value"]]
+Query = Float[Tensor, "batch heads queries d_key"]
+Key = Float[Tensor, "batch key_heads keys d_key"]
+Value = Float[Tensor, "batch key_heads keys d_value"]
+Context = Float[Tensor, "batch heads queries d_value"]
+
+Run = Callable[[Call, float], Context]
 """The type of a backend's function, which computes the context from a call and the dropout probability."""
 
 
@@ -89,7 +94,7 @@ def math_unsupported_reason(call: Call, dropout: float) -> str | None:
     return None
 
 
-def fused_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def fused_context(call: Call, dropout: float) -> Context:
     """Return the context of a call of `attend`, computed by PyTorch's fused kernels.
 
     The kernels must support the call: `unsupported_reason` must return None.
@@ -117,7 +122,7 @@ def fused_context(call: Call, dropout: float) -> Float[Tensor, "batch heads quer
     return context if context.shape[-1] == d_value else context[..., :d_value]
 
 
-def math_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def math_context(call: Call, dropout: float) -> Context:
     """Return the context of a call of `attend`, computed by PyTorch's kernel that stores the matrix of weights."""
     if rounds_in_half_type(call):
         return in_float32(math_context, call, dropout)
@@ -148,7 +153,7 @@ def rounds_in_half_type(call: Call) -> bool:
     return formula.bias is not None and formula.temperature != 1 and call.query.dtype != call.dtype
 
 
-def in_float32(backend: Run, call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
+def in_float32(backend: Run, call: Call, dropout: float) -> Context:
     """Return the context that `backend` computes after query, key and value are converted to float32.
 
     float64 inputs stay float64. The context is returned in the data type of the value.
@@ -241,6 +246,7 @@ def context_of_block(
     keys = range(grid.keys) if mask is None else mask.reach(grid, queries)
     query = select_tokens(query, queries)
     if len(keys) == 0:
+        # zeros with gradient 0 for the query; query * 0 would be NaN where the query is NaN
         return query.masked_fill(torch.ones((), dtype=torch.bool, device=query.device), 0.0)
     mask = None if mask is None or mask.fills_reach(grid, queries) else mask  # None = no key in the range is masked
     attn_mask = None
@@ -273,14 +279,8 @@ def added_to_scores(
 
 
 def kernel(
-    query: Float[Tensor, "batch heads queries width"],
-    key: Float[Tensor, "batch key_heads keys width"],
-    value: Float[Tensor, "batch key_heads keys d_value"],
-    attn_mask: Tensor | None,
-    scale: float,
-    dropout: float,
-    causal: bool = False,
-) -> Float[Tensor, "batch heads queries d_value"]:
+    query: Query, key: Key, value: Value, attn_mask: Tensor | None, scale: float, dropout: float, causal: bool = False
+) -> Context:
     """Return the context, computed by F.scaled_dot_product_attention.
 
     Vectors that are not contiguous are copied first, since PyTorch would otherwise store the whole matrix of weights.
@@ -305,14 +305,8 @@ def kernel(
 
 
 def cuda_kernel(
-    query: Float[Tensor, "batch heads queries width"],
-    key: Float[Tensor, "batch key_heads keys width"],
-    value: Float[Tensor, "batch key_heads keys d_value"],
-    attn_mask: Tensor | None,
-    scale: float,
-    dropout: float,
-    causal: bool,
-) -> Float[Tensor, "batch heads queries d_value"]:
+    query: Query, key: Key, value: Value, attn_mask: Tensor | None, scale: float, dropout: float, causal: bool
+) -> Context:
     """Return the context from F.scaled_dot_product_attention on CUDA, with arguments that its fused kernels support.
 
     The number of key heads may be smaller than the number of query heads, so that a group of query heads shares a key
@@ -340,14 +334,8 @@ def cuda_kernel(
 
 
 def math_kernel(
-    query: Float[Tensor, "batch heads queries d_key"],
-    key: Float[Tensor, "batch key_heads keys d_key"],
-    value: Float[Tensor, "batch key_heads keys d_value"],
-    attn_mask: Tensor | None,
-    scale: float,
-    dropout: float,
-    causal: bool = False,
-) -> Float[Tensor, "batch heads queries d_value"]:
+    query: Query, key: Key, value: Value, attn_mask: Tensor | None, scale: float, dropout: float, causal: bool = False
+) -> Context:
     """Return the context, computed by PyTorch's kernel that stores the matrix of weights.
 
     The arguments are those of `kernel`. The kernel is called directly, because the context manager

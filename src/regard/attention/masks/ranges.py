@@ -62,7 +62,7 @@ class Ranges:
         return complement
 
     def with_disjoint(self, other: "Ranges") -> "Ranges":
-        """Return the union of this mask and `other`, given that no key is allowed for the same query by both masks."""
+        """Return the union of this mask and `other`; for no query may both masks allow the same key."""
         return Ranges(concatenated(self.starts, other.starts), concatenated(self.stops, other.stops), self.n_keys)
 
     def without_empty(self) -> "Ranges":

@@ -47,7 +47,7 @@ def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
     return -(-uniform.log()).log().to(like)
 
 
-def mix(state: Int[Tensor, "*places"]) -> Int[Tensor, "*places"]:
+def mix(state: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
     """Return a hash of each number, computed by the finalizer of SplitMix64.
 
     If one bit of a number changes, about half of the bits of its hash change. The two factors are written as signed
@@ -58,7 +58,7 @@ def mix(state: Int[Tensor, "*places"]) -> Int[Tensor, "*places"]:
     return state ^ shifted_right(state, 31)
 
 
-def shifted_right(state: Int[Tensor, "*places"], by: int) -> Int[Tensor, "*places"]:
+def shifted_right(state: Int[Tensor, "*shape"], by: int) -> Int[Tensor, "*shape"]:
     """Return int64 numbers shifted right by `by` bits, with zeros in the highest bits (a logical shift)."""
     return (state >> by) & (2 ** (64 - by) - 1)
 
