@@ -58,9 +58,9 @@ class Additive(nn.Module, Preparable):
         check_sizes(d_query=d_query, d_key=d_key, d_hidden=d_hidden)
         super().__init__()
         self.d_query, self.d_key, self.d_hidden = d_query, d_key, d_hidden
-        self.vector = nn.Parameter(torch.empty(d_hidden))  # v in v · tanh(W query + U key)
-        self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))  # W in v · tanh(W query + U key)
-        self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))  # U in v · tanh(W query + U key)
+        self.vector = nn.Parameter(torch.empty(d_hidden))  # v
+        self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))  # W
+        self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))  # U
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

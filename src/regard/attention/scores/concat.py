@@ -38,8 +38,8 @@ class Concat(nn.Module, Preparable):
         check_sizes(d_query=d_query, d_key=d_key, d_hidden=d_hidden)
         super().__init__()
         self.d_query, self.d_key, self.d_hidden = d_query, d_key, d_hidden
-        self.vector = nn.Parameter(torch.empty(d_hidden))  # v in v · tanh(W [query ; key])
-        self.weight = nn.Parameter(torch.empty(d_hidden, d_query + d_key))  # W in v · tanh(W [query ; key])
+        self.vector = nn.Parameter(torch.empty(d_hidden))  # v
+        self.weight = nn.Parameter(torch.empty(d_hidden, d_query + d_key))  # W
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -15,22 +15,6 @@ from regard.attention.scores.biases.bias import Bias, Rounded, numbers_of_bias
 from regard.attention.scores.score import Key, Query, Score, Scores
 
 
-def scaled_dot_scores(
-    query: Query,
-    key: Key,
-    scale: float,
-    softcap: float | None = None,
-    bias: Float[Tensor, "#batch #heads #queries #keys"] | None = None,
-) -> Scores:
-    """Return the score of every query with every key by the equations of `ScaledDot`; None = no softcap, no bias."""
-    scores = query @ key.mT * scale
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
-    if bias is not None:
-        scores = scores + bias
-    return scores
-
-
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ScaledDot(Described, EqualFields, Score):
     """The dot product of query and key, times a scale; optionally bounded by a softcap, and with a bias added.
@@ -87,8 +71,12 @@ class ScaledDot(Described, EqualFields, Score):
 
     def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
         """Return the score of every query with every key of a tile (block of the weights), before the mask."""
-        bias = None if self.bias is None else numbers_of_bias(self.bias, tile, query.device, query.dtype).to(query)
-        return scaled_dot_scores(query, key, self.factor(query.shape[-1]), self.softcap, bias)
+        scores = query @ key.mT * self.factor(query.shape[-1])
+        if self.softcap is not None:
+            scores = self.softcap * torch.tanh(scores / self.softcap)
+        if self.bias is not None:
+            scores = scores + numbers_of_bias(self.bias, tile, query.device, query.dtype).to(query)
+        return scores
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
         """Return a boolean mask of a tile (block of the weights): False where a bias of -∞ masks the key.

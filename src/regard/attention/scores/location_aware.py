@@ -21,26 +21,6 @@ from regard.attention.scores.score import Key, Query, Scores, check_built_for, c
 from regard.attention.scores.tiling import TILE_NUMBERS
 
 
-def location_aware_scores(
-    query: Float[Tensor, "batch heads queries d_hidden"],
-    key: Float[Tensor, "batch heads keys d_hidden"],
-    location: Float[Tensor, "batch heads queries keys d_hidden"],
-    vector: Float[Tensor, " d_hidden"],
-    bias: Float[Tensor, " d_hidden"],
-) -> Scores:
-    """Return w · tanh(W query + V key + U f + b) for every query and key.
-
-    Args:
-        query: W query, the projected queries.
-        key: V key, the projected keys.
-        location: U f, the projected features of the previous weights.
-        vector: the vector w.
-        bias: the vector b.
-    """
-    hidden = torch.tanh(query[:, :, :, None] + key[:, :, None] + location + bias)
-    return hidden @ vector
-
-
 def location_features(
     previous: Float[Tensor, "batch heads queries keys"], filters: Float[Tensor, "n_filters width"]
 ) -> Float[Tensor, "batch heads queries keys n_filters"]:
@@ -97,12 +77,12 @@ class LocationAware(nn.Module, Preparable):
             raise ValueError(f"width={width} is even, so a filter has no middle key; take {width - 1} or {width + 1}.")
         super().__init__()
         self.d_query, self.d_key, self.d_hidden, self.n_filters, self.width = d_query, d_key, d_hidden, n_filters, width
-        self.vector = nn.Parameter(torch.empty(d_hidden))
-        self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))
-        self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))
-        self.place_weight = nn.Parameter(torch.empty(d_hidden, n_filters))
-        self.filters = nn.Parameter(torch.empty(n_filters, width))
-        self.bias = nn.Parameter(torch.empty(d_hidden))
+        self.vector = nn.Parameter(torch.empty(d_hidden))  # w
+        self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))  # W
+        self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))  # V
+        self.place_weight = nn.Parameter(torch.empty(d_hidden, n_filters))  # U
+        self.filters = nn.Parameter(torch.empty(n_filters, width))  # F
+        self.bias = nn.Parameter(torch.empty(d_hidden))  # b
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -148,8 +128,9 @@ class LocationAware(nn.Module, Preparable):
             previous: for each query, the weights of the previous step on all keys, including keys outside of the tile.
         """
         features = entries_at(location_features(previous, self.filters.to(query)), 3, tile.keys)
-        location = features @ self.place_weight.to(query).mT
-        return location_aware_scores(query, key, location, self.vector.to(query), self.bias.to(query))
+        location = features @ self.place_weight.to(query).mT  # U f
+        hidden = torch.tanh(query[:, :, :, None] + key[:, :, None] + location + self.bias.to(query))
+        return hidden @ self.vector.to(query)
 
     def check_widths(self, d_query: int, d_key: int) -> None:
         check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))

@@ -168,6 +168,7 @@ class Results:
         single = {name: weights for name, weights in self.per_query.items() if name not in SUMS}
         map_rows = self.ask.pooled[0] if self.ask.pooled else 1
         by_row = self.received is not None or self.pooled is not None
+        has_maxima = self.pooled is not None and self.ask.reduce == "max"
         per_head = grid.queries * grid.keys
         at_once = min(WEIGHTS_AT_ONCE // per_head, SUMS_AT_ONCE // (map_rows * grid.keys))
         for items in spans(grid.batch * grid.heads, max(1, at_once)):
@@ -177,7 +178,7 @@ class Results:
                 read_single_keys(arguments, log_sum, single, items)
             if by_row or units:
                 sums = log_sum.new_zeros(len(items), map_rows, grid.keys) if by_row else None
-                maxima = log_sum.new_zeros(len(items), map_rows, grid.keys) if self.wants_maxima() else None
+                maxima = log_sum.new_zeros(len(items), map_rows, grid.keys) if has_maxima else None
                 compute_sums(arguments, log_sum, log_share, WeightSums(sums, maxima, **units), map_rows, items)
                 self.add_columns(items, sums, maxima)
             if report is not None:
@@ -186,9 +187,6 @@ class Results:
                 report(items.stop * per_head, call.grid.shape.numel())
         for name, in_units in units.items():
             self.per_query[name] = from_units(in_units, log_sum, SUMS[name])
-
-    def wants_maxima(self) -> bool:
-        return self.pooled is not None and self.ask.reduce == "max"
 
     def add_columns(
         self,
