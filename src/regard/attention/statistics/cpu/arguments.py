@@ -27,7 +27,7 @@ def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
         scores / temperature = scale · query · key + bias_factor · bias                     without softcap
 
     scale, softcap and bias_factor are fields of the result; a softcap below 0 means no softcap. If torch operations
-    compute the scores or the mask (see `written_by_torch`), the kernel does not use the arguments for them.
+    compute the scores or the mask (see `torch_writer`), the kernel does not use the arguments for them.
     """
     grid, ask, formula, limits = call.grid, results.ask, call.softmax, plan.limits
     arguments = kernel.Arguments(batch=grid.batch, heads=grid.heads, group=grid.heads // call.key.shape[1])

@@ -27,7 +27,7 @@ from regard.attention.statistics.cpu.arguments import arguments_of, write_vector
 from regard.attention.statistics.cpu.conversion import ConvertedHeads, converted_heads
 from regard.attention.statistics.cpu.plan import Plan
 from regard.attention.statistics.cpu.results import CPU, Results
-from regard.attention.statistics.cpu.scores import Write, write_mask, written_by_torch
+from regard.attention.statistics.cpu.scores import Write, torch_writer, write_mask
 from regard.kernels import attention as kernel
 from regard.kernels.library import c_function, check_arguments
 from regard.kernels.threads import gnu_openmp_parallel, run_on_threads
@@ -89,7 +89,7 @@ def compute(
     plan = Plan.of(call.grid, call.mask)
     if share is not None:
         plan = plan.share(share)
-    threads, write = min(torch.get_num_threads(), 1 + plan.size // WEIGHTS_PER_THREAD), written_by_torch(call, plan)
+    threads, write = min(torch.get_num_threads(), 1 + plan.size // WEIGHTS_PER_THREAD), torch_writer(call, plan)
     results = Results.of(call.grid, ask, call.value.shape[-1] if contexts else None)
     arguments = arguments_of(call, plan, results)
     arguments.seconds = SECONDS_AT_ONCE

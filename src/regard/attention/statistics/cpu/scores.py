@@ -23,7 +23,7 @@ Write = Callable[[Tensor, Call, HeadBlock, KeyLimits | None], None]
 """A function that writes the scores or the mask of a block into a tensor: `write_scores` or `write_mask`."""
 
 
-def written_by_torch(call: Call, plan: Plan) -> Write | None:
+def torch_writer(call: Call, plan: Plan) -> Write | None:
     """Return `write_scores` or `write_mask` if the C kernel cannot compute the scores, or cannot apply the mask.
 
     Return None if the kernel can do both. The kernel can apply a mask that allows each query one range of keys

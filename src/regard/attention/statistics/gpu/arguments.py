@@ -82,26 +82,27 @@ class Rule(NamedTuple):
     The factor log₂ e makes softmax a power of 2, which a GPU computes faster than a power of e.
 
     Attributes:
-        inner: the factor of the dot products: scale · log₂ e / temperature. With a softcap, it is scale / softcap · 2 ·
-            log₂ e, because the function `tanh` in scores.py takes the argument 2 x / ln 2 for tanh(x).
-        outer: the factor of the tanh: softcap · log₂ e / temperature; None = no softcap.
-        after: the factor of the bias: log₂ e / temperature.
+        product_factor: the factor of the dot products: scale · log₂ e / temperature. With a softcap, it is
+            scale / softcap · 2 · log₂ e, because the function `tanh` in scores.py takes the argument 2 x / ln 2 for
+            tanh(x).
+        tanh_factor: the factor of the tanh: softcap · log₂ e / temperature; None = no softcap.
+        bias_factor: the factor of the bias: log₂ e / temperature.
         slopes: for `Alibi`, the slope of each head; None = the bias is not `Alibi`.
-        by_distance: for `RelativeBias`, the bias [heads, 2 · far + 1] at the distances -far to far; None = the bias is
-            not `RelativeBias`.
-        far: the largest distance in `by_distance`; larger distances have the same bias.
-        first: for `Alibi` and `RelativeBias`, the key position of query 0.
+        by_distance: for `RelativeBias`, the bias [heads, 2 · max_distance + 1] at the distances -max_distance to
+            max_distance; None = the bias is not `RelativeBias`.
+        max_distance: the largest distance in `by_distance`; larger distances have the same bias.
+        first_position: for `Alibi` and `RelativeBias`, the key position of query 0.
         biases: a bias tensor [batch heads queries keys], with the strides `bias_batch`, `bias_head`, `bias_query` and
             `bias_key`; None = the bias is not a tensor.
     """
 
-    inner: float
-    outer: float | None = None
-    after: float = 1.0
+    product_factor: float
+    tanh_factor: float | None = None
+    bias_factor: float = 1.0
     slopes: Any = None
     by_distance: Any = None
-    far: int = 0
-    first: int = 0
+    max_distance: int = 0
+    first_position: int = 0
     biases: Any = None
     bias_batch: int = 0
     bias_head: int = 0
@@ -219,23 +220,25 @@ def with_strides(vectors: Float[Tensor, "batch heads tokens width"]) -> StridedT
 
 def rule_of(call: Call) -> Rule:
     formula, grid, device = call.softmax, call.grid, call.device
-    after = LOG2_E / formula.temperature
-    rule = Rule(inner=formula.scale * after, after=after)
+    by_temperature = LOG2_E / formula.temperature
+    rule = Rule(product_factor=formula.scale * by_temperature, bias_factor=by_temperature)
     if formula.softcap is not None:
-        rule = rule._replace(inner=formula.scale / formula.softcap * 2 * LOG2_E, outer=formula.softcap * after)
+        product_factor = formula.scale / formula.softcap * 2 * LOG2_E
+        rule = rule._replace(product_factor=product_factor, tanh_factor=formula.softcap * by_temperature)
     bias = unrounded(formula.bias)
     if isinstance(bias, Tensor):
         biases = bias[(None,) * (4 - bias.ndim)]
         return rule._replace(biases=biases, **dict(zip(Rule._fields[-4:], strides(biases, 4), strict=True)))
     if isinstance(bias, Alibi | RelativeBias):
-        rule = rule._replace(first=grid.first_position(bias.offset))
+        rule = rule._replace(first_position=grid.first_position(bias.offset))
     if isinstance(bias, Alibi):
         slopes = alibi_slopes(grid.heads) if bias.slopes is None else bias.slopes
         return rule._replace(slopes=slopes.to(device, torch.float32))
     if isinstance(bias, RelativeBias):
         far = bias.max_distance
         # keys 0 … 2 · far have the distances -far … far from a query at position far
-        one_query = grid.whole().part(queries=range(far - rule.first, far - rule.first + 1), keys=range(2 * far + 1))
+        query = far - rule.first_position
+        one_query = grid.whole().part(queries=range(query, query + 1), keys=range(2 * far + 1))
         by_distance = numbers_of_bias(bias, one_query, device)[0, :, 0].float().contiguous()
-        return rule._replace(by_distance=by_distance, far=far)
+        return rule._replace(by_distance=by_distance, max_distance=far)
     return rule

@@ -59,19 +59,20 @@ def scores_of(products, i, j, exists, batch, head, rule, dtype: tl.constexpr):
         rule: a `Rule`, the parameters that turn dot products into scores.
         dtype: the data type of the query, to which the bias of `Alibi` is rounded.
     """
-    scores = products * rule.inner
-    if rule.outer is not None:
-        scores = rule.outer * tanh(scores)
+    scores = products * rule.product_factor
+    if rule.tanh_factor is not None:
+        scores = rule.tanh_factor * tanh(scores)
     if rule.slopes is not None:
-        distance = tl.abs(j - i - rule.first).to(tl.float32)
-        scores += (-tl.load(rule.slopes + head) * distance).to(dtype).to(tl.float32) * rule.after
+        distance = tl.abs(j - i - rule.first_position).to(tl.float32)
+        scores += (-tl.load(rule.slopes + head) * distance).to(dtype).to(tl.float32) * rule.bias_factor
     if rule.by_distance is not None:
-        distance = tl.minimum(tl.maximum(j - i - rule.first, -rule.far), rule.far) + rule.far
-        scores += tl.load(rule.by_distance + head * (2 * rule.far + 1) + distance) * rule.after
+        far = rule.max_distance
+        distance = tl.minimum(tl.maximum(j - i - rule.first_position, -far), far)
+        scores += tl.load(rule.by_distance + head * (2 * far + 1) + distance + far) * rule.bias_factor
     if rule.biases is not None:
         start = rule.biases + batch * rule.bias_batch + head * rule.bias_head
         offsets = i.to(tl.int64) * rule.bias_query + j.to(tl.int64) * rule.bias_key
-        scores += tl.load(start + offsets, mask=exists, other=0.0).to(tl.float32) * rule.after
+        scores += tl.load(start + offsets, mask=exists, other=0.0).to(tl.float32) * rule.bias_factor
     return scores
 
 
