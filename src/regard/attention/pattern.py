@@ -241,7 +241,7 @@ class Pattern(ThroughDense):
         Of equal weights, the weight on the lowest key index comes first. If a query may attend to fewer than `n` keys,
         the remaining entries have key index -1 and weight 0.
         """
-        ask = replace(NOTHING, top=n)
+        ask = replace(NOTHING, top=n)  # raises an error unless n is a number of keys, even if the keys are stored
         if self.statistics is not None and self.statistics.top is not None and n <= self.statistics.top.keys.shape[-1]:
             return self.statistics.top.resized(n)
         return present(self.answer(ask).top)

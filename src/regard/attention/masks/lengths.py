@@ -44,7 +44,7 @@ def check_lengths_not_negative(mask: str, name: str, lengths: Integer[Tensor, " 
     """
     if not may_read(lengths):
         return
-    for item, length in enumerate(lengths.flatten().tolist()):
+    for item, length in enumerate(lengths.flatten().tolist()):  # `RangeMask.check` refuses more than one axis later
         if length < 0:
             raise ValueError(
                 f"{mask} was given {name}[{item}]={length}; a length is a number of tokens, at least 0; "

@@ -148,6 +148,7 @@ class Plan:
 
         The result is cached if the mask has no tensors, since the layers of a model often have the same plan.
         """
+        # __wrapped__ is the function without the cache
         make = cls.cached if mask is None or has_only_numbers(mask) else cls.cached.__wrapped__
         return make(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
 

@@ -39,6 +39,7 @@ def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: As
     if ask.groups is not None:
         groups = ask.groups.to(like).mT
         per_query["groups"] = lambda block: block.weights @ groups
+    # torch.cat needs at least one tensor, also if there are no blocks
     no_queries = Block(grid.whole().part(queries=range(0)), like.new_zeros(*grid.shape[:2], 0, grid.keys), None)
     found = {name: [statistic(no_queries)] for name, statistic in per_query.items()}
     tops = [] if ask.top is None else [top_keys(no_queries, ask.top)]
