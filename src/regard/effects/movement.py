@@ -64,6 +64,11 @@ class Movement(Described):
     rest: Float[Tensor, "layers d_model"]
     after: Float[Tensor, "layers d_model"]
 
+    @property
+    def bias(self) -> Float[Tensor, "layers d_model"]:
+        """The bias of each layer's output projection: `attention` without the sum of `by_head`."""
+        return self.attention - self.by_head.sum(dim=1)
+
 
 def movement(patterns: Mapping[int, Pattern], states: Sequence[LayerStates], token: int) -> Movement:
     """Return how each layer changes the vector of one token.

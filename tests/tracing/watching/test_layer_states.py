@@ -72,6 +72,7 @@ def test_movement_of_a_model_with_norms_after_the_additions(trace, minilm):
     assert_close(moved.before + moved.attention + moved.feed_forward + moved.rest, moved.after, rtol=0, atol=1e-4)
     biases = torch.stack([layer.attention.output.dense.bias for layer in minilm.model.encoder.layer]).detach()
     assert_close(moved.by_head.sum(dim=1) + biases, moved.attention, rtol=0, atol=1e-4)
+    assert_close(moved.bias, biases, rtol=0, atol=1e-4)
     assert_close(moved.by_source.sum(dim=1) + biases, moved.attention, rtol=0, atol=1e-4)
     assert moved.rest.norm(dim=-1).min() > 1
 

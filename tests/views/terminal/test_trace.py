@@ -2,12 +2,14 @@
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from regard import Causal, Trace
 from regard.tracing.focus import focus_on, strongest_other_words
+from regard.tracing.tokens.places import Frame
 from regard.tracing.tokens.readable_tokens import Token
 from regard.views.shared_text import CAUTION
 from regard.views.terminal.trace import bar, shade, show, tint
@@ -27,6 +29,18 @@ def test_the_snake(snake):
     assert "it looks, in L3H1, at" in text
     assert "[CLS] The snake is very dangerous because it has a venom. [SEP]" in text
     assert re.search(r"^  snake +0\.674 +█{21}", text, re.MULTILINE)
+
+
+def test_a_recording_is_a_row_of_blocks_on_an_axis_of_time(handmade):
+    n = 150
+    frames = tuple(Token(f"{i / 50:.2f}s", "frame", place=Frame(i / 50, (i + 1) / 50)) for i in range(n))
+    trace = replace(handmade(" ".join(map(str, range(n)))), source=frames)
+    text = printed(trace, token=7, head="L1H2")
+    row = trace.encoder[1].dense()[0, 2, 7]
+    blocks = "".join(shade(float(part.max() / row.max())) for part in row.split(3))
+    assert f"  0.00s {blocks} 3.00s\n" in text
+    assert "looks most sharply at another token\n" in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_every_number_is_the_patterns(snake):

@@ -15,7 +15,7 @@ from rich.text import Text
 from regard.errors import counted
 from regard.tracing.focus import Focus, focus_on, group_by_layer, strongest_other_words
 from regard.tracing.head import Head
-from regard.tracing.tokens.places import Place
+from regard.tracing.tokens.places import Frame, Place
 from regard.tracing.tokens.token_reference import TokenReference, times
 from regard.tracing.trace import Trace
 from regard.views.patch_panels import PatchPanel, patch_panels
@@ -31,6 +31,9 @@ PALE, DEEP = (222, 235, 247), (8, 81, 156)
 
 BAR_CELLS = 32
 """The width of a bar for a weight of 1, in terminal cells."""
+
+TIME_CELLS = 60
+"""The largest width of the row of weights on the frames of a recording, in terminal cells."""
 
 N_LISTED = 6
 """The number of keys in the list of keys, and of heads in the list of heads."""
@@ -63,7 +66,7 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
         Text.assemble(
             (visible_name(focus.token.text), "bold"), f" looks, in {focus.head.name}, at", occurrence_note(focus)
         ),
-        Padding(patch_map(trace, focus) or sentence(focus), (1, 0, 1, 2), expand=False),
+        Padding(patch_map(trace, focus) or time_map(focus) or sentence(focus), (1, 0, 1, 2), expand=False),
         Padding.indent(key_table(focus, N_LISTED), 2),
         "",
         *other_heads(trace, focus, N_LISTED),
@@ -81,13 +84,14 @@ def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType
     heads = trace.heads(focus.head.kind)
     strongest = strongest_other_words(heads, focus.query)
     name = (isolated(token_label(focus.query, focus.head.queries)), "bold")
+    noun = "token" if any(key.place for key in focus.head.keys) else "word"  # a patch or a frame is no word
     if not strongest:
-        return [Text.assemble(name, " looks at no other word in any head.")]
+        return [Text.assemble(name, f" looks at no other {noun} in any head.")]
     return [
-        Text.assemble("heads in which ", name, " looks most sharply at another word"),
+        Text.assemble("heads in which ", name, " looks most sharply at another " + noun),
         Padding.indent(head_table(strongest[:n_heads], focus), 2),
         "",
-        Text.assemble("every head: the largest weight that ", name, " gives to another word"),
+        Text.assemble("every head: the largest weight that ", name, " gives to another " + noun),
         Padding.indent(head_grid(heads, strongest, focus), 2),
         Padding.indent(Text(shades_legend(), style="dim"), 2),
     ]
@@ -166,6 +170,23 @@ def panel_map(panel: PatchPanel, largest: float, query: Place | None) -> Text:
             block = "[]" if patch is not None and patch == query else shade(weight / largest) * 2
             text.append(block, Style(color=colour(weight / largest)))
     return text
+
+
+def time_map(focus: Focus) -> Text | None:
+    """Return the weights on the frames of a recording as a row of block characters; None if a key is no frame.
+
+    Each block is the largest weight in an equal part of the time; the largest weight of all is a full block.
+    """
+    frames, weights = [key.place for key in focus.head.keys], focus.weights
+    first, last = frames[0], frames[-1]
+    if not isinstance(first, Frame) or not isinstance(last, Frame):
+        return None
+    step = -(-len(frames) // TIME_CELLS)
+    text = Text(f"{first.start_seconds:.2f}s ")
+    for start in range(0, len(frames), step):
+        weight = max(weights[start : start + step]) / (max(weights) or 1.0)
+        text.append(shade(weight), Style(color=colour(weight)))
+    return text.append(f" {last.end_seconds:.2f}s")
 
 
 def key_table(focus: Focus, n: int) -> Table:
