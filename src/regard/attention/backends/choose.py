@@ -207,10 +207,11 @@ def favours_cpu_kernel(call: Call) -> bool:
 
     True for large calls whose mask or bias differs between queries: PyTorch's kernel takes such a mask as a whole
     matrix, unless the mask is causal, and also computes the scores of masked keys. The fused backend must support the
-    call.
+    call, so that its normaliser is softmax.
     """
     grid, formula = call.grid, call.formula
-    if formula is None or formula.projection is not None or not (call.is_plain and call.query.is_cpu):
+    assert formula is not None
+    if formula.projection is not None or not (call.is_plain and call.query.is_cpu):
         return False
     if grid.queries < MIN_QUERIES or grid.shape.numel() < MIN_WEIGHTS:
         return False

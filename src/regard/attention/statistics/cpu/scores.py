@@ -37,14 +37,13 @@ def torch_writer(call: Call, plan: Plan) -> Write | None:
 
 
 def computes_scores(call: Call) -> bool:
-    """Return whether the C kernel can compute the scores of a call of `attend`.
+    """Return whether the C kernel can compute the scores of a call of `attend` whose normaliser is softmax.
 
     True if the scores are dot products, and the bias, if any, is a tensor or a rule that `is_readable` accepts.
     """
     formula = call.formula
-    if formula is None or formula.other_score is not None:
-        return False
-    return formula.bias is None or is_readable(formula.bias, call.grid)
+    assert formula is not None
+    return formula.other_score is None and (formula.bias is None or is_readable(formula.bias, call.grid))
 
 
 def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:

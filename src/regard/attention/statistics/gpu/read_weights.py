@@ -105,11 +105,8 @@ def read_weights(
 
     Args:
         query, key, mask_ranges, rule, sizes: two `StridedTensor`s, a `MaskRanges`, a `Rule` and a `Sizes`.
-        log_sum: for each query, log₂ Σ 2^score over the keys.
-        log_share: for each query, log₂ of the sum of its weights; None = the sums are 1.
-        results: a `WeightSums`, the tensors to add to.
+        log_sum, log_share, results, map_rows: the arguments of `compute_sums`.
         first_item: the first head to compute, counted over all batch items.
-        map_rows: the number of rows of the pooled map; 1 if there is no map.
         ranges: the number of key ranges of a query.
         short_rows: whether a row of the pooled map may have fewer than `n_queries` queries.
         width: the width of keys, rounded up to a power of 2.
