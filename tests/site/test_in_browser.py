@@ -202,8 +202,8 @@ def test_a_file_that_is_missing_is_named_and_loaded_when_it_is_back(page: Page) 
     expect(status).to_contain_text("loading the model into this page: ", timeout=PATIENCE)
     waiting[0].fulfill(status=404)
     expect(page.locator("[role=alert]")).to_have_text(
-        "model.onnx of this site could not be loaded (status 404); see that it is in the site’s folder, and press "
-        "“look” again.",
+        "model.onnx of this site could not be loaded (status 404); check that the file is in the site’s folder, and "
+        "press “look” again.",
         timeout=PATIENCE,
     )
     page.unroute(missing)
