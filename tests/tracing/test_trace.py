@@ -2,11 +2,13 @@
 
 import base64
 import copy
+import gc
 import html
 import math
 import re
 import threading
 import time
+import weakref
 from dataclasses import replace
 from functools import partial
 
@@ -313,6 +315,20 @@ def test_a_notebook_shows_the_page(snake, tmp_path):
 def test_a_notebook_shows_a_head_and_a_comparison_as_pictures(snake):
     for shown in (snake["L3H1"], regard.compare(snake, snake)):
         assert shown._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_notebook_makes_the_page_of_a_trace_once(handmade, monkeypatch):
+    made = []
+    monkeypatch.setattr("regard.views.page.notebook.page", lambda trace, *_: made.append(trace.text) or trace.text)
+    first, second = handmade("a b c"), handmade("d e f")
+    shown = [trace._repr_html_() for trace in (first, second, first, second)]
+    assert made == ["a b c", "d e f"]
+    assert shown[:2] == shown[2:]
+    assert ['srcdoc="a b c"' in frame for frame in shown] == [True, False, True, False]
+    freed = weakref.ref(first)
+    del first
+    gc.collect()
+    assert freed() is None  # the stored page does not keep the trace
 
 
 def test_a_notebook_says_why_it_shows_no_page(handmade, monkeypatch):

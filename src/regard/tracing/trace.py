@@ -40,7 +40,7 @@ from regard.tracing.tokens.words import words_of
 from regard.tracing.watching.watched import Check, check_contexts
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)
 class Trace:
     """The attention patterns of a model, in all layers and heads, for one text.
 

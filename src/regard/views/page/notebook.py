@@ -7,6 +7,7 @@ reader then sees the picture; for a translation, also a picture of the word alig
 import base64
 from html import escape
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from matplotlib.figure import Figure
@@ -23,6 +24,9 @@ from regard.views.picture.trace import figure
 MAX_WEIGHTS = 5_000_000
 """The largest number of weights of a trace that a notebook shows as a page. Such a page takes a few megabytes."""
 
+FRAMES: WeakKeyDictionary[Trace, str] = WeakKeyDictionary()
+"""The HTML of the traces that a notebook has shown, so that it is not made anew when a cell shows a trace again."""
+
 BOX = "position: relative; min-height: 860px"
 FRAME = "position: absolute; inset: 0; width: 100%; height: 100%; border: 0; background: white"
 """The CSS of the HTML frame with the page; the frame covers the pictures."""
@@ -38,6 +42,8 @@ def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str
         alignment: the word alignments of a translation, from `Translation.page_record`; None = the trace is not of a
             translation. A picture of the best candidate's alignment is then above the picture of the trace.
     """
+    if alignment is None and trace in FRAMES:
+        return FRAMES[trace]
     try:
         check_size(trace)
         focus = focus_on(trace)
@@ -50,10 +56,13 @@ def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str
         text, weights = best["text"], torch.tensor(best["weights"])
         aligned = alignment_figure(best["source_words"], best["target_words"], weights, title=text)
         pictures = image(aligned, f"word alignment of {trace.text!r} and {text!r}") + "<br>" + pictures
-    return (
+    frame = (
         f'<div style="{BOX}">{pictures}'
         f'<iframe title="regard" sandbox="allow-scripts" style="{FRAME}" srcdoc="{escape(document)}"></iframe></div>'
     )
+    if alignment is None:
+        FRAMES[trace] = frame
+    return frame
 
 
 def image(figure: Figure, text: str) -> str:
