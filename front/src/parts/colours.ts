@@ -14,6 +14,9 @@ export const shownHue = () => hueOf(head.value, layer.value.heads);
 /** The hues of a weight that is larger, or smaller, in the second of two traces. */
 export const [MORE, LESS] = [40, 255];
 
+/** A grey: 0 differs most from the background, and 3 least. */
+export const grey = (faintness: number): string => `oklch(${dark.value ? 0.95 - 0.16 * faintness : 0.22 + 0.17 * faintness} 0 0)`;
+
 export function shade(strength: number, hue: number): string {
   const mix = (from: number, to: number) => (from + (to - from) * strength).toFixed(3);
   return dark.value

@@ -137,6 +137,55 @@ def test_views_name_which_of_several_equal_tokens(shown: Callable[..., Page], ha
     expect(steps.locator(".dimensions caption")).to_contain_text(re.compile("“the:[12]”|“cat”|“dog”"))
 
 
+def test_a_text_a_little_longer_than_a_line_is_written_smaller(shown: Callable[..., Page], minilm: LoadedModel) -> None:
+    text = "The committee decided to ask the applicants for more details about how they planned it."
+    page = shown(regard.trace(minilm.model, text, tokenizer=minilm.tokenizer), "they", "L3H1", width=1280)
+    words = view(page, "sentence").locator(".word")
+    expect(words).to_have_count(18)
+    assert len({round(box(word)[1]) for word in words.all()}) == 1
+    page.set_viewport_size({"width": 390, "height": 900})
+    expect(words.last).not_to_have_css("font-size", "16px")  # on several lines, letters keep their size
+
+
+def test_the_columns_of_all_tokens_have_their_names_above_them(shown: Callable[..., Page], kept: Trace) -> None:
+    page = shown(kept, "it", "L3H1", address="#query=all&sentence=columns")
+    sentence = view(page, "sentence")
+    expect(sentence.locator(".ends span")).to_have_text(["queries", "keys"])
+    first, name = (
+        box(sentence.locator(".columns ul:last-child li span").first),
+        box(sentence.locator(".ends span").last),
+    )
+    assert abs(first[0] - name[0]) < 20
+    expect(sentence.locator(".columns ul:last-child i")).to_have_count(0)  # no bars, since there are no weights
+
+
+def test_a_head_compared_with_itself_is_dashed_as_the_model_has_it(shown: Callable[..., Page], kept: Trace) -> None:
+    page = shown(kept, "it", "L3H1", address="#head=L3H1&query=7&compared=L3H1&cut=7,2")
+    sentence = view(page, "sentence")
+    expect(sentence).to_contain_text("Dashed, with its weight in brackets where you cut: the head as the model has it.")
+    expect(sentence.locator("path:not([stroke-dasharray])")).not_to_have_count(0)
+    n_dashed = sentence.locator("path[stroke-dasharray]").count()
+    assert n_dashed > 5
+    weight = float(kept["L3H1"]["it", "snake"])
+    expect(sentence.locator(".word", has_text="snake").locator("small")).to_have_text(f"({weight:.4f})")
+    sentence.locator(".numbers summary").click()
+    expect(sentence.locator(".numbers thead th")).to_have_text(
+        ["token", "L3H1 · as you changed it", "L3H1 · as the model has it"]
+    )
+    view(page, "what-if").locator(".tools button").click()  # as the model has it: one set of arcs
+    expect(sentence.locator("path")).to_have_count(n_dashed)
+    expect(sentence.locator("path[stroke-dasharray]")).to_have_count(0)
+
+
+def test_only_heads_have_hues_among_what_moves_a_token(shown: Callable[..., Page], kept: Trace) -> None:
+    page = shown(kept, "it", "L3H1")
+    parts = view(page, "movement").locator(".parts tbody tr:not(.state)")
+    colours = parts.locator("i").evaluate_all("marks => marks.map(mark => mark.style.background)")
+    grey = [" 0 0)" in colour for colour in colours]
+    assert grey == [not re.match(r"H\d", text) for text in parts.locator("th").all_inner_texts()]
+    assert len(set(colours)) == len(colours)
+
+
 def test_a_click_on_a_picture_makes_the_patch_the_query(shown: Callable[..., Page], picture: Trace) -> None:
     page = shown(picture, "0,0", "L0H1", width=1280)
     expect(page.locator("h1:not(.brand)")).to_have_text("A picture")

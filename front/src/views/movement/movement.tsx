@@ -3,7 +3,7 @@
 import { computed } from "@preact/signals";
 import { useMemo, useRef } from "preact/hooks";
 import { useSize } from "../../parts/boxes";
-import { dark, hueOf, shade } from "../../parts/colours";
+import { dark, grey, hueOf, shade } from "../../parts/colours";
 import { Choice, Numbers, Panel } from "../../parts/panel";
 import { linkedChoice } from "../../state/linked-signals";
 import { chooseHead, chooseKind, head, key, keyLabels, kind, kindName, layerNumber, layerOf, query, queryLabels, trace } from "../../state/state";
@@ -18,7 +18,9 @@ const MARGIN = 34;
 const TIP = 8; // the length of an arrow's tip, in pixels
 const [LINE, NAME_WIDTH] = [14, 90]; // the height and the largest width of a name, in pixels
 const NAMED = 24; // if there are fewer other tokens than this, the picture names all of them; else only the nearest ones
-const [FEED_FORWARD, REST, ATTENTION] = [150, 300, 75]; // the hues of the arrows for feed-forward, the rest (see restName) and attention
+// Arrows of heads and of source tokens have hues; the others are grey, since a hue would be that of some head. How faint each is:
+const [FEED_FORWARD, REST, OTHERS, BIAS] = [0, 1, 2, 3];
+const ATTENTION = 75; // the hue of the arrow for all of attention
 
 /**
  * The panel that shows how the layers move the hidden vector of a token. While this is computed for a new text, a copy of the
@@ -111,8 +113,8 @@ interface NamedArrow extends Arrow {
  */
 function arrowsOf(move: Move): NamedArrow[] {
   const say = words();
-  const named = (arrow: Arrow, text: string, hue: number): NamedArrow => ({ ...arrow, text, colour: shade(0.85, hue) });
-  const others = (arrow: Arrow) => named(arrow, dividedInto.value === "heads" ? say.otherHeads : say.otherSources, ATTENTION);
+  const named = (arrow: Arrow, text: string, hue: number | null, faintness = 0): NamedArrow => ({ ...arrow, text, colour: hue === null ? grey(faintness) : shade(0.85, hue) });
+  const others = (arrow: Arrow) => named(arrow, dividedInto.value === "heads" ? say.otherHeads : say.otherSources, null, OTHERS);
   const heads = layerOf(move.layer).heads;
   const attention =
     dividedInto.value === "parts"
@@ -124,9 +126,9 @@ function arrowsOf(move: Move): NamedArrow[] {
         : move.sources.map((arrow) =>
             arrow.index < 0 ? others(arrow) : { ...named(arrow, keyLabels.value[arrow.index], 255), choose: () => (key.value = arrow.index), near: arrow.index === key.value },
           );
-  const bias = dividedInto.value === "parts" || move.bias.length < 1e-3 ? [] : [named(move.bias, say.outputBias, ATTENTION)];
-  const rest = move.rest.length < 1e-3 ? [] : [named(move.rest, restName(), REST)];
-  return [...attention, ...bias, named(move.feedForward, say.byFeedForward, FEED_FORWARD), ...rest];
+  const bias = dividedInto.value === "parts" || move.bias.length < 1e-3 ? [] : [named(move.bias, say.outputBias, null, BIAS)];
+  const rest = move.rest.length < 1e-3 ? [] : [named(move.rest, restName(), null, REST)];
+  return [...attention, ...bias, named(move.feedForward, say.byFeedForward, null, FEED_FORWARD), ...rest];
 }
 
 /** The table of the arrows of a move, with their lengths and their angles to the whole move. */

@@ -13,6 +13,7 @@ import { words } from "../../words";
 import { FAINTEST_LINE, type DrawnHead } from "./drawn-heads";
 
 const MOST_LABELS = 5; // the most weights that are written under their tokens
+const SIZES = [22, 20, 18, 16]; // smaller sizes of letters, in pixels, for a text that would take two lines
 const LABEL_HEIGHT = 18; // the height of a weight that is written under a token, in pixels
 const LABEL_WIDTH = 44; // the width of a weight that is written under a token, in pixels
 const MOST_ARCS = 400; // the most arcs that are drawn if no query is chosen
@@ -29,10 +30,14 @@ export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
   const [text, { width }] = useSize<HTMLDivElement>();
   const [boxes, setBoxes] = useState<Boxes>({ queries: new Map(), keys: new Map(), lines: 1 });
   const [queries, keys] = [visibleQueries.value, visibleKeys.value];
-  useLayoutEffect(() => setBoxes(measure(text.current!, queries, keys)), [width, queries, keys, wholeWords.value, boxes.lines]);
+  useLayoutEffect(() => {
+    fitOneLine(text.current!, () => measure(text.current!, queries, keys).lines <= (twoTexts.value ? 2 : 1));
+    setBoxes(measure(text.current!, queries, keys));
+  }, [width, queries, keys, wholeWords.value, boxes.lines]);
   const room = roomAbove(boxes);
   const first = drawn[0].row;
   const most = drawn[0].most;
+  const model = drawn.find(({ dashed }) => dashed)?.row;
   const labelled = first ? labelledKeys(first, boxes) : new Set<number>();
   return (
     <div class="arcs" ref={text} style={{ "--room": `${room}px`, paddingTop: `${twoTexts.value ? 0 : room}px` }}>
@@ -54,7 +59,7 @@ export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
                 strength: first && !first.masked[place] ? strength(weight, most) : 0,
                 hue: drawn[0].hue,
                 masked: Boolean(first?.masked[place]),
-                written: labelled.has(place) ? weightText(weight) : "",
+                written: labelled.has(place) ? weightText(weight) : !weight && model?.weights[place] ? `(${weightText(model.weights[place])})` : "",
               }}
             />
           );
@@ -76,6 +81,18 @@ const wordOf = (item: Item, side: "query" | "key" | "both") => ({
   onPointerLeave: () => void (key.value = null),
   onClick: () => (side === "key" ? void (key.value = item.positions[0]) : lockQuery(item)),
 });
+
+/** Make the letters of a text that is a little longer than a line so small, but at least SIZES' last, that the text fits. */
+function fitOneLine(text: HTMLElement, fits: () => boolean): void {
+  text.classList.remove("small");
+  if (fits()) return;
+  text.classList.add("small");
+  for (const size of SIZES) {
+    text.style.setProperty("--letters", `${size}px`);
+    if (fits()) return;
+  }
+  text.classList.remove("small");
+}
 
 function measure(text: HTMLElement, queries: Item[], keys: Item[]): Boxes {
   const find = (sides: string, items: Item[]) => {
@@ -102,7 +119,7 @@ function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
   if (!from) return everyArc(drawn[0], boxes, room, thickest);
   const start = boxes.queries.get(from);
   if (!start) return null;
-  return drawn.flatMap(({ row, hue }, headIndex) =>
+  return drawn.flatMap(({ row, hue, dashed }, headIndex) =>
     row
       ? inText(keysByWeight(row).slice(0, MOST_ARCS_OF_HEAD)).map((item) => {
           const [weight, end] = [row.weights[item.index], boxes.keys.get(item)];
@@ -112,6 +129,7 @@ function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
               key={`${headIndex} ${item.positions[0]}`}
               d={arc(start, end, room - 2 * headIndex)}
               stroke={shade(1, hue)}
+              stroke-dasharray={dashed ? "7 5" : undefined}
               stroke-width={Math.max(0.3, thickest * weight)}
               opacity={key.value !== null && item.positions.includes(key.value) ? 1 : 0.45 + 0.4 * weight}
             />

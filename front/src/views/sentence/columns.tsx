@@ -25,13 +25,13 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
   useEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch), undefined);
   const { row, hue, most, grid } = drawn[0];
   return (
-    <>
+    <div class={row ? "two-columns" : "two-columns all"}>
       <div class="ends" aria-hidden="true">
         <span>{twoTexts.value ? say.targetQueries : say.queries}</span>
-        <span>{twoTexts.value ? say.sourceKeys : say.keysWeights}</span>
+        <span>{twoTexts.value ? say.sourceKeys : row ? say.keysWeights : say.keys}</span>
       </div>
       <div class="scroll" tabIndex={0} ref={box} onScroll={(event) => setScrolled(event.currentTarget.scrollTop)} data-scrolled={scrolled > 0} data-width={size.width}>
-        <div class="columns" style={{ "--row": `${pitch}px` }}>
+        <div class={row ? "columns" : "columns all"} style={{ "--row": `${pitch}px` }}>
           <ul role="listbox" tabIndex={0} aria-label={say.queries}>
             {queries.map((item) => (
               <li
@@ -64,7 +64,7 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
                   <span dir="auto" style={shown > 0.004 ? { background: shades(hue)[Math.round(255 * shown)], color: textColour(shown) } : undefined}>
                     {item.text}
                   </span>
-                  <i style={{ width: `${100 * shown}%` }} />
+                  {row && <i style={{ width: `${100 * shown}%` }} />}
                   <b>{weightOrMasked(row, place)}</b>
                 </li>
               );
@@ -72,7 +72,7 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
           </ul>
         </div>
       </div>
-    </>
+    </div>
   );
 }
 

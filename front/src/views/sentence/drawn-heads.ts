@@ -2,10 +2,11 @@
 
 import { hueOf, fullColourWeight } from "../../parts/colours";
 import { linkedChoice } from "../../state/linked-signals";
-import { changes, compared, head, headName, layerNumber, layerOf, queryItem, secondLayerOf, trace, traceName } from "../../state/state";
+import { changes, compared, cut, head, headName, layerNumber, layerOf, queryItem, secondLayerOf, temperature, trace, traceName } from "../../state/state";
 import { shownGrid, shownRow, type Grid, type Row } from "../../state/weights";
 import { UNCHANGED } from "../../trace/attention";
 import type { Layer } from "../../trace/data";
+import { words } from "../../words";
 
 export const FAINTEST_LINE = 0.02; // if no query is chosen and all tokens' weights are drawn, smaller weights have no line
 
@@ -17,6 +18,7 @@ export interface DrawnHead {
   name: string;
   hue: number;
   row: Row | null;
+  dashed: boolean; // true = the shown head as the model has it, beside the same head as the reader changed it
   grid: Grid | null; // the weights of all queries; null for a compared head
   most: number; // the weight that has the full colour; it is the same for all heads and traces in the drawings
 }
@@ -24,14 +26,19 @@ export interface DrawnHead {
 /** The drawings of the sentence view, from left to right: for each, the heads drawn in it, the shown head first. */
 export function drawings(): DrawnHead[][] {
   const { second } = trace.value;
-  const heads = [{ layer: layerNumber.value, head: head.value }, ...compared.value];
+  const shown = { layer: layerNumber.value, head: head.value };
+  const isShown = (one: typeof shown) => one.layer === shown.layer && one.head === shown.head;
+  const changed = temperature.value !== 1 || cut.value.size > 0;
+  const twice = changed && compared.value.some(isShown);
+  const heads = [shown, ...compared.value.filter((one) => changed || !isShown(one))];
   const drawn = (of: (layer: number) => Layer, isSecond: boolean) =>
     heads.map(({ layer, head: headIndex }, i): DrawnHead => {
-      const changed = i === 0 && !isSecond ? changes.value : UNCHANGED;
-      const row = queryItem.value && shownRow(queryItem.value, of(layer), headIndex, changed);
+      const row = queryItem.value && shownRow(queryItem.value, of(layer), headIndex, i === 0 && !isSecond ? changes.value : UNCHANGED);
       const grid = i > 0 ? null : isSecond ? (shownGrid.value?.beside ?? null) : shownGrid.value;
-      const name = headName(layer, headIndex);
-      return { name: second ? `${traceName(Number(isSecond))}: ${name}` : name, hue: hueOf(headIndex, of(layer).heads), row, grid, most: 1 };
+      const dashed = i > 0 && twice && isShown(heads[i]);
+      const version = dashed ? ` · ${words().asInModel}` : twice && i === 0 && !isSecond ? ` · ${words().asChanged}` : "";
+      const name = headName(layer, headIndex) + version;
+      return { dashed, name: second ? `${traceName(Number(isSecond))}: ${name}` : name, hue: hueOf(headIndex, of(layer).heads), row, grid, most: 1 };
     });
   const first = drawn(layerOf, false);
   const traces = second ? [first, drawn((layer) => secondLayerOf(layer)!, true)] : [first];

@@ -52,6 +52,7 @@ export function Sentence() {
           </figure>
         ))}
       </div>
+      {shown.some((drawn) => drawn.length > 1 && drawn.some(({ dashed }) => dashed)) && <p class="caption">{say.solidAndDashed}</p>}
       <p class="caption hint">{hint()}</p>
       <Caution />
       {all[0].row && (
