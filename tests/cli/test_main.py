@@ -96,6 +96,10 @@ def test_examples_are_not_wrapped_in_a_terminal_of_80_columns(verb):
             "look --help.",
         ),
         (
+            f"translate a {__file__}",
+            f"got unexpected extra argument(s) ({__file__}): use -i {__file__}; see regard translate --help.",
+        ),
+        (
             "serve a --port 70000",
             "invalid value for '--port': Input should be less than or equal to 65535; see regard serve --help.",
         ),
@@ -117,7 +121,7 @@ def test_a_paragraph_of_help_fills_the_terminal(columns):
     text = output("score", "--help", columns=columns)
     paragraph = text[text.index("A score is") :].partition("Examples")[0].rstrip()
     lines = [line.strip() for line in paragraph.splitlines()]
-    assert lines[-1].endswith("errors to the top.")
+    assert lines[-1].endswith("before you delete them.")
     for line, following in pairwise(lines):
         assert len(line) + 1 + len(following.split()[0]) > columns - 2
 

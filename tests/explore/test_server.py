@@ -166,17 +166,17 @@ def test_other_hosts_origins_and_types_are_refused(explorer: Running) -> None:
     question = {"text": RAIN}
     assert explorer.ask("/", method="GET", Host="evil.example")[:2] == (
         421,
-        f"the request was sent to 'evil.example'; the address of this explorer is http://{explorer.host}.\n",
+        {"error": f"the request was sent to 'evil.example'; the address of this explorer is http://{explorer.host}."},
     )
     for origin in ("http://evil.example", "null"):
         assert explorer.ask("/trace", question, Origin=origin)[:2] == (
             403,
-            f"the request comes from a page of {origin!r}; this explorer answers its own page only.\n",
+            {"error": f"the request comes from a page of {origin!r}; this explorer answers its own page only."},
         )
     assert explorer.ask("/trace", question, Origin=f"http://{explorer.host}")[0] == 200
     assert explorer.ask("/trace", question, Content_Type="text/plain")[:2] == (
         415,
-        "the request must have the header Content-Type: application/json.\n",
+        {"error": "the request must have the header Content-Type: application/json."},
     )
     assert explorer.ask("/trace", body=b"x" * 1_000_001)[0] == 413
     assert explorer.ask("/../../etc/passwd", method="GET")[0] == 404

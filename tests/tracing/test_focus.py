@@ -7,7 +7,8 @@ import torch
 from refusals import refusal
 
 from regard import Causal, InputError, trace
-from regard.tracing.focus import focus_on, strongest_other_words
+from regard.tracing.focus import focus_on, is_whole, strongest_other_words
+from regard.tracing.tokens.readable_tokens import Token
 
 
 def saliences(trace, words):
@@ -61,6 +62,15 @@ def test_added_tokens_and_punctuation_are_neither_queries_nor_keys(snake):
 def test_a_large_weight_is_chosen_before_a_middling_one_on_a_more_distant_word(text, name, token, key):
     focus = focus_on(trace("MiniLM", text))
     assert (focus.head.name, focus.token.text, focus.head.top(focus.query, 1)[0].token.text) == (name, token, key)
+
+
+def test_a_byte_or_a_letter_within_a_word_is_not_shown_first():
+    he, apostrophe, s, byte = (
+        Token(text, text, joined) for text, joined in (("he", False), ("'", True), ("s", True), ("‹98›", True))
+    )
+    assert is_whole([he, apostrophe, s, byte]).tolist() == [True, False, False, False]
+    assert is_whole([apostrophe, s, byte]).tolist() == [False, True, True]
+    assert is_whole([Token("뱀", "뱀", True), Token("a", "a")]).tolist() == [True, True]
 
 
 def test_it_looks_at_the_snake_without_being_told_the_head(snake):

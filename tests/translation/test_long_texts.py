@@ -45,6 +45,11 @@ def test_a_long_text_is_translated_as_its_sentences_are(translator):
     assert joined.record()["parts"] == [one.text for one in apart]
 
 
+def test_an_unknown_character_of_several_parts_is_named_once(translator):
+    (joined,) = translator.translate([LONG.replace("cat", "cẞt")], split=True)
+    assert joined.unknown == ("ẞ",)
+
+
 def test_the_alignment_of_a_long_text_is_that_of_its_sentences(translator):
     (joined,) = translator.translate([LONG], split=True)
     expected, n_source, n_target = [], 0, 0

@@ -112,10 +112,11 @@ def exit_with_message(message: str) -> NoReturn:
 
 def usage_message(error: typer.TyperException) -> str:
     """Return the error message for a command line that Typer refuses: what is wrong, and which help to read."""
-    message = error.format_message().rstrip(".")
+    message, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
     if message.startswith("Got unexpected extra argument"):
-        message += ": a text of several words needs quotes around it"
-    context = getattr(error, "ctx", None)
+        extra, options = message.partition(" (")[2].removesuffix(")"), context.command.params if context else []
+        reads_file = any("--input" in option.opts for option in options) and os.path.isfile(extra)  # noqa: PTH113
+        message += f": use -i {extra}" if reads_file else ": a text of several words needs quotes around it"
     command = context.command_path if context else "regard"
     return f"{message[0].lower()}{message[1:]}{' See' if message.endswith('?') else '; see'} {command} --help."
 

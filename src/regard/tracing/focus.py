@@ -21,6 +21,8 @@ from itertools import groupby
 from operator import attrgetter
 
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 
 from regard.errors import InputError
 from regard.tracing.head import Head
@@ -96,7 +98,7 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     head_numbers, device = [head.number for head in heads], pattern.device
     n_queries = pattern.shape[2]
     mean_weight = pattern.received()[0][head_numbers] / n_queries
-    query_is_word, key_is_word = is_word(first.queries).to(device), is_word(first.keys).to(device)
+    query_is_word, key_is_word = is_whole(first.queries).to(device), is_word(first.keys).to(device)
     first_query = int(query_is_word.nonzero()[0]) if query is None else query
     best = torch.full_like(mean_weight[:, 0], -torch.inf)  # the largest salience of each head
     query_of, distance_of = torch.full_like(best, first_query).long(), torch.ones_like(best)
@@ -117,6 +119,20 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
         best = torch.maximum(largest, best)
     value, chosen = (best / distance_of * torch.log1p(distance_of**2)).max(dim=0)
     return float(value), Focus(heads[int(chosen)], int(query_of[chosen]))
+
+
+def is_whole(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
+    """Return, for each token, whether it is a word, and neither a byte nor a Latin letter joined to the token before.
+
+    So the "s" of "he's" is not shown first. If no token is left, the words are returned.
+    """
+    words = is_word(tokens)
+    fragments = [
+        token.text.startswith("‹") or (token.joined and len(token.text) == 1 and token.text.isascii())
+        for token in tokens
+    ]
+    whole = words & ~torch.tensor(fragments, dtype=torch.bool, device="cpu")
+    return whole if bool(whole.any()) else words
 
 
 @torch.no_grad()

@@ -65,7 +65,7 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
         source_pieces=(*(piece for part in parts for piece in part.source_pieces[:-1]), parts[-1].source_pieces[-1]),
         target_ids=tuple(token for part in parts for token in part.target_ids),
         target_pieces=tuple(piece for part in parts for piece in part.target_pieces),
-        unknown=tuple(letter for part in parts for letter in part.unknown),
+        unknown=tuple(dict.fromkeys(letter for part in parts for letter in part.unknown)),
         missing=tuple(item for part in parts for item in part.missing),
         left_out=0,
         cut=any(part.cut for part in parts),

@@ -14,10 +14,27 @@ from refusals import refusal
 
 from regard import InputError
 from regard.text.share import Share
+from regard.text.vocabulary import Vocabulary
 from regard.training.data.prepare import refuse_different_texts
 from regard.training.settings.settings_file import as_toml
 from regard.training.store.training_folder import ABOUT, claim, read_about
 from regard.training.train import train
+from regard.training.watcher import Watcher
+
+
+def test_fewer_pieces_than_characters_are_remarked_on(texts, tmp_path, quick):
+    said, watcher = [], Watcher()
+    watcher.say = said.append
+    train(*texts, tmp_path / "out", quick(max_steps=1, vocabulary={"n_tokens": 20}), watcher=watcher)
+    vocabulary = Vocabulary.load(tmp_path / "out" / "data" / "source.spm")
+    assert (
+        "vocabulary.n_tokens = 20 is fewer than the different characters of the source texts: their vocabulary has "
+        f"{len(vocabulary)} pieces"
+    ) in said
+    said.clear()
+    train(*texts, tmp_path / "enough", quick(max_steps=1, vocabulary={"n_tokens": 60}), watcher=watcher)
+    assert not any("fewer than the different" in line for line in said)
+
 
 MACHINE = """
 import json, os, signal, sys

@@ -207,5 +207,5 @@ def test_the_last_step_of_a_cosine_may_not_change(tmp_path, settled):
     said = TrainConfig(training=Training(max_steps=200))
     assert refusal(InputError, resumed_config, tmp_path, settled(schedule="cosine"), said) == (
         f"cannot resume in {tmp_path} with another training.max_steps than 100: the cosine schedule ends there; "
-        "name a new folder with --out."
+        f"name a new folder with --out, which may start from this translator: --from {tmp_path}."
     )

@@ -29,10 +29,10 @@ from regard.tensor_file import write_tensors
 from regard.text.batches import Batches
 from regard.text.bpe_dropout import BPEDropout
 from regard.text.clean_copy import CleanCopy
-from regard.text.corpus import Corpus, write_corpus
+from regard.text.corpus import SIDES, Corpus, write_corpus
 from regard.text.joined_corpus import JoinedCorpus
 from regard.text.parallel import Report
-from regard.text.placeholders import Placeholders, with_signs
+from regard.text.placeholders import SIGNS, Placeholders, with_signs
 from regard.text.share import ALONE, Share
 from regard.text.vocabulary import Vocabulary
 from regard.text.vocabulary_size import vocabulary_size
@@ -192,6 +192,12 @@ def write_data(
     if vocabularies is None:
         watcher.busy("making the vocabulary")
         vocabularies = shared_vocabularies(split, config.vocabulary, n_pairs, share)
+        for side, vocabulary in zip(SIDES, vocabularies, strict=True):
+            if len(vocabulary) > (config.vocabulary.n_tokens or len(vocabulary)) + len(SIGNS):
+                watcher.say(
+                    f"vocabulary.n_tokens = {config.vocabulary.n_tokens} is fewer than the different characters of the "
+                    f"{side} texts: their vocabulary has {len(vocabulary):,} pieces"
+                )
     else:
         refuse_bpe_dropout(config.vocabulary, vocabularies)
     if user_models.start is not None:

@@ -204,7 +204,8 @@ def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) 
     if resumed.training.schedule == "cosine" and resumed.training.max_steps != stored.training.max_steps:
         raise InputError(
             f"cannot resume in {folder} with another training.max_steps than {stored.training.max_steps}: "
-            "the cosine schedule ends there; name a new folder with --out."
+            "the cosine schedule ends there; name a new folder with --out, which may start from this translator: "
+            f"--from {folder}."
         )
     return resumed
 
