@@ -17,6 +17,7 @@ import torch
 import transformers
 from random_models import assert_weights, eager_outputs
 from refusals import refusal
+from torch.testing import assert_close
 
 import regard
 from regard import InputError, Pattern
@@ -125,7 +126,11 @@ def marian(**given):
 
 
 def test_a_translator_has_three_kinds(minilm):
-    trace = regard.trace(marian(), "the snake", target="it has a venom", tokenizer=minilm.tokenizer)
+    model, source, target = marian().eval(), "the snake", "it has a venom"
+    trace = regard.trace(model, source, target=target, tokenizer=minilm.tokenizer)
+    ids, target_ids = (minilm.tokenizer(text, return_tensors="pt").input_ids for text in (source, target))
+    shifted = torch.nn.functional.pad(target_ids[:, :-1], (1, 0), value=101)
+    assert_close(trace.output, model(input_ids=ids, decoder_input_ids=shifted).logits.detach())
     assert trace.kinds == ("encoder", "decoder", "cross")
     assert [token.text for token in trace.source] == ["[CLS]", "the", "snake", "[SEP]"]
     assert [token.text for token in trace.target] == ["[CLS]", "[CLS]", "it", "has", "a", "venom"]
