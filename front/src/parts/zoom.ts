@@ -41,7 +41,12 @@ export const linkedPlace = (name: string): Signal<ZoomPlace | null> =>
     },
   );
 
-/** Let the reader zoom and move the cells of a canvas. Returns how far the cells are moved and enlarged, and functions that move and enlarge them. */
+/**
+ * Let the reader zoom and move the cells of a canvas. Returns how far the cells are moved and enlarged, and functions that move and enlarge them.
+ *
+ * @param place what the canvas shows, null = all cells; it is set when the reader zooms or moves, and if the page sets it, the canvas follows.
+ * @param of the sizes of the canvas and of its cells.
+ */
 export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Signal<ZoomPlace | null>, of: Zoomed) {
   const { shown, base, rows, columns, turned, left, top } = of;
   const [across, down] = [columns * base, rows * base];

@@ -1,4 +1,4 @@
-"""Whether autograd or torch.func is active, and gradient checkpointing (recomputing tensors in the backward pass)."""
+"""Gradient checkpointing (recomputing tensors in the backward pass), and whether autograd or torch.func is active."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast

@@ -223,7 +223,7 @@ class HeadStages:
         ]
 
     def scores_formula(self) -> str:
-        """Return the formula that computes the scores from the products, as text."""
+        """Return, as text, the formula that computes the scores from the products of queries and keys."""
         inputs, products = self.inputs, self.name("products")
         if inputs.scale is None:
             formula = f"{products} / √d_k, d_k = {self.steps.query.shape[1]}"

@@ -72,7 +72,7 @@ class Parity:
 
     @property
     def holds(self) -> bool:
-        """Whether the translators are the same up to rounding: difference and gap are at most `TOLERANCE`."""
+        """Whether export and original are the same up to rounding: `difference` and `gap` are at most `TOLERANCE`."""
         return max(self.difference, self.gap) <= TOLERANCE
 
     def __str__(self) -> str:

@@ -152,7 +152,8 @@ static int is_doubtful(const WeightedSum *sum, BlockBounds at) {
   return 0;
 }
 
-/* Compute one block, part after part: scores, softmax with statistics, weighted sums. */
+/* Compute a block (some queries of one head), one part of its keys after another: the scores, the softmax with its
+   statistics, and the weighted sums, to which each part is added. `scratch` is the memory of this thread. */
 static void compute_block(Arguments *p, BlockBounds at, float *scratch) {
   Statistics *s = &p->statistics;
   int64_t parts = at.width ? (at.keys + at.width - 1) / at.width : 0;

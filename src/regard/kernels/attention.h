@@ -125,7 +125,7 @@ typedef struct {
    a block in order. */
 __attribute__((visibility("hidden"))) void compute_statistics(const QueryBlock *b, int part);
 
-/* Return the number of keys in a part of a block. */
+/* The keys of a block are cut into parts; return the number of keys in part number `part` (the last may have fewer). */
 static inline int keys_of(const QueryBlock *b, int part) {
   return part + 1 < b->parts ? b->width : b->keys - part * b->width;
 }

@@ -16,7 +16,8 @@ typedef struct {
   float *buffer;                  /* [most_rows, blocks, 2, key_heads, most_tokens, d_head] */
   int64_t *tables; /* [2, most_rows, 1 + most_tokens]: for each row, the source, then for each token the row of the buffer
                       with its keys and values. A step reads one of the two tables and writes the other one */
-  const TokenVectors *source_keys, *source_values; /* [blocks] */
+  /* [blocks]: for each block of the decoder, the keys and values that its cross-attention reads, of all sources */
+  const TokenVectors *source_keys, *source_values;
   int64_t sources;                            /* the number of source texts that the rows translate */
   int64_t source_tokens;                      /* the number of tokens in the longest source */
   const int64_t *lengths;                     /* [sources]: the number of tokens of each source; null: source_tokens */

@@ -131,9 +131,13 @@ class TextEncoderGraph(nn.Module):
         return self.run(RunState(None, cut, changed, temperature), ids)
 
     def run(self, state: RunState, ids: Int[Tensor, "1 tokens"], **settings: Any) -> tuple[Tensor, ...]:
-        """Run the model; return the model's first output, then the vectors of each layer.
+        """Run the model with the changes in `state`; return its last hidden state or logits, then vectors of layers.
 
-        `settings` are further arguments of the model.
+        These are first the query, key and value of each layer, then the hidden vectors of the layers in `paths`.
+
+        Args:
+            state: the changes, and the list to which the model's layers append their queries, keys and values.
+            settings: further arguments of the model.
         """
         token = RUN_STATE.set(state)
         try:

@@ -181,7 +181,10 @@ class Evaluator:
 
     @property
     def tokenizer(self) -> str:
-        """The name of sacreBLEU's tokenizer for BLEU: 13a, or char if the dev texts have few words."""
+        """The tokenizer of sacreBLEU: 13a (words); char (characters) if the dev targets have few words a line.
+
+        A line has few words, for example, in a script that writes no spaces between words.
+        """
         return bleu_tokenizer(self.pairs.target_texts)
 
     @property

@@ -293,8 +293,9 @@ def seconds_left(run: Run, state: TrainingState) -> float:
 def evaluate(run: Run, state: TrainingState) -> TrainingState:
     """Evaluate the current parameters and the mean of the latest snapshots; return the training state afterwards.
 
-    The parameters with the lower dev loss are chosen. They are written as the translator if the setting evaluation.keep
-    is last, or if their result is the best so far. So the first evaluation always writes a translator.
+    The parameters with the lower dev loss are chosen. They are written as the translator if the setting
+    `evaluation.keep` is "last", or if their result is the best so far. So the first evaluation always writes a
+    translator.
     """
     parameters = run.processes.parameters(run.module)
     if run.evaluator is not None and run.log is not None:

@@ -51,10 +51,11 @@ class TrainingTexts:
 
     @classmethod
     def of(cls, corpus: Corpus | JoinedCorpus, source: Vocabulary) -> "TrainingTexts":
-        """Measure the training pairs.
+        """Return the lengths, length ratios and scripts of the training pairs, from at most MOST_PAIRS of them.
 
         Args:
-            source: the vocabulary of the sources.
+            corpus: the training pairs, as token ids.
+            source: the vocabulary of the sources, from whose pieces their scripts are read.
         """
         pairs = np.unique(np.linspace(0, len(corpus) - 1, MOST_PAIRS).astype(np.int64))
         ids, lengths = corpus.source.rows(pairs)

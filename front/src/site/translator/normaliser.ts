@@ -7,7 +7,7 @@ export const SPACE = "▁";
 export class Normaliser {
   private readonly letters: LetterTable | null;
 
-  /** @param kept pieces that are not normalised wherever they stand in a text, the longest first. */
+  /** @param kept pieces that stay as they are, wherever they stand in a text; the longest first. */
   constructor(
     private readonly model: SpmModel,
     private readonly kept: string[],

@@ -61,7 +61,7 @@ class RangeMask(Mask):
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         """Return, for each query of the grid, the range of keys to which it may attend, computed by `limits`."""
         limits = self._tile_limits(grid.whole(), device)
-        # Ranges.of takes limits without the axis of keys
+        # Ranges.of takes limits with the axes [batch heads queries]; the axis of keys has size 1 and is removed
         start, stop = (limit[..., 0] if isinstance(limit, Tensor) else limit for limit in limits)
         return Ranges.of(0 if start is None else start, grid.keys if stop is None else stop, grid, device)
 

@@ -77,12 +77,12 @@ class LocationAware(nn.Module, Preparable):
             raise ValueError(f"width={width} is even, so a filter has no middle key; take {width - 1} or {width + 1}.")
         super().__init__()
         self.d_query, self.d_key, self.d_hidden, self.n_filters, self.width = d_query, d_key, d_hidden, n_filters, width
-        self.vector = nn.Parameter(torch.empty(d_hidden))  # w
-        self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))  # W
-        self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))  # V
-        self.place_weight = nn.Parameter(torch.empty(d_hidden, n_filters))  # U
-        self.filters = nn.Parameter(torch.empty(n_filters, width))  # F
-        self.bias = nn.Parameter(torch.empty(d_hidden))  # b
+        self.vector = nn.Parameter(torch.empty(d_hidden))  # w of the formula in the docstring
+        self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))  # W of the formula
+        self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))  # V of the formula
+        self.place_weight = nn.Parameter(torch.empty(d_hidden, n_filters))  # U of the formula
+        self.filters = nn.Parameter(torch.empty(n_filters, width))  # F of the formula
+        self.bias = nn.Parameter(torch.empty(d_hidden))  # b of the formula
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -107,7 +107,10 @@ class AttentionChanger(TorchFunctionMode):
         self.first_query = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call a torch function; if it is attention to be changed, call `attend` with changed arguments instead."""
+        """Call the torch function `func`, unless it computes the attention of a layer that a change names.
+
+        In that case, call `attend` instead, with the score, mask and normaliser changed.
+        """
         kwargs = kwargs or {}
         if torch.compiler.is_compiling():  # attention that torch.compile traces is left unchanged
             return func(*args, **kwargs)

@@ -79,7 +79,10 @@ class Split:
         return chain.from_iterable(self.train_of(corpus) for corpus in self.corpora)
 
     def train_of(self, corpus: CleanCopy, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the training pairs of a corpus; count the pairs that are left out as dev pairs in `report`."""
+        """Yield the training pairs of a corpus; if a report is given, count the other pairs in `report.held_out`.
+
+        The others have a source in `held_out`, or, in a synthetic corpus, a target in `held_out_targets`.
+        """
         for pair in corpus.pairs():
             held_out = pair[1] in self.held_out_targets if corpus.tag else pair[0] in self.held_out
             if not held_out:

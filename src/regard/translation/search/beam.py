@@ -11,8 +11,8 @@ keeps its slot, so fewer stay active. The search for a sentence ends when no hyp
 can beat the worst of the `n_best` best finished ones: log-probability only falls, so an active hypothesis with
 log-probability log P cannot reach a score above log P / lp(limit + 1), where `limit` is the largest number of tokens.
 
-Source: Sutskever, Vinyals & Le 2014, section 3.2 (finished hypotheses leave the beam); Wu et al. 2016, section 7,
-eq. 14.
+Source: Sutskever, Vinyals & Le 2014, section 3.2 (finished hypotheses are not extended further); Wu et al. 2016,
+section 7, eq. 14.
 Departure: penalties rank finished hypotheses; active ones have equal lengths and are ranked by log-probability. A
 Transformer's p_ij are the mean over the heads of the last layer but one, as in the default `AlignmentRule`. Wu et al.
 also prune hypotheses far below the best; here no hypothesis with a slot is dropped.

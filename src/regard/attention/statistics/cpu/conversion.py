@@ -47,12 +47,12 @@ class ConvertedHeads:
 
 
 def converted_heads(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[ConvertedHeads]:
-    """Yield queries, keys and values in float32, a few heads at a time, with the blocks of these heads.
+    """Yield queries, keys and values in float32, a few heads at a time, with the blocks of queries of these heads.
 
     If the kernel can read the inputs without a conversion, all heads and blocks are yielded at once.
 
     Args:
-        contexts: whether the values are needed, because the kernel computes the context.
+        contexts: whether the kernel also computes the context, for which it needs the values.
     """
     query, key = call.query, call.key
     if call.formula is not None and call.formula.projection is not None:

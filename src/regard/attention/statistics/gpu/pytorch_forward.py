@@ -33,7 +33,8 @@ def context_and_log_sum(
     if not plain or not (call.mask is None or square) or d_key != d_value or d_key % 8:
         return None
     scale = formula.scale / formula.temperature
-    if scale <= 0:  # these kernels multiply -∞, the product of a masked key, by the scale: +∞ or NaN
+    # these kernels multiply query · key by the scale after setting it to -∞ for masked keys: +∞ if scale < 0, NaN if 0
+    if scale <= 0:
         return None
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     for kernel in KERNELS[call.device.type]:

@@ -57,10 +57,11 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
     """Return, for each tile (block of keys), the queries that a kernel reads, and which of them need no mask.
 
-    The result has four query positions for each tile (see `Borders`). If key ranges do not move forward from one query
-    to the next, more queries are read and masked than needed.
+    The result has four query positions for each tile (see `Borders`). If a query's key range starts or stops before
+    that of an earlier query, more queries are read and masked than needed.
 
     Args:
+        limits: the start and the stop of each key range of each query.
         n_keys: the number of all keys.
         tile: the number of keys in a tile.
     """
