@@ -19,8 +19,8 @@ export function probabilities(logits: Float32Array, temperature = 1): Float64Arr
 }
 
 /**
- * The probabilities for nucleus sampling: those of the most probable tokens, as many as are needed for a sum of `least`, are divided
- * by their sum; all others become 0.
+ * The probabilities for nucleus sampling. The most probable tokens are kept: as few as have a sum of at least `least`. Their
+ * probabilities are divided by this sum; all others become 0.
  */
 export function nucleusOf(probabilities: Float64Array, least: number): Float64Array {
   if (least >= 1) return probabilities;

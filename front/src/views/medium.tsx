@@ -142,7 +142,7 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageData, width:
   context.drawImage(unscaled, 0, 0, width, height);
   if (!weights) return;
   const largest = fullColourWeight(weights) || 1;
-  const framed: [number, number, number, number, number][] = []; // the outlines to draw: left, top, width, height, and thickness of the line
+  const framed: [number, number, number, number, number][] = []; // outlines of the chosen key and query: left, top, width, height, thickness of the line
   for (const item of keyItems.value) {
     const place = scene.rectangle(keyTokens.value[item.positions[0]]);
     if (!place) continue;
@@ -175,21 +175,24 @@ function tokenAt(event: MouseEvent, scene: Scene): number | null {
   return found < 0 ? null : found;
 }
 
-/** Lock the token at this position as the query, if the tokens of the medium are queries and not only keys. */
+/**
+ * Choose the token at this position as the query and keep it chosen when the pointer leaves it; if it is kept already, let it go.
+ * Nothing is done for null, or in cross-attention, where the tokens of the medium are only keys.
+ */
 function choose(position: number | null): void {
   const item = queryItems.value.find((one) => position !== null && one.positions.includes(position));
   if (item && !twoTexts.value) lockQuery(item);
 }
 
 async function pictureOf({ block, height, width }: { block: string; height: number; width: number }): Promise<ImageData> {
-  const bytes = await bytesOfBlock(trace.value.blocks[block]); // [3 height width]
+  const bytes = await bytesOfBlock(trace.value.blocks[block]); // the bytes of the pixels: [3 height width], with red, green and blue as the first axis
   const size = height * width;
   return pixelsOf(height, width, (at, channel) => bytes[channel * size + at]);
 }
 
 /** The pixels of a spectrogram, in grey, with the lowest frequency band at the bottom. */
 async function soundOf({ block, bands, frames }: { block: string; bands: number; frames: number }): Promise<ImageData> {
-  const bytes = await bytesOfBlock(trace.value.blocks[block]); // [bands frames]
+  const bytes = await bytesOfBlock(trace.value.blocks[block]); // one byte for each pixel: [bands frames], the lowest band first
   return pixelsOf(bands, frames, (at) => bytes[(bands - 1 - Math.floor(at / frames)) * frames + (at % frames)]);
 }
 

@@ -75,7 +75,10 @@ export function WhatIf() {
   );
 }
 
-/** A button that runs the whole model with the reader's changes to the head, on a server or in a worker, and the effect of the changes. */
+/**
+ * A button that runs the whole model with the reader's changes to the head, on a server or in a worker. After such a run, the effect of
+ * the changes is shown below the button.
+ */
 function Run() {
   const say = words();
   return (

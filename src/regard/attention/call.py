@@ -140,7 +140,7 @@ class Call:
         return by_mask if by_score is None else by_mask & by_score
 
     def empty(self) -> Float[Tensor, ""]:
-        """Return an uninitialised scalar with the data type and device of the weights, for methods like `new_zeros`."""
+        """Return a tensor without axes whose `new_zeros` and similar methods use the weights' data type and device."""
         return torch.empty((), dtype=self.dtype, device=self.device)
 
     def current_versions(self) -> tuple[int, ...]:
@@ -212,7 +212,7 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
         if query.ndim == key.ndim == value.ndim == 4 and one_device and one_dtype and dense:
             return
     except AttributeError:
-        one_device = True  # not all three are tensors: check_each raises TypeError
+        one_device = True  # one of the three is no tensor; check_each raises TypeError
     tensors = {"query": query, "key": key, "value": value}
     check_each(**tensors)
     attribute = "dtype" if one_device else "device"

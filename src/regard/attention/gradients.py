@@ -49,7 +49,10 @@ def checkpointed(
 
 
 def checkpoint_then_raise(function: Callable[..., Result], *arguments: object, **options: Any) -> Result:
-    """Call `checkpoint(function, …)`, and raise an error of `function` after `checkpoint` has removed its hooks."""
+    """Return `checkpoint(function, …)`; an error of `function` is raised only after `checkpoint` has returned.
+
+    `checkpoint` then has removed its hooks for saved tensors (see `ERROR_LEAVES_HOOKS`).
+    """
     errors: list[BaseException] = []
     is_first = True
 

@@ -14,7 +14,7 @@ export interface Unit {
   index: number; // which word or piece of its side it is, from 0
   text: string;
   title: string; // the text of its pieces in the vocabulary, one a line: "▁snake"
-  joined: boolean; // whether it follows the previous piece without a space
+  joined: boolean; // whether this piece follows the one before it without a space; false for a word
   special: boolean; // whether it is the end-of-sentence token
   pieces: number[]; // positions of its pieces among the pieces of the side
 }
@@ -117,7 +117,7 @@ export function keepUnit(unit: Unit, again = true): void {
   else key.value = positionOf(unit);
 }
 
-/** Show the head whose weights align words in the other views. */
+/** In the other views, show the head from whose weights the alignment is computed. */
 export function showRule(): void {
   const { layer, head } = trace.value.alignment!.rule;
   chooseKind("cross");

@@ -18,8 +18,8 @@ import { summariesDone, summariseAll, type Summary } from "./summaries";
 
 type Order = "layer" | "token" | "entropy" | "distance" | Role;
 
-const MANY = 600; // more heads than this are drawn on a canvas; a sorted list then has only the first FIRST heads, and the table the first MANY
-const FIRST = 120; // the length of a sorted list, if there are more than MANY heads
+const MANY = 600; // if there are more heads than this, they are drawn on a canvas; the table has at most this many heads
+const FIRST = 120; // how many heads a sorted list shows if there are more than MANY
 
 // The largest width of a cell is HEIGHT divided by the number of layers, but at least LEAST_LARGE and at most LARGEST; all in pixels.
 const [LEAST_LARGE, LARGEST, HEIGHT] = [26, 44, 320];
@@ -28,7 +28,7 @@ const largestCell = () => Math.max(LEAST_LARGE, Math.min(LARGEST, HEIGHT / kind.
 
 const shownOfOne = linkedChoice("heads", "token", "patterns");
 const shownOfTwo = linkedChoice("heads-of-two", "difference", "token", "patterns");
-/** What the cells show; the page of two traces begins with their differences. */
+/** What the cells show, as the reader chose. Before a choice, a page of two traces shows the differences between the traces. */
 const cellShows = () => (trace.value.second ? shownOfTwo : shownOfOne) as Signal<CellShows>;
 const order = linkedChoice<Order>("sorted-by", "layer", "token", "entropy", "distance", ...ROLES);
 

@@ -34,7 +34,7 @@ function* summarise(attention: Decoded, headIndex: number, keysOf: ReturnType<ty
   const pooled = new Float32Array(rows * columns);
   const same = queries === keys;
   let [entropy, distance, strongest] = [0, 0, 0];
-  const sums = ROLES.map((role) => ({ role, sum: 0, queries: 0 })); // for each role: the weights on its keys, and the queries that have such keys
+  const sums = ROLES.map((role) => ({ role, sum: 0, queries: 0 })); // for each role: the sum of all weights on its keys, and the number of queries that have such keys
   for (let q = 0; q < queries.length; q++) {
     const weights = weightsOf(attention, headIndex, q, queries.length, keys.length, trace.value.units, UNCHANGED);
     const most = weights.reduce((a, b) => Math.max(a, b), 0);

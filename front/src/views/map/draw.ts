@@ -46,7 +46,9 @@ export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view:
   const { queriesFrom, keysFrom } = axes(view);
   const [x, y] = [Math.max(0, view.x), Math.max(0, view.y)];
   context.save();
-  context.translate(view.left, view.top); // the map's x and y are added below instead: they may be large, and the canvas would add them in float32
+  // Translate only by the space for labels. The map's x and y may be large, and the canvas would add them in float32, so they are
+  // added below.
+  context.translate(view.left, view.top);
   context.beginPath();
   context.rect(x, y, Math.min(right, view.width) - x, Math.min(bottom, view.height) - y);
   context.clip();

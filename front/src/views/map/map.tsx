@@ -21,7 +21,7 @@ import { loadTile, strongestKeys, computeLevels, type MapHead, type Pool, type P
 import { type Square, squareOf, Tiles } from "./tiles";
 
 const HEIGHT = 640; // the height of the map in a wide window, in pixels; in a narrow window, it is as high as it is wide
-const LISTED = 200; // the most cells in the table of numbers
+const LISTED = 200; // the most cells of the map that the table below it lists as numbers
 const EDGE = 8; // the space at the right and below the weights, in pixels: half a label may reach into it
 const READABLE = 24; // after a jump to a weight, its cell has at least this size, in pixels
 const STEP = 0.15; // an arrow key moves the map by this share of the part in view

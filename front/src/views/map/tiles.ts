@@ -23,7 +23,7 @@ interface Failed {
   reason: string;
   times: number;
   rests: boolean; // true = it is not requested now: the pause before the next request goes on, or it is given up
-  timer?: ReturnType<typeof setTimeout>; // the timer that ends the pause
+  timer?: ReturnType<typeof setTimeout>; // the timer that ends the pause before the next request
 }
 
 const PAUSES = [500, 1000, 2000]; // milliseconds before the first, second and third new request after a tile failed to load

@@ -11,14 +11,14 @@ import { words } from "../../words";
 import { movement, movementPending, movements, moves, pointAfter, shownMove, type Arrow, type Move, type Point } from "./moves";
 
 const dividedInto = linkedChoice("moved-by", "heads", "sources", "parts");
-const pictureShows = linkedChoice("movement", "whole", "layer"); // draw how the token's vector moves through all layers, or its move in one layer
+const pictureShows = linkedChoice("movement", "whole", "layer"); // what the picture shows: "whole" = the path through all layers, "layer" = the move in one layer
 const whole = computed(() => pictureShows.value === "whole");
 const HEIGHT = 360;
 const MARGIN = 34;
 const TIP = 8; // the length of an arrow's tip, in pixels
-const [LINE, NAME_WIDTH] = [14, 90]; // the height and the largest width of a name, in pixels
+const [LINE, NAME_WIDTH] = [14, 90]; // the height and the largest width of a token's name in the picture, in pixels
 const NAMED = 24; // if there are fewer other tokens than this, the picture names all of them; else only the nearest ones
-// Arrows of heads and of source tokens have hues; the others are grey, since a hue would be that of some head. How faint each is:
+// How faint a grey arrow is, by what it shows. These arrows are grey because any hue would be that of some head.
 const [FEED_FORWARD, REST, OTHERS, BIAS] = [0, 1, 2, 3];
 const ATTENTION = 75; // the hue of the arrow for all of attention
 
@@ -108,8 +108,8 @@ interface NamedArrow extends Arrow {
 }
 
 /**
- * The arrows whose sum is the move of a layer. What attention adds is one arrow for each head or each source token, or a single
- * arrow ("parts"), as the reader chose.
+ * The arrows whose sum is the move of a layer. `dividedInto` says how the arrow of attention is divided: "heads" = one arrow for each
+ * head, "sources" = one for each source token, "parts" = not divided.
  */
 function arrowsOf(move: Move): NamedArrow[] {
   const say = words();

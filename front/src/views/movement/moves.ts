@@ -36,7 +36,10 @@ export interface Move {
 const decoded = signal<{ of: Movement; arrays: DecodedArrays } | null>(null);
 const lateMoves = () => (lateMovement.value?.of === trace.value ? lateMovement.value?.moves : undefined);
 
-/** The movement of the trace, by kind of self-attention; undefined = there is none, or none yet. */
+/**
+ * How the layers move the hidden vectors of the trace, for each kind of self-attention ("encoder", "decoder"); undefined = not computed,
+ * or not yet.
+ */
 const computedMovements = computed<Record<string, Movement> | undefined>(() => trace.value?.movement ?? lateMoves()?.movement);
 export const movements = computed<Record<string, Movement>>(() => computedMovements.value ?? {});
 export const movement = computed<Movement | null>(() => movements.value[kindName.value] ?? null);

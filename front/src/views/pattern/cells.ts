@@ -48,7 +48,10 @@ function weightsOf(grid: Grid, { keys }: View): Cells {
   };
 }
 
-/** Cells of the differences between two traces; the largest absolute difference of the visible cells has the full colour. */
+/**
+ * How each cell is drawn if it shows the weight in the second trace minus that in the first. The largest absolute difference among
+ * the visible queries and keys has the full colour.
+ */
 function differencesOf(grid: Grid, { queries, keys }: View): Cells {
   const most = largestDifference(grid, queries, keys) || 1;
   const [more, less] = [shades(MORE), shades(LESS)];

@@ -127,7 +127,7 @@ function tableRows(grid: Grid): string[][] {
   });
 }
 
-/** The weight in the second trace minus that in the first, as text with its sign; "masked" if the key is masked in both. */
+/** The weight in the second trace minus that in the first, as text with its sign; the word for "masked" if the key is masked in both. */
 function differenceText(grid: Grid, at: number, decimals = 4): string {
   const difference = differenceAt(grid, at);
   return Number.isNaN(difference) ? words().masked : signed(difference, decimals);

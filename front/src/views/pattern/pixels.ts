@@ -15,12 +15,15 @@ const MOST_KEPT = 80; // the most images in memory; each takes 1.5 MB
 /** A square part of the pattern, drawn as an image. */
 interface Part {
   done: number; // how many queries of the part are drawn
-  strongest: Int16Array; // for each pixel, the strength of its strongest cell, times 255; -1 = all its cells are masked
+  strongest: Int16Array; // for each pixel, 255 times the strength (0 to 1, see `strengthsOf`) of its strongest cell; -1 = all its cells are masked
   pixels: Uint32Array; // the colours of the pixels; 0 (transparent) where no query is drawn yet
   image: OffscreenCanvas;
 }
 
-/** The images of a grid. `made` holds the colours, queries and keys for which they are drawn; if one of these changes, they are dropped. */
+/**
+ * The images of the parts of a grid. `made` holds what they were drawn for: the colours, the queries and the keys. If one of these
+ * changes, the images are dropped.
+ */
 interface Images {
   made: unknown[];
   parts: Map<string, Part>;
@@ -38,7 +41,7 @@ export function drawPixels(context: CanvasRenderingContext2D, grid: Grid, view: 
     imagesOf.set(grid, images);
   }
   const level = levelOf(view);
-  const side = SIDE * 2 ** level * view.size; // the width and height of an image on the canvas
+  const side = SIDE * 2 ** level * view.size; // the width and height, on the canvas, of the image of one part
   const bytes = bytesOf([...shades(hue), theme("--masked")]);
   const { queriesFrom, keysFrom } = axes(view);
   context.imageSmoothingEnabled = false;

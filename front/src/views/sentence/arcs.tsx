@@ -82,7 +82,7 @@ const wordOf = (item: Item, side: "query" | "key" | "both") => ({
   onClick: () => (side === "key" ? void (key.value = item.positions[0]) : lockQuery(item)),
 });
 
-/** Make the letters of a text that is a little longer than a line so small, but at least SIZES' last, that the text fits. */
+/** If a text is a little longer than a line, use the first size of letters in SIZES with which it fits; if none fits, keep the usual size. */
 function fitOneLine(text: HTMLElement, fits: () => boolean): void {
   text.classList.remove("small");
   if (fits()) return;

@@ -12,7 +12,7 @@ import type { Item } from "../../trace/items";
 import { words } from "../../words";
 import { FAINTEST_LINE, type DrawnHead } from "./drawn-heads";
 
-const PITCHES = [[64, 22], [16, 27], [0, 32]] as const; // [n, height]: with more than n tokens, a row is `height` pixels high; the first pair that fits counts
+const PITCHES = [[64, 22], [16, 27], [0, 32]] as const; // pairs [n, height]: a row is `height` pixels high if there are more than n tokens; the first such pair is used
 
 export function Columns({ drawn }: { drawn: DrawnHead[] }) {
   const say = words();

@@ -18,7 +18,7 @@ export interface DrawnHead {
   name: string;
   hue: number;
   row: Row | null;
-  dashed: boolean; // true = the shown head as the model has it, beside the same head as the reader changed it
+  dashed: boolean; // true = the shown head with the model's own weights, drawn dashed beside the same head with the reader's changes
   grid: Grid | null; // the weights of all queries; null for a compared head
   most: number; // the weight that has the full colour; it is the same for all heads and traces in the drawings
 }

@@ -8,8 +8,8 @@ import { columnAt, contextOf, outputsOf, type HeadOutputs } from "./head-vectors
 import { Dimensions, inSum, type VectorColumn, type ShownSteps } from "./vectors";
 import { productSum } from "./worked-example";
 
-const MOST_TERMS = 12; // the most heads whose numbers are written out as a sum; of more, only the first three are
-const LISTED = 16; // the most heads in the table of lengths
+const MOST_TERMS = 12; // a sum over at most this many heads is written out; of a longer sum, only the first three terms are
+const LISTED = 16; // the most heads in the table of the lengths of the vectors that heads add
 
 /** The sentence that explains the step "output". It tells the length of the vector that the head adds, unless the reader has changed the head. */
 export function sayHeadOutput(layer: Decoded, head: number, query: number): string {
@@ -20,8 +20,8 @@ export function sayHeadOutput(layer: Decoded, head: number, query: number): stri
 }
 
 /**
- * A table of the lengths of the vectors that the heads add; and a table with the first dimensions of what the shown head, the other
- * heads together and the bias add, of their sum, and of the output that the layer returned.
+ * Two tables. The first has the lengths of the vectors that the heads add. The second has the first dimensions of these vectors: what
+ * the shown head adds, what the other heads add together, the bias (if any), the sum of these, and the output that the layer returned.
  */
 export function HeadOutput({ now: { layer, head, query } }: { now: ShownSteps }) {
   const say = words();

@@ -8,7 +8,7 @@ import type { Decoded, DecodedArray } from "../../trace/blocks";
 
 /** The vectors that the heads of a layer add to the query's hidden vector, and their sum; only the first dimensions of each. */
 export interface HeadOutputs {
-  width: number; // the number of all dimensions of such a vector; the arrays `added`, `bias`, `sum` and `given` have only the first ones
+  width: number; // the number of dimensions of a hidden vector; `added`, `bias`, `sum` and `given` have only the first of these
   added: Float64Array[]; // for each head, the vector that it adds
   bias: Float64Array | null;
   sum: Float64Array; // the sum of all heads and the bias

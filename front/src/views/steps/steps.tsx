@@ -17,7 +17,7 @@ import { given, hasOutput, isProjected } from "./worked-example";
 
 const LISTED = 10; // the most keys with a row of their own; all other keys are summed up in one row
 const STAGE_MILLISECONDS = 2500;
-const EDGE = 2; // the space, in pixels, that stays visible at the right of the present column
+const EDGE = 2; // the space, in pixels, that stays visible at the right of the shown stage's column
 const NAMES = [
   "stepProject", "stepProduct", "stepScale", "stepMask", "stepExponential",
   "stepSum", "stepWeight", "stepContext", "stepOutput",
@@ -102,8 +102,8 @@ export function StepByStep() {
 }
 
 /**
- * Scroll the table so that the column of the shown stage is in view. A column begins where the column of keys, which stays at the
- * left edge, ends: half of a number would read as another number.
+ * Scroll the table so that the column of the shown stage is in view. The column of keys always stays at the left edge and hides what
+ * is scrolled under it. So a whole column begins beside it: a number of which half is hidden would read as another number.
  */
 function showStage(box: HTMLElement): void {
   const [keys, ...columns] = box.querySelectorAll<HTMLElement>("thead th");
@@ -128,7 +128,10 @@ function availableStages(): number[] {
   return [...NAMES.keys()].filter((one) => !missing.has(one));
 }
 
-/** The index of the shown stage. Until the reader chooses one, a worked example and a course show the first stage, and a trace "context". */
+/**
+ * The index, in NAMES, of the stage that is shown. Until the reader chooses one, this is the first stage in a worked example and in a
+ * course, else the stage "stepContext". In place of a stage that cannot be shown, the last one before it is shown.
+ */
 function currentStage(): number {
   const wanted = stage.value ?? (trace.value.worked || course.value ? -1 : CONTEXT);
   return availableStages().filter((one) => one <= wanted).at(-1) ?? availableStages()[0];
@@ -176,7 +179,7 @@ interface StageColumn {
   name: string;
   from: number; // the stage from which on the column is filled in
   of: (key: number) => number;
-  title: (key: number) => string; // how the number is computed, as a tooltip
+  title: (key: number) => string; // the tooltip of the number in the row of a key: how it is computed
   summed?: boolean; // true = the table also has the sum over the keys
 }
 

@@ -29,7 +29,10 @@ effect(() => {
 export const isProjected = () => Boolean(given.value.W_q);
 export const hasOutput = () => Boolean(given.value.W_o);
 
-/** The query, key or value of a token in a head. Each number is a row of x (or memory) times a column of W, plus the bias. */
+/**
+ * The query, key or value of a token in a head: a row of x times W_q, W_k or W_v, plus the bias. Keys and values are computed from
+ * `memory` in place of x if the example has it (cross-attention). Each number comes with its sum as text.
+ */
 export function projected(layer: Decoded, vector: "query" | "key" | "value", head: number, token: number): Sum[] {
   const letter = vector[0];
   const source = vector !== "query" && given.value.memory ? "memory" : "x";
@@ -49,7 +52,7 @@ export function outputOf(layer: Decoded, query: number): Sum[] {
 const sumOf = (row: Float64Array, matrix: DecodedArray, column: number, bias?: number): Sum =>
   productSum(row, (i) => matrix.numbers[i * matrix.shape[1] + column], bias);
 
-/** The dot product of a row and a column, plus the bias; `column` returns the column's number at an index. */
+/** The dot product of a row and a column, plus the bias, with its sum as text. `column` returns the column's number at an index. */
 export function productSum(row: Float64Array, column: (place: number) => number, bias?: number): Sum {
   const number = row.reduce((total, one, i) => total + one * column(i), bias ?? 0);
   const products = sumText(row.length, (i) => `${brief(row[i])} · ${brief(column(i))}`, MOST_TERMS, words().moreProducts);

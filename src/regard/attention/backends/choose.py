@@ -89,7 +89,7 @@ class Choice:
         """
         if self.engine is None:
             return self.run(call, dropout), None, True
-        if ask is None:  # only the context, which shows no progress
+        if ask is None:  # only the context is computed; no progress is reported
             context, summary, doubtful = self.engine.read(call, NOTHING, contexts=True)
         else:
             with progress_callback() as report:
@@ -194,7 +194,7 @@ def usable_engine(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
     """Return the engine whose kernels compute the context of a call together with statistics; None if none supports it.
 
     The engines are the modules `cpu.engine` (a C kernel) and `gpu.engine` (Triton kernels) in `attention/statistics`.
-    They support neither dropout nor gradients, and read only tensors whose numbers C code may read from memory (see
+    They support neither dropout nor gradients. They support only tensors whose numbers C code may read from memory (see
     `gradients.are_plain`). Without statistics (`ask` is None), only the C kernel is used.
     """
     if dropout > 0 or not call.is_plain or call.needs_gradients or (ask is None and not call.query.is_cpu):
@@ -206,8 +206,9 @@ def favours_cpu_kernel(call: Call) -> bool:
     """Return whether regard's C kernel computes this call of `attend` faster than PyTorch's fused kernel.
 
     True for large calls whose mask or bias differs between queries: PyTorch's kernel takes such a mask as a whole
-    matrix, unless the mask is causal, and also computes the scores of masked keys. The fused backend must support the
-    call, so that its normaliser is softmax.
+    matrix, unless the mask is causal, and also computes the scores of masked keys.
+
+    The fused backend must support the call. (Its normaliser is then softmax.)
     """
     grid, formula = call.grid, call.formula
     assert formula is not None

@@ -122,7 +122,8 @@ def blocks_to_compute(
         wanted: True for the key blocks to compute.
 
     Returns:
-        The number n of these key blocks, and a list of all key block indices that begins with these n.
+        Two tensors. The first has, for each block of queries, the number n of key blocks to compute. The second has a
+        list of all key block indices, whose first n are the blocks to compute.
     """
     order = wanted.int().argsort(dim=-1, descending=True, stable=True)
     return wanted.sum(dim=-1, dtype=torch.int32), order.int()

@@ -246,7 +246,7 @@ def context_of_block(
     keys = range(grid.keys) if mask is None else mask.reach(grid, queries)
     query = select_tokens(query, queries)
     if len(keys) == 0:
-        # zeros with gradient 0 for the query; query * 0 would be NaN where the query is NaN
+        # a context of zeros, with gradient 0 for the query; query * 0 would be NaN where the query is NaN
         return query.masked_fill(torch.ones((), dtype=torch.bool, device=query.device), 0.0)
     mask = None if mask is None or mask.fills_reach(grid, queries) else mask  # None = no key in the range is masked
     attn_mask = None

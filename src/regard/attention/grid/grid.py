@@ -107,10 +107,10 @@ class Tile:
         return indices.reshape(shape)
 
     def query_positions(self, device: torch.device, offset: int | None = None) -> PositionOfEach:
-        """Return the key position of each query of this tile, shaped so that it broadcasts to the shape of the tile.
+        """Return the position of each query of this tile among the keys, shaped to broadcast to the shape of the tile.
 
         Args:
-            offset: the key position of query 0; None = keys - queries, since the queries are the last tokens.
+            offset: the position of query 0; None = keys - queries, since the queries are the last tokens.
         """
         return self.along(2, device) + self.grid.first_position(offset)
 
