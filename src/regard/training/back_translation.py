@@ -90,7 +90,7 @@ class BackTranslation:
 
     @property
     def folder(self) -> Path:
-        """The temporary folder that has the pairs and the state until all lines are translated."""
+        """The folder in which the pairs so far and the progress are stored until all lines are translated."""
         return self.target.with_name(f".{self.target.name}.back-translation")
 
     def run(self, device: str | None, watcher: Watcher) -> Counts | None:
@@ -147,7 +147,11 @@ class BackTranslation:
         }
 
     def earlier_state(self, watcher: Watcher) -> State:
-        """Return the state of an unfinished run with the same inputs, or of a new run, whose folder is created."""
+        """Return the progress from which this run continues.
+
+        It is that of an earlier run in `folder`, if that run had the same text, translator and search algorithm.
+        Otherwise the pairs of the earlier run are deleted, `folder` is created, and no line has been translated yet.
+        """
         description = self.description()
         try:
             stored = read_json(self.folder / STATE)

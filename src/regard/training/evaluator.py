@@ -135,7 +135,12 @@ class Evaluator:
                 tensors[name].copy_(mean)
 
     def loss(self, folder: Path, names: Sequence[str]) -> float:
-        """Load the mean of the named snapshots into the model, and return its dev loss in nats per target token."""
+        """Load the mean of some snapshots into the model, and return its dev loss in nats per target token.
+
+        Args:
+            folder: the folder with the snapshots.
+            names: the names of the snapshot files.
+        """
         self.load_mean(folder, names)
         return self.loaded_loss()
 
@@ -181,7 +186,7 @@ class Evaluator:
 
     @property
     def tokenizer(self) -> str:
-        """The tokenizer of sacreBLEU: 13a (words); char (characters) if the dev targets have few words a line.
+        """The tokenizer of sacreBLEU: "13a" (words), or "char" (characters) if the dev targets have few words a line.
 
         A line has few words, for example, in a script that writes no spaces between words.
         """

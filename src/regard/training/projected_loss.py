@@ -107,9 +107,11 @@ def losses_and_gradient(
     """Return the loss of each prediction, and the gradient of the sum of all losses with respect to the logits.
 
     Args:
-        log_p: log softmax(logits), overwritten. With R-Drop, each token has two predictions p and p′: first those p of
-            all tokens, then those p′ of all tokens.
-        labels: the label of each prediction.
+        log_p: log softmax(logits); it is overwritten. With R-Drop, each token has two predictions p and p′: first those
+            p of all tokens, then those p′ of all tokens.
+        labels: the label (expected token id) of each prediction.
+        smoothing: the ε of label smoothing.
+        r_drop: R-Drop's α; 0 = no R-Drop, with one prediction of each token.
     """
     losses = -(1 - smoothing) * log_p.gather(1, labels[:, None]) - smoothing * log_p.mean(dim=-1, keepdim=True)
     if not r_drop:

@@ -53,7 +53,7 @@ class Trained:
         folder: the folder that contains the translator and the state of the training.
         step: the number of optimiser steps taken since the training began, in all runs together.
         best: the best evaluation on the dev set; None = no evaluation yet.
-        kept: the evaluation of the translator's parameters: the best one, or the last one if evaluation.keep is last.
+        kept: the evaluation of the translator's parameters: the best one, or the last one if evaluation.keep is "last".
         reason: why training ended, e.g. its last step is done; None = it was stopped early and can be resumed.
         is_main: whether this is the main process, the only one that prints and writes the translator.
     """

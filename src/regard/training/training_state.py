@@ -33,7 +33,7 @@ class DevResult:
         loss_nats: the mean cross-entropy per target token in nats, without label smoothing.
         bleu: corpus BLEU of greedy translations, from 0 to 100.
         averaged: the number of snapshots whose mean was evaluated; 1 = the parameters of this step alone.
-        tokenizer: the name of sacreBLEU's tokenizer: char if BLEU counts characters.
+        tokenizer: the name of sacreBLEU's tokenizer: "13a" (words), or "char" if BLEU counts characters.
     """
 
     step: int
@@ -91,12 +91,13 @@ class TrainingState:
     elapsed_seconds: float = 0.0
 
     def after_evaluation(self, result: DevResult, metric: Metric, keep: Kept) -> "TrainingState":
-        """Return this state updated with the result of an evaluation: its best, kept, lowest loss and since_best.
+        """Return this state with `best`, `kept`, `lowest_loss_nats` and `since_best` updated after an evaluation.
 
         `since_best` becomes 0 if the result is the best so far or has the lowest loss so far; otherwise it grows by 1.
         The loss counts even if the metric is BLEU, because BLEU is near 0 and noisy early in training.
 
         Args:
+            result: the result of the evaluation.
             metric: the metric that decides which result is the best.
             keep: "best" or "last": the evaluation that becomes `kept`, whose parameters are the translator.
         """

@@ -113,7 +113,7 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
     parameters = {name: reorder(given[ours], axis, order) for ours, name, axis in parameter_names(config)}
     parameters["final_logits_bias"] = parameters["final_logits_bias"][None]
     for name, parameter in theirs.state_dict().items():
-        parameters.setdefault(name, parameter)  # not converted: position vectors, for example
+        parameters.setdefault(name, parameter)  # those of Marian alone, e.g. position vectors
     if config.share == "all":
         parameters["model.shared.weight"] = parameters["lm_head.weight"]
     theirs.load_state_dict(parameters)

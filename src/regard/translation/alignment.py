@@ -72,7 +72,11 @@ class Alignment:
 
     @cached_property
     def _weights_on_words(self) -> tuple[list[int], Float[Tensor, "rows source_words"]]:
-        """The indices of the target pieces that represent their words, and their weights on the source words."""
+        """The target pieces that represent their words, and the attention weights of these pieces on the source words.
+
+        The target pieces are given by their indices, one for each row of the weights. The weight on a source word is
+        the sum over the pieces that represent it (see `representative_pieces`).
+        """
         rows = representative_pieces(self.target_pieces, self.target_word_of)
         columns = representative_pieces(self.source_pieces, self.source_word_of)
         words = torch.tensor([self.source_word_of[column] for column in columns], dtype=torch.long)

@@ -56,11 +56,12 @@ def choose_rule(model: TranslatingModel, translations: Sequence[Translation], de
 def measured_rules(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[AlignmentRule]:
-    """Return an `AlignmentRule` with its measured agreement for each layer, head and decoder step; the default first.
+    """Return every alignment rule of the model with its measured agreement; the default rule is the first.
 
-    The agreement is the share of target pieces that a rule aligns with the source word that they need most. If no
-    target piece needs a source word, the result is the default rule alone, without an agreement. `choose_rule` says
-    which translations are used.
+    There is a rule for each decoder layer, head (or mean over heads) and decoder step. A target piece counts if it
+    needs a source word (see `CLEAR_NEED`). The agreement is the share of these pieces that a rule aligns with the word
+    that they need most. If no piece counts, the result is the default rule alone, without an agreement. `choose_rule`
+    says which translations are used.
     """
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:MOST_PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]
@@ -95,7 +96,7 @@ def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
             yield from (AlignmentRule(layer=layer, head=head, step=step) for head in heads for step in steps)
 
 
-# The source words that the model needs
+# How much the model needs each source word to predict a target piece
 
 
 def piece_needs(

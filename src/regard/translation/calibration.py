@@ -43,9 +43,11 @@ class Calibration:
 
     @classmethod
     def of(cls, mean_log_probabilities: Sequence[float], chrf: Sequence[float]) -> "Calibration | None":
-        """Fit the calibration to translations of dev texts, with the mean log-probability and the chrF of each.
+        """Return the calibration fitted to translations of dev texts; None if there are fewer than `FEWEST_TEXTS`.
 
-        None = there are fewer than `FEWEST_TEXTS` texts.
+        Args:
+            mean_log_probabilities: for each translation, the mean log-probability of its pieces.
+            chrf: for each translation, its chrF against the reference, from 0 to 100.
         """
         if len(chrf) < FEWEST_TEXTS:
             return None

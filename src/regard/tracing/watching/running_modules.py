@@ -60,7 +60,7 @@ class RunningModules:
 
     @property
     def heads(self) -> HeadCounts:
-        """The numbers of heads of the innermost module that is running."""
+        """The numbers of query heads and key heads of the innermost module that is running."""
         return HeadCounts.of(self.stack[-1][1])
 
 

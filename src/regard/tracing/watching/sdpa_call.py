@@ -31,8 +31,9 @@ def sdpa_call(
     query 0 is at the position of key 0.
 
     For a single query token of a model with grouped queries and a mask, transformers packs the query heads that share
-    a key head into the axis of queries: [batch key_heads group width] in place of [batch query_heads 1 width]. `heads`,
-    the numbers of heads of the calling module, tell this, and split an axis that joins batch and heads.
+    a key head into the axis of queries: [batch key_heads group width] in place of [batch query_heads 1 width]. The
+    numbers of heads of the calling module, `heads`, show whether this was done. If one axis joins batch and heads, they
+    also show how to divide it.
     """
     n_heads = heads.query_heads
     grouped = query.ndim == key.ndim == 4 and key.shape[1] == heads.key_heads

@@ -67,8 +67,8 @@ A cache is freed when the last of these tensors is freed.
 def append(cache: Cache, query: Tensor, key: Tensor, value: Tensor) -> None:
     """Append the new keys and values of a decoding step, and make the tensors `key` and `value` views of the cache.
 
-    `query` gets its own memory: it may be a view of a larger tensor that also contains keys and values, and would keep
-    this tensor in memory.
+    `query` is copied to memory of its own. It may be a view of a larger tensor that also contains keys and values;
+    without the copy, the larger tensor would stay in memory.
     """
     query.data = query.data.clone()
     for growing, tensor in zip(cache, (key, value), strict=True):

@@ -85,5 +85,10 @@ def recording_windows(model: nn.Module) -> Iterator[Mapping[str, ShiftedWindows]
 
 
 def windows_around(windows: Mapping[str, ShiftedWindows], path: str) -> ShiftedWindows | None:
-    """Return the windows of the layer that contains the attention module at `path`; None if it has no windows."""
+    """Return the windows of the layer that contains an attention module; None if the layer has no windows.
+
+    Args:
+        windows: the windows of each layer, by the path of the layer in the model (see `recording_windows`).
+        path: the path of the attention module in the model.
+    """
     return next((division for layer, division in windows.items() if path.startswith(f"{layer}.")), None)

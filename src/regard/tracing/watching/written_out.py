@@ -49,11 +49,11 @@ class Normalised:
     """How attention weights [... queries keys] were computed: as the softmax of `scores`.
 
     Attributes:
-        scores: the scores. One column of them may be sinks (extra scores in the softmax's denominator); if `product` is
-            not None, this is the last column.
-        product: how the scores were computed; None = unknown.
-        with_sinks: how the scores were computed, if the weights still have a column for the sinks (`product` is then
-            None until this column is cut off); else None.
+        scores: the input of the softmax. One column may be sinks (extra scores in the softmax's denominator).
+            If `product` is not None, this is the last column.
+        product: how the scores were computed. None = this is unknown, or the weights still have a column for sinks.
+        with_sinks: how the scores were computed, if the weights still have a column for sinks. It becomes `product`
+            when this column is cut off. None = the weights have no such column.
     """
 
     scores: Tensor
@@ -90,7 +90,11 @@ class WrittenOut:
         self.origins: Any = WeakTensorKeyDictionary()
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, WeightedSum | None]:
-        """Run a torch function; return its result, and a `WeightedSum` if the result is a context (else None)."""
+        """Run a torch function, and store how its result was computed if it is attention scores or weights.
+
+        Returns:
+            The result of the function, and a `WeightedSum` if this is an attention context, weights @ value; else None.
+        """
         rule = RULES.get(getattr(func, "__name__", "").strip("_"))
         if rule is None or (not self.origins and rule not in FIRST_RULES):
             return func(*args, **kwargs), None
@@ -101,7 +105,7 @@ class WrittenOut:
         result = func(*args, **kwargs)
         try:
             origin = rule(lambda tensor: origins.get(id(tensor)), result, *operands, **options)
-        except (TypeError, ValueError, IndexError, RuntimeError):  # `rule` does not accept these arguments
+        except (TypeError, ValueError, IndexError, RuntimeError):  # a call that `rule` does not know
             origin = None
         if isinstance(origin, Product | Normalised):
             self.origins[result] = (origin, version(result))
@@ -124,7 +128,8 @@ def version(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-# The rules: each is called with the result and the arguments of an operation, and returns how the result was computed.
+# Each of the following rules is called with `origin_of` and with the result and the arguments of an operation. It
+# returns how the result was computed; None = the result is not recognised as a part of attention.
 
 
 def matmul_origin(origin_of: OriginOf, result: Tensor, left: Tensor, right: Tensor) -> Product | WeightedSum | None:
@@ -217,7 +222,10 @@ def multiplication_origin(origin_of: OriginOf, result: Tensor, left: Any, right:
 
 
 def division_origin(origin_of: OriginOf, result: Tensor, scores: Any, number: Any) -> Product | None:
-    """Return the `Product` of scores / number; None unless `scores` is attention scores without a mask."""
+    """Return the `Product` of scores / number: that of `scores`, with another scale and bias.
+
+    Return None unless `scores` is attention scores without a mask, and `number` is a number other than 0.
+    """
     if not is_number(number) or float(number) == 0:
         return None
     return multiplication_origin(origin_of, result, scores, 1 / float(number))
@@ -258,9 +266,10 @@ def masked_fill_origin(origin_of: OriginOf, result: Tensor, scores: Tensor, mask
 def where_origin(
     origin_of: OriginOf, result: Tensor, first: Any, second: Any = None, third: Any = None
 ) -> Origin | None:
-    """Return how a torch.where was computed, if it masks keys of scores or leaves weights unchanged; else None.
+    """Return how the result of a torch.where was computed; None unless the result is attention scores or weights.
 
-    torch.where(keep, scores, number), scores.where(keep, number) and torch.where(mask, number, scores) mask keys.
+    The result is scores with masked keys for torch.where(keep, scores, number), scores.where(keep, number) and
+    torch.where(mask, number, scores), for numbers as in `masked_fill_origin`. It is weights if no weight was changed.
     """
     condition, taken, other = (first, second, third) if origin_of(first) is None else (second, first, third)
     if origin_of(taken) is not None:
@@ -299,9 +308,9 @@ def cat_origin(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0) 
 def subtraction_origin(
     origin_of: OriginOf, result: Tensor, scores: Any, number: Any, *, alpha: Number = 1
 ) -> Origin | None:
-    """Return how `scores` were computed, if one number for each query is subtracted from them; else None.
+    """Return how scores - number was computed, if `number` has one number for each query; else None.
 
-    Such a subtraction does not change the softmax of the scores.
+    The result is the same as for `scores`: such a subtraction does not change their softmax.
     """
     one_each = isinstance(number, Tensor) and number.ndim == result.ndim and number.shape[-1] == 1
     return origin_of(scores) if one_each and isinstance(origin_of(scores), Product) else None
@@ -323,9 +332,10 @@ def slice_origin(origin_of: OriginOf, result: Tensor, weights: Any, index: Any) 
 
 
 def view_origin(origin_of: OriginOf, result: Tensor, tensor: Any, *_: Any, **__: Any) -> Origin | None:
-    """Return how the input of a dropout, a conversion or a view was computed, with the leading axes of the result.
+    """Return how the result of a dropout, a conversion or a view of scores or weights was computed.
 
-    Return None if the sizes of the last two axes, queries and keys, change.
+    The result is the same as for `tensor`, the input, except for the leading axes (all but queries and keys), which a
+    view may change. Return None if the sizes of queries or keys change, or if it is unknown how `tensor` was computed.
     """
     origin = origin_of(tensor)
     if origin is None or result.numel() != tensor.numel() or result.shape[-2:] != tensor.shape[-2:]:
@@ -340,9 +350,9 @@ def view_origin(origin_of: OriginOf, result: Tensor, tensor: Any, *_: Any, **__:
 
 
 def reshaped(product: Product, old: torch.Size, new: torch.Size) -> Product:
-    """Return the `Product` of scores after a view that changed their leading axes from `old` to `new`.
+    """Return the `Product` of scores after a view that changed their leading axes: all but queries and keys.
 
-    Query, key, bias and mask are expanded to the axes `old`, then reshaped to `new`.
+    Query, key, bias and mask are expanded to the leading axes `old`, then reshaped to the leading axes `new`.
     """
     parts = {name: getattr(product, name) for name in ("query", "key", "bias", "keep")}
     for name, part in parts.items():

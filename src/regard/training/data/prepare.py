@@ -135,7 +135,10 @@ def write_missing(
 
 
 def refuse_different_texts(folder: Path, share: Share) -> None:
-    """Raise InputError unless the machines that share the preparation have equal texts, by their checksums."""
+    """Raise InputError unless all machines that prepare the data together have the same texts.
+
+    The checksums of the texts are compared. Each machine reads its own from training.json in `folder`.
+    """
     first, *others = share.exchange(read_about(folder / ABOUT))
     for other in others:
         differ = sorted(name for name in first.keys() | other.keys() if first.get(name) != other.get(name))
@@ -184,7 +187,10 @@ def write_data(
 
     Args:
         corpora: the clean copies of the corpora. Their files are deleted at the end.
+        texts: the text files by name, as `text_files` returns them.
         n_pairs: the number of pairs in all corpora, dev pairs included.
+        user_models: the translator or the vocabularies that the user gives, if any.
+        share: the part of the pairs that this process encodes.
     """
     watcher.busy("choosing the dev pairs")
     split = Split.of(corpora, texts, config)
@@ -324,6 +330,6 @@ def load(data: Path, config: SettledConfig) -> Prepared:
 
 
 def bpe_dropouts(config: SettledConfig, source: Vocabulary, target: Vocabulary) -> tuple[BPEDropout, BPEDropout] | None:
-    """Return BPE-dropout for sources and for targets; None if its probability in the settings is 0."""
+    """Return BPE-dropout (random splits of words into pieces) for sources and for targets; None = no BPE-dropout."""
     probability, longest = config.vocabulary.bpe_dropout, config.data.max_tokens
     return (BPEDropout(source, probability, longest), BPEDropout(target, probability, longest)) if probability else None

@@ -38,7 +38,7 @@ class SignedPairs:
 
     @classmethod
     def of(cls, placeholders: Placeholders, pairs: Iterable[Pair]) -> "SignedPairs":
-        """Return the function for training pairs, in which the names and their translations are looked for."""
+        """Return a `SignedPairs` with those names and their translations that are found in `pairs`."""
         return cls(placeholders, names_in(pairs, capitals=0 if placeholders.latin else 1))
 
     def __call__(self, pairs: Iterable[Pair], report: Report) -> Iterator[Pair]:

@@ -79,9 +79,13 @@ class Split:
         return chain.from_iterable(self.train_of(corpus) for corpus in self.corpora)
 
     def train_of(self, corpus: CleanCopy, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the training pairs of a corpus; if a report is given, count the other pairs in `report.held_out`.
+        """Yield the training pairs of a corpus: all its pairs except the held-out ones.
 
-        The others have a source in `held_out`, or, in a synthetic corpus, a target in `held_out_targets`.
+        A pair is held out if its source is in `self.held_out`. In a synthetic corpus, a pair is held out if its target
+        is in `self.held_out_targets`.
+
+        Args:
+            report: its count `held_out` grows by the number of held-out pairs; None = they are not counted.
         """
         for pair in corpus.pairs():
             held_out = pair[1] in self.held_out_targets if corpus.tag else pair[0] in self.held_out
@@ -91,7 +95,7 @@ class Split:
                 report.held_out += 1
 
     def dev(self, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the dev pairs. If they come from files of their own, the pairs read are counted in `report`."""
+        """Yield the dev pairs. If they come from files of their own, `report` counts the pairs that are read."""
         if self.dev_files is not None:
             return self.dev_files.pairs(report)
         pairs = chain.from_iterable(corpus.pairs() for corpus in self.corpora if not corpus.tag)

@@ -42,7 +42,10 @@ class UserModels:
 
     @classmethod
     def of(cls, config: TrainConfig) -> "UserModels":
-        """Read the translator in model.start_from, or the vocabularies in vocabulary.file."""
+        """Read the translator that model.start_from names, or if none, the vocabularies that vocabulary.file names.
+
+        If the settings name neither, both attributes of the result are None.
+        """
         if config.model.start_from is None:
             return cls(None, read_user_vocabularies(config.vocabulary))
         start = read_any_translator(Path(config.model.start_from))
@@ -119,7 +122,9 @@ def refuse_other_vocabularies(
     """Raise InputError if a setting asks for a vocabulary that differs from the vocabularies that the user has given.
 
     Args:
-        joint, placeholders: the settings with these names that the given vocabularies have.
+        given: the vocabularies that the user has given.
+        joint: whether the given vocabularies are one vocabulary for both languages.
+        placeholders: whether the given vocabularies have pieces for signs such as ⟐.
     """
     sizes = dict.fromkeys(map(len, given))
     given_size = " and ".join(f"{size:,}" for size in sizes)

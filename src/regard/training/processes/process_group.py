@@ -81,7 +81,7 @@ class Processes:
         if numbered:
             torch.cuda.set_device(device)  # Accelerate uses the current device, unless a launcher chose one
         accelerate = import_extra("accelerate", "translation")
-        launcher_shards = os.environ.pop(FSDP, "false").lower() == "true"  # removed: Accelerate must not shard too
+        launcher_shards = os.environ.pop(FSDP, "false").lower() == "true"  # removed: only regard is to shard
         timeout = import_extra("accelerate.utils", "translation").InitProcessGroupKwargs(timeout=TIMEOUT)
         processes = cls(
             accelerate.Accelerator(

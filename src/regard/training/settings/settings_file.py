@@ -80,7 +80,7 @@ def parse_change(change: str) -> tuple[str, str, Any]:
         raise InputError(f"--set {change}: write section.name=value, e.g. --set training.seed=3.")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # no TOML, a number of thousands of digits, or deeply nested brackets
+    except (ValueError, RecursionError):  # not TOML, or too many digits or brackets
         value = text.strip()
     return section, name, value
 

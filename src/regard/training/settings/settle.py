@@ -50,7 +50,7 @@ class ModelDefaults:
     """The default settings of a `Recipe` for one kind of model, transformer or recurrent.
 
     Attributes:
-        preset: the name of the model's size, e.g. small.
+        preset: the name of the model's size, e.g. "small".
         learning_rate: the peak learning rate for a model of this preset; `peak_rate` has the rule for other sizes.
         epochs: the number of passes over the corpus. max_steps is the number of steps in these passes, but not below
             `Recipe.least_steps` and not above `Recipe.most_steps`.

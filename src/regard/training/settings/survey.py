@@ -28,7 +28,10 @@ class Survey:
 
 
 def survey_corpus(pairs: Iterable[tuple[str, str]], watcher: Watcher) -> Survey:
-    """Count the pairs of a corpus, and compare the letters in its first `LETTER_PAIRS` pairs, ignoring case."""
+    """Return the number of pairs in a corpus, and how far its two languages use the same letters.
+
+    Letters are counted in the first `LETTER_PAIRS` pairs; an upper-case letter counts as the lower-case one.
+    """
     n_pairs, letters = 0, (Counter[str](), Counter[str]())
     watcher.busy("reading the texts")
     for pair in pairs:

@@ -276,7 +276,7 @@ class TrainConfig:
 
 
 def name_of(section: type) -> str:
-    """Return the TOML table name of a section's class, e.g. vocabulary for VocabularySettings."""
+    """Return the TOML table name of a section's class, e.g. "vocabulary" for VocabularySettings."""
     return next(name for name, hint in get_type_hints(TrainConfig).items() if issubclass(section, hint))
 
 

@@ -187,17 +187,19 @@ def files_needed(folder: Path) -> set[Path]:
     """Return the paths of all files that a checkpoint in `folder` needs and that are outside `folder`."""
     names: set[str] = set()
     for step in saved_steps(folder):
-        with suppress(DamagedError):  # a damaged checkpoint is never read again
+        with suppress(DamagedError):  # damaged: never resumed from, so it needs no files
             names |= read_manifest(folder / f"{PREFIX}{step}")["beside"].keys()
     return {folder.parent / name for name in names}
 
 
 def check_file(folder: Path, name: str, written: Mapping[str, Any], *, outside: bool) -> None:
-    """Raise DamagedError unless a file is there and has the size and the checksum `written` in the manifest.
+    """Raise DamagedError unless a file that a checkpoint needs exists with the size and checksum in `written`.
 
     Args:
         folder: the folder of the checkpoint.
-        outside: False = `name` is a file of the checkpoint; True = a path relative to the training's folder.
+        name: the path of the file, relative to `folder`, or if `outside` is True, to the folder of the training.
+        written: the size and the checksum of the file as the manifest has them.
+        outside: whether the file is outside the folder of the checkpoint.
     """
     path = (folder.parents[1] if outside else folder) / name
     if not path.is_file():

@@ -41,7 +41,8 @@ def replace_folder(folder: Path, new: Path) -> None:
 def restore_folders(parent: Path) -> None:
     """Repair the folders in `parent` if a process was killed during `replace_folder`.
 
-    If there is no new folder, the earlier folder gets its name back; otherwise it is removed.
+    If the new folder has its final name already, the earlier folder is removed. Otherwise the earlier folder gets its
+    name back.
     """
     for earlier in parent.glob(f".*{REPLACED}"):
         folder = parent / earlier.name.removeprefix(".").removesuffix(REPLACED)

@@ -145,7 +145,8 @@ class StackParameters:
         if stored is not None and stored[0].is_current():
             return stored[1]
         if structure_reason(module) is not None:
-            # The snapshot may contain a hook that refers to the module, and would keep the module in memory.
+            # The stored snapshot refers to the module's hooks. A hook may refer to the module: remove the snapshot, so
+            # that it does not keep the module in memory.
             COMPUTED.pop(module, None)
             return None
         COMPUTED[module] = Snapshot(module), cls.of_supported(module)
@@ -191,7 +192,7 @@ class Snapshot:
         self.children, self.parameters = list(module.modules())[1:], [*module.parameters(), *module.buffers()]
         attributes = list(map(vars, (module, *self.children)))
         filled = [of_module[name] for name in ("_modules", "_parameters", "_buffers") for of_module in attributes]
-        self.dicts = attributes + list(filter(None, filled))  # a module with an empty dict uses no such parts
+        self.dicts = attributes + list(filter(None, filled))  # no empty dicts: their modules use no such parts
         self.parts, self.memory = list(self._parts()), self._memory()
 
     def is_current(self) -> bool:
@@ -200,7 +201,7 @@ class Snapshot:
 
     def _parts(self) -> Iterator[Any]:
         values = chain.from_iterable(map(dict.values, self.dicts))
-        return chain(values, map(type, self.children), [RemovableHandle.next_id])  # next_id grows with each new hook
+        return chain(values, map(type, self.children), [RemovableHandle.next_id])  # next_id: number of all hooks so far
 
     def _memory(self) -> list[Any]:
         return [list(map(of_parameter, self.parameters)) for of_parameter in self.MEMORY]

@@ -41,14 +41,14 @@ class DecodingState:
         """
         state = replace(self, cache=None if self.cache is None else tuple(block.select(rows) for block in self.cache))
         if self.memory[0] is None or (self.n_sources == 1 and rows.shape[0] == self.rows_per_source):
-            return state  # there is no source, or as many rows as before read the only source
+            return state  # a language model; or one source with as many rows as before
         return state.with_sources(*group_by_source(rows // self.rows_per_source))
 
     def with_sources(self, sources: Int[Tensor, " sources"], rows_per_source: int) -> "DecodingState":
-        """Return the state with a selection of the sources; the target tokens and their cached keys and values stay.
+        """Return a state whose rows read other sources; the target tokens and their cached keys and values stay.
 
         Args:
-            sources: the indices of the selected sources, in their new order.
+            sources: the indices, in this state, of the sources of the new state.
             rows_per_source: the number of consecutive rows that read each source.
         """
         lengths, memory = self.lengths, self.memory
