@@ -36,13 +36,13 @@ def token_log_probabilities(
 ) -> list[Float[Tensor, " target_tokens"]]:
     """Return, for each translation, log P(token | source, tokens before) of each target token, EOS last, in nats.
 
-    They are computed in float32, or in float64 if the logits are float64. The tensors are on the CPU, and float64
-    unless `device` has no float64.
+    The log-probabilities are computed in float32, or in float64 if the logits are float64. They are returned on the CPU
+    as float64; as float32 if `device` has no float64.
     """
     found = [torch.empty(0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, translations, device, batch_tokens):
-            # Widened so that callers add up the tokens of a text in float64
+            # As float64 (if the device has it), so that callers add up the log-probabilities of a text in float64
             log_probability = log_softmax(decoding.logits).to(widest_type(decoding.logits.device))
             for index, rows in zip(indices, log_probability, strict=True):
                 ids = torch.tensor([*translations[index].target_ids, EOS], device=rows.device)

@@ -115,7 +115,7 @@ def places_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int]
     for word in part_words:
         if not remaining:
             index = min(index + 1, len(words) - 1)
-            remaining = words[index]  # the part of this word of the text that no word of a part has matched yet
+            remaining = words[index]  # the rest of words[index] in which the next words of the parts are sought
         places.append(index)
         remaining = remaining.removeprefix(word) if remaining.startswith(word) else ""
     return places

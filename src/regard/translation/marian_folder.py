@@ -57,8 +57,8 @@ def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorC
     """Read a Marian model and its vocabularies from a folder of transformers.
 
     Raises:
-        InputError: a file is missing, damaged, or does not fit the others, or a `Transformer` lacks a setting of the
-            model.
+        InputError: a file is missing, damaged, or does not fit the others, or the model has a setting that
+            `Transformer` does not have.
     """
     for name in ("source.spm", "target.spm", "vocab.json"):
         if not (folder / name).is_file():

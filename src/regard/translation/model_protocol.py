@@ -48,7 +48,7 @@ class DecoderStep(Protocol):
 
     @property
     def logits(self) -> Float[Tensor, "batch new vocabulary"]:
-        """Logits of the token that follows each new token."""
+        """For each new token, the logits of the token that follows it."""
 
     @property
     def state(self) -> Any:
@@ -69,7 +69,7 @@ class ForcedDecoding(Protocol):
 
     @property
     def logits(self) -> Float[Tensor, "batch target vocabulary"]:
-        """Logits of the token that follows each target token."""
+        """For each target token, BOS included, the logits of the token that follows it."""
 
     @property
     def encoder(self) -> tuple[Pattern, ...]:

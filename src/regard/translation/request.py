@@ -119,7 +119,11 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
 
 
 def check_pairs(texts: Sequence[str], targets: Sequence[str], first: int = 1) -> None:
-    """Raise TypeError unless all texts and targets are str, and ValueError unless there is one target for each text."""
+    """Raise TypeError unless all texts and targets are str, and ValueError unless there is one target for each text.
+
+    Args:
+        first: the line number of the first text, for messages.
+    """
     check_texts(texts, "the text", first)
     check_texts(targets, "the target", first)
     if len(targets) != len(texts):
@@ -131,6 +135,7 @@ def prefix_for_each(prefix: str | Sequence[str] | None, texts: Sequence[str], fi
 
     Args:
         prefix: one prefix for all texts, or a list with one prefix for each text; None = no prefix, the same as "".
+        first: the line number of the first text, for messages.
     """
     if prefix is None or isinstance(prefix, str):
         return [prefix or ""] * len(texts)

@@ -66,7 +66,10 @@ def trace_translation(
 def decode_with_states(
     model: TranslatingModel, translation: Translation, device: torch.device
 ) -> tuple[ForcedDecoding, Mapping[str, Mapping[int, LayerStates]]]:
-    """Return the model's output, and the vectors of every layer as {kind of attention: {layer: vectors}}."""
+    """Run the model on a translation, and return its output and the hidden vectors of every layer.
+
+    The vectors are returned as {kind of attention: {number of the layer: vectors}}.
+    """
     if not isinstance(model, Transformer):
         raise StatesNotFoundError(
             f"the vectors of {type(model).__name__} cannot be kept, because it is no regard.Transformer; trace "
@@ -78,7 +81,10 @@ def decode_with_states(
 
 
 def attend_again(pattern: Pattern) -> Attended:
-    """Compute attention again: a model's output has only patterns, and a trace also needs the context vectors."""
+    """Compute the attention of a pattern again, from the queries, keys and values in the pattern.
+
+    A model's output has only patterns, and a trace also needs the context vectors.
+    """
     return attend(
         pattern.query, pattern.key, pattern.value, score=pattern.score, mask=pattern.mask, normalise=pattern.normalise
     )

@@ -99,7 +99,7 @@ class TrainingTexts:
         return f"written in {foreign.most_common(1)[0][0]}; the training texts are in {' and '.join(self.scripts)}"
 
     def differences(self, text: str, n_pieces: int) -> Iterator[str]:
-        """Yield a remark if a source is in another script than the training texts, and one if it is longer.
+        """Yield a remark if a source is in another script than the training texts, and one if it is longer than these.
 
         Args:
             n_pieces: the number of pieces of the source, or of its longest part if it is translated in parts.

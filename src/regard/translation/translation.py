@@ -144,7 +144,10 @@ class Translation:
 
     @cached_property
     def page_trace(self) -> Trace:
-        """The trace for a web page: `trace`, with the tokens' vectors in each layer if they can be recorded."""
+        """The trace for a web page: `trace`, and the vectors of the tokens in each layer if they can be recorded.
+
+        Only the vectors of a `Transformer` can be recorded.
+        """
         try:
             return self.translator.trace(self, keep=("hidden",))
         except StatesNotFoundError:
@@ -228,7 +231,7 @@ def confidence_record(translation: Translation) -> dict[str, Any]:
 
 
 def remark_record(translation: Translation) -> dict[str, Any]:
-    """Return what is to be remarked on a translation, as values for `json.dumps`."""
+    """Return the notes on a translation, such as unknown characters of its source, as a dict for `json.dumps`."""
     return {
         "unknown": list(translation.unknown),
         "missing": list(translation.missing),

@@ -236,7 +236,7 @@ class Translator:
             ValueError: the layer or the head of the rule does not exist.
         """
         weights_of = (rule or self.alignment_rule).weights
-        parts = [part for one in translations for part in one.parts or [one]]  # texts that the model read in one piece
+        parts = [part for one in translations for part in one.parts or [one]]  # texts that the model read separately
         weights = piece_weights(self.model, parts, weights_of, self.device, batch_tokens)
         (end,) = self.target_vocabulary.pieces([EOS])
         found = iter([word_alignment(one, rows, end) for one, rows in zip(parts, weights, strict=True)])
@@ -248,7 +248,8 @@ class Translator:
     def with_chosen_rule(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
         """Return this translator with the alignment rule that is best for its model on these text pairs.
 
-        The best rule aligns most target pieces with the source word that the model needs to predict the piece.
+        The best rule most often aligns a target piece with the source word that the piece needs most: without this
+        word, the model predicts the piece with the lowest probability.
 
         Args:
             texts: source texts; the first 100 that have 2 to 24 words are used.
@@ -258,9 +259,11 @@ class Translator:
         return replace(self, alignment_rule=choose_rule(self.model, scored, self.device))
 
     def calibrated(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
-        """Return this translator with a calibration of its scores, and with `UsualLimits`, which tell unusual texts.
+        """Return this translator with a calibration of its scores, and with the limits of usual texts.
 
-        Both are measured on translations by `Beam()`, and are among the values in `extra`, so that `save` stores them.
+        The calibration estimates the chrF of a translation from its mean log-probability. A text or a translation
+        below the limits (`UsualLimits`) is unusual. Both are measured on translations by `Beam()`. They are among
+        the values in `extra`, so that `save` stores them.
 
         Args:
             texts: source texts that the model was not trained on; with fewer than 20 there is no calibration.
@@ -317,7 +320,7 @@ class Translator:
         return self.model.config.max_tokens - 1  # one token is EOS in the source, and BOS in the target
 
     def _requests(self, texts: Sequence[str], targets: Sequence[str]) -> list[Request]:
-        """Encode texts and their targets, or the beginnings of their targets."""
+        """Encode each text, and its target or the beginning of its target, as a `Request`."""
         vocabularies = self.source_vocabulary, self.target_vocabulary
         return read_requests(texts, targets, *vocabularies, self.placeholders, self._most_pieces)
 
@@ -335,10 +338,10 @@ class Translator:
     def _translate_sentences(
         self, text: str, prefix: str, search: Search, batch_tokens: int, number: int
     ) -> Translation | None:
-        """Divide a text that is too long into sentences or clauses, translate each, and join the translations.
+        """Divide a text into parts (sentences or clauses) that the model can read, and translate each part.
 
-        If a clause is too long, the text is returned untranslated, after the mark ⁇. None = the text is one sentence
-        that the model can read.
+        Returns the joined translations of the parts. If a clause alone is too long for the model, the result has the
+        untranslated text after the mark ⁇. None = the text is one sentence that the model can read.
 
         Args:
             prefix: the text with which the translation of the first part must begin.

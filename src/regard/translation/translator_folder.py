@@ -205,7 +205,7 @@ def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Return the contents of a folder's translator.json, checked except for the model's config."""
+    """Return the contents of a folder's translator.json, in which all but the model's config is checked."""
     path = folder / DESCRIPTION_FILE
     try:
         about = read_json(path)
@@ -234,7 +234,7 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 
 def missing_translator_error(folder: Path) -> InputError:
-    """Return the error for a folder without a translator; the message says what is there in its place."""
+    """Return the error for a path without a translator; its message says if a folder, a file or nothing is there."""
     if folder.is_dir():
         return InputError(
             f"{folder} has no translator: there is no {DESCRIPTION_FILE} in it; give the folder that regard train "

@@ -31,7 +31,12 @@ class UsualLimits:
 
     @classmethod
     def of(cls, letters_a_piece: Sequence[float], scores: Sequence[float]) -> "UsualLimits | None":
-        """Return the first percentiles of both numbers, measured on the dev texts; None = there are no dev texts."""
+        """Return the limits: the first percentile of each argument; None = there are no dev texts.
+
+        Args:
+            letters_a_piece: for each dev text, the number of letters per subword piece of its source.
+            scores: for each dev text, the mean log-probability of its translation's pieces.
+        """
         if not scores:
             return None
         limits = [float(np.percentile(numbers, PERCENTILE)) for numbers in (letters_a_piece, scores)]
@@ -47,7 +52,7 @@ class UsualLimits:
         return cls(**{name: values[name] for name in names})
 
     def rare_pieces(self, letters_a_piece: float) -> Iterator[str]:
-        """Yield a remark if a source has too few letters per piece."""
+        """Yield a remark if `letters_a_piece`, the letters per piece of a source, is below its limit."""
         if letters_a_piece < self.letters_a_piece:
             yield (
                 f"unlike the training texts: {letters_a_piece:.2f} letters a piece, and 99 of 100 dev texts have at "
@@ -55,7 +60,7 @@ class UsualLimits:
             )
 
     def improbable(self, score: float) -> Iterator[str]:
-        """Yield a remark if a translation is too improbable."""
+        """Yield a remark if `score`, the mean log-probability of a translation's pieces, is below its limit."""
         if score < self.score:
             yield (
                 f"the translation is less probable than usual: score {score:.2f}, and 99 of 100 dev texts have at "

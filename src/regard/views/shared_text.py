@@ -1,4 +1,4 @@
-"""Texts that several views show: the label of a token, the size of a model, a note on decoders, a caution."""
+"""Texts that several views show: a token's label, a model's size, a note on decoders, a caution on attention."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -25,7 +25,14 @@ The four arguments of the function:
 
 
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
-    """Extend one hypothesis for each source, token by token, until EOS; return a tuple of one for each source."""
+    """Decode each source token by token until EOS, with one hypothesis for each source.
+
+    Args:
+        choose: the function that chooses the next token of each hypothesis.
+
+    Returns:
+        For each source, a tuple with its one finished hypothesis.
+    """
     decoding = start_decoding(model, sources)
     *_, totals = read_prefixes(decoding, sources)
     numbers, limits = list(range(len(totals))), list(sources.limits)

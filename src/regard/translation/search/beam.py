@@ -109,7 +109,11 @@ class Beam:
         return float(((5 + length) / 6) ** self.length_penalty)
 
     def cp(self, coverage: Float[Tensor, " source"]) -> float:
-        """Return a text's coverage penalty; `coverage` is the sum of attention weights on each source token but EOS."""
+        """Return a text's coverage penalty, which is added to its score.
+
+        Args:
+            coverage: for each source token but EOS, the sum of the weights with which the target tokens attend to it.
+        """
         wide = coverage.to(widest_type(coverage.device))
         return self.coverage_penalty * float(wide.clamp(LEAST_COVERAGE, 1).log().sum())
 
@@ -181,7 +185,8 @@ def best_extensions(
 ) -> Iterator[tuple[SentenceSearch, list[Extension]]]:
     """Yield each sentence with the most probable extensions of its hypotheses by one token, best first.
 
-    For each hypothesis only as many tokens as the beam has slots are tried: no other token can be among the best.
+    At most `size` extensions of a sentence are kept. So only the `size` most probable next tokens of each hypothesis
+    are tried.
 
     Args:
         decoding: the active hypotheses: equally many rows for each sentence, in the order of the sentences.

@@ -101,7 +101,8 @@ class Sample:
             probabilities = probabilities.masked_fill(before >= self.top_p, 0.0)
         sums = probabilities.cumsum(dim=1)
         total = sums[:, -1:]
-        # Rounding can make u · total equal to the total, which no cumulative sum exceeds: a smaller number is used then
+        # Rounding can make `numbers` · total equal to the total, which no cumulative sum exceeds. The next smaller
+        # number is then used.
         below_total = total.nextafter(torch.zeros_like(total))
         passed = torch.minimum(numbers[:, None] * total, below_total)
         return tokens.gather(1, torch.searchsorted(sums, passed, right=True))[:, 0]

@@ -25,7 +25,7 @@ class TokenHistory:
 
     @property
     def n_tokens(self) -> int:
-        """The number of tokens of each hypothesis of the last step."""
+        """The number of tokens of each hypothesis after the last step, BOS not counted."""
         return len(self.prefixes[0]) + len(self.steps)
 
     def append(self, parents: Sequence[int], tokens: Sequence[int]) -> None:
@@ -33,7 +33,7 @@ class TokenHistory:
         self.steps.append((parents, tokens))
 
     def tokens(self, row: int) -> list[int]:
-        """Return all tokens of a row of the last step."""
+        """Return all tokens of the hypothesis that has the row `row` in the last step."""
         backwards = []
         for parents, tokens in reversed(self.steps):
             backwards.append(tokens[row])

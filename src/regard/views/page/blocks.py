@@ -39,5 +39,8 @@ def encode_bits(bits: Bool[np.ndarray, "*shape"]) -> str:
 
 
 def encode_shares(shares: Float[np.ndarray, "*shape"]) -> str:
-    """Encode numbers as text, with one byte for each: limited to 0 to 1, and rounded to multiples of 1/255."""
+    """Encode numbers from 0 to 1 as text, with one byte for each: each is rounded to a multiple of 1/255.
+
+    A number below 0 is encoded as 0, and a number above 1 as 1.
+    """
     return deflated(np.rint(np.clip(shares, 0, 1) * 255).astype(np.uint8).tobytes())

@@ -33,8 +33,8 @@ def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | N
     """Encode how the layers of a trace change the hidden vectors, and add the encoded arrays to `blocks`.
 
     Returns:
-        For "encoder" and "decoder", if the trace has them, a JSON record. None if the trace has no hidden vectors, or
-        if layers × tokens is above MAX_MOVES.
+        A dict with the JSON records of the "encoder" and of the "decoder", as far as the trace has them. None if the
+        trace has no hidden vectors, or if layers × tokens is above MAX_MOVES.
     """
     kinds = [kind for kind in trace.kinds if kind != "cross"]
     if trace.states is None:
@@ -96,7 +96,10 @@ def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
 
 
 def array_record(name: str, array: Shaped[Tensor, "*shape"], blocks: dict[str, str]) -> dict[str, Any]:
-    """Encode an array, add it to `blocks` as `name`, and return a JSON record of its name, rounding step and shape."""
+    """Encode an array of numbers as text, store the text as `blocks[name]`, and return a JSON record.
+
+    The record has the array's name, rounding step and shape.
+    """
     step = step_of(array, BITS) if array.is_floating_point() else 1.0
     blocks[name] = encode_integers(integers_of(array, step))
     return {"block": name, "step": step, "shape": list(array.shape)}

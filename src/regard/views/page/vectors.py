@@ -124,10 +124,12 @@ def integers_of(vectors: Tensor, step: float) -> Int[np.ndarray, "*shape"]:
 
 
 def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> float:
-    """Return the largest absolute difference between the pattern's weights and weights from rounded queries and keys.
+    """Return the largest error that rounding causes: the largest absolute difference of a weight.
 
     Args:
-        query, key: the rounded queries and keys of the first batch item.
+        pattern: the weights of the layer from queries and keys that are not rounded.
+        formula: the formula by which the weights are computed again.
+        query, key: the rounded queries and keys of the first batch item, from which they are computed again.
     """
     score = ScaledDot(formula.scale, formula.softcap, unrounded(formula.bias))
     normalise = Softmax(formula.temperature, formula.sinks)
@@ -142,20 +144,22 @@ def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key:
 
 
 def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] | None:
-    """Return the bias for each head and distance (key position - query position), if it depends on nothing else.
+    """Return the bias, the numbers that a layer adds to its scores, by head and distance (key - query position).
 
     Returns:
         For each head, a list of biases, from the lowest distance in `grid` (last query, first key) to the highest
-        (first query, last key). None if there is no bias, or if the bias depends on more than head and distance.
+        (first query, last key). None if there is no bias, if the bias depends on more than head and distance, or if
+        there are fewer keys than queries - 1.
     """
     bias = formula.bias
-    # With fewer keys than queries - 1, the first and the last query together do not have all distances.
+    # Below, all biases are read from two queries, the first and the last. With fewer keys than queries - 1, these two
+    # do not have all distances to the keys.
     if bias is None or not isinstance(unrounded(bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:
         return None
     ends = grid.whole().part(queries=torch.tensor([0, grid.queries - 1]))
     numbers = numbers_of_bias(bias, ends, torch.device("cpu"))[0].float()
     # The last query has the lowest distances, and the first query has the highest. The first `overlap` distances of the
-    # first query are also distances of the last query, so they are left out.
+    # first query are also distances of the last query. The result takes them from the last query.
     first, last = numbers[:, 0], numbers[:, 1]
     overlap = grid.keys - grid.queries + 1
     return torch.cat([last, first[:, overlap:]], dim=-1).tolist()

@@ -136,7 +136,7 @@ class TraceWidget(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the widget for IPython, with a picture of its head and token for programs that cannot show widgets."""
         shown = super()._repr_mimebundle_(**options)
-        assert shown is not None  # anywidget returns a tuple for a widget with a script
+        assert shown is not None  # anywidget may return None, but not for a widget with a script
         data, metadata = shown
         picture = rendered(figure(self.trace, self._focus(self._query)))
         return data | {"text/plain": repr(self.trace), "image/png": picture}, metadata

@@ -129,7 +129,7 @@ def outline(colour: str, points: float) -> dict[str, Any]:
 
 
 def text_colour(weight: float) -> str:
-    return "white" if weight > 0.67 else INK  # the contrast of both is then at least 4
+    return "white" if weight > 0.67 else INK  # the contrast ratio of text and cell is then at least 4
 
 
 def check_picture_path(path: Path) -> Path:

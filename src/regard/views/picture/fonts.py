@@ -141,7 +141,7 @@ def add_own_font() -> None:
 
 
 def add_fonts_installed_since() -> bool:
-    """Add fonts that were installed after matplotlib made its list of fonts; return whether any font was added."""
+    """Add to matplotlib's list the fonts installed after the list was made; return whether there are such fonts."""
     listed = {Path(entry.fname) for entry in fontManager.ttflist}
     new = [path for path in map(Path, findSystemFonts()) if path not in listed]
     for path in new:

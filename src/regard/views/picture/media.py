@@ -196,7 +196,10 @@ def other_keys(focus: Focus) -> list[tuple[str, float]]:
 
 
 def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]]) -> None:
-    """Write the keys in `listed`, with a line for the name and weight of each key, and the sentence CAUTION below."""
+    """Write a line with the name and the weight of each key in `listed`.
+
+    The sentence CAUTION, which says what attention does not show, is written below the last line.
+    """
     for line, (name, weight) in enumerate(listed):
         page.write(axes, 0.0, 0.12 + LINE_HEIGHT * line, page.fonts.shortened(name, 8.5, 2.5), 8.5)
         page.write(axes, 3.0, 0.12 + LINE_HEIGHT * line, f"{weight:.3f}", 8.5, color=INK, ha="right")

@@ -90,7 +90,7 @@ def allowed_cells(
         rows, columns: the shape of the grid; a cell may stand for several queries and keys.
     """
     selected_heads = pattern.grid.whole().part(range(1), torch.tensor(heads))
-    like = torch.empty((), device=pattern.device)  # an example of the data type and the device of the result
+    like = torch.empty((), device=pattern.device)  # only its data type and its device are used
     cells = Pooled(replace(pattern.grid, batch=1, heads=len(heads)), like, rows, columns, "max")
     for queries in spans(pattern.grid.queries, max(1, BLOCK_WEIGHTS // (len(heads) * pattern.grid.keys))):
         tile = selected_heads.part(queries=queries)
@@ -174,7 +174,7 @@ class Drawing:
         (self._label_keys if is_named(self.focus.head.keys) else self._label_strongest_keys)(page, axes)
 
     def _label_queries(self, page: Page, axes: Axes) -> None:
-        """Write every query beside its row, the chosen one in bold letters."""
+        """Write the token of every query left of its row; the query in `focus` is in bold letters."""
         size, aside = label_size(self.cell.height), -0.08 / self.cell.width
         below_middle = half_capital(size) / self.cell.height
         for row, token in enumerate(self.focus.head.queries):
@@ -182,7 +182,7 @@ class Drawing:
             page.write(axes, aside, row + 0.5 + below_middle, text, size, bold=chosen, ha="right")
 
     def _label_chosen_query(self, page: Page, axes: Axes) -> None:
-        """Write the query in `focus` beside its row, and some positions, such as 0, 20, 40, right of the rows."""
+        """Write the token of the query in `focus` left of its row, and some query positions right of the rows."""
         (rows, columns), n_queries = self.weights.shape, len(self.focus.head.queries)
         text, aside = label_text(self.focus.token, 8.0, page.fonts), -0.08 / self.cell.width
         row = (self.focus.query + 0.5) * rows / n_queries
@@ -192,13 +192,16 @@ class Drawing:
             page.write(axes, columns + 0.06 / self.cell.width, y, str(position), 7.0, color=FAINT)
 
     def _label_keys(self, page: Page, axes: Axes) -> None:
-        """Write every key above its column."""
+        """Write the token of every key above the column of this key."""
         size = label_size(self.cell.width)
         for column, token in enumerate(self.focus.head.keys):
             self._write_slanted(page, axes, (column + 0.5, -0.07 / self.cell.height), token, size)
 
     def _label_strongest_keys(self, page: Page, axes: Axes) -> None:
-        """Write the five strongest keys of the query in `focus` above their columns, and some positions below."""
+        """Write the tokens of the query's five strongest keys above their columns.
+
+        The positions of some keys, such as 0, 20, 40, are written below the columns.
+        """
         (rows, columns), n_keys = self.weights.shape, len(self.focus.head.keys)
         strongest = sorted(key.position for key in self.focus.head.top(self.focus.query, 5))
         centres = [(key + 0.5) * columns / n_keys for key in strongest]
@@ -227,8 +230,8 @@ class Drawing:
 def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing:
     """Return the drawing of the pattern of the head in `focus`, as large as fits into `width` × `tallest` inches.
 
-    Cells are square, unless only one side of the pattern is short enough for the names of all tokens. The rows (or
-    columns) of this side are then high (or wide) enough for the names.
+    Cells are square, unless only the queries, or only the keys, are few enough that each has a label. The rows of these
+    queries (or the columns of these keys) are then stretched to give the labels space.
     """
     cells = pattern_cells(focus.head.pattern, [focus.head.number])
     rows, columns = cells.weights.shape[1:]
@@ -296,7 +299,7 @@ def fits_circles(weights: Float[Tensor, "rows columns"]) -> bool:
 
 
 def is_named(tokens: Sequence[Token]) -> bool:
-    """Return whether each of the queries, or each of the keys, has a label: whether there are few enough of them."""
+    """Return whether `tokens`, all queries or all keys, are few enough that each of them has a label."""
     return len(tokens) <= MOST_NAMED
 
 

@@ -213,7 +213,7 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
         excerpts = (excerpt(around_keys or {0: AROUND_KEY}, len(head.keys)), excerpt(around_query, len(head.queries)))
     else:
         excerpts = (excerpt(around_keys | around_query, len(head.keys)), [])
-    # The first layout that fits is used. A layout is (font size, most lines, (positions of keys, of queries)).
+    # The first layout that fits is used. A layout is (font size, most lines, (key positions, query positions)).
     one_line = [(size, 1, all_positions) for size in FONT_SIZES]
     for size, most_lines, (keys, queries) in (
         *one_line,

@@ -70,8 +70,8 @@ def head_table(comparison: Comparison) -> Table:
 def grid(comparison: Comparison) -> Columns:
     """Return a grid of layers × heads with a percentage for each head.
 
-    The percentage is the largest part of a query's attention that goes to other keys in the second trace. The head in
-    which the traces first differ is in brackets.
+    The percentage is the part of a query's attention that goes to other keys in the second trace than in the first, for
+    the query that differs most. The head in which the traces first differ is in brackets.
     """
     first = comparison.first
     several = len(comparison.tokens) > 1

@@ -68,10 +68,10 @@ class Layout:
     ) -> list[int | None]:
         """Choose as many columns of a matrix as fit into `room` terminal cells.
 
-        The layout may have only some columns of a very wide matrix.
+        If a matrix is very wide, this layout has only some of its columns, the candidates.
 
         Args:
-            candidates: for each column of this layout, its index in the matrix.
+            candidates: for each column of this layout, the index of the same column in the matrix.
             count: the number of columns of the matrix.
             notable: the columns to choose first, as indices in the matrix.
             room: the width in terminal cells that the columns may take.

@@ -103,7 +103,7 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
     for place, label in enumerate(labels):
         cells = "".join(" " * GAP + column[place].rjust(width) for column, width in zip(texts, widths, strict=True))
         line = Text("  " + label + " " * (label_cells - cell_len(label)) + cells)
-        if place < len(keys):  # the row of a single key
+        if place < len(keys):  # the row of one key: only such a row has a bar
             line.append("  " + "█" * round(BAR_CELLS * float(steps.weights[keys[place]])))
         else:
             line.stylize("bold" if label == "sum" else "dim")

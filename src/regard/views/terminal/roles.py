@@ -62,8 +62,9 @@ def view(roles: Roles, title: str) -> RenderableType:
 def table(roles: Roles) -> Table:
     """Return a table with a row for each role, such as "the previous token".
 
-    The row lists the heads whose values in the role are largest, each with its value. A role is left out if no text has
-    such a key, or if no head attends to such keys.
+    The row lists the heads with the largest values. A head's value is the share of its attention on keys of this role;
+    the rows of "distance" and "entropy" have the head's mean distance and its entropy. A role is left out if no text
+    has a key of this role, or if no head attends to such keys.
     """
     rows = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for role in ROLES:
@@ -75,8 +76,8 @@ def table(roles: Roles) -> Table:
 def head_map(roles: Roles) -> Columns:
     """Return a grid of layers × heads, with a letter and a percentage for each head.
 
-    The letter is the role of the head, such as P for the previous token. The percentage is the share of its attention
-    that the head gives to such keys; above 99 it is shown as 99.
+    The letter is the head's role, a kind of key, such as P for the previous token. The percentage is the share of the
+    head's attention on keys of this kind; above 99 it is shown as 99.
     """
     layers: dict[str, list[Text]] = {}
     for head in roles.heads:

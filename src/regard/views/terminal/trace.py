@@ -76,7 +76,9 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
 
 
 def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType]:
-    """Return, for each head, the largest weight of the query on a word other than itself: a table and a grid.
+    """Return a table and a grid that show, for each head, the query's largest weight on another word.
+
+    If the query attends to no other word in any head, a sentence that says so is returned instead.
 
     Args:
         n_heads: the number of heads in the table: the heads with the largest weights. The grid has all heads.
@@ -217,11 +219,11 @@ def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Ta
 
 
 def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Columns:
-    """Return a grid of layers × heads, with a weight for each head as block characters.
+    """Return a grid of layers × heads. Block characters show the query's largest weight on another word in each head.
 
     Args:
         heads: the heads of the grid.
-        strongest: (head, key position, weight) for each head whose weight is above 0.
+        strongest: (head, key position, weight) for each head in which this largest weight is above 0.
         focus: contains the head that is shown in brackets.
     """
     weights = {head.name: weight for head, _, weight in strongest}
