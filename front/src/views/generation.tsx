@@ -23,7 +23,10 @@ export function Generation() {
   );
 }
 
-/** The tokens that the model generated or the reader chose, as buttons. A click on one chooses the query that predicted it. */
+/**
+ * The tokens with which the text goes on, as buttons: the model generated them, or the reader chose them among likely ones. A click on
+ * a token chooses the query that predicted it.
+ */
 function Written() {
   const say = words();
   const { written, going } = trace.value;

@@ -14,9 +14,9 @@ import { words } from "../../words";
 import { alignedUnits, candidate, candidates, chosenUnit, keepUnit, pointAt, showRule, strongestOfUnit, unitsOf, weightBetween, type Unit } from "./units";
 
 const drawnAs = linkedChoice("alignment", "lines", "matrix");
-const FAINTEST = 0.02; // smaller weights are not drawn as lines
+const FAINTEST = 0.02; // in the drawing of lines, smaller weights have no line
 const THICKEST = 9; // the thickness of the line of weight 1, in pixels
-const WRITTEN = 0.005; // smaller weights are not written as numbers
+const WRITTEN = 0.005; // weights smaller than this have no number
 
 const hue = computed(() => {
   const { layer, head } = trace.value.alignment!.rule;

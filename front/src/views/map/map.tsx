@@ -145,7 +145,7 @@ const heightOf = (whole: number, top: number) => Math.min(HEIGHT, Math.max(top +
 
 /**
  * Return the tiles of a head, and load those that are needed (see `tilesToLoad`). Tiles of the levels from `WeightMap.stored` up are
- * loaded only after the server has computed these levels.
+ * loaded only after the server has computed these levels. `head`: values that change when another head is shown.
  */
 function useTiles(head: unknown[], view: View, shown: boolean, { progress }: Levels): Tiles {
   const map = trace.value.map!;
@@ -194,7 +194,7 @@ interface Levels {
 
 /**
  * Let the server compute the levels of the shown head from `WeightMap.stored` up, until they are done, the reader stops it, or a
- * request fails. Returns the state of this computation.
+ * request fails. Returns the state of this computation. `head`: values that change when another head is shown.
  */
 function useLevels(head: unknown[]): Levels {
   const levels = useMemo((): Levels => ({ progress: signal(null), stopped: signal(false), failure: signal("") }), head);

@@ -160,8 +160,9 @@ function MoveTable({ move }: { move: Move }) {
 }
 
 /**
- * The picture of hidden vectors, projected onto a plane: the path of the token's vector through the layers (if `whole`); for one layer,
- * an arrow for what each part adds to the vector, beginning where the arrow before it ends; points for the other tokens after the layer.
+ * The picture of hidden vectors, projected onto a plane. It has an arrow for what each part of one layer adds to the token's vector; an
+ * arrow begins where the one before it ends. It has points for the vectors of the other tokens after this layer and, if `whole`, the
+ * path of the token's vector through all layers.
  */
 function Picture({ move }: { move: Move }) {
   const say = words();
@@ -195,12 +196,12 @@ type ToPixels = (point: Point) => Point; // turns a point of the plane into a po
 const line = (from: Point, to: Point) => `M${from.join(" ")}L${to.join(" ")}`;
 
 /**
- * Points for the vectors of the other tokens after the layer. The nearest tokens have their names beside them; the name of one
- * that is out of the picture stands at the edge, with an arrow.
+ * Points for the vectors of the other tokens after the layer. The nearest tokens have their names beside the points (all tokens do if
+ * they are fewer than NAMED). If the point of a near token is out of the picture, its name stands at the edge, with an arrow.
  */
 function OtherTokens({ move, toPixels, width }: { move: Move; toPixels: ToPixels; width: number }) {
   const near = new Set(move.nearest.map(([token]) => token));
-  const taken: Point[] = []; // where names have been placed at the edge so far
+  const taken: Point[] = []; // the places at the edge that already have a name
   const others = queryLabels.value.map((text, i) => ({ text, i, at: toPixels(pointAfter(move.layer, i)) })).filter(({ i }) => i !== query.value);
   return (
     <g class="other">
@@ -250,7 +251,7 @@ function Stop({ move, shown, toPixels }: { move: Move; shown: boolean; toPixels:
   );
 }
 
-/** The point at which the path begins: the input of the model or, if only one layer is shown, the vector before this layer. */
+/** The point at which the drawing begins: the vector before the first layer or, if only one layer is shown, the vector before this layer. */
 function Start({ at: [x, y] }: { at: Point }) {
   if (!whole.value) return <circle class="from" cx={x} cy={y} r="4" />;
   return (

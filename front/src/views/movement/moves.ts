@@ -44,7 +44,10 @@ const computedMovements = computed<Record<string, Movement> | undefined>(() => t
 export const movements = computed<Record<string, Movement>>(() => computedMovements.value ?? {});
 export const movement = computed<Movement | null>(() => movements.value[kindName.value] ?? null);
 
-/** Whether a movement is still being computed or decoded, for the trace that is shown or for one that the reader has asked for. */
+/**
+ * Whether moves are still being computed or decoded: those of the shown trace or, if it has none, those of a trace that the reader has
+ * asked for.
+ */
 export const movementPending = computed<boolean>(() =>
   computedMovements.value ? movement.value !== null && decoded.value?.of !== movement.value : busy.value || awaitedMovement.value === trace.value,
 );

@@ -135,7 +135,7 @@ function differenceText(grid: Grid, at: number, decimals = 4): string {
 
 const signed = (number: number, decimals = 4) => `${number > 0 ? "+" : number < 0 ? "−" : ""}${Math.abs(number).toFixed(decimals)}`;
 
-/** The caption of the differences between two traces: what they are, and their colours from the lowest to the highest. */
+/** The legend of the differences between two traces: "2 − 1", and the colours from the lowest to the highest difference. */
 function DifferenceScale({ grid }: { grid: Grid | null }) {
   void progress.value;
   const most = grid ? largestDifference(grid, visibleQueries.value, visibleKeys.value) : 0;

@@ -112,7 +112,10 @@ function ComparedHeads() {
 // of a letter, ‹EB›‹80›. Python's tracing/tokens/readable_tokens.py writes such tokens.
 const FRAGMENT = /^(\[UNK:.*\]|[\u3131-\u318e]|(‹[0-9A-F]{2}›)+)$/s;
 
-/** If the model knows less than half of the tokens: how many it knows, and how many there are. Else null. */
+/**
+ * If the model knows less than half of the tokens: how many it knows, and how many there are. Else null. A token is known if it does
+ * not match FRAGMENT; special tokens are not counted.
+ */
 function knownTokens(): { known: number; all: number } | null {
   const { source, target } = trace.value;
   const tokens = (source.length ? source : target).filter((token) => !token.special);

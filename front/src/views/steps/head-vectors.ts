@@ -10,8 +10,8 @@ import type { Decoded, DecodedArray } from "../../trace/blocks";
 export interface HeadOutputs {
   width: number; // the number of dimensions of a hidden vector; `added`, `bias`, `sum` and `given` have only the first of these
   added: Float64Array[]; // for each head, the vector that it adds
-  bias: Float64Array | null;
-  sum: Float64Array; // the sum of all heads and the bias
+  bias: Float64Array | null; // the bias of the output projection, which is added to the sum of the heads; null = there is none
+  sum: Float64Array; // the sum of all heads' vectors and the bias
   given: Float64Array | null; // the output that the layer of the model returned, for comparison; null if a worker ran the model
   lengths: number[]; // for each head, the length of the vector in all dimensions, without the reader's changes
 }

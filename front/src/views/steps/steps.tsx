@@ -177,10 +177,10 @@ function sentenceOf(now: ShownSteps, at: number): string {
 /** A column of the table of stages, which has a row for each key. `of` returns the number in the row of a key. */
 interface StageColumn {
   name: string;
-  from: number; // the stage from which on the column is filled in
+  from: number; // the index of the stage (in NAMES) at which the column is filled in; before this stage it is empty
   of: (key: number) => number;
   title: (key: number) => string; // the tooltip of the number in the row of a key: how it is computed
-  summed?: boolean; // true = the table also has the sum over the keys
+  summed?: boolean; // true = the rows for the other keys and for the total have the sums of this column; else they are empty
 }
 
 function columnsOf({ layer: attention, head: headIndex, query: position, stages: n }: ShownSteps): StageColumn[] {
@@ -218,7 +218,10 @@ function columnsOf({ layer: attention, head: headIndex, query: position, stages:
   ];
 }
 
-/** The table of the stages: a row for each of the strongest keys, in the order of the text, and one row for the sum of all others. */
+/**
+ * The table of the stages. Each of the strongest keys has a row, in the order of the text; all other keys together have one row. From
+ * the stage "stepSum" on, there are also rows for the sink (if the head has one) and for the total. `at`: the index of the shown stage.
+ */
 function StageTable({ now, at }: { now: ShownSteps; at: number }) {
   const say = words();
   const columns = columnsOf(now);

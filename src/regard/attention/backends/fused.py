@@ -270,6 +270,7 @@ def added_to_scores(
     a query whose keys are all masked would attend to every key.
 
     Args:
+        bias: a function that returns the bias of a tile; None = no bias.
         query: the result has the data type and device of this tensor.
     """
     numbers = None if bias is None else bias(tile).to(query)

@@ -1,1 +1,1 @@
-"""The grid batch × heads × queries × keys: the shape of the attention weights, their blocks (tiles), and indexing."""
+"""The grid batch × heads × queries × keys: the shape of the attention weights, their tiles, and indices of patterns."""
