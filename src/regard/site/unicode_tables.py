@@ -1,4 +1,7 @@
-"""Ranges of code points. A browser gets them as tables, so that it classifies characters as Python does."""
+"""Lists of code points (the numbers of characters in Unicode) as ranges, such as 65 to 90 for A to Z.
+
+A page gets such ranges as tables, so that its browser treats each character as Python does.
+"""
 
 import unicodedata
 from collections.abc import Iterable, Iterator

@@ -87,7 +87,7 @@ class Batches:
         """Return the pairs with these indices as one batch; BPE-dropout also depends on the number of the epoch."""
         texts = [side.rows(indices) for side in (self.corpus.source, self.corpus.target)]
         if self.dropouts is not None:
-            keys = ((self.seed, epoch, int(indices[0]), name) for name in SIDES)  # the first pair identifies a batch
+            keys = ((self.seed, epoch, int(indices[0]), name) for name in SIDES)  # the first pair tells batches apart
             sides = zip(self.dropouts, texts, keys, strict=True)
             texts = [dropout(ids, lengths, key) for dropout, (ids, lengths), key in sides]
         (source, source_lengths), (target, target_lengths) = texts
@@ -100,9 +100,9 @@ class Batches:
         )
 
     def _pools(self, epoch: int) -> Iterator[list[Integers]]:
-        """Yield, for each pool of pairs of an epoch, its batches in random order.
+        """Yield the batches of an epoch as one list for each pool; in the list, the batches are in random order.
 
-        A batch is an array with the indices of its pairs.
+        A pool is `PAIRS_PER_POOL` successive pairs of the epoch. A batch is an array with the indices of its pairs.
         """
         order = self.corpus.order(self.seed, epoch)
         for first in range(0, len(order), PAIRS_PER_POOL):

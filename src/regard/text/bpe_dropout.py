@@ -92,7 +92,7 @@ class BPEDropout:
         ranks = self.ranks(symbols, word, first_letter)
         for _ in range(n_letters):
             word_starts = np.flatnonzero(np.diff(word, prepend=-1))
-            # rank and index in one number, so that the smallest number of a word is its leftmost merge of lowest rank
+            # one number for rank and index: the smallest in a word is that of its leftmost merge of the lowest rank
             lowest = np.minimum.reduceat(ranks * n_letters + np.arange(len(symbols)), word_starts)
             rank, left = np.divmod(lowest[lowest < NEVER * n_letters], n_letters)
             if not len(left):
@@ -144,8 +144,8 @@ class Merges:
             if piece[:cut] in id_of and piece[cut:] in id_of
         )
         self.n_pieces = len(pieces)
-        # A pair of symbols is the number left * n_pieces + right. -1, which is no pair, comes first, so that a search
-        # for a pair below all others finds an index too
+        # A pair of symbols is stored as one number: left * n_pieces + right. The first entry, -1, is no pair. With it,
+        # the search in `ranks` finds an index even for a number that is smaller than those of all pairs.
         self.pairs, self.rank_of_pair = np.array([(-1, NEVER), *merges], dtype=np.int64).T
 
     def ranks(self, left: Integers, right: Integers) -> Integers:

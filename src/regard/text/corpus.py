@@ -102,7 +102,10 @@ class Corpus:
         self._n_pairs = n_pairs
 
     def _side(self, name: str, n_pairs: int, dtype: type[np.unsignedinteger], n_tokens: int | None) -> Side:
-        """Open the files of the sources or the targets (`name`), and check that they fit the number of pairs."""
+        """Return the texts of one side of the corpus; `name` is "source" or "target".
+
+        Raise ValueError unless the two files of this side have `n_pairs` texts.
+        """
         path = self.folder / f"{name}.ids"
         ends = np.memmap(self.folder / f"{name}.ends", dtype=np.int64, mode="r")
         ids = np.memmap(path, dtype=dtype, mode="r")
@@ -143,8 +146,8 @@ def write_corpus(
         max_tokens: the largest number of pieces in a text, EOS not counted.
         max_ratio: the largest ratio of the longer text of a pair to the shorter one, in pieces.
         purpose: the use of the pairs, for the message "no pair is left to learn from".
-        report: the counts to which the pairs kept, and the pairs left out for each reason, are added; None = the counts
-            are not wanted.
+        report: the number of pairs kept, and the number of pairs left out for each reason, are added to its counts.
+            None = the counts are not wanted.
         progress: called after each chunk of pairs with the number of pairs in it.
         share: the part of the pairs that this process encodes. The process receives the ids of the other pairs from the
             other processes, which call this function with the same pairs; each process writes the whole corpus.

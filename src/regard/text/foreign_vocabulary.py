@@ -76,8 +76,9 @@ def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
     """Return a vocabulary with the pieces of a SentencePiece model, and the ids of a table of pieces, as in Marian.
 
     Marian has a SentencePiece model for each language, and one table of ids for the pieces of both languages. A text is
-    never divided into pieces of the other language. But if a series of letters that the model does not know is such a
-    piece, the series gets the id of the piece. A language code such as >>fra<< is one piece.
+    never divided into pieces of the other language, with one exception: if successive letters are unknown to the model,
+    and together they are a piece of the other language, they get the id of this piece. A language code such as >>fra<<
+    is one piece.
 
     Departure: in Marian, a piece that is not in the table becomes the unknown piece. Here SentencePiece divides the
     text into pieces that are in the table; only a letter without a piece becomes the unknown piece. A BPE model without

@@ -60,7 +60,10 @@ def names_in(pairs: Iterable[Pair], capitals: int) -> dict[str, str]:
 
 
 def most_similar(with_name: list[str], other_texts: list[str]) -> tuple[str, float]:
-    """Return the substring of words most similar to a name, and its similarity; of equally similar ones, the longest.
+    """Return the most likely counterpart of a name in the other language, and its similarity.
+
+    The counterpart is the substring of a word that has the largest similarity (see the top of this file). If several
+    substrings have this similarity, the longest of them is returned.
 
     Args:
         with_name: the texts, in the other language, of the pairs with the name.

@@ -108,7 +108,7 @@ class Parallel:
         """Yield the pairs of cleaned lines; a pair with an empty line is left out.
 
         Args:
-            report: the counts to which the pairs, and the changes to their lines, are added; None = nothing is counted.
+            report: the numbers of pairs, and of changes to their lines, are added to its counts; None = no counting.
 
         Raises:
             InputError: a file cannot be read or is not UTF-8, both files are empty, both are the same file, or their
@@ -138,7 +138,7 @@ class Parallel:
         )
 
 
-# Lines
+# Reading the lines of one file
 
 
 def clean_lines(path: Path, report: Report | None = None) -> Iterator[str]:

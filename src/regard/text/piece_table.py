@@ -67,7 +67,7 @@ def pieces_of(model: bytes) -> list[Piece]:
 
 
 def algorithm_of(model: bytes) -> int:
-    """Return the number by which a SentencePiece model names the algorithm of its training, such as `BPE`."""
+    """Return the number of the algorithm with which a SentencePiece model was trained, such as `BPE` or `UNIGRAM`."""
     training = b"".join(
         value for number, value, _ in protobuf_fields(model) if number == TRAINING and isinstance(value, bytes)
     )
@@ -113,7 +113,7 @@ def protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
             value, at = read_varint(message, at)
         elif key & 7 in (EIGHT_BYTES, FOUR_BYTES, BYTES):
             size = {EIGHT_BYTES: 8, FOUR_BYTES: 4}.get(key & 7)
-            if size is None:  # BYTES: the size is written before the value
+            if size is None:  # a value of the type BYTES has its size before it
                 size, at = read_varint(message, at)
             value, at = message[at : at + size], at + size
         else:

@@ -81,7 +81,10 @@ class Placeholders:
 
     @classmethod
     def for_language(cls, source: Vocabulary) -> "Placeholders":
-        """Return the placeholders for a source language, which is Latin if most letters in its vocabulary are."""
+        """Return the placeholders for a source language, given its vocabulary.
+
+        The language counts as written in Latin letters if at least half of the letters in its pieces are Latin.
+        """
         letters = "".join(piece.text for piece in pieces_of(source.model) if piece.kind == NORMAL)
         return cls(latin=len(re.findall(LATIN, letters)) >= len(re.findall(NOT_LATIN, letters)))
 
@@ -110,10 +113,10 @@ class Placeholders:
         >>> Placeholders(latin=False).signed_pair("톰은 갔다.", "Tom left.", {"톰": "Tom"})
         ('⟐은 갔다.', '⟐ left.')
         """
-        # {text of the source: text of the target that the same sign replaces}
+        # {part of the source: part of the target}; one sign replaces both parts
         common = {item: item for item in ITEMS[self.latin].findall(source) if item_pattern(item).search(target)}
         for name, translated in (names or {}).items():
-            in_both = name in source and translated in target  # fast, and False for most names
+            in_both = name in source and translated in target  # a fast check first: False for most names
             if in_both and occurs_once(name, source) and occurs_once(translated, target):
                 common.setdefault(name, translated)
         if not common:
@@ -161,7 +164,7 @@ def with_items(text: str, signs: Mapping[str, str] | None) -> str:
 
 @lru_cache(maxsize=1_024)
 def item_pattern(item: str) -> re.Pattern[str]:
-    """Return a regular expression for an item where it is not a part of a longer number or Latin word."""
+    """Return a regular expression that finds the item, but not inside a longer number or a longer Latin word."""
     return re.compile(f"{BEGIN}{re.escape(item)}{END}")
 
 

@@ -57,7 +57,8 @@ def sample(
 def namer(language: str) -> Callable[[int], str]:
     """Return a function from a number to its name in a language.
 
-    Both functions raise InputError: if num2words has no such language, and if it cannot name a number.
+    The result is, for "en", a function that returns "five" for 5. It raises InputError for a number that num2words
+    cannot name. `namer` itself raises InputError if num2words does not have the language.
     """
     num2words = import_extra("num2words", "translation")
     languages = sorted(num2words.CONVERTER_CLASSES)
@@ -101,7 +102,7 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
     for index, (first, end) in enumerate(bounds):
         share = min(end - first, (n - len(numbers)) // (len(bounds) - index))
         numbers += random.sample(range(first, end), share)
-    for first, end in reversed(bounds):  # each `share` was rounded down: add the missing numbers
+    for first, end in reversed(bounds):  # each `share` was rounded down: add numbers until there are n
         taken = set(numbers)
         numbers += islice((number for number in range(first, end) if number not in taken), n - len(numbers))
     random.shuffle(numbers)

@@ -1,4 +1,4 @@
-"""A share of work that several processes do together: each does a part, and then all exchange their results."""
+"""Divide work among several processes: each process does its share, and then all exchange their results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

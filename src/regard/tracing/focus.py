@@ -122,9 +122,10 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
 
 
 def is_whole(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
-    """Return, for each token, whether it is a word, and neither a byte nor a Latin letter joined to the token before.
+    """Return, for each token, whether it is a whole word, so that a view may show it first.
 
-    So the "s" of "he's" is not shown first. If no token is left, the words are returned.
+    A byte such as ‹EB› is no whole word, nor is a single ASCII letter joined to the token before, such as the "s" of
+    "he's". If no token is a whole word, the result is that of `is_word`.
     """
     words = is_word(tokens)
     fragments = [

@@ -52,6 +52,7 @@ def joined_written(
     A word is left out if some of its tokens were not generated.
 
     Args:
+        written: the tokens that the model generated.
         groups: for each word of the text, the positions of its tokens.
         words: for each word of the text, one token with the text of the word.
     """

@@ -139,7 +139,8 @@ def head_named(name: str, heads_of: Callable[[str], Collection[Head]], a_kind: s
     """Return the head with a name such as "L3H1", "cross L3H1" or "L3average".
 
     Args:
-        heads_of: returns the heads of a kind of attention; for "", those of the only kind.
+        heads_of: a function that returns the heads of one kind of attention, such as "cross". For "" it returns the
+            heads of the trace's only kind.
         a_kind: a kind of attention in the trace, for the error message.
     """
     if not isinstance(name, str):

@@ -54,9 +54,9 @@ class MergedWeights(Score):
         return merged / group_sizes.to(merged)[:, None]
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return True where some token of the query's group may attend to some token of the key's group.
+        """Return the mask of a tile: True where some token of the query's group may attend to one of the key's group.
 
-        One such pair of tokens is enough; if `averages_heads`, it is enough in one head. None = True everywhere.
+        If `averages_heads`, it is enough that the token may do so in one head. None = True everywhere.
         """
         group_index, source_tile = self.source_tile(tile)
         keep = self.source.keep(source_tile)
@@ -87,11 +87,11 @@ class MergedWeights(Score):
     def sum_by_group(
         self, numbers: Float[Tensor, "batch heads tokens keys"], group_index: Int[Tensor, " tokens"], tile: Tile
     ) -> Float[Tensor, "batch heads queries groups"]:
-        """Return the sum of `numbers` over the tokens of each group of queries and of each group of keys.
+        """Return, for each query and key of `tile`, which are groups of tokens, the sum of `numbers` over their tokens.
 
         Args:
-            numbers: a block of the weights of `source`, or of its mask as 0 and 1.
-            group_index: for each query token, the index of its group among the queries of `tile`.
+            numbers: weights of `source` for some query tokens and all key tokens; or its mask for them, as 0 and 1.
+            group_index: for each of these query tokens, the index of its group among the queries of `tile`.
         """
         by_key = numbers.new_zeros(*numbers.shape[:3], tile.grid.keys).index_add_(3, self.key_group, numbers)
         by_query = by_key.new_zeros(*by_key.shape[:2], len(tile.queries), tile.grid.keys).index_add_(

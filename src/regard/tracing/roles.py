@@ -31,7 +31,7 @@ class Roles:
         return {"head": list(self.heads)} | {role: self[role].tolist() for role in ROLES}
 
     def __getitem__(self, role: str) -> Float[Tensor, " heads"]:
-        """Return, for each head, the mean of one role over the queries, such as the weight on the previous token."""
+        """Return, for each head, its mean over the queries in one role, such as the weight on the previous token."""
         if role not in ROLES:
             raise InputError(f"no role {role!r}; nearest: {', '.join(nearest(role, list(ROLES)))}.")
         return self.means[ROLES.index(role)]

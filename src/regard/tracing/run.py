@@ -281,8 +281,8 @@ def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> A
 def output_of(outputs: Any) -> torch.Tensor | None:
     """Return a model's logits, or else its last hidden state, as [1 tokens numbers]; None if the model returns neither.
 
-    The axes batch and tokens are joined to one axis. A classifier's logits have no axis of tokens: the joined axis then
-    counts its texts or pictures. For an output with more than three axes, the result is None.
+    The axes batch and tokens of the output become one axis, "tokens". The logits of a classifier have no axis of
+    tokens: the axis then has one entry for each text or picture. If the output has more than three axes, return None.
     """
     output = next((outputs[name] for name in ("logits", "last_hidden_state") if name in outputs), None)
     if output is None or output.ndim > 3:

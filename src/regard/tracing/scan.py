@@ -51,7 +51,7 @@ class Scan:
     sums: RoleSums | None = None
 
     def read(self, loaded: LoadedModel, lines: Iterable[str]) -> Iterator[None]:
-        """Run the model on each line, and add its attention weights to the sums; yield after each line.
+        """Call `add` with each line that is not blank; yield after each line, blank lines included.
 
         The caller can report progress whenever this method yields.
         """
@@ -62,7 +62,10 @@ class Scan:
             yield
 
     def add(self, loaded: LoadedModel, text: str) -> None:
-        """Run the model on one text, and add its attention weights to the sums; a text that is too long is cut."""
+        """Run the model on one text, and add the text's numbers to the fields of this scan, such as `sums`.
+
+        A text that is too long for the model is cut.
+        """
         try:
             traced = trace(loaded.model, text, tokenizer=loaded.tokenizer)
         except TooLongError:
@@ -83,7 +86,7 @@ class Scan:
         return Roles(self.heads, self.sums.means())
 
     def save(self, path: Path, source: str) -> None:
-        """Write the sums into a file, so that `load` can continue the scan.
+        """Write the scan so far into a file; a scan that `load` reads from the file can be continued.
 
         Args:
             source: a text that identifies the scanned texts, such as a checksum of their file.

@@ -47,7 +47,7 @@ class TensorTable:
     originals: list[Tensor] = field(default_factory=list)
 
     def add(self, tensor: Tensor) -> str:
-        """Return the name of a tensor in the table; add a copy of the tensor to the table if it is not there yet."""
+        """Return the name of a tensor in this table; if the table does not have the tensor, first add a copy of it."""
         identity = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
         if identity not in self.names:
             self.names[identity] = str(len(self.tensors))

@@ -72,7 +72,7 @@ def patch_order(rows: int, columns: int, merge: int, window: int | None) -> list
     """Return the row and the column of each patch, in the order in which the vision model reads them.
 
     Args:
-        rows, columns: the numbers of rows and columns of squares.
+        rows, columns: the numbers of rows and columns of squares in the picture. A square is merge × merge patches.
         merge: the number of rows, and of columns, of patches in a square.
         window: the number of rows, and of columns, of squares in a window; None = the model has no windows.
     """

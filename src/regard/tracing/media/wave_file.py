@@ -27,7 +27,7 @@ def read_wave(path: Path) -> tuple[Float[np.ndarray, " samples"], int]:
             return samples.mean(axis=1, dtype=np.float32) / 2**15, file.getframerate()
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name another file.") from error
-    except (wave.Error, EOFError, ValueError, RuntimeError) as error:  # wave raises all of these for damaged files
+    except (wave.Error, EOFError, ValueError, RuntimeError) as error:  # wave raises one of these for a damaged file
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is not a WAV file; {advice}.") from error

@@ -106,7 +106,7 @@ def check_vocabulary(
 
     Args:
         as_target: True = the decoder reads the ids; False = the encoder, or a model with only one of the two.
-        were_given: whether the user gave ids in place of a text, for the message.
+        were_given: whether the user gave `ids` in place of a text; the error message depends on it.
     """
     reader = model.get_decoder() if as_target else model
     try:

@@ -54,7 +54,10 @@ class ForgottenCall(Call):
         return self.known_device
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Raise InputError for an attribute of `Call` that is not stored, AttributeError for any other name."""
+        """Raise InputError for an attribute that a `Call` has and this object lacks, such as `query`.
+
+        For any other name, raise AttributeError.
+        """
         if name.startswith("_") or not hasattr(Call, name):
             raise AttributeError(f"a call has no attribute {name!r}")
         raise InputError(NOT_KEPT)
@@ -126,6 +129,6 @@ def asks_for_something(ask: Ask) -> bool:
 
 
 def wording(name: str, ask: Ask) -> str:
-    """Return a statistic as it is written in a call of `Ask`, such as "top=8"."""
+    """Return the argument of `Ask` that requests the statistic `name`, as it is written in Python, such as "top=8"."""
     asked = getattr(ask, name)
     return f"{name}=…" if isinstance(asked, Tensor) else f"{name}={asked!r}"

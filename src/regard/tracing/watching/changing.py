@@ -123,7 +123,7 @@ class AttentionChanger(TorchFunctionMode):
             attended = self.attend_changed(call, dropout, None)
             if attended is not None:
                 context = attended.context.reshape(output_shape(*args, **kwargs))
-                CHANGED[context] = attended  # so that `Recorder` records the changed call
+                CHANGED[context] = attended  # `Recorder` finds the changed call here, by its context
                 return context
         return func(*args, **kwargs)
 
@@ -148,7 +148,7 @@ class AttentionChanger(TorchFunctionMode):
         self.applied += [
             change for change in for_layer if not isinstance(change, Cut) or has_edge(call, change, self.first_query)
         ]
-        changes = changes_of_layer(for_layer, kind, layer)  # a Cut of other queries or keys changes nothing here
+        changes = changes_of_layer(for_layer, kind, layer)  # a Cut of tokens outside of this call has no effect
         score, mask, normalise = changes.applied(call.score, call.mask, call.normalise, call.grid, self.first_query)
         return attend(
             call.query, call.key, call.value, score=score, mask=mask, normalise=normalise, dropout=dropout, ask=ask

@@ -42,7 +42,11 @@ class DiagonalBias(EqualFields, Bias):
         return entries_at(numbers[None], 3, tile.keys)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless each position of each item is one token of the sequence, and `blocks` fit."""
+        """Raise ValueError unless this bias fits an attention call of the sizes in `grid`.
+
+        The call must have one sequence with as many queries as keys. Each position in each item must belong to exactly
+        one token of the sequence, and `blocks` must broadcast to the sizes of the items.
+        """
         n_items, n_heads, n_queries, n_keys = self.blocks.shape
         fits = self.item.shape == self.position.shape == (grid.keys,) and grid.queries == grid.keys
         if fits and grid.keys:

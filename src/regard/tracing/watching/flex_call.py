@@ -84,7 +84,7 @@ def flex_call(
     score_buffers: tuple[Any, ...] = (),
     mask_buffers: tuple[Any, ...] = (),
 ) -> Call:
-    """Convert the arguments of the torch operation flex_attention, which FlexAttention calls, to a `Call`."""
+    """Return the `Call` for a call of FlexAttention, given the arguments of the torch operation that it runs."""
     score = FlexScore(score_mod, score_buffers, scale)
     return Call.of(query, key, value, score, FlexMask(block_mask[-1], mask_buffers), Softmax())
 

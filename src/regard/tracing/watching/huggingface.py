@@ -158,7 +158,7 @@ def warn_of_unseen_attention(model: nn.Module) -> None:
     warned: set[type] = set()
 
     def check_first_call(path: str, module: nn.Module) -> None:
-        calls_before: list[int] = []  # its first entry: how many calls were counted before the module's first call
+        calls_before: list[int] = []  # [0]: the value of COUNTER.calls when the module was first called
 
         def before_call(module: nn.Module, args: Any) -> None:
             if not torch.compiler.is_compiling():

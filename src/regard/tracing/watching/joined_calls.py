@@ -64,13 +64,14 @@ def joined(steps: Sequence[WatchedStep]) -> WatchedStep:
 
 
 def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = None) -> Attended:
-    """Join the items of a batch, such as the tiles of a picture, to one sequence.
+    """Return the attention of a batch as attention of one sequence, in which all items of the batch are joined.
 
-    A token attends only to tokens of its own item. A batch of one item is returned as it is.
+    The items are, for example, the tiles of a picture. In the sequence, a token attends only to tokens of its own item.
+    If the batch has one item, `attended` is returned as it is.
 
     Args:
-        order: for each token of the sequence, its index among the tokens of the batch, counted item after item; None =
-            the items follow one another. Must be None if the call has a mask.
+        order: for each token of the sequence, its index in the batch, whose tokens are counted item after item. None =
+            the items follow one another. If the attention call has a mask, `order` must be None.
     """
     n_items = attended.pattern.call.grid.batch
     if n_items == 1:
@@ -105,7 +106,8 @@ def statistics_in_one_sequence(pattern: AnsweredPattern) -> AnsweredPattern:
     """Join the statistics of the items of a batch to those of one sequence, as `in_one_sequence` joins patterns.
 
     A pooled map keeps its numbers of rows and columns, so that each of its entries covers more queries and keys than
-    before. A group of keys then contains these keys of every item.
+    before. If sums over groups of keys were requested, a group of keys in the sequence has the keys of the group in
+    every item.
     """
     known, grid, call = pattern.stored_statistics, pattern.grid, pattern.call
     assert isinstance(call, ForgottenCall)
@@ -132,14 +134,15 @@ def statistics_in_one_sequence(pattern: AnsweredPattern) -> AnsweredPattern:
 def map_of_one_sequence(
     pooled: Float[Tensor, "items heads rows columns"], grid: Grid, reduce: Reduce
 ) -> Float[Tensor, "1 heads rows columns"]:
-    """Return the pooled map of items that are joined to one sequence, from the pooled map of each item.
+    """Return the pooled map of a sequence of joined items, computed from the pooled map of each item.
 
-    The result has as many rows as the map of one item. Each row of the result is made from n successive rows, where n
-    is the number of items, and the rows of the items' maps are counted one after another. The reason: in a map of
-    `rows` rows, query i of `queries` queries is in row i · rows // queries. The same is true of columns.
+    A pooled map has one number for each block of weights (queries × keys). The map of the sequence has as many rows and
+    columns as the map of one item. So its blocks are larger: if the rows of the maps of all n items are put one after
+    another, n successive rows become one row of the result. This is exact, because query i of `queries` queries is in
+    row i · rows // queries of a map of `rows` rows. The same is true of columns.
 
     Args:
-        grid: the numbers of items, heads, queries and keys before they are joined.
+        grid: the numbers of items, heads, queries and keys before the items are joined.
         reduce: how the weights of a block become one entry of the map.
     """
     n_items, n_heads, rows, columns = pooled.shape
@@ -169,7 +172,7 @@ def call_of(attended: Attended) -> Call:
 def on_diagonal(blocks: Tensor, grid: Grid) -> Tensor:
     """Return the masks of all items of a batch as the diagonal blocks of one mask, with False elsewhere.
 
-    `blocks` broadcasts to [batch heads queries keys], the shape of `grid`.
+    `blocks` has the masks; it broadcasts to [batch heads queries keys], the shape of `grid`.
     """
     blocks = blocks.expand(grid.batch, -1, grid.queries, grid.keys)
     matrix = blocks.new_zeros(1, blocks.shape[1], grid.batch, grid.queries, grid.batch, grid.keys)

@@ -83,7 +83,11 @@ class StateRecorder:
         self.running.pop().after = layer_output(output)
 
     def record_linear(self, path: str, module: nn.Module, args: Any, output: Any) -> None:
-        """Record a call of the linear layer at `path`."""
+        """Record the output of the linear layer at `path`, if it may be a part of the layer that is running.
+
+        If its input is the context of the latest attention call, it is the output projection of this call. Otherwise
+        its output is stored if it has the shape of the running layer's input.
+        """
         if not args or not isinstance(output, Tensor):
             return
         layer = self.running[-1] if self.running else LayerCall()
@@ -113,13 +117,19 @@ class StateRecorder:
         return LayerStates(before, attention, feed_forward, after, projection)
 
     def feed_forward_path(self, step: WatchedStep) -> str:
-        """Return the path of the last linear layer of the feed-forward network; "" if there is none."""
+        """Return the path of the last linear layer of the feed-forward network in the layer of an attention call.
+
+        If there is none, return "".
+        """
         *_, layer = self.projected[id(step.attended)]
         others = [path for path in layer.outputs if not path.startswith(f"{step.path}.")]
         return others[-1] if others else ""
 
     def paths_of(self, step: WatchedStep) -> LayerPaths:
-        """Return the paths of the modules whose vectors `states_of` returns for an attention call."""
+        """Return the paths of the layer that made an attention call, its output projection and its feed-forward part.
+
+        These are the modules whose vectors `states_of` returns.
+        """
         self.states_of(step)
         projection, *_ = self.projected[id(step.attended)]
         return LayerPaths(layer_path(step.path), projection, self.feed_forward_path(step))

@@ -16,15 +16,20 @@ PRODUCTS = ("matmul", "rmatmul", "bmm", "baddbmm", "einsum")
 
 
 class MatrixChains:
-    """The tensors that were computed from a product of two matrices and have the sizes of this product."""
+    """Notices the end of a chain of two matrix products, such as (left @ right) @ value.
+
+    It stores the tensors that may be attention weights: products of two matrices, and results of other operations on
+    such a product that keep the sizes of its last two axes.
+    """
 
     def __init__(self) -> None:
         self.from_products: Any = WeakTensorKeyDictionary()
 
     def is_end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
-        """Return whether a call multiplies a product of two matrices with a third matrix.
+        """Return whether a call of a torch function ends a chain: it multiplies a stored tensor by another matrix.
 
-        If the call only computes or changes a product of two matrices, store its result in `from_products`.
+        If the call begins or continues a chain, its result is stored in `from_products`. A call begins a chain if it
+        multiplies two matrices, and continues one if its result has the sizes of a stored tensor that it reads.
         """
         is_product = getattr(func, "__name__", "").strip("_") in PRODUCTS
         if not isinstance(result, Tensor) or result.ndim < 2 or not (is_product or self.from_products):

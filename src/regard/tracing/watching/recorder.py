@@ -115,7 +115,7 @@ class Recorder(TorchFunctionMode):
             return attend(*args, **{**kwargs, "ask": self.ask}) if kwargs.get("ask") is None else None
         try:
             call, dropout = sdpa_call(self.running.heads, *args, **kwargs)
-        except (ValueError, TypeError, RuntimeError):  # the original call follows, and is recorded as unseen
+        except (ValueError, TypeError, RuntimeError):  # the caller then runs `func`, and records it as unseen
             return None
         if usable_engine(call, dropout, self.ask) is None:
             return None
@@ -160,7 +160,7 @@ class Recorder(TorchFunctionMode):
             self.watched.unseen.setdefault(path, reason)
 
     def before_change(self, tensor: Tensor) -> None:
-        """Copy the context of the latest recorded call if it shares memory with `tensor`, which is about to change."""
+        """Before `tensor` is changed in place, copy the context of the latest recorded call if it shares its memory."""
         if not self.watched.steps:
             return
         latest = self.watched.steps[-1]
@@ -200,9 +200,10 @@ class Recorder(TorchFunctionMode):
                     del unseen[path]
 
     def list_chains(self) -> None:
-        """If the model made no attention call, list as unseen all modules that computed a chain of matrix products.
+        """If no attention call was recorded, list as unseen all modules that computed a chain of matrix products.
 
-        Beside recorded attention, such a module is not listed: layers of state-space models compute chains too.
+        Such a chain may be attention in an unknown form (see `matrix_chains.py`). If other attention was recorded, the
+        modules are not listed, because the layers of state-space models compute chains too.
         """
         if self.n_recorded == 0:
             self.watched.unseen |= {path: NO_ATTENTION for path in sorted(self.chained) if self.keeps(path)}
