@@ -27,7 +27,7 @@ class ThroughDense:
     __slots__ = ()
 
     def dense(self) -> Tensor:
-        """Return the tensor on which numpy and torch functions work; each subclass implements this method."""
+        """Return the tensor that numpy and torch use in place of this object; each subclass implements this method."""
         raise AssertionError(f"{type(self).__name__} has no dense() of its own")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -43,7 +43,7 @@ class ThroughDense:
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return function(*densified(args), **densified(kwargs or {}))
 
-    if TYPE_CHECKING:  # the operators are defined below, by their names
+    if TYPE_CHECKING:  # for type checkers; a loop below this class defines the operators
 
         def __add__(self, other: Any) -> Tensor: ...
         def __neg__(self) -> Tensor: ...
@@ -67,7 +67,10 @@ class ThroughDense:
 
 
 def densified(value: Any) -> Any:
-    """Return `value` with each `ThroughDense` object replaced by its tensor, also inside tuples, lists and dicts."""
+    """Return `value` with each `ThroughDense` object in it replaced by the tensor that its `dense()` returns.
+
+    Such objects are replaced inside tuples, lists and dicts too.
+    """
     if isinstance(value, ThroughDense):
         return value.dense()
     if isinstance(value, tuple | list):

@@ -39,6 +39,7 @@ class Block:
     """The computed attention weights of some queries on all keys.
 
     Attributes:
+        tile: which queries these are, and which batch items, heads and keys.
         keep: the mask, True = may attend; None = every query may attend to every key.
     """
 

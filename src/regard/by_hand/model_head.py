@@ -51,7 +51,7 @@ def model_inputs(
     tokenizer: Any = None,
     truncate: bool = False,
 ) -> tuple[ExampleInputs, int]:
-    """Return one head of a model that reads a text as inputs of a worked example, and the position of the query.
+    """Let a model read a text; return the inputs of a worked example of one of its heads, and the query's position.
 
     Args:
         model: a loaded model, or the name or folder of one; None = MiniLM.

@@ -41,7 +41,7 @@ def translator_inputs(
     target: str | None = None,
     truncate: bool = False,
 ) -> tuple[ExampleInputs, int]:
-    """Return one head of a translator as inputs of a worked example, and the position of the query.
+    """Return the inputs of a worked example of one head of a translator, and the position of the query.
 
     The encoder of the translator reads the text, and the decoder reads the translation.
 

@@ -81,7 +81,7 @@ def check_options(greedy: bool, beam: int | None, sampling_options: dict[str, An
 
 
 def print_counts(task: "BackTranslation", counts: "Counts") -> None:
-    """Print how many lines became pairs or were left out, the files, and a command that trains on the pairs."""
+    """Print how many lines became pairs, how many were left out, the written files, and a command to train on them."""
     reasons = {
         "empty": counts.empty,
         "too long": counts.over_long,

@@ -130,7 +130,7 @@ def print_steps(worked: "WorkedAttention", digits: int | None, every_matrix: boo
 
 
 def inputs_from_model(model: str | None, text: str, **options: Any) -> "tuple[ExampleInputs, int]":
-    """Return one head of a model that reads a text as inputs of a worked example, and the position of the query.
+    """Let a model read a text; return the inputs of a worked example of one of its heads, and the query's position.
 
     Args:
         model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.

@@ -63,7 +63,7 @@ def explore(
     place = listen(host, port)
     with place.socket:
         if name is not None:
-            with spinner("loading the model"):  # raises before the page opens if the model reads no text
+            with spinner("loading the model"):  # a model that reads no text raises InputError before the page opens
                 session.load(name, writes=False)
         print(f"exploring at {place.address} (Ctrl-C ends it)", flush=True)
         if browser and sys.stdout.isatty():

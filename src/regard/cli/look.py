@@ -185,7 +185,13 @@ def show_alignment(translation: "Translation") -> None:
 
 
 def trace_text(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":
-    """Return the trace of a Hugging Face model, or of a translator, while it reads a text."""
+    """Return the trace of a Hugging Face model, or of a translator, while it reads a text.
+
+    Args:
+        model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.
+        target: the text that the decoder reads; for a translator, None = its own translation of the text.
+        truncate: cut a text that is too long; False = raise InputError.
+    """
     translation = translate_text(model, text, target, truncate, None)
     return trace_model(model, text, target, truncate, None) if translation is None else translation.trace
 
@@ -220,11 +226,12 @@ def trace_media(
     """Return the trace of a model while it reads pictures or a video (with or without a text), or a recording.
 
     Args:
+        model, text, target, new_tokens: as in `regard.trace`.
         medium: the pictures, the video or the recording, and the layers to keep, as arguments of `regard.trace`.
         for_page: whether to keep the hidden states too, which a page shows, if the model has them.
 
     Raises:
-        InputError: model is None.
+        InputError: model is None, which stands for MiniLM: it reads only text.
     """
     if model is None:
         raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")

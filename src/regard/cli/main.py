@@ -145,7 +145,7 @@ def run() -> None:
     except OSError as error:
         if error.filename is not None or error.errno not in {*WRITE_ERRORS, errno.EPIPE}:
             raise
-        # At exit, Python writes the rest of the output: to /dev/null now, as it would raise again otherwise.
+        # At exit, Python writes the rest of the output. It now goes to /dev/null, or else the error would occur again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno == errno.EPIPE:  # the reader has closed the pipe; Typer exits with 1 too
             sys.exit(1)

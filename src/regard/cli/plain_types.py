@@ -17,21 +17,21 @@ PLAIN_NAMES = {
 
 
 class Verb(TyperCommand):
-    """A verb (subcommand) of `regard`, whose help shows the names in `PLAIN_NAMES` for the types of options."""
+    """A verb (subcommand) of `regard`, whose help gives the types of options short names (see `PLAIN_NAMES`)."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return with_plain_types(super().get_params(ctx), ctx)
 
 
 class Verbs(TyperGroup):
-    """The command `regard`, whose help shows the names in `PLAIN_NAMES` for the types of options."""
+    """The command `regard`, whose help gives the types of options short names (see `PLAIN_NAMES`)."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return with_plain_types(super().get_params(ctx), ctx)
 
 
 def with_plain_types(parameters: list[Any], ctx: Any) -> list[Any]:
-    """Return the parameters of a command, after setting the type name that the help shows for each option."""
+    """Set, for each option of a command, the type name that the help shows; return the parameters of the command."""
     for parameter in parameters:
         if isinstance(parameter, TyperOption) and parameter.metavar is None:
             parameter.metavar = PLAIN_NAMES.get(parameter.display_type(ctx))

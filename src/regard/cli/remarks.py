@@ -38,7 +38,7 @@ def remark_on_texts(*traces: "Trace") -> None:
 
 
 def remark_on_stages(full_trace: "Trace", shown: "Trace") -> None:
-    """Print a remark if some layers are not shown because they divide the picture into other patches.
+    """Print a remark if layers are not shown because they divide the picture into other patches than the shown layers.
 
     Args:
         full_trace: the trace of all layers.

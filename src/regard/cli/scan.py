@@ -117,13 +117,13 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
 
 
 def with_progress_bar(lines: list[str], total: int) -> Iterator[str]:
-    """Yield lines, and show on the error stream how many of all lines have been yielded.
+    """Yield lines to scan, and show a progress bar on the error stream: how many of all lines are done.
 
     There is no progress bar if the error stream is not a terminal.
 
     Args:
-        lines: the lines that an earlier run has not scanned.
-        total: the number of all lines.
+        lines: the lines that are left to scan; an earlier run may have scanned others.
+        total: the number of all lines, with those that an earlier run scanned.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

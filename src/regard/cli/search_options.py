@@ -44,7 +44,7 @@ def check_search_options(
     """
     given = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beam_options.items()}
     chosen = [option_name(name) for name, is_given in given.items() if is_given]
-    if sample and "--n-best" in chosen:  # several samples
+    if sample and "--n-best" in chosen:  # then --n-best is the number of samples
         chosen.remove("--n-best")
     if len(chosen) > 1 and (greedy or sample):
         raise InputError(

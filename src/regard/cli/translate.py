@@ -169,7 +169,13 @@ def translate(
 
 
 def prompt_for(stream: BufferedIOBase, name: str) -> Callable[[], None]:
-    """Return a function that prints the prompt "NAME> " for the next line, if input and output are a terminal."""
+    """Return a function that prints the prompt "NAME> ", to be called before each line that the user types.
+
+    It prints nothing unless `stream`, standard output and the error stream are terminals.
+
+    Args:
+        stream: the stream from which the lines are read.
+    """
     if not (stream.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         return lambda: None
     print("Type a text and press Enter; Ctrl-D ends.", file=sys.stderr)
@@ -219,8 +225,11 @@ class Prefixes:
 class OutputFormat:
     """The format in which translations are written.
 
-    `json` = JSON with all fields; otherwise text, to which `alignments` and `scores` add fields, and in which `n_best`
-    writes all candidates of a line instead of the best.
+    Attributes:
+        alignments: whether a line of text has the word alignment after the translation.
+        scores: whether a line of text has the translation's score and expected chrF after the translation.
+        json: True = write a JSON object with all fields for each translation; False = write lines of text.
+        n_best: whether text has a line for each candidate translation, instead of the best only.
     """
 
     alignments: bool

@@ -67,7 +67,7 @@ def is_part_of(output: Path, read: Path) -> bool:
         return output.samefile(read)
     if output.suffix.lower() in NEVER_READ:
         return False
-    # The files in Hugging Face's cache are symbolic links to files outside of the model's folder.
+    # In Hugging Face's cache, a model's folder has symbolic links to files elsewhere, so each file is compared.
     linked = any(output.samefile(path) for path in read.iterdir() if path.exists())
     return linked or output.resolve().is_relative_to(read.resolve())
 

@@ -94,7 +94,7 @@ class LayerChanges:
     Attributes:
         edges: the keys that queries cannot attend to (see `Edge`); queries and keys are positions in the whole text.
         temperatures: by a head's number in the layer, the temperature by which the scores of this head are divided.
-            The scores of all heads are divided by the temperature with the key None too.
+            The temperature under the key None divides the scores of every head, in addition to the head's own.
     """
 
     edges: tuple[Edge, ...]
@@ -127,7 +127,7 @@ class LayerChanges:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WithoutEdges(Mask):
-    """A mask that is False where one of `edges` keeps a query from a key (see `Edge`), and True everywhere else."""
+    """A mask that is False for each query and key that one of `edges` names (see `Edge`), and True for all others."""
 
     edges: tuple[Edge, ...]
 

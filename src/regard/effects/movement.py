@@ -66,7 +66,7 @@ class Movement(Described):
 
     @property
     def bias(self) -> Float[Tensor, "layers d_model"]:
-        """The bias of each layer's output projection: `attention` without the sum of `by_head`."""
+        """The bias of each layer's output projection: `attention` minus the sum of `by_head` over the heads."""
         return self.attention - self.by_head.sum(dim=1)
 
 

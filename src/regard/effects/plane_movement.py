@@ -78,8 +78,8 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, n_longest: 
         pattern: the self-attention pattern of the layer, with one batch item.
         state: the vectors of all tokens before, inside and after the layer.
         plane: the plane onto which vectors are projected.
-        n_longest: how many heads have an arrow of their own, and how many key tokens: those that add the longest
-            vectors to a token. The vectors of all other heads, or key tokens, are summed in one arrow.
+        n_longest: for each token, this number of heads have an arrow of their own: those that add the longest vectors
+            to the token. The sum of the other heads' vectors is one more arrow. The same holds for key tokens.
     """
     change = state.after - state.before
     key_vectors = value_vectors(pattern, state.projection.weight)
@@ -153,11 +153,11 @@ def with_sum_of_others(
     total: Float[Tensor, "tokens d_model"],
     n_all: int,
 ) -> Longest:
-    """Return the vectors `longest` and the sum of all other vectors, with their `names`.
+    """Append to `longest`, for each token, the sum of all other vectors, and to `names` -1 for this sum; return both.
 
     Args:
         longest: for each token, the longest vectors that are added to it.
-        names: the indices of the heads or key tokens that add these vectors.
+        names: for each of these vectors, the index of the head or key token that adds it.
         total: for each token, the sum of all vectors that are added to it.
         n_all: how many vectors are added to each token in all; if `longest` has all of them, there is no sum.
     """
@@ -190,7 +190,8 @@ def nearest_tokens(
     Similar means a small angle between the two vectors. The second result is these angles in degrees.
     """
     unit = vectors.double() / vectors.double().norm(dim=-1, keepdim=True).clamp(min=1e-300)
-    cosines = (unit @ rearrange(unit, "tokens d -> d tokens")).fill_diagonal_(-2.0)  # no token is its own neighbour
+    # -2 is below every cosine, so no token becomes its own neighbour
+    cosines = (unit @ rearrange(unit, "tokens d -> d tokens")).fill_diagonal_(-2.0)
     n_nearest = min(N_NEAREST, len(vectors) - 1)
     nearest = cosines.argsort(dim=-1, descending=True, stable=True)[:, :n_nearest]
     return nearest, (cosines.gather(1, nearest).clamp(-1, 1).acos() * (180 / math.pi)).float()

@@ -48,7 +48,7 @@ class RoleSums:
         return RoleSums(self.sums + other.sums, self.n_queries + other.n_queries)
 
     def means(self) -> Float[Tensor, "roles heads"]:
-        """Return the sums divided by the numbers of queries; NaN for a role if no query has a key of this role."""
+        """Return the mean over queries, `sums` / `n_queries`; NaN for a role if no query has a key of this role."""
         return self.sums / self.n_queries[:, None]
 
 
@@ -73,7 +73,7 @@ def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -
             sums[: len(masks)] += torch.einsum("hqk,rqk->rh", weights, masks.double())
             counts[: len(masks)] += masks.any(dim=-1).sum(dim=-1)
             distances = (rows[:, None] - positions).abs().double()
-            sums[-2] += torch.einsum("hqk,qk->h", weights, distances)  # the role "distance"; sums[-1]: "entropy"
+            sums[-2] += torch.einsum("hqk,qk->h", weights, distances)  # the role "distance"; sums[-1] is "entropy"
             sums[-1] -= torch.xlogy(weights, weights).sum(dim=(1, 2))
             counts[-2:] += len(rows)
     return RoleSums(sums, counts)

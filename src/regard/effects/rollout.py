@@ -37,12 +37,14 @@ class Flow(ABC):
     def back(
         self, pattern: Pattern, states: LayerStates | None, shares: Float[Tensor, " tokens"]
     ) -> Float[Tensor, " tokens"]:
-        """Return which fraction of a vector in a later layer comes from each token before this layer: shares @ flow.
+        """Go back through one layer: return shares @ flow.
+
+        The result says which fraction of one token's final vector comes from each token before this layer.
 
         Args:
             pattern: the self-attention pattern of this layer, with one batch item.
             states: the vectors of the tokens in this layer; may be None if `needs_states` is False.
-            shares: which fraction of the vector in the later layer comes from each token after this layer.
+            shares: which fraction of that final vector comes from each token after this layer.
         """
 
 

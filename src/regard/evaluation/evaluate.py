@@ -48,8 +48,8 @@ def evaluate(
         hypotheses: the translations to score, one per line.
         references: reference translations of the same lines; several sequences if lines have several references.
         source: the source sentences, copied into the result; they do not affect the scores.
-        against: another system's translations of the same lines, to compare with; the fields `other` and `other_…` of
-            the result are of this system.
+        against: another system's translations of the same lines, to compare with; the scores of this system are in the
+            fields `other` and `other_…` of the result; None = there is no other system.
         tokenize: the name of sacreBLEU's tokenizer for BLEU.
         lowercase: ignore case in BLEU, chrF and exact matches; TER always ignores it.
         comet: the checkpoint file of a COMET model, or the name of a model that the package unbabel-comet downloads;
@@ -93,7 +93,9 @@ def evaluate(
 
 
 def bleu_tokenizer(references: Sequence[str]) -> str:
-    """Return the name of the sacreBLEU tokenizer for these references: 13a, or char if lines have few words.
+    """Return the name of the sacreBLEU tokenizer for these references: "13a" (words) or "char" (characters).
+
+    It is "char" if the references have fewer than `WORDS_FOR_WORD_BLEU` words a line on average.
 
     >>> bleu_tokenizer(["the cat sat on it"]), bleu_tokenizer(["사만 이천칠"])
     ('13a', 'char')
@@ -137,7 +139,7 @@ def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
             f"no tokenizer {tokenize!r}; nearest: {', '.join(nearest(tokenize, valid))}; there are {', '.join(valid)}."
         )
     try:
-        bleu = metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # no warning about tokenized text
+        bleu = metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # force: no warning on tokenized text
     except (ImportError, OSError, RuntimeError) as error:  # the tokenizer's dictionary or model is missing
         raise InputError(f"the tokenizer {tokenize} cannot run here: {' '.join(str(error).split())}") from error
     by_characters = tokenize in UNSPACED

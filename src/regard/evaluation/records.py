@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """The comparison of two systems' scores on the same lines, by paired bootstrap resampling.
+    """The comparison of a score with another system's score on the same lines, by paired bootstrap resampling.
 
     Attributes:
         other: the other system's score.
-        interval: half the width of the 95 % confidence interval of the first system's score.
-        other_interval: the same for the other system's score.
+        interval: half the width of the 95 % confidence interval of the score that is compared (`MetricScore.value`).
+        other_interval: half the width of the 95 % confidence interval of the other system's score.
         p_value: the probability of a difference at least as large as the observed one, if the systems were equally
             good.
     """

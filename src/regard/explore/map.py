@@ -122,7 +122,7 @@ class Map:
         self.pyramids: OrderedDict[tuple[str, int, int | None, bool], Pyramid] = OrderedDict()
         self.layers: dict[str, Mapping[int, Pattern]] = {kind: getattr(trace, kind) for kind in trace.kinds}
         for pattern in [pattern for layers in self.layers.values() for pattern in layers.values()]:
-            pattern[0, 0, 0]  # raises InputError if there are no queries and keys
+            pattern[0, 0, 0]  # raises InputError if the pattern stores statistics in place of queries and keys
             n_bytes = stored_bytes(pattern)
             if n_bytes > MOST_BYTES:
                 raise InputError(
@@ -206,7 +206,10 @@ class Map:
         return {"keys": keys[is_nonzero].tolist(), "weights": weights[is_nonzero].tolist()}
 
     def shown_positions(self, request: HeadRequest) -> tuple[list[int], list[int]]:
-        """Return the positions of the queries, and of the keys, in a map with `hidden=True` (see `HeadRequest`)."""
+        """Return the positions, in the text, of the queries and of the keys that a map with `hidden=True` shows.
+
+        See `HeadRequest` for the tokens that such a map leaves out.
+        """
         head = self.trace.heads(request.kind)[0]
         any_special = any(token.special for token in (*self.trace.source, *self.trace.target))
 
@@ -255,5 +258,5 @@ def in_threads(request: HeadRequest, tasks: Sequence[Callable[[], Any]]) -> list
     except ValueError as error:
         raise InputError(f"{request.name}: {error}") from error
     finally:
-        # The number that a thread sets (here 1) also holds for threads that start later.
+        # Each thread has set torch's number of threads to 1, which would also hold for threads that start later.
         torch.set_num_threads(n_threads)

@@ -77,7 +77,7 @@ class Session:
         answer = self.page(found, alignment) | {"live": True, "next": likely}
         if likely and found.kinds == ("decoder",) and "map" not in answer:
             assert isinstance(model, LoadedModel)
-            assert found.output is not None  # else next_tokens() would have returned an empty list
+            assert found.output is not None  # without an output, `likely` would be empty
             answer["going"] = going_record(question.text, ids_of(model.tokenizer, found), found.output[0, -1])
         return answer
 
@@ -97,7 +97,7 @@ class Session:
         return map_data(found, self.map.record())
 
     def map_for(self, request: HeadRequest) -> Map:
-        """Return the map in memory. Raise InputError if the request asks for another map, of an earlier text."""
+        """Return the map in memory; raise InputError if the request has the number of an earlier text's map."""
         if self.map is None or self.map.number != request.map:
             raise InputError("this map is no longer in memory, because another text was read; load the page again.")
         return self.map
@@ -183,7 +183,7 @@ class Session:
         return self.loaded[1]
 
     def next_tokens(self, found: Trace) -> list[tuple[str, float]]:
-        """Return the most probable next tokens after a text, with probabilities.
+        """Return the most probable next tokens after the text of the trace `found`, with probabilities.
 
         The list is empty for a translator, and for a model without a language modelling head.
         """

@@ -122,7 +122,7 @@ def new_folder(out: Path) -> Iterator[Path]:
             yield written
             written.rename(out)
     except OSError as error:
-        if error.strerror is None:  # not from the file system: a library raises OSError for its own errors
+        if error.strerror is None:  # no error of the file system: some libraries raise OSError for errors of their own
             raise
         raise InputError(f"cannot write {out}: {reason(error)}; name another folder.") from error
 

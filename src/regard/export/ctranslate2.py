@@ -105,7 +105,7 @@ def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) 
     spec.weight = as_array(module.embedding.by_token.weight)
     side.scale_embeddings = True  # CTranslate2 multiplies embeddings by √d_model, as the Transformer does
     if config.positions == "rotary":
-        if hasattr(side, "position_encodings"):  # an encoder's spec expects added positions by default
+        if hasattr(side, "position_encodings"):  # an encoder has it by default, for positions that are added
             del side.position_encodings
         return
     longest = max(config.max_tokens, LEAST_POSITIONS) if config.positions == "sinusoidal" else config.max_tokens
@@ -135,7 +135,8 @@ def set_block(layer: Any, block: Any) -> None:
 def set_feed_forward(spec: Any, network: Any) -> None:
     """Copy the parameters of a feed-forward network into `spec`, CTranslate2's description of the network.
 
-    In a gated network, CTranslate2 applies the activation to the output of the layer `linear_0`.
+    CTranslate2 divides the first layer of a gated network into two: it applies the activation to the output of
+    `linear_0` (the gate), but not to that of `linear_0_noact`.
     """
     set_linear(spec.linear_1, [network.narrow])
     if not network.gated:

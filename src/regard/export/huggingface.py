@@ -50,7 +50,7 @@ def write(contents: TranslatorContents, folder: Path) -> None:
         pad_token_id=PAD,
         bos_token_id=BOS,
         eos_token_id=EOS,
-        suppress_tokens=[PAD, BOS],  # regard's searches never choose them either
+        suppress_tokens=[PAD, BOS],  # regard's own searches never choose these pieces
         max_length=contents.model.config.max_tokens,
         num_beams=BEAM,
     )

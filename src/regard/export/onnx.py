@@ -73,7 +73,7 @@ def write_graphs(graphs: Graphs, contents: TranslatorContents, folder: Path) -> 
 
 
 def graphs_of(model: Any) -> Graphs:
-    """Return the encoder and the decoder graph of a model."""
+    """Return the encoder and the decoder graph; raise InputError unless the model is a Transformer or a Recurrent."""
     if isinstance(model, Transformer):
         return transformer_graphs(model)
     if isinstance(model, Recurrent):
@@ -109,7 +109,7 @@ def write_graph(
     shapes = iter(
         [{i: variable_axes[axis] for i, axis in enumerate(axes) if axis in variable_axes} for axes in inputs.values()]
     )
-    dynamic_shapes = tuple(  # nested like `example`, in which several inputs may be one tuple
+    dynamic_shapes = tuple(  # nested like `example`: one argument may be a tuple of several inputs
         next(shapes) if isinstance(argument, Tensor) else tuple(next(shapes) for _ in argument) for argument in example
     )
     with exporter_silenced(), torch.no_grad():

@@ -77,7 +77,8 @@ def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results
         if rows is not None:
             dist.all_reduce(rows, group=group)
     if results.top is not None:
-        dist.all_reduce(results.top.keys.add_(1), group=group)  # the key index -1 (no key) becomes 0
+        # for the queries of other ranks, a rank has the key index -1 (no key); plus 1, it adds 0 to the sum
+        dist.all_reduce(results.top.keys.add_(1), group=group)
         results.top.keys.sub_(1)
     received = reduced_over_ranks(results.received, group)
     pooled = reduced_over_ranks(results.pooled, group, maximum=results.ask.reduce == "max")

@@ -194,12 +194,13 @@ class Results:
         sums: Float[Tensor, "items rows keys"] | None,
         maxima: Float[Tensor, "items rows keys"] | None,
     ) -> None:
-        """Compute the received attention and the pooled map of some heads.
+        """Compute the received attention and the pooled map of some heads, and store them in the results.
 
         Args:
             items: the heads: item n is head n % heads of batch item n // heads.
-            sums: the sum of each key's weights over the queries of each row of the map; None = not computed.
-            maxima: the maximum of the same weights; None = the map does not consist of maxima.
+            sums: for each row of the map, the sum of each key's weights over the queries of the row; None = neither
+                statistic is requested.
+            maxima: for each row of the map, the maximum of the same weights; None = the map has no maxima.
         """
         from regard.attention.statistics.gpu.read_weights import pool_keys
 

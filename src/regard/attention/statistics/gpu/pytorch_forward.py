@@ -33,7 +33,7 @@ def context_and_log_sum(
     if not plain or not (call.mask is None or square) or d_key != d_value or d_key % 8:
         return None
     scale = formula.scale / formula.temperature
-    # these kernels multiply query · key by the scale after setting it to -∞ for masked keys: +∞ if scale < 0, NaN if 0
+    # for masked keys, these kernels set query · key to -∞ and then multiply it by the scale: +∞ if scale < 0, NaN if 0
     if scale <= 0:
         return None
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
@@ -42,7 +42,8 @@ def context_and_log_sum(
         if trusted(kernel, *options):
             context, log_sum = kernel(query, key, value, square, scale)
             log_sum = (log_sum.reshape(grid.shape[:3]) * math.log2(math.e)).contiguous()
-            return context, log_sum.masked_fill(log_sum == math.inf, math.nan)  # ∞ if a score is ∞: weights are NaN
+            # log_sum is ∞ if a score is ∞; the query's weights are then NaN, which log_sum = NaN says
+            return context, log_sum.masked_fill(log_sum == math.inf, math.nan)
     return None
 
 
@@ -77,6 +78,7 @@ def trusted(
 
     Args:
         group: the number of query heads for each key head.
+        width: the number of entries of each query, key and value.
         tokens: the number of queries and keys in the random input.
     """
     random = torch.Generator().manual_seed(0)

@@ -201,15 +201,18 @@ def distances(positions, j):
 def finish_row(to, state, in_row):
     """Add the sums of one row of the pooled map to the results, and begin the next row.
 
+    The row ends within a block of queries that the kernel has just read.
+
     Args:
-        to: the `WeightSums`, the item (head) counted from the first item of this run, the indices of the keys, whether
-            each key exists, the numbers of all queries and of all keys, and the number of rows of the map.
-        state: the sums and the maxima [n_queries n_keys] of the row so far, the weights of the block of queries in
-            which the row ends, and the index of the row.
-        in_row: for each query of the block, whether it belongs to the row.
+        to: a tuple: the results (`WeightSums`); the item (head), counted from the first item of this run; the indices
+            of the keys; whether each key exists; the numbers of all queries and of all keys; the number of rows.
+        state: a tuple: the sums and the maxima of the row before this block, both [n_queries n_keys]; the weights of
+            this block; the index of the row.
+        in_row: for each query of this block, whether it belongs to the row.
 
     Returns:
-        The state of the next row (the weights of the finished row's queries become 0), and the first query after it.
+        The four entries of `state` for the next row, and the index of the first query after the next row. The weights
+        of queries in the finished row become 0.
     """
     results, item, j, key_exists, n_all_queries, n_all_keys, map_rows = to
     total, largest, weights, row = state
@@ -256,7 +259,9 @@ def first_query_of(row, n_queries, map_rows):
 def from_units(
     sums: Tensor, log_sum: Float[Tensor, "batch heads queries"], factor: float = 1.0
 ) -> Float[Tensor, "batch heads queries"]:
-    """Return sums over keys, times `factor`, as floating-point numbers; NaN where the weights are NaN.
+    """Convert sums over keys from units of 2^-40 to floating-point numbers, and multiply them by `factor`.
+
+    The result is NaN for a query whose weights are NaN.
 
     Args:
         sums: [batch heads queries], 64-bit integers in units of 2^-40.

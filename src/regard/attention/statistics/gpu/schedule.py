@@ -66,7 +66,7 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
         tile: the number of keys in a tile.
     """
     first = torch.arange(0, n_keys, tile, device=limits.device, dtype=torch.int32)
-    # in an incomplete last tile, `last` is beyond the last key: the kernel applies the mask to all weights of the tile
+    # if the last tile is incomplete, its `last` is no key: the kernel then applies the mask to all weights of this tile
     last = first + tile - 1
     starts, stops = limits.unbind(-1)
 

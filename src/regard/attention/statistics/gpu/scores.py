@@ -115,6 +115,10 @@ def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
 @no_type_check
 @triton.jit
 def start_of(table, n, batch, head):
-    """Return a pointer to the numbers in `limits` or `borders` of a `MaskRanges` for the n-th key range of one head."""
+    """Return a pointer to the first number that belongs to the n-th key range of one head.
+
+    Args:
+        table: a `Table`: the `limits` or the `borders` of a `MaskRanges`.
+    """
     of_range = table.numbers + tl.cast(n, tl.int64) * table.range_stride
     return of_range + batch * table.batch_stride + head * table.head_stride

@@ -108,7 +108,7 @@ def weight_on_key(queries, key, limits, rule, sizes, where, j, log_sums, ranges)
     keys = vectors(key, batch, head // sizes.group, 0, j.to(tl.int64), inside, sizes.width, queries.shape[1])
     products = tl.sum(queries.to(tl.float32) * keys.to(tl.float32), axis=1)
     scores = scores_of(products, i, j, inside, batch, head, rule, queries.dtype)
-    allowed = log_sums != log_sums  # a query whose log_sum is NaN has NaN weights on every key
+    allowed = log_sums != log_sums  # True if log_sum is NaN: such a query has the weight NaN on masked keys too
     for n in range(ranges):
         start, stop = limits_of(limits, n, batch, head, i, inside)
         allowed = allowed | ((j >= start) & (j < stop))

@@ -76,7 +76,10 @@ def mean_distances(block: Block) -> PerQuery:
 
 
 def own_positions(block: Block) -> Int[Tensor, " queries"]:
-    """Return the key position of each query in a block; the queries are the last tokens of the sequence."""
+    """Return, for each query in a block, the position of its own token among the keys.
+
+    The queries are the last tokens of the sequence: of 2 queries and 5 keys, the queries have the positions 3 and 4.
+    """
     return block.tile.query_positions(block.weights.device).flatten()
 
 
@@ -104,9 +107,14 @@ def top_keys(
 
 
 class Pooled:
-    """The pooled map, a smaller matrix: the mean, sum or maximum of the weights in each block of queries × keys.
+    """The pooled map of each head: the matrix of attention weights, made smaller.
 
-    Query i belongs to row i · rows // queries, and key j to column j · columns // keys.
+    Each cell of the map is the mean, sum or maximum (`reduce`) of the weights in a block of queries × keys. The weight
+    of query i on key j belongs to the cell in row i · rows // queries and column j · columns // keys.
+
+    Args:
+        like: any tensor with the data type and device of the weights.
+        rows, columns: the size of the map.
     """
 
     def __init__(self, grid: Grid, like: Tensor, rows: int, columns: int, reduce: Reduce = "mean") -> None:
