@@ -118,6 +118,10 @@ def measure_translator(
     The results on the dev pairs are the alignment rule, which names the attention weights from which word alignments
     are read; the limits for remarks on unusual texts (`UsualLimits`); and the expected chrF for each score
     (`Calibration`). Lengths and scripts of the training pairs in `corpus` are saved too (`TrainingTexts`).
+
+    Args:
+        folder: the folder of the training, which contains the translator.
+        pairs: the dev pairs.
     """
     from regard.translation.translator import Translator
 

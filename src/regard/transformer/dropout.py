@@ -61,7 +61,7 @@ def draw_kept(like: Float[Tensor, "*axes"], p: float) -> Float[Tensor, "*axes"]:
     [0.0, 1.0]
     """
     words = torch.empty(-(-like.numel() // 4), dtype=torch.int64, device=like.device).random_(-(2**63), None)
-    bits = words.view(torch.int16)[: like.numel()].view(like.shape)  # integers from -2^15 to 2^15 - 1
+    bits = words.view(torch.int16)[: like.numel()].view(like.shape)  # from -2^15, not 0, to 2^15 - 1
     kept = torch.empty(like.shape, dtype=like.dtype, device=like.device)
     return torch.ge(bits, draw_threshold(p) - LEVELS // 2, out=kept)
 
@@ -69,6 +69,6 @@ def draw_kept(like: Float[Tensor, "*axes"], p: float) -> Float[Tensor, "*axes"]:
 def draw_threshold(p: float) -> int:
     """Return 2^16 p, rounded up or down at random so that the mean is 2^16 p.
 
-    `draw_kept` drops an element if its 16 random bits, read as a number, are below this threshold.
+    `draw_kept` drops an element if its 16 random bits, read as an integer from 0 to 2^16 - 1, are below this threshold.
     """
     return math.floor(p * LEVELS + torch.rand((), dtype=torch.float64, device="cpu").item())

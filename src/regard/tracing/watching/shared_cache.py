@@ -114,6 +114,9 @@ class Sharing:
 
 
 def continues(tensor: Tensor, earlier: Tensor) -> bool:
-    """Return whether a tensor of keys or values begins with all tokens of an earlier one, and has more tokens."""
+    """Return whether `tensor` has the tokens of `earlier` at its beginning and more tokens after them.
+
+    Both are tensors of keys or of values.
+    """
     n_before = earlier.shape[2]
     return tensor.shape[2] > n_before and torch.equal(tensor[:, :, :n_before], earlier)

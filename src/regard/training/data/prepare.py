@@ -153,8 +153,10 @@ def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | Non
     """Rename the data folder that `write_missing` wrote to its final name, store the settings, and load the data.
 
     Args:
+        folder: the folder of the training.
+        config: the user's settings; used only if `settled` is None.
         settled: the result of `write_missing`; None = another process of this machine called `write_missing` and stored
-            its settings.
+            the settings that it returned.
     """
     data, stored = folder / "data", stored_config(folder)
     for writing in folder.glob(".data-*.writing"):

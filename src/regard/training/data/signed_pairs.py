@@ -1,7 +1,8 @@
 """Training pairs in which signs such as ⟐ replace names, numbers and addresses, so that the model learns to copy signs.
 
-regard.text.placeholders has the rules. In a small corpus, few pairs have an item that stands in both texts. Therefore
-pairs with a name and its translation, such as 톰 and Tom, are added a second time, with a sign in place of the name.
+regard.text.placeholders has the rules. In a small corpus, few pairs have a name, number or address that stands in
+both texts. Therefore pairs with a name and its translation, such as 톰 and Tom, are added a second time, with a sign in
+place of the name and of its translation.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -117,6 +117,7 @@ def sources_with_own_targets(chosen: Iterable[Pair], others: Iterable[Pair]) -> 
     dev pairs may have the targets of these pairs, this is repeated until nothing changes.
 
     Args:
+        chosen: the pairs that were chosen as dev pairs.
         others: all pairs that were not chosen, which are training pairs.
 
     >>> chosen = [("a", "1"), ("b", "1"), ("b", "2"), ("c", "3"), ("d", "4")]

@@ -101,7 +101,7 @@ def removed_if_refused(folder: Path, is_new: bool) -> Iterator[None]:
                 rmtree(path, ignore_errors=True)
             for name in (ABOUT, LOCK):
                 (folder / name).unlink(missing_ok=True)
-            # raised if the folder has other files, or if another machine that shares the folder has removed it
+            # rmdir fails if the folder has other files, or if another machine that shares the folder has removed it
             with suppress(OSError):
                 if is_new:
                     folder.rmdir()
@@ -221,7 +221,7 @@ def resumed_section(folder: Path, name: str, stored: Section, requested: Section
         old, new, unset = (getattr(section, key) for section in (stored, requested, default))
         if new in (unset, old) or path in CHECKED_BY_CONTENT:
             continue
-        if key == "changes":  # fields of the model's config, none of which may change
+        if key == "changes":  # fields such as d_model: none may change
             for changed, value in new.items():
                 if old.get(changed) != value:
                     raise changed_setting(folder, f"{name}.{changed}", value, old.get(changed, "the preset's"))

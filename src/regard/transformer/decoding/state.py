@@ -45,7 +45,7 @@ class DecodingState:
         return state.with_sources(*group_by_source(rows // self.rows_per_source))
 
     def with_sources(self, sources: Int[Tensor, " sources"], rows_per_source: int) -> "DecodingState":
-        """Return a state whose rows read other sources; the target tokens and their cached keys and values stay.
+        """Return a state with some of this state's sources; the target tokens and their cached keys and values stay.
 
         Args:
             sources: the indices, in this state, of the sources of the new state.
