@@ -4,13 +4,13 @@ import type { Token } from "./data";
 
 /** What a row or a column of a view stands for: a token, or a word of several tokens. */
 export interface Item {
-  index: number; // which of all items it is, from 0
-  positions: number[]; // the positions of its tokens in the text
+  index: number; // the number of this item among all items, from 0
+  positions: number[]; // the positions, in the text, of the item's tokens
   text: string;
   label: string; // the text, with its number if several items have this text: "it:2"
   title: string; // the tooltip: the position and the piece of each token
   special: boolean;
-  joined: boolean; // whether it follows the previous item without a space
+  joined: boolean; // whether this item follows the one before it without a space
   word: boolean;
 }
 

@@ -11,12 +11,12 @@ export { candidate };
 /** A word or a piece of the source or of the translation. */
 export interface Unit {
   side: Side;
-  index: number; // which word or piece of its side it is, from 0
+  index: number; // the number of this word or piece among those of its side, from 0
   text: string;
-  title: string; // the text of its pieces in the vocabulary, one a line: "▁snake"
+  title: string; // the tooltip: its pieces as they are written in the vocabulary, one a line: "▁snake"
   joined: boolean; // whether this piece follows the one before it without a space; false for a word
-  special: boolean; // whether it is the end-of-sentence token
-  pieces: number[]; // positions of its pieces among the pieces of the side
+  special: boolean; // whether this is the end-of-sentence token
+  pieces: number[]; // the positions of its pieces among all pieces of its side; a piece has only its own
 }
 
 export const alignedUnits = linkedChoice("aligned", "words", "pieces");

@@ -24,7 +24,10 @@ export interface Cell {
 /** The hue of the cells that show how much the heads of two traces differ. */
 export const DIFFERENCE_HUE = 320;
 
-/** The strength (0 to 1) and the hue of a cell that shows a weight or, if `difference`, how much the head differs; null = not computed yet. */
+/**
+ * The strength (0 to 1) and the hue of a cell. The cell shows a weight or, if `difference`, how much the head differs between two
+ * traces. null = not computed yet.
+ */
 export function colourOf({ layer, head, weight, parted }: Cell, difference: boolean): { shown: number; hue: number } | null {
   if (difference) return { shown: parted ? parted.moved / mostMoved() : 0, hue: DIFFERENCE_HUE };
   return weight === null ? null : { shown: strength(weight, 1), hue: hueOf(head, layer.heads) };

@@ -18,7 +18,7 @@ export interface Summary {
   rows: number;
   columns: number;
   entropy: number; // the mean entropy of a query's weights, in nats
-  distance: number; // the mean distance from query to key, averaged with the weights, in tokens
+  distance: number; // the mean distance of a query to the keys, in tokens, weighted by its weights
   strongest: number; // the largest weight of any word on another word
   roles: Record<Role, number> | null; // for each role (see roles.ts), the mean weight on its keys, NaN without such keys; null in cross-attention
 }

@@ -15,14 +15,14 @@ export interface Tile {
 /** Why a tile could not be loaded. */
 interface Failure {
   reason: string;
-  givenUp: boolean; // true = it is not requested again until the reader presses a button
+  givenUp: boolean; // true = the tile is not requested again until the reader presses a button
 }
 
 /** What is known about a tile that failed to load; `times`: how often it failed. */
 interface Failed {
   reason: string;
   times: number;
-  rests: boolean; // true = it is not requested now: the pause before the next request goes on, or it is given up
+  rests: boolean; // true = the tile is not requested now: the pause before the next request goes on, or the tile is given up
   timer?: ReturnType<typeof setTimeout>; // the timer that ends the pause before the next request
 }
 
